@@ -1,0 +1,30 @@
+# What Rondo builds on, all of it Debian packages (tools/install_packages.sh lists them) but for CUDA.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+
+# oneDNN's own CMake config asks for OpenCL, which nothing here uses.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(rondo_dnnl INTERFACE)
+target_include_directories(rondo_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(rondo_dnnl INTERFACE ${DNNL_LIBRARY})
+
+set(RONDO_HAS_CUDA OFF)
+if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_FUZZ)
+  find_program(RONDO_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(RONDO_NVCC)
+    set(CMAKE_CUDA_COMPILER ${RONDO_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES OFF)  # named in kernels/CMakeLists.txt
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(RONDO_HAS_CUDA ON)
+  endif()
+endif()
+message(STATUS "CUDA backend: ${RONDO_HAS_CUDA}")

@@ -1,0 +1,12 @@
+# rondo_folder(NAME LINKS...): the static library of one top-level folder, made of every .cpp below it.
+function(rondo_folder name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/kernels/cuda/")
+  if(NOT sources)
+    return()
+  endif()
+  add_library(rondo_${name} STATIC ${sources})
+  add_library(rondo::${name} ALIAS rondo_${name})
+  target_include_directories(rondo_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/rondo>)
+  target_link_libraries(rondo_${name} PUBLIC ${ARGN})
+endfunction()

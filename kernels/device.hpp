@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+class Ops;
+
+enum class DeviceKind { cpu, cuda };
+
+/// Where memory lives: host RAM (ordinal 0) or one GPU. Weights and KV pools belong to a space, not to a device:
+/// two CPU devices of one process share one copy.
+struct MemorySpace {
+    DeviceKind kind = DeviceKind::cpu;
+    int ordinal = 0;
+    bool operator==(const MemorySpace&) const = default;
+};
+
+/// Owns bytes of one memory space; 64-byte aligned, contents unspecified. Move-only.
+class Buffer {
+public:
+    using Free = std::function<void(void*, size_t)>;
+
+    Buffer() = default;
+    Buffer(void* data, size_t bytes, MemorySpace space, Free free)
+        : data_(data), bytes_(bytes), space_(space), free_(std::move(free)) {}
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+        Buffer taken(std::move(other));
+        swap(taken);
+        return *this;
+    }
+    ~Buffer() {
+        if (data_ != nullptr) free_(data_, bytes_);
+    }
+
+    void* data() const { return data_; }
+    template <class T>
+    T* as() const {
+        return static_cast<T*>(data_);
+    }
+    size_t bytes() const { return bytes_; }
+    MemorySpace space() const { return space_; }
+
+private:
+    void swap(Buffer& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(bytes_, other.bytes_);
+        std::swap(space_, other.space_);
+        std::swap(free_, other.free_);
+    }
+
+    void* data_ = nullptr;
+    size_t bytes_ = 0;
+    MemorySpace space_;
+    Free free_;
+};
+
+/// The three queues of a device. Work on one stream happens in order; `Device::order` puts one behind another.
+enum class StreamId { compute, load, store };
+
+/// One compute device: memory, copies, completion. Issued to by one thread at a time (its device runner).
+/// Every Ops call enqueues on `StreamId::compute`. On a CPU that stream runs inline; load and store have a thread each.
+class Device {
+public:
+    virtual ~Device() = default;
+
+    virtual std::string name() const = 0;  ///< "cpu (2 threads, amx)" or "cuda:0 (NVIDIA H200)"
+    virtual MemorySpace space() const = 0;
+    virtual Ops& ops() = 0;
+
+    virtual Result<Buffer> allocate(size_t bytes) = 0;
+    /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed it.
+    virtual Status copy(void* dst, const void* src, size_t bytes, StreamId stream) = 0;
+    /// Work put on `after` from now on waits for what `before` holds now.
+    virtual Status order(StreamId after, StreamId before) = 0;
+    /// Calls `done` once everything now on the stream is complete (or has failed). Runs on a thread of the device
+    /// (for the CPU's compute stream: inline) and must only post a message.
+    virtual Status notify(StreamId stream, std::function<void(Status)> done) = 0;
+    /// Blocks until the stream is empty. For loading, tools and tests; actors use `notify`.
+    virtual Status wait(StreamId stream) = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "config/result.hpp"
+#include "kernels/kv_layout.hpp"
+#include "kernels/tensor.hpp"
+
+namespace rondo {
+
+/// A weight as it lies in a model file (host memory, row-major [rows = outputs, columns = inputs], any weight type).
+struct HostMatrix {
+    const std::byte* data = nullptr;
+    DType dtype = DType::f32;
+    int64_t rows = 0;
+    int64_t columns = 0;
+    /// Output row i is the file's row `row_order[i]`; empty: as it lies. (GGUF permutes the rows of Llama's q and k.)
+    std::span<const int32_t> row_order;
+};
+
+/// A weight in the form a backend multiplies with: one copy that serves GEMM, GEMV and row look-up.
+class PackedMatrix {
+public:
+    virtual ~PackedMatrix() = default;
+    virtual int64_t outputs() const = 0;
+    virtual int64_t inputs() const = 0;
+    virtual size_t bytes() const = 0;
+};
+
+/// How the rows of a product may be computed. `bulk`: whatever is fastest for this many rows. `invariant`: each row's
+/// bits depend on that row alone, never on how many others share the call, so a conversation's decode steps do not
+/// change with the batch around it.
+enum class Rows { bulk, invariant };
+
+struct MatmulArgs {
+    Tensor out;                        ///< [M, N] f32 or bf16
+    Tensor x;                          ///< [M, K] f32 or bf16
+    const PackedMatrix* w = nullptr;   ///< [N, K]
+    const float* bias = nullptr;       ///< [N] or none
+    bool accumulate = false;           ///< out += instead of out = (f32 out only)
+    Rows rows = Rows::bulk;
+};
+
+/// The sequences of a batch, as index tables in device memory with fixed capacity (so a captured graph stays valid).
+/// Sequence s owns rows [row_begin[s], row_begin[s+1]). Its keys lie in blocks blocks[s·blocks_stride + i], i < block_count[s];
+/// block i holds keys [block_begin[s·blocks_stride + i], …[i+1]) of the sequence (a block may be partly filled, because a round
+/// starts on a fresh one), so block_begin has block_count[s] + 1 entries and the last is kv_length[s], this batch's keys
+/// included. Row r of the sequence is key kv_length[s] − rows(s) + r and sees the keys up to itself.
+struct SequenceTables {
+    int sequences = 0;
+    int rows = 0;
+    int rows_max = 0;       ///< of any one sequence; host-side bounds for launch shapes
+    int kv_length_max = 0;
+    int64_t blocks_stride = 0;
+    const int32_t* row_begin = nullptr;
+    const int32_t* kv_length = nullptr;
+    const int32_t* block_count = nullptr;
+    const int32_t* blocks = nullptr;       ///< [sequences, blocks_stride]
+    const int32_t* block_begin = nullptr;  ///< [sequences, blocks_stride]; blocks_stride > block_count[s]
+};
+
+struct AttendArgs {
+    Tensor out;               ///< [rows, heads·d] f32 or bf16
+    Tensor q;                 ///< [rows, heads·d] f32 or bf16, after RoPE
+    int heads = 0;            ///< query heads; a multiple of kv.heads
+    KvLayer kv;               ///< this batch's keys already appended
+    SequenceTables sequences;
+    float scale = 1.0F;       ///< of q·k, before the softmax
+    Rows rows = Rows::bulk;
+};
+
+/// What a backend computes: one method = one file per backend (kernels/cpu/NAME.cpp, kernels/cuda/NAME.cu). All calls
+/// enqueue on the compute stream; pointers are device memory unless they say host. Shapes are the caller's promise (assert);
+/// what can fail at run time (memory, the device) is the Status.
+class Ops {
+public:
+    virtual ~Ops() = default;
+
+    /// Stacks `parts` along the outputs (q over k over v; gate over up) into one weight. Inputs must agree.
+    virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) = 0;
+    virtual Status matmul(const MatmulArgs& args) = 0;
+    /// out[i] = row ids[i] of the table. out f32.
+    virtual Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) = 0;
+    /// Per row: out = x / sqrt(mean(x²) + eps) · weight. weight f32 [columns]. In place is allowed.
+    virtual Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) = 0;
+    /// out[i, 0..d/2) = cos, out[i, d/2..d) = sin of positions[i] · inverse_frequency[·]; the angle in double. out f32 [rows, d].
+    virtual Status rope_angles(const Tensor& out, const int32_t* positions, const double* inverse_frequency) = 0;
+    /// Rotates each head of x [rows, heads·d] in place, halves paired (Hugging Face's order). angles from rope_angles.
+    virtual Status rope(const Tensor& x, const Tensor& angles, int heads) = 0;
+    /// Writes row i of k and v [rows, kv_heads·d] to slots[i] = block·16 + token within it.
+    virtual Status append_kv(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_t* slots) = 0;
+    /// Reads slots back as rows [count, kv_heads·d] f32: for codecs, tests and moves between layouts.
+    virtual Status read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, const int32_t* slots) = 0;
+    virtual Status attend(const AttendArgs& args) = 0;
+    /// out[r, c] = silu(x[r, c]) · x[r, F + c], x [rows, 2F].
+    virtual Status silu_mul(const Tensor& out, const Tensor& x) = 0;
+    /// Row-wise softmax of f32; in place allowed.
+    virtual Status softmax(const Tensor& out, const Tensor& x) = 0;
+    /// out row i = x row rows[i]; same type.
+    virtual Status take_rows(const Tensor& out, const Tensor& x, const int32_t* rows) = 0;
+};
+
+}  // namespace rondo

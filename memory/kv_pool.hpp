@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "kernels/kv_layout.hpp"
+
+namespace rondo {
+
+/// Layers below the watershed and those above: blocks of the two are acquired, dropped and moved apart.
+enum class LayerGroup : uint8_t { lower = 0, upper = 1 };
+inline constexpr int layer_groups = 2;
+
+struct KvShape {
+    int layers = 0;
+    int lower_layers = 0;  ///< L_w: layers [0, lower_layers) are the lower group; 0 puts all into the upper
+    int kv_heads = 0;
+    KvAtom atom;
+
+    int layers_in(LayerGroup group) const { return group == LayerGroup::lower ? lower_layers : layers - lower_layers; }
+    /// A canonical block: 16 tokens × the group's layers × heads, contiguous, layer-major.
+    size_t block_bytes(LayerGroup group) const {
+        return static_cast<size_t>(layers_in(group)) * static_cast<size_t>(kv_heads) * atom.bytes();
+    }
+};
+
+class KvPool;
+
+/// Blocks held by one owner; gives them back exactly once, when destroyed. Move-only. Outlived by its pool.
+class KvLease {
+public:
+    KvLease() = default;
+    KvLease(KvLease&& other) noexcept;
+    KvLease& operator=(KvLease&& other) noexcept;
+    ~KvLease();
+
+    std::span<const int32_t> blocks() const { return blocks_; }
+    LayerGroup group() const { return group_; }
+    /// A second lease on the same blocks: they are free when the last one is gone.
+    KvLease share() const;
+    /// A lease on blocks [first, first + count) of this one, shared.
+    KvLease share(size_t first, size_t count) const;
+    /// Takes over the blocks of another lease of the same pool and group.
+    void append(KvLease&& other);
+    /// Gives back the blocks from `count` on.
+    void truncate(size_t count);
+
+private:
+    friend class KvPool;
+    KvLease(KvPool* pool, LayerGroup group, std::vector<int32_t> blocks);
+    KvPool* pool_ = nullptr;
+    LayerGroup group_ = LayerGroup::upper;
+    std::vector<int32_t> blocks_;
+};
+
+/// All KV blocks of one memory space, allocated once. Reference-counted block ids; a mutex guards the free lists, because
+/// leases may be dropped by any actor that owns one.
+class KvPool {
+public:
+    static Result<std::unique_ptr<KvPool>> create(Device& device, const KvShape& shape, size_t blocks_per_group);
+    ~KvPool();
+    KvPool(const KvPool&) = delete;
+    KvPool& operator=(const KvPool&) = delete;
+
+    /// `count` blocks, or out_of_memory and none.
+    Result<KvLease> acquire(LayerGroup group, size_t count);
+    size_t blocks_free(LayerGroup group) const;
+    size_t blocks_total(LayerGroup group) const;
+    int references(LayerGroup group, int32_t block) const;  ///< for tests and metrics
+    const KvShape& shape() const { return shape_; }
+    /// The pool's view of one layer for kernels.
+    KvLayer layer(int layer) const;
+
+private:
+    friend class KvLease;
+    KvPool(const KvShape& shape, size_t blocks_per_group);
+    void add_reference(LayerGroup group, std::span<const int32_t> blocks);
+    void release(LayerGroup group, std::span<const int32_t> blocks);
+
+    struct Group {
+        Buffer storage;
+        std::vector<int32_t> references;  // by block
+        std::vector<int32_t> free;        // last in, first out: warm blocks first
+    };
+    KvShape shape_;
+    size_t blocks_per_group_;
+    mutable std::mutex mutex_;
+    Group groups_[layer_groups];
+};
+
+}  // namespace rondo

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/result.hpp"
+#include "memory/kv_pool.hpp"
+
+namespace rondo {
+
+/// The KV of one sequence: for each layer group, which block holds which keys. Keys are numbered in order of arrival; a round
+/// starts on a fresh block, so blocks may be partly filled. Owns its leases; not shared between threads.
+class SequenceKv {
+public:
+    explicit SequenceKv(KvPool& pool);
+
+    int64_t tokens() const { return tokens_; }
+    int64_t rounds() const { return static_cast<int64_t>(round_begin_.size()); }
+    /// First key of round r.
+    int64_t round_begin(int64_t r) const { return round_begin_[static_cast<size_t>(r)]; }
+    /// The next tokens open a new round (a fresh block). Nothing happens if the current round is empty.
+    void begin_round();
+    /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.
+    Status extend(int64_t count);
+    /// Drops the keys from `tokens` on (a rejected step, a rewind); blocks that become empty go back to the pool.
+    void truncate(int64_t tokens);
+    /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing.
+    void reserve(int64_t tokens);
+
+    /// block ids of a group, and block_begin with one more entry (the last is tokens()).
+    std::span<const int32_t> blocks(LayerGroup group) const { return leases_[static_cast<int>(group)].blocks(); }
+    std::span<const int32_t> block_begin() const { return block_begin_; }
+    /// slot (block·16 + offset) of key `token` in a group.
+    int32_t slot(LayerGroup group, int64_t token) const;
+
+private:
+    KvPool* pool_;
+    int64_t tokens_ = 0;
+    bool fresh_block_ = true;
+    std::vector<int64_t> round_begin_;
+    std::vector<int32_t> block_begin_{0};  // same in both groups
+    KvLease leases_[layer_groups];
+};
+
+}  // namespace rondo

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/dtype.hpp"
+
+namespace rondo {
+
+/// One tensor of a model file: bytes inside a mapping that the WeightsFile owns. Shape is outermost first.
+struct FileTensor {
+    std::string name;  ///< Hugging Face's name, whichever format the file has ("model.layers.0.self_attn.q_proj.weight")
+    DType dtype = DType::f32;
+    std::vector<int64_t> shape;
+    const std::byte* data = nullptr;
+    size_t bytes = 0;
+};
+
+/// The tensors of a model, mapped read-only. Implementations: safetensors (single file or sharded index), GGUF, random.
+class WeightsFile {
+public:
+    virtual ~WeightsFile() = default;
+    /// nullptr when there is none of that name.
+    virtual const FileTensor* find(std::string_view name) const = 0;
+    virtual const std::vector<FileTensor>& tensors() const = 0;
+    /// Tells the kernel that the pages of this tensor are wanted soon / not wanted any more.
+    virtual void will_need(const FileTensor& tensor) const = 0;
+    virtual void done_with(const FileTensor& tensor) const = 0;
+};
+
+}  // namespace rondo
