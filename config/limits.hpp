@@ -15,11 +15,38 @@ inline constexpr int64_t context_tokens_max = 1 << 24;
 inline constexpr size_t json_bytes_max = size_t{512} << 20;
 inline constexpr size_t json_depth_max = 64;
 inline constexpr size_t header_bytes_max = size_t{100} << 20;  // a safetensors header
+inline constexpr size_t config_bytes_max = size_t{32} << 20;   // config.json, tokenizer_config.json, a shard index
+inline constexpr size_t config_values_max = size_t{1} << 19;   // in any of them
+inline constexpr size_t shards_max = 1024;
+inline constexpr size_t name_bytes_max = 1024;  // of a tensor, a metadata key
+inline constexpr size_t tensor_dimensions_max = 8;
 inline constexpr int64_t tensors_max = 1 << 17;
 inline constexpr int64_t metadata_entries_max = 1 << 17;
 inline constexpr size_t template_bytes_max = size_t{1} << 20;
-inline constexpr size_t template_steps_max = 1'000'000;
+inline constexpr size_t template_depth_max = 200;        // nesting of a chat template's source
+inline constexpr size_t template_eval_depth_max = 400;   // nesting while it runs, macros included
+inline constexpr size_t template_value_depth_max = 128;  // lists within lists
+// About a second; a long conversation needs some hundred a message.
+inline constexpr size_t template_steps_max = 10'000'000;
+inline constexpr size_t template_work_bytes_max = size_t{256} << 20;  // of text and lists one rendering may make in all
 inline constexpr size_t template_output_bytes_max = size_t{64} << 20;
+inline constexpr int64_t template_range_max = 100'000;  // as Jinja's sandbox has it
 inline constexpr size_t prompt_bytes_max = size_t{64} << 20;
+inline constexpr size_t logit_bias_entries_max = 1024;
+inline constexpr int logprobs_max = 20;
+inline constexpr size_t stop_strings_max = 16;
+inline constexpr size_t stop_string_bytes_max = 256;
+inline constexpr size_t settings_bytes_max = size_t{64} << 10;  // of a YAML file or an override
+inline constexpr size_t settings_values_max = 4096;             // in it
+inline constexpr size_t settings_depth_max = 16;
+inline constexpr size_t devices_max = 64;
+inline constexpr size_t normalized_bytes_max = size_t{256} << 20;  // of a prompt, after a tokenizer's replacements
+inline constexpr size_t merges_max = size_t{1} << 23;
+// JSON values of tokenizer.json beside vocabulary and merges.
+inline constexpr size_t tokenizer_values_max = size_t{1} << 21;
+inline constexpr size_t tokenizer_steps_max = 64;  // normalizers, pre-tokenizers, decoders
+inline constexpr size_t added_token_bytes_max = 1024;
+inline constexpr size_t scored_token_bytes_max = 256;  // SentencePiece; pairs that make a token are tried at every cut
+inline constexpr size_t pattern_bytes_max = size_t{64} << 10;
 
 }  // namespace rondo::limits

@@ -1,0 +1,112 @@
+#include "config/setting_keys.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rondo {
+
+namespace {
+
+bool is_path(std::string_view text) {
+    const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+    return !text.empty() && text.size() <= 4096 && std::ranges::none_of(text, is_control);
+}
+
+bool is_weights(std::string_view text) {
+    constexpr std::string_view random = "random:";
+    if (text == "auto") return true;
+    if (!text.starts_with(random)) return false;
+    text.remove_prefix(random.size());
+    uint64_t seed = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+DeviceSettings& device_of(Settings& settings, std::string_view name) {
+    return *std::ranges::find(settings.devices, name, &DeviceSettings::name);
+}
+
+constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
+constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
+// The engine is dense: these are the only methods there are, and naming another is an error that says so.
+constexpr std::string_view attention_methods[] = {"dense"};
+constexpr std::string_view no_method[] = {"none"};
+
+constexpr SettingKey keys[] = {
+    {.path = "model.path",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.model.path; },
+     .valid = is_path,
+     .shape = "a Hugging Face folder, a .gguf file or demo"},
+    {.path = "model.weights",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.model.weights; },
+     .valid = is_weights,
+     .shape = "auto or random:SEED"},
+    {.path = "devices.*.kind",
+     .slot = [](Settings& s, std::string_view d) -> SettingSlot { return &device_of(s, d).kind; },
+     .names = device_kinds},
+    {.path = "devices.*.threads",
+     .slot = [](Settings& s, std::string_view d) -> SettingSlot { return &device_of(s, d).threads; },
+     .high = 1024},
+    {.path = "devices.*.ordinal",
+     .slot = [](Settings& s, std::string_view d) -> SettingSlot { return &device_of(s, d).ordinal; },
+     .high = 63},
+    {.path = "pipeline.prefill.on",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.on; },
+     .shape = "a list of one device's name"},
+    {.path = "pipeline.prefill.chunk_tokens",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.chunk_tokens; },
+     .low = 1,
+     .high = 65536},
+    {.path = "pipeline.prefill.attention.method",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention_method; },
+     .names = attention_methods},
+    {.path = "pipeline.decode.on",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.on; },
+     .shape = "a list of one device's name"},
+    {.path = "pipeline.decode.batch_max",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.batch_max; },
+     .low = 1,
+     .high = 1024},
+    {.path = "pipeline.decode.attention.method",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention_method; },
+     .names = attention_methods},
+    {.path = "pipeline.rounds.method",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds_method; },
+     .names = no_method},
+    {.path = "pipeline.compression.method",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.compression_method; },
+     .names = no_method},
+    {.path = "pipeline.restore.planner",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.restore_planner; },
+     .names = no_method},
+    {.path = "memory.device_kv_mib",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.memory.device_kv_mib; },
+     .low = 1,
+     .high = 1 << 24},
+    {.path = "memory.kv_dtype",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.memory.kv_dtype; },
+     .names = kv_types},
+};
+
+}  // namespace
+
+std::string SettingKey::expects() const {
+    if (!shape.empty()) return std::string(shape);
+    if (!names.empty()) return listed(names);
+    return "a whole number " + std::to_string(low) + " to " + std::to_string(high);
+}
+
+std::span<const SettingKey> setting_keys() {
+    return keys;
+}
+
+std::string listed(std::span<const std::string_view> names) {
+    std::string out;
+    for (size_t i = 0; i < names.size(); ++i) {
+        if (i > 0) out += i + 1 == names.size() ? " or " : ", ";
+        out += names[i];
+    }
+    return out;
+}
+
+}  // namespace rondo

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace rondo {
+
+/// Where a key's value goes; its type is the key's type.
+using SettingSlot =
+    std::variant<int*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*, MemorySettings::KvType*>;
+
+/// One key of a pipeline file. Adding a key is one row of the table, its member in Settings (which has the default) and
+/// its lines in reference.yaml.
+struct SettingKey {
+    std::string_view path;  ///< "pipeline.prefill.chunk_tokens"; "devices.*.kind" for each device
+    SettingSlot (*slot)(Settings& settings, std::string_view device);
+
+    int64_t low = 0, high = 0;                       ///< of a whole number
+    std::span<const std::string_view> names{};       ///< of a choice; for an enum in its order
+    bool (*valid)(std::string_view text) = nullptr;  ///< of any other text
+    std::string_view shape{};                        ///< in words, where neither range nor names say it
+
+    /// What would be right: "a whole number 1 to 65536", "bf16, f32 or int8".
+    std::string expects() const;
+};
+
+std::span<const SettingKey> setting_keys();
+
+/// "a, b or c".
+std::string listed(std::span<const std::string_view> names);
+
+}  // namespace rondo

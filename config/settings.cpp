@@ -1,0 +1,272 @@
+#include "config/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <type_traits>
+
+#include "config/limits.hpp"
+#include "config/setting_keys.hpp"
+#include "config/yaml_tree.hpp"
+
+namespace rondo {
+
+namespace {
+
+Error wrong(const std::string& place, const std::string& path, const std::string& what) {
+    return make_error(ErrorCode::invalid_argument, place + ": " + (path.empty() ? "the document" : path) + ": " + what);
+}
+
+std::string join(std::string_view path, std::string_view child) {
+    std::string out(path);
+    if (!out.empty()) out += '.';
+    return out += child;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 0; i < a.size(); ++i) {
+        size_t diagonal = std::exchange(row[0], i + 1);
+        for (size_t j = 0; j < b.size(); ++j) {
+            const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+        }
+    }
+    return row.back();
+}
+
+/// "; did you mean X?" where a name is near, else nothing.
+std::string suggestion(std::string_view given, std::span<const std::string_view> names) {
+    constexpr size_t near = 2, compared_max = 64;
+    if (given.size() > compared_max) return {};
+    std::string_view best;
+    size_t best_distance = near + 1;
+    for (const std::string_view name : names) {
+        const size_t distance = edit_distance(given, name);
+        if (distance < best_distance && 2 * distance <= name.size()) {
+            best = name;
+            best_distance = distance;
+        }
+    }
+    return best.empty() ? "" : "; did you mean " + std::string(best) + "?";
+}
+
+std::string described(const YamlNode& node) {
+    switch (node.kind) {
+        case YamlNode::Kind::nothing:
+            return "empty";
+        case YamlNode::Kind::scalar:
+            return shown(node.text);
+        case YamlNode::Kind::list:
+            return "a list of " + std::to_string(node.children.size());
+        case YamlNode::Kind::map:
+            return "a map";
+    }
+    return "?";
+}
+
+/// What a device may be called, and what an error may show without quotes.
+bool is_word(std::string_view name) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return !name.empty() && name.size() <= 32 && name.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+/// The next words of the keys below a pattern ("" is the root), each once.
+std::vector<std::string_view> words_below(std::string_view pattern) {
+    std::vector<std::string_view> words;
+    for (const SettingKey& key : setting_keys()) {
+        std::string_view rest = key.path;
+        if (!pattern.empty()) {
+            if (!rest.starts_with(pattern) || rest.size() == pattern.size() || rest[pattern.size()] != '.') continue;
+            rest.remove_prefix(pattern.size() + 1);
+        }
+        const std::string_view word = rest.substr(0, rest.find('.'));
+        if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+    }
+    return words;
+}
+
+/// Whether the node has the key's type and range; if so it is written to the slot.
+bool assign(const SettingKey& key, const YamlNode& node, int* out) {
+    int64_t value = 0;
+    if (node.kind != YamlNode::Kind::scalar || node.quoted) return false;
+    const char* end = node.text.data() + node.text.size();
+    const auto [read, error] = std::from_chars(node.text.data(), end, value);
+    if (error != std::errc() || read != end || value < key.low || value > key.high) return false;
+    *out = static_cast<int>(value);
+    return true;
+}
+
+bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
+    if (node.kind != YamlNode::Kind::scalar) return false;
+    const bool right = key.valid != nullptr ? key.valid(node.text) : std::ranges::count(key.names, node.text) > 0;
+    if (right) *out = node.text;
+    return right;
+}
+
+bool assign(const SettingKey&, const YamlNode& node, std::vector<std::string>* out) {
+    if (node.kind != YamlNode::Kind::list || node.children.size() != 1) return false;
+    if (node.children[0].kind != YamlNode::Kind::scalar) return false;
+    *out = {node.children[0].text};
+    return true;
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum>
+bool assign(const SettingKey& key, const YamlNode& node, Enum* out) {
+    const auto found = std::ranges::find(key.names, node.text);
+    if (node.kind != YamlNode::Kind::scalar || found == key.names.end()) return false;
+    *out = static_cast<Enum>(found - key.names.begin());
+    return true;
+}
+
+/// Walks the tree along the table of keys. `pattern` is the path with "*" for the device's name, `path` as it is
+/// written.
+class Reader {
+public:
+    explicit Reader(Settings& settings) : settings_(settings) {}
+
+    Status read(const YamlNode& node, const std::string& pattern, const std::string& path, const std::string& device) {
+        const auto key = std::ranges::find(setting_keys(), pattern, &SettingKey::path);
+        if (key != setting_keys().end()) return set(*key, node, path, device);
+        if (node.kind == YamlNode::Kind::nothing) return {};  // "pipeline:" with nothing below: all defaults
+        const auto words = words_below(pattern);
+        const bool named = words.size() == 1 && words[0] == "*";
+        if (node.kind != YamlNode::Kind::map)
+            return wrong(node.place, path,
+                         "is " + described(node) + ", must be a map of " + (named ? "names" : listed(words)));
+        for (const YamlNode& child : node.children) {
+            const std::string child_path = join(path, child.key);
+            if (named) {
+                RONDO_TRY(add_device(child));
+                RONDO_TRY(read(child, join(pattern, "*"), child_path, child.key));
+            } else if (std::ranges::find(words, child.key) == words.end()) {
+                return wrong(child.place, join(path, is_word(child.key) ? child.key : shown(child.key)),
+                             "unknown key, must be " + listed(words) + suggestion(child.key, words));
+            } else {
+                RONDO_TRY(read(child, join(pattern, child.key), child_path, device));
+            }
+        }
+        return {};
+    }
+
+private:
+    Status set(const SettingKey& key, const YamlNode& node, const std::string& path, const std::string& device) {
+        const SettingSlot slot = key.slot(settings_, device);
+        if (std::visit([&](auto* out) { return assign(key, node, out); }, slot)) return {};
+        return wrong(node.place, path,
+                     "is " + described(node) + ", must be " + key.expects() + suggestion(node.text, key.names));
+    }
+
+    Status add_device(const YamlNode& node) {
+        if (!is_word(node.key))
+            return wrong(node.place, join("devices", shown(node.key)),
+                         "a device's name must be 1 to 32 letters, digits, _ or -");
+        if (settings_.devices.size() >= limits::devices_max)
+            return wrong(node.place, "devices", "has more than " + std::to_string(limits::devices_max));
+        settings_.devices.push_back({.name = node.key});
+        return {};
+    }
+
+    Settings& settings_;
+};
+
+/// Puts "a.b=c" into the tree, replacing what was there.
+Status apply_override(YamlNode& root, const std::string& text) {
+    const size_t equals = text.find('=');
+    const std::string path = text.substr(0, equals);
+    const std::string place = "--set " + path;
+    if (equals == std::string::npos || path.empty() || std::ranges::count(path, '.') > 8 ||
+        shown(path) != '"' + path + '"')
+        return make_error(ErrorCode::invalid_argument, "--set " + shown(text) + ": must be KEY.KEY=VALUE");
+    RONDO_ASSIGN(YamlNode value, parse_yaml(std::string_view(text).substr(equals + 1), place, 0));
+    YamlNode* node = &root;
+    for (size_t begin = 0; begin <= path.size();) {
+        const size_t end = std::min(path.find('.', begin), path.size());
+        const std::string word = path.substr(begin, end - begin);
+        if (node->kind == YamlNode::Kind::nothing) {
+            node->kind = YamlNode::Kind::map;
+            node->place = place;
+        }
+        if (node->kind != YamlNode::Kind::map)
+            return wrong(place, path.substr(0, begin > 0 ? begin - 1 : 0),
+                         "is " + described(*node) + " at " + node->place + ", must be a map");
+        YamlNode* child = node->find(word);
+        if (child == nullptr) {
+            child = &node->children.emplace_back();
+            child->key = word;
+            child->place = place;
+        }
+        node = child;
+        begin = end + 1;
+    }
+    value.key = node->key;
+    *node = std::move(value);
+    return {};
+}
+
+/// The node at a path, or the nearest above it that is there: what an error about it can point to.
+const YamlNode& nearest(const YamlNode& root, std::string_view path) {
+    const YamlNode* node = &root;
+    while (!path.empty()) {
+        const YamlNode* child = node->find(path.substr(0, path.find('.')));
+        if (child == nullptr) break;
+        node = child;
+        path.remove_prefix(std::min(path.find('.'), path.size() - 1) + 1);
+    }
+    return *node;
+}
+
+/// What no key can be judged by alone: settings that would do nothing, and devices that are not there.
+Status check_together(Settings& settings, const YamlNode& root) {
+    for (const DeviceSettings& device : settings.devices) {
+        const bool is_cpu = device.kind == DeviceSettings::Kind::cpu;
+        const std::string path = "devices." + device.name + (is_cpu ? ".ordinal" : ".threads");
+        const int idle = is_cpu ? device.ordinal : device.threads;
+        if (idle != 0)
+            return wrong(nearest(root, path).place, path,
+                         "is " + std::to_string(idle) + ", must be 0 where kind is " + (is_cpu ? "cpu" : "cuda"));
+    }
+    std::vector<std::string>&prefill = settings.pipeline.prefill.on, &decode = settings.pipeline.decode.on;
+    if (prefill.empty()) prefill = decode.empty() ? std::vector{settings.devices[0].name} : decode;
+    if (decode.empty()) decode = prefill;
+    std::vector<std::string_view> names;
+    for (const DeviceSettings& device : settings.devices) names.push_back(device.name);
+    for (const auto& [path, on] :
+         {std::pair("pipeline.prefill.on", prefill), std::pair("pipeline.decode.on", decode)}) {
+        if (settings.device(on[0]) == nullptr)
+            return wrong(
+                nearest(root, path).place, path,
+                "is [" + shown(on[0]) + "], must name one of devices: " + listed(names) + suggestion(on[0], names));
+    }
+    if (prefill != decode)
+        return wrong(nearest(root, "pipeline.decode.on").place, "pipeline.decode.on",
+                     "is [" + decode[0] + "], must be the device of pipeline.prefill.on, [" + prefill[0] + "]");
+    return {};
+}
+
+}  // namespace
+
+const DeviceSettings* Settings::device(std::string_view name) const {
+    const auto found = std::ranges::find(devices, name, &DeviceSettings::name);
+    return found == devices.end() ? nullptr : &*found;
+}
+
+Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
+                                    std::span<const std::string> overrides) {
+    RONDO_ASSIGN(YamlNode root, parse_yaml(text, where));
+    for (const std::string& each : overrides) RONDO_TRY(apply_override(root, each));
+    Settings settings;
+    // Devices that are written replace the default one, and what runs on them is settled when all are known.
+    settings.pipeline.prefill.on.clear();
+    settings.pipeline.decode.on.clear();
+    if (const YamlNode* devices = root.find("devices"); devices != nullptr && !devices->children.empty())
+        settings.devices.clear();
+    RONDO_TRY(Reader(settings).read(root, "", "", ""));
+    RONDO_TRY(check_together(settings, root));
+    return settings;
+}
+
+}  // namespace rondo

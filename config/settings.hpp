@@ -1,0 +1,78 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+/// A compute device, by the name that pipeline.*.on calls it.
+struct DeviceSettings {
+    enum class Kind { cpu, cuda };
+
+    std::string name;
+    Kind kind = Kind::cpu;
+    int threads = 0;  ///< of a CPU device; 0: all the machine has
+    int ordinal = 0;  ///< of a GPU
+    bool operator==(const DeviceSettings&) const = default;
+};
+
+struct ModelSettings {
+    std::string path = "demo";     ///< a Hugging Face folder, a .gguf file, or "demo"
+    std::string weights = "auto";  ///< "auto": the model's own; "random:SEED"
+    bool operator==(const ModelSettings&) const = default;
+};
+
+struct PrefillSettings {
+    std::vector<std::string> on{"cpu"};
+    int chunk_tokens = 512;
+    std::string attention_method = "dense";
+    bool operator==(const PrefillSettings&) const = default;
+};
+
+struct DecodeSettings {
+    std::vector<std::string> on{"cpu"};
+    int batch_max = 32;
+    std::string attention_method = "dense";
+    bool operator==(const DecodeSettings&) const = default;
+};
+
+struct PipelineSettings {
+    PrefillSettings prefill;
+    DecodeSettings decode;
+    std::string rounds_method = "none";
+    std::string compression_method = "none";
+    std::string restore_planner = "none";
+    bool operator==(const PipelineSettings&) const = default;
+};
+
+struct MemorySettings {
+    enum class KvType { bf16, f32, int8 };
+
+    int device_kv_mib = 1024;
+    KvType kv_dtype = KvType::bf16;
+    bool operator==(const MemorySettings&) const = default;
+};
+
+/// Everything a pipeline file says, checked. By default the demo model on the CPU, dense. setting_keys.cpp is the table
+/// of keys, reference.yaml their documentation.
+struct Settings {
+    ModelSettings model;
+    std::vector<DeviceSettings> devices{{.name = "cpu"}};  ///< in the order written; never empty
+    PipelineSettings pipeline;
+    MemorySettings memory;
+    bool operator==(const Settings&) const = default;
+
+    /// nullptr when there is none of that name.
+    const DeviceSettings* device(std::string_view name) const;
+};
+
+/// Reads a YAML document and then the overrides ("a.b=c", the value in YAML too), the later winning. An error is one
+/// line: file and line (or the override), the key's whole path, and what would be right.
+Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
+                                    std::span<const std::string> overrides);
+
+}  // namespace rondo
