@@ -85,6 +85,8 @@ public:
     virtual Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) = 0;
     /// Per row: out = x / sqrt(mean(x²) + eps) · weight. weight f32 [columns]. In place is allowed.
     virtual Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) = 0;
+    /// The same for each head of x [rows, heads·d] apart, in place; weight f32 [d] (Qwen3's norm of q and k).
+    virtual Status head_norm(const Tensor& x, const float* weight, int heads, float eps) = 0;
     /// out[i, 0..d/2) = cos, out[i, d/2..d) = sin of positions[i] · inverse_frequency[·]; the angle in double. out f32 [rows, d].
     virtual Status rope_angles(const Tensor& out, const int32_t* positions, const double* inverse_frequency) = 0;
     /// Rotates each head of x [rows, heads·d] in place, halves paired (Hugging Face's order). angles from rope_angles.

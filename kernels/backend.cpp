@@ -1,0 +1,66 @@
+#include "kernels/backend.hpp"
+
+#include <charconv>
+
+#include "kernels/cpu/cpu_device.hpp"
+#ifdef RONDO_HAS_CUDA
+#include "kernels/cuda/cuda_device.hpp"
+#endif
+
+namespace rondo {
+namespace {
+
+constexpr int threads_max = 1024;
+constexpr int ordinal_max = 1023;
+
+/// A number in [least, most] and nothing else.
+bool read_number(std::string_view text, int least, int most, int& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
+}
+
+}  // namespace
+
+Result<DeviceOptions> parse_device(std::string_view text) {
+    const size_t colon = text.find(':');
+    const std::string_view kind = text.substr(0, colon);
+    DeviceOptions options;
+    bool valid = kind == "cpu" || kind == "cuda";
+    if (kind == "cuda") options.kind = DeviceKind::cuda;
+    if (valid && colon != std::string_view::npos) {
+        const std::string_view number = text.substr(colon + 1);
+        valid = options.kind == DeviceKind::cpu ? read_number(number, 1, threads_max, options.threads)
+                                                : read_number(number, 0, ordinal_max, options.ordinal);
+    }
+    if (valid) return options;
+    return make_error(ErrorCode::invalid_argument, "device \"" + std::string(text) +
+                                                       "\": write cpu, cpu:THREADS (1 to " +
+                                                       std::to_string(threads_max) + "), cuda or cuda:ORDINAL");
+}
+
+#ifdef RONDO_HAS_CUDA
+
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+    return options.kind == DeviceKind::cpu ? make_cpu_device(options.threads) : make_cuda_device(options.ordinal);
+}
+
+int cuda_device_count() {
+    return count_cuda_devices();
+}
+
+#else
+
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+    if (options.kind == DeviceKind::cpu) return make_cpu_device(options.threads);
+    return make_error(ErrorCode::unsupported,
+                      "device cuda:" + std::to_string(options.ordinal) +
+                          ": this build has no CUDA; build where nvcc is, or use the device cpu");
+}
+
+int cuda_device_count() {
+    return 0;
+}
+
+#endif
+
+}  // namespace rondo

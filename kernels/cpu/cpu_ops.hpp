@@ -1,0 +1,42 @@
+#pragma once
+
+#include "kernels/cpu/attend.hpp"
+#include "kernels/cpu/matmul.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+#include "kernels/ops.hpp"
+
+namespace rondo::cpu {
+
+/// Ops on a CPU: each call is shared out over the device's pool and done when it returns.
+class CpuOps : public Ops {
+public:
+    CpuOps(Device& device, int threads) : device_(device), pool_(threads), matmul_(pool_), attend_(pool_) {}
+
+    int threads() const { return pool_.threads(); }
+
+    Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) override;
+    Status matmul(const MatmulArgs& args) override;
+    Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) override;
+    Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) override;
+    Status head_norm(const Tensor& x, const float* weight, int heads, float eps) override;
+    Status rope_angles(const Tensor& out, const int32_t* positions, const double* inverse_frequency) override;
+    Status rope(const Tensor& x, const Tensor& angles, int heads) override;
+    Status append_kv(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_t* slots) override;
+    Status read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, const int32_t* slots) override;
+    Status attend(const AttendArgs& args) override;
+    Status silu_mul(const Tensor& out, const Tensor& x) override;
+    Status softmax(const Tensor& out, const Tensor& x) override;
+    Status take_rows(const Tensor& out, const Tensor& x, const int32_t* rows) override;
+
+private:
+    /// Calls function(row_begin, row_end) over all rows, split into about `work` elements a task.
+    template <class F>
+    void over_rows(int64_t rows, int64_t row_elements, F&& function);
+
+    Device& device_;
+    ThreadPool pool_;
+    Matmul matmul_;
+    Attend attend_;
+};
+
+}  // namespace rondo::cpu

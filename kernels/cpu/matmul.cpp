@@ -1,0 +1,215 @@
+#include "kernels/cpu/matmul.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <mutex>
+
+#include "config/checked.hpp"
+#include "kernels/cpu/convert.hpp"
+#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/gemm_amx.hpp"
+#include "kernels/cpu/gemm_rows.hpp"
+
+namespace rondo::cpu {
+
+namespace {
+
+constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
+constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products
+constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
+
+bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
+    if (segment.dense() != nullptr && segment.dense()->type() == DType::f32) return false;
+    const bool bf16_weight = segment.dense() != nullptr && segment.dense()->type() == DType::bf16;
+    if (few) return bf16_weight && cpu_features().amx_bf16;
+    return cpu_features().amx_bf16 || dnnl_has_bf16();
+}
+
+/// Copies row m of x as `columns_padded` elements of T, the padding zero.
+void place_row(const Tensor& x, int64_t m, uint16_t* to, int64_t columns_padded) {
+    if (x.dtype == DType::bf16) {
+        std::memcpy(to, x.row<uint16_t>(m), static_cast<size_t>(x.columns) * sizeof(uint16_t));
+    } else {
+        convert_row(x.row<float>(m), to, x.columns);
+    }
+    std::fill(to + x.columns, to + columns_padded, uint16_t{0});
+}
+
+void place_row(const Tensor& x, int64_t m, float* to, int64_t columns_padded) {
+    if (x.dtype == DType::bf16) {
+        convert_row(x.row<const uint16_t>(m), to, x.columns);
+    } else {
+        std::memcpy(to, x.row<float>(m), static_cast<size_t>(x.columns) * sizeof(float));
+    }
+    std::fill(to + x.columns, to + columns_padded, 0.0F);
+}
+
+}  // namespace
+
+/// x in the forms this product's segments read.
+struct Matmul::Inputs {
+    bool few = false;
+    const uint16_t* bf16 = nullptr;  // [M, K padded to 32]
+    int64_t bf16_stride = 0;
+    const float* f32 = nullptr;  // [M, K padded to 32]
+    int64_t f32_stride = 0;
+    QuantActivations quant;
+};
+
+Matmul::Matmul(ThreadPool& pool) : pool_(pool) {
+    for (int t = 0; t < pool.threads(); ++t) threads_.push_back(std::make_unique<PerThread>());
+}
+
+void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs) {
+    bool want_bf16 = false, want_f32 = false, want_quant = false;
+    for (const auto& segment : weight.segments()) {
+        if (multiplies_bf16(segment, few)) {
+            want_bf16 = true;
+        } else if (few && segment.quant() != nullptr) {
+            want_quant = true;
+        } else {
+            want_f32 = true;
+        }
+    }
+    inputs.few = few;
+    const Tensor& x = args.x;
+    const int64_t padded = round_up<int64_t>(x.columns, 32);
+    const auto count = static_cast<size_t>(x.rows * padded);
+    uint16_t* bf16 = nullptr;
+    float* f32 = nullptr;
+    const bool dense_bf16 = x.dtype == DType::bf16 && x.columns == padded && x.stride == padded;
+    if (want_bf16 && !dense_bf16) bf16 = bf16_rows_.get<uint16_t>(count * sizeof(uint16_t));
+    if (want_f32) f32 = f32_rows_.get<float>(count * sizeof(float));
+    inputs.bf16 = dense_bf16 ? x.row<const uint16_t>(0) : bf16;
+    inputs.bf16_stride = inputs.f32_stride = padded;
+    inputs.f32 = f32;
+    if (want_quant) {
+        const size_t bytes = activation_bytes(x.rows, x.columns);
+        inputs.quant = place_activations({quant_rows_.get(bytes), bytes}, x.rows, x.columns);
+    }
+    if (bf16 == nullptr && f32 == nullptr && !want_quant) return;
+    constexpr int64_t rows_per_task = 8;
+    pool_.run(ceil_div(x.rows, rows_per_task), [&](int64_t task, int) {
+        const int64_t end = std::min(x.rows, (task + 1) * rows_per_task);
+        for (int64_t m = task * rows_per_task; m < end; ++m) {
+            if (bf16 != nullptr) place_row(x, m, bf16 + m * padded, padded);
+            if (f32 != nullptr) place_row(x, m, f32 + m * padded, padded);
+        }
+        if (want_quant) quantize_rows(x, inputs.quant, task * rows_per_task, end);
+    });
+}
+
+Status Matmul::multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
+                             const Inputs& inputs, const ProductOut& out, PerThread& thread) {
+    const auto* const dense = segment.dense();
+    const int64_t columns = dense != nullptr ? dense->columns() : segment.quant()->columns();
+    const int64_t padded = round_up<int64_t>(columns, 32);
+    const auto panel_elements = static_cast<size_t>(padded * panel_outputs);
+    if (multiplies_bf16(segment, false)) {
+        const uint16_t* weights = nullptr;
+        if (dense != nullptr && dense->type() == DType::bf16) {
+            weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
+        } else {
+            auto* const unpacked = thread.panel.get<uint16_t>(panel_elements * sizeof(uint16_t));
+            if (dense != nullptr) {
+                dense->unpack_panel_bf16(segment.storage, panel, unpacked);
+            } else {
+                segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
+            }
+            weights = unpacked;
+        }
+        const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
+        if (!cpu_features().amx_bf16) return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
+        amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+        return Status::ok();
+    }
+    const float* const x = inputs.f32 + row_begin * inputs.f32_stride;
+    if (dense != nullptr && dense->type() == DType::f32) {
+        const auto* const weights = reinterpret_cast<const float*>(dense->panel(segment.storage, panel));
+        return thread.dnnl.f32_panel(x, inputs.f32_stride, rows, weights, dense->columns_padded(), out);
+    }
+    auto* const unpacked = thread.panel.get<float>(panel_elements * sizeof(float));
+    if (dense != nullptr) {
+        dense->unpack_panel_f32(segment.storage, panel, unpacked);
+    } else {
+        segment.quant()->unpack_panel_f32(segment.storage, panel, unpacked);
+    }
+    return thread.dnnl.f32_panel(x, inputs.f32_stride, rows, unpacked, columns, out);
+}
+
+Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
+                              int64_t row_end, const Inputs& inputs, PerThread& thread) {
+    const int64_t first = segment.first_output + panel * panel_outputs;
+    ProductOut out;
+    out.data = args.out.slice_columns(first, 0).row<std::byte>(row_begin);
+    out.dtype = args.out.dtype;
+    out.stride = args.out.stride;
+    out.columns = std::min(panel_outputs, segment.outputs - panel * panel_outputs);
+    out.bias = args.bias == nullptr ? nullptr : args.bias + first;
+    out.accumulate = args.accumulate;
+    const int64_t rows = row_end - row_begin;
+    if (!inputs.few || multiplies_bf16(segment, true)) {
+        return multiply_bulk(segment, panel, row_begin, rows, inputs, out, thread);
+    }
+    if (const auto* const dense = segment.dense()) {
+        rows_panel(dense->type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
+                   dense->panel(segment.storage, panel), dense->columns_padded(), out);
+        return Status::ok();
+    }
+    const auto* const quant = segment.quant();
+    const int64_t group_end = std::min(panel * 4 + 4, quant->groups());
+    const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
+    if (args.out.dtype == DType::f32) {
+        auto* const y = reinterpret_cast<float*>(args.out.slice_columns(segment.first_output, 0).data);
+        quant->multiply(segment.storage, inputs.quant, panel * 4, group_end, y, args.out.stride, bias, args.accumulate);
+        return Status::ok();
+    }
+    // The kernel writes output n of a row at y[n], so y stands panel·64 floats before this panel's own sums.
+    auto* const sums = thread.panel.get<float>(static_cast<size_t>((rows + panel) * panel_outputs) * sizeof(float));
+    quant->multiply(segment.storage, inputs.quant, panel * 4, group_end, sums, panel_outputs, bias, false);
+    out.bias = nullptr;
+    write_product(sums + panel * panel_outputs, panel_outputs, rows, out);
+    return Status::ok();
+}
+
+Status Matmul::run(const MatmulArgs& args) {
+    const auto& weight = static_cast<const PackedWeight&>(*args.w);
+    assert(args.x.columns == weight.inputs() && args.out.columns == weight.outputs() && args.x.rows == args.out.rows);
+    assert(!args.accumulate || args.out.dtype == DType::f32);
+    const int64_t rows = args.x.rows;
+    if (rows == 0) return Status::ok();
+    const bool quant = weight.segments()[0].quant() != nullptr;
+    const bool few = args.rows == Rows::invariant || rows <= (quant ? few_rows_quant : few_rows);
+    Inputs inputs;
+    prepare(args, weight, few, inputs);
+
+    // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Several
+    // panels a task while there are many, so that each thread reads long runs of memory.
+    const bool any_quant_rows = inputs.quant.codes != nullptr;
+    const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * 2;
+    const int64_t block_rows =
+        any_quant_rows || few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
+    const int64_t panels_per_task = std::clamp<int64_t>(weight.panel_count() / (pool_.threads() * 8), 1, 16);
+    const int64_t panel_tasks = ceil_div(weight.panel_count(), panels_per_task);
+    std::mutex mutex;
+    Status failed;
+    pool_.run(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {
+        const int64_t row_begin = task / panel_tasks * block_rows;
+        const int64_t row_end = std::min(rows, row_begin + block_rows);
+        const int64_t first = task % panel_tasks * panels_per_task;
+        const int64_t last = std::min(first + panels_per_task, weight.panel_count());
+        for (int64_t panel = first; panel < last; ++panel) {
+            int64_t inside = panel;
+            const PackedWeight::Segment& segment = weight.segment_of(inside);
+            const Status status = multiply_panel(args, segment, inside, row_begin, row_end, inputs,
+                                                 *threads_[static_cast<size_t>(thread)]);
+            if (status.is_ok()) continue;
+            std::lock_guard lock(mutex);
+            failed = status;
+        }
+    });
+    return failed;
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/cpu/gemm_dnnl.hpp"
+#include "kernels/cpu/packed_weight.hpp"
+#include "kernels/cpu/scratch.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+#include "kernels/ops.hpp"
+
+namespace rondo::cpu {
+
+/// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
+///   f32 weights            few rows: rows_panel; many: oneDNN
+///   bf16                   AMX for any number of rows; else few rows: rows_panel, many: oneDNN (bf16, or f32 without it)
+///   f16 and quantized      few rows: read as they lie; many: a panel is unpacked to bf16 (to f32 without bf16 products)
+///                          into the thread's cache, then as above
+/// Owns scratch, so one product at a time.
+class Matmul {
+public:
+    explicit Matmul(ThreadPool& pool);
+    Status run(const MatmulArgs& args);
+
+private:
+    struct Inputs;
+    struct PerThread {
+        DnnlGemm dnnl;
+        Scratch panel;
+    };
+
+    void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
+    Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
+                          int64_t row_end, const Inputs& inputs, PerThread& thread);
+    Status multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
+                         const Inputs& inputs, const ProductOut& out, PerThread& thread);
+
+    ThreadPool& pool_;
+    Scratch bf16_rows_, f32_rows_, quant_rows_;
+    std::vector<std::unique_ptr<PerThread>> threads_;
+};
+
+}  // namespace rondo::cpu

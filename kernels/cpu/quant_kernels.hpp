@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/quant_activations.hpp"
+#include "kernels/dtype.hpp"
+
+namespace rondo::cpu {
+
+/// One product with packed quantized weights (quant_layout.hpp): y[m, n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for
+/// the rows n of some groups. Every kernel runs the blocks of a row in order, the same integers and the same sequence
+/// of float operations for each (m, n); where the machine has fused multiply-add all give the same bits, without it
+/// they differ by the rounding of K/32 products.
+struct QuantProduct {
+    DType type = DType::q8_0;
+    int64_t outputs = 0;                 ///< N
+    int64_t columns = 0;                 ///< K
+    const std::byte* storage = nullptr;  ///< of group 0
+    int64_t group_begin = 0;
+    int64_t group_end = 0;
+    float* y = nullptr;  ///< row m's output n stands at y[m·y_stride + n]
+    int64_t y_stride = 0;
+    const float* bias = nullptr;  ///< [N] or none
+    bool accumulate = false;
+};
+
+/// Needs AVX-512 (F, BW, VL, DQ) and VNNI.
+void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
+/// Any machine; Highway chooses the instructions.
+void multiply_portable(const QuantProduct& product, const QuantActivations& x);
+
+/// One group (16 rows) as floats: out[k · out_stride + r], r < 16.
+void unpack_group_f32(DType type, int64_t columns, const std::byte* group, float* out, int64_t out_stride);
+/// One group in bf16, inputs in pairs: out[(k/2 · out_stride + r) · 2 + k%2].
+void unpack_group_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride);
+
+}  // namespace rondo::cpu

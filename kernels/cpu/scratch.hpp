@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace rondo::cpu {
+
+/// Memory of one thread (or of one call at a time) that is reused from op to op: grows to the largest request, so a warm
+/// decode loop never allocates. Contents do not survive the next `get`.
+class Scratch {
+public:
+    Scratch() = default;
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() { std::free(data_); }
+
+    /// At least `bytes`, 64-byte aligned.
+    template <class T = std::byte>
+    T* get(size_t bytes) {
+        if (bytes > bytes_) grow(bytes);
+        return reinterpret_cast<T*>(data_);
+    }
+
+private:
+    void grow(size_t bytes) {
+        bytes = (bytes + 4095) / 4096 * 4096;
+        void* const data = std::aligned_alloc(4096, bytes);
+        if (data == nullptr) throw std::bad_alloc();
+        std::free(data_);
+        data_ = data;
+        bytes_ = bytes;
+    }
+
+    void* data_ = nullptr;
+    size_t bytes_ = 0;
+};
+
+}  // namespace rondo::cpu

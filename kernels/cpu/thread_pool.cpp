@@ -1,0 +1,81 @@
+#include "kernels/cpu/thread_pool.hpp"
+
+#include <immintrin.h>
+
+namespace rondo::cpu {
+
+namespace {
+// About 50 µs: longer than the gap between two ops, shorter than what a busy neighbour would notice.
+constexpr int spins_before_sleep = 2000;
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+    for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+}
+
+ThreadPool::~ThreadPool() {
+    {
+        std::lock_guard lock(mutex_);
+        stop_ = true;
+        job_.fetch_add(1);
+    }
+    wake_.notify_all();
+    for (auto& worker : workers_) worker.join();
+}
+
+void ThreadPool::claim_tasks(uint32_t job, int thread) {
+    for (;;) {
+        uint64_t ticket = ticket_.load();
+        const auto task = static_cast<int64_t>(ticket & closed);
+        const Call call = call_.load(std::memory_order_relaxed);
+        void* const context = context_.load(std::memory_order_relaxed);
+        if (ticket >> 32 != job || task >= tasks_.load(std::memory_order_relaxed)) return;
+        if (!ticket_.compare_exchange_weak(ticket, ticket + 1)) continue;
+        call(context, task, thread);
+        done_.fetch_add(1, std::memory_order_release);
+    }
+}
+
+void ThreadPool::run_job(int64_t tasks, Call call, void* context) {
+    if (tasks <= 0) return;
+    if (workers_.empty() || tasks == 1) {
+        for (int64_t task = 0; task < tasks; ++task) call(context, task, 0);
+        return;
+    }
+    const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+    ticket_.store(uint64_t{job} << 32 | closed);
+    call_.store(call, std::memory_order_relaxed);
+    context_.store(context, std::memory_order_relaxed);
+    tasks_.store(tasks, std::memory_order_relaxed);
+    done_.store(0, std::memory_order_relaxed);
+    ticket_.store(uint64_t{job} << 32);
+    job_.store(job);
+    if (sleeping_.load() > 0) {
+        std::lock_guard lock(mutex_);
+        wake_.notify_all();
+    }
+    claim_tasks(job, 0);
+    while (done_.load(std::memory_order_acquire) < tasks) _mm_pause();
+}
+
+void ThreadPool::work(int thread) {
+    uint32_t seen = 0;
+    for (;;) {
+        int spins = 0;
+        while (job_.load() == seen) {
+            if (++spins < spins_before_sleep) {
+                _mm_pause();
+                continue;
+            }
+            std::unique_lock lock(mutex_);
+            sleeping_.fetch_add(1);
+            wake_.wait(lock, [&] { return job_.load() != seen; });
+            sleeping_.fetch_sub(1);
+        }
+        seen = job_.load();
+        if (stop_) return;
+        claim_tasks(seen, thread);
+    }
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace rondo::cpu {
+
+/// Runs one job at a time over all its threads; the caller is thread 0. Tasks are claimed one by one, so a thread that the
+/// machine takes away for a while does not hold up the rest. Workers spin for a moment after a job (the next op of a decode
+/// step follows within microseconds), then sleep. `run` is called by one thread at a time.
+class ThreadPool {
+public:
+    explicit ThreadPool(int threads);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+    /// Calls function(task, thread) for every task in [0, tasks), each once; returns when all are done.
+    template <class F>
+    void run(int64_t tasks, F&& function) {
+        using Function = std::remove_reference_t<F>;
+        run_job(tasks, [](void* context, int64_t task, int thread) { (*static_cast<Function*>(context))(task, thread); },
+                const_cast<void*>(static_cast<const void*>(&function)));
+    }
+
+private:
+    using Call = void (*)(void* context, int64_t task, int thread);
+    static constexpr uint64_t closed = 0xffffffff;
+
+    void run_job(int64_t tasks, Call call, void* context);
+    void work(int thread);
+    void claim_tasks(uint32_t job, int thread);
+
+    // The job: written only while `ticket_` is closed, so whoever claims a task of a job reads that job's fields. A worker
+    // that the machine has taken away never holds up a job it has not claimed from.
+    std::atomic<Call> call_{nullptr};
+    std::atomic<void*> context_{nullptr};
+    std::atomic<int64_t> tasks_{0};
+    alignas(64) std::atomic<uint64_t> ticket_{closed};  // job number << 32 | next task
+    alignas(64) std::atomic<int64_t> done_{0};
+    alignas(64) std::atomic<uint32_t> job_{0};
+    std::atomic<bool> stop_{false};
+    std::atomic<int> sleeping_{0};
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::vector<std::thread> workers_;
+};
+
+}  // namespace rondo::cpu

@@ -1,0 +1,55 @@
+#include "kernels/cuda/cublas_lt.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace rondo::cuda {
+namespace {
+
+const std::string soname = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+
+template <class Function>
+bool look_up(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+}
+
+Result<CublasLt> load_once() {
+    void* library = nullptr;
+    for (const std::string& name : {soname, "/usr/local/cuda/lib64/" + soname}) {
+        if (library == nullptr) library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    }
+    if (library == nullptr) {
+        return make_error(ErrorCode::device,
+                          soname +
+                              " is neither on the loader's path nor in /usr/local/cuda/lib64; name its "
+                              "folder in LD_LIBRARY_PATH");
+    }
+    CublasLt found;
+    const bool complete = look_up(library, "cublasLtCreate", found.create) &&
+                          look_up(library, "cublasLtDestroy", found.destroy) &&
+                          look_up(library, "cublasLtGetStatusString", found.status_string) &&
+                          look_up(library, "cublasLtMatmulDescCreate", found.operation_create) &&
+                          look_up(library, "cublasLtMatmulDescDestroy", found.operation_destroy) &&
+                          look_up(library, "cublasLtMatmulDescSetAttribute", found.operation_set) &&
+                          look_up(library, "cublasLtMatrixLayoutCreate", found.layout_create) &&
+                          look_up(library, "cublasLtMatrixLayoutDestroy", found.layout_destroy) &&
+                          look_up(library, "cublasLtMatmulPreferenceCreate", found.preference_create) &&
+                          look_up(library, "cublasLtMatmulPreferenceDestroy", found.preference_destroy) &&
+                          look_up(library, "cublasLtMatmulPreferenceSetAttribute", found.preference_set) &&
+                          look_up(library, "cublasLtMatmulAlgoGetHeuristic", found.heuristic) &&
+                          look_up(library, "cublasLtMatmul", found.matmul);
+    if (!complete) return make_error(ErrorCode::device, soname + " lacks a function; it is not NVIDIA's library");
+    return found;
+}
+
+}  // namespace
+
+Result<const CublasLt*> CublasLt::load() {
+    static const Result<CublasLt> loaded = load_once();
+    if (!loaded.is_ok()) return loaded.error();
+    return &loaded.value();
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,142 @@
+#include "kernels/cuda/cuda_device.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/completion_queue.hpp"
+#include "kernels/cuda/cuda_ops.hpp"
+#include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/device_memory.hpp"
+
+namespace rondo {
+namespace cuda {
+namespace {
+
+constexpr int streams = 3;  // of StreamId
+
+struct Lane {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t mark = nullptr;  // of `order`: recording it anew leaves waits that are already enqueued alone
+    std::unique_ptr<CompletionQueue> completions;
+};
+
+/// One GPU as one device: three streams of their own (none waits for the legacy default stream). Its issuing thread may
+/// change over time, so each call selects the GPU first, which costs nothing when it is selected already.
+class CudaDevice final : public Device {
+public:
+    explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
+
+    /// Waits for all that is enqueued, and reports it.
+    ~CudaDevice() override {
+        (void)cudaSetDevice(ordinal_);
+        for (Lane& lane : lanes_) {
+            if (lane.stream != nullptr) (void)cudaStreamSynchronize(lane.stream);
+            lane.completions.reset();
+        }
+        ops_.reset();
+        for (Lane& lane : lanes_) {
+            if (lane.mark != nullptr) (void)cudaEventDestroy(lane.mark);
+            if (lane.stream != nullptr) (void)cudaStreamDestroy(lane.stream);
+        }
+    }
+    CudaDevice(const CudaDevice&) = delete;
+    CudaDevice& operator=(const CudaDevice&) = delete;
+
+    Status open() {
+        RONDO_TRY(select());
+        cudaDeviceProp properties{};
+        RONDO_TRY(check(cudaGetDeviceProperties(&properties, ordinal_), "reading the GPU's properties"));
+        name_ = "cuda:" + std::to_string(ordinal_) + " (" + properties.name + ")";
+        if (properties.major < 8) {
+            return make_error(ErrorCode::unsupported, name_ + ": compute capability " +
+                                                          std::to_string(properties.major) + "." +
+                                                          std::to_string(properties.minor) + ", 8.0 or more needed");
+        }
+        for (Lane& lane : lanes_) {
+            RONDO_TRY(check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "creating a stream"));
+            RONDO_TRY(check(cudaEventCreateWithFlags(&lane.mark, cudaEventDisableTiming), "creating an event"));
+            lane.completions = std::make_unique<CompletionQueue>(ordinal_);
+        }
+        RONDO_ASSIGN(ops_, CudaOps::create(ordinal_, lane(StreamId::compute).stream));
+        return {};
+    }
+
+    std::string name() const override { return name_; }
+    MemorySpace space() const override { return {DeviceKind::cuda, ordinal_}; }
+    Ops& ops() override { return *ops_; }
+
+    Result<Buffer> allocate(size_t bytes) override { return allocate_on_gpu(ordinal_, bytes); }
+
+    // From or to pageable host memory the driver stages the bytes and the call may wait for the stream to get there.
+    Status copy(void* dst, const void* src, size_t bytes, StreamId stream) override {
+        if (bytes == 0) return {};
+        RONDO_TRY(select());
+        return check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, lane(stream).stream), "copying");
+    }
+
+    Status order(StreamId after, StreamId before) override {
+        if (after == before) return {};
+        RONDO_TRY(select());
+        RONDO_TRY(check(cudaEventRecord(lane(before).mark, lane(before).stream), "recording an event"));
+        return check(cudaStreamWaitEvent(lane(after).stream, lane(before).mark, 0), "ordering two streams");
+    }
+
+    Status notify(StreamId stream, std::function<void(Status)> done) override {
+        RONDO_TRY(select());
+        return lane(stream).completions->add(lane(stream).stream, std::move(done));
+    }
+
+    Status wait(StreamId stream) override {
+        RONDO_TRY(select());
+        return check(cudaStreamSynchronize(lane(stream).stream), "work on a stream");
+    }
+
+private:
+    Lane& lane(StreamId stream) { return lanes_[static_cast<size_t>(stream)]; }
+    Status check(cudaError_t error, const char* doing) const { return cuda_status(error, ordinal_, doing); }
+    Status select() const { return check(cudaSetDevice(ordinal_), "selecting the GPU"); }
+
+    const int ordinal_;
+    std::string name_;
+    std::array<Lane, streams> lanes_;
+    std::unique_ptr<CudaOps> ops_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+int count_cuda_devices() {
+    int count = 0;  // left alone by a call that fails
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    return count;
+}
+
+Result<std::unique_ptr<Device>> make_cuda_device(int ordinal) {
+    const std::string name = "device cuda:" + std::to_string(ordinal);
+    int count = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+        (void)cudaGetLastError();
+        return make_error(ErrorCode::device, name + ": no usable GPU here: " + cudaGetErrorString(error) +
+                                                 "; install NVIDIA's driver or use the device cpu");
+    }
+    if (ordinal < 0 || ordinal >= count) {
+        return make_error(ErrorCode::invalid_argument,
+                          name + ": this machine has " + std::to_string(count) + " GPUs, numbered from 0");
+    }
+    try {
+        auto device = std::make_unique<cuda::CudaDevice>(ordinal);
+        RONDO_TRY(device->open());
+        return std::unique_ptr<Device>(std::move(device));
+    } catch (const std::exception& failed) {  // no thread, no host memory
+        return make_error(ErrorCode::device, name + ": " + failed.what());
+    }
+}
+
+}  // namespace rondo

@@ -1,0 +1,39 @@
+#include "kernels/cuda/device_memory.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "kernels/cuda/cuda_status.hpp"
+
+namespace rondo::cuda {
+
+Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes) {
+    const MemorySpace space{DeviceKind::cuda, ordinal};
+    if (bytes == 0) return Buffer(nullptr, 0, space, {});
+    RONDO_TRY(cuda_status(cudaSetDevice(ordinal), ordinal, "selecting the GPU"));
+    void* data = nullptr;
+    if (const cudaError_t error = cudaMalloc(&data, bytes); error != cudaSuccess) {
+        Error failed = cuda_error(error, ordinal, "allocating");
+        size_t free = 0;
+        size_t total = 0;
+        if (cudaMemGetInfo(&free, &total) == cudaSuccess) {
+            failed.message += " (" + std::to_string(bytes >> 20) + " MiB asked for, " + std::to_string(free >> 20) +
+                              " of " + std::to_string(total >> 20) + " MiB free)";
+        }
+        return failed;
+    }
+    // An address tells cudaFree its GPU. It fails only when the GPU or the process is already gone, where nothing is
+    // left to do.
+    return Buffer(data, bytes, space, [](void* freed, size_t) { (void)cudaFree(freed); });
+}
+
+Result<void*> Scratch::reserve(size_t bytes) {
+    if (bytes > buffer_.bytes()) {
+        buffer_ = Buffer();  // first, so that old and new need not both fit
+        RONDO_ASSIGN(buffer_, allocate_on_gpu(ordinal_, bytes));
+    }
+    return buffer_.data();
+}
+
+}  // namespace rondo::cuda

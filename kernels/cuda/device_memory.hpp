@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+
+namespace rondo::cuda {
+
+/// Memory of one GPU, 256-byte aligned. The Buffer may outlive its device and die on any thread. Freeing waits for all
+/// work on the GPU, so dropping a Buffer that a kernel still reads is safe, and too slow for a decode loop.
+Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes);
+
+/// Memory that an op needs between two of its kernels. It grows and never shrinks, so a warmed-up loop allocates
+/// nothing. Used on the compute stream alone, whose order keeps one op's use behind the last one's.
+class Scratch {
+public:
+    explicit Scratch(int ordinal) : ordinal_(ordinal) {}
+    /// At least `bytes`; what an earlier call returned may be gone, its contents are.
+    Result<void*> reserve(size_t bytes);
+
+private:
+    int ordinal_;
+    Buffer buffer_;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,118 @@
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int warps = 8;      // of a block; a warp makes one column of out
+constexpr int tile_rows = 4;  // rows of x for which one pass over a row of w serves
+constexpr int64_t grid_y_max = 65535;
+
+/// out [m, n], x [m, k], w [n, k], bias [n] or none. Lane l adds up the products at l, l + 32, … of a row, then the
+/// lanes meet: an order that k alone decides, whatever the other rows are. The tile's rows share loads, never sums.
+template <class Weight>
+__global__ void __launch_bounds__(warps * 32)
+    matmul_rows_kernel(Rows2d out, Rows2d x, const Weight* w, const float* bias, bool accumulate, int64_t m, int64_t n,
+                       int64_t k) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int64_t column = int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+    if (column >= n) return;  // a whole warp, and no barrier follows
+    const Weight* weights = w + column * k;
+    for (int64_t first = int64_t{blockIdx.y} * tile_rows; first < m; first += int64_t{gridDim.y} * tile_rows) {
+        float sums[tile_rows] = {};
+        for (int64_t c = lane; c < k; c += 32) {
+            const float weight = to_float(weights[c]);
+#pragma unroll
+            for (int r = 0; r < tile_rows; ++r) {
+                const int64_t row = first + r < m ? first + r : m - 1;  // beyond the end the last row again, not stored
+                sums[r] = fmaf(weight, x.load(row, c), sums[r]);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < tile_rows; ++r) {
+            float sum = over_warp<Sum>(sums[r]);
+            if (lane != 0 || first + r >= m) continue;
+            if (bias != nullptr) sum += bias[column];
+            if (accumulate) sum += out.load(first + r, column);
+            out.store(first + r, column, sum);
+        }
+    }
+}
+
+/// out [rows, columns] = x [rows, columns] + bias [columns] or none, each in its own type. One block a row. In place is
+/// allowed.
+__global__ void add_bias_kernel(Rows2d out, Rows2d x, const float* bias, int64_t columns) {
+    const int64_t row = blockIdx.x;
+    for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
+        out.store(row, c, x.load(row, c) + (bias != nullptr ? bias[c] : 0.0F));
+    }
+}
+
+Status add_bias(const Queue& queue, const Tensor& out, const Tensor& x, const float* bias) {
+    const dim3 grid(static_cast<unsigned>(out.rows));
+    return launch(queue, "matmul", grid, threads_for(out.columns), add_bias_kernel, Rows2d(out), Rows2d(x), bias,
+                  out.columns);
+}
+
+}  // namespace
+
+/// cuBLASLt takes x in the weight's type and gives f32, or bf16 from bf16. The rest goes through scratch: x is
+/// converted before, bias and rounding to bf16 come after, in f32.
+Result<bool> CudaOps::matmul_bulk(const MatmulArgs& args, const CudaMatrix& w) {
+    Tensor x = args.x;
+    if (x.dtype != w.dtype()) {
+        RONDO_ASSIGN(void* converted, converted_.reserve(bytes_of(w.dtype(), x.rows * x.columns)));
+        x = Tensor::of(converted, w.dtype(), x.rows, x.columns);
+        RONDO_TRY(add_bias(queue_, x, args.x, nullptr));
+    }
+    Tensor out = args.out;
+    if (out.dtype != DType::f32 && (out.dtype != w.dtype() || args.bias != nullptr)) {
+        RONDO_ASSIGN(void* product, product_.reserve(bytes_of(DType::f32, out.rows * out.columns)));
+        out = Tensor::of(product, DType::f32, out.rows, out.columns);
+    }
+    Product product{out.rows, out.columns, x.columns, w.dtype(), out.dtype, args.accumulate};
+    product.x = x.data;
+    product.x_stride = x.stride;
+    product.w = w.data();
+    product.out = out.data;
+    product.out_stride = out.stride;
+    RONDO_ASSIGN(const bool done, gemm_->multiply(product, queue_.stream));
+    if (!done) return false;
+    if (out.data != args.out.data || args.bias != nullptr) RONDO_TRY(add_bias(queue_, args.out, out, args.bias));
+    return true;
+}
+
+Status CudaOps::matmul_rows(const MatmulArgs& args, const CudaMatrix& w) {
+    const int64_t m = args.out.rows;
+    const int64_t n = args.out.columns;
+    const int64_t tiles = (m + tile_rows - 1) / tile_rows;
+    const dim3 grid(static_cast<unsigned>((n + warps - 1) / warps),
+                    static_cast<unsigned>(tiles < grid_y_max ? tiles : grid_y_max));
+    const auto go = [&](auto kernel, auto* weights) {
+        return launch(queue_, "matmul", grid, warps * 32, kernel, Rows2d(args.out), Rows2d(args.x), weights, args.bias,
+                      args.accumulate, m, n, args.x.columns);
+    };
+    switch (w.dtype()) {
+        case DType::f32:
+            return go(matmul_rows_kernel<float>, reinterpret_cast<const float*>(w.data()));
+        case DType::bf16:
+            return go(matmul_rows_kernel<__nv_bfloat16>, reinterpret_cast<const __nv_bfloat16*>(w.data()));
+        default:
+            return go(matmul_rows_kernel<__half>, reinterpret_cast<const __half*>(w.data()));
+    }
+}
+
+Status CudaOps::matmul(const MatmulArgs& args) {
+    const auto& w = static_cast<const CudaMatrix&>(*args.w);
+    assert(args.out.rows == args.x.rows && args.out.columns == w.outputs() && args.x.columns == w.inputs());
+    assert(is_activation(args.x.dtype) && is_activation(args.out.dtype));
+    assert(!args.accumulate || args.out.dtype == DType::f32);
+    if (args.out.rows == 0) return {};
+    if (args.rows == Rows::bulk) {
+        RONDO_ASSIGN(const bool done, matmul_bulk(args, w));
+        if (done) return {};
+    }
+    return matmul_rows(args, w);
+}
+
+}  // namespace rondo::cuda
