@@ -13,7 +13,8 @@
 
 namespace rondo {
 
-/// Layers below the watershed and those above: blocks of the two are acquired, dropped and moved apart.
+/// Layers below the watershed and those above: blocks of the two are acquired, dropped and moved apart. A group without
+/// layers has no storage and no blocks.
 enum class LayerGroup : uint8_t { lower = 0, upper = 1 };
 inline constexpr int layer_groups = 2;
 
@@ -23,6 +24,7 @@ struct KvShape {
     int kv_heads = 0;
     KvAtom atom;
 
+    LayerGroup group_of(int layer) const { return layer < lower_layers ? LayerGroup::lower : LayerGroup::upper; }
     int layers_in(LayerGroup group) const { return group == LayerGroup::lower ? lower_layers : layers - lower_layers; }
     /// A canonical block: 16 tokens × the group's layers × heads, contiguous, layer-major.
     size_t block_bytes(LayerGroup group) const {
@@ -32,7 +34,8 @@ struct KvShape {
 
 class KvPool;
 
-/// Blocks held by one owner; gives them back exactly once, when destroyed. Move-only. Outlived by its pool.
+/// Blocks held by one owner; gives them back exactly once, when destroyed. Move-only. Outlived by its pool. One lease
+/// is used by one thread at a time; different leases of a pool by any.
 class KvLease {
 public:
     KvLease() = default;
@@ -50,6 +53,8 @@ public:
     void append(KvLease&& other);
     /// Gives back the blocks from `count` on.
     void truncate(size_t count);
+    /// Makes room in the table (takes no blocks), so that `KvPool::extend` up to `count` blocks allocates nothing.
+    void reserve(size_t count) { blocks_.reserve(count); }
 
 private:
     friend class KvPool;
@@ -59,10 +64,12 @@ private:
     std::vector<int32_t> blocks_;
 };
 
-/// All KV blocks of one memory space, allocated once. Reference-counted block ids; a mutex guards the free lists, because
-/// leases may be dropped by any actor that owns one.
+/// All KV blocks of one memory space, allocated once. Reference-counted block ids; a mutex guards the free lists,
+/// because leases may be dropped by any actor that owns one.
 class KvPool {
 public:
+    /// `blocks_per_group` blocks for each group that has layers. The storage is not touched: on a CPU its pages are
+    /// taken as they are used.
     static Result<std::unique_ptr<KvPool>> create(Device& device, const KvShape& shape, size_t blocks_per_group);
     ~KvPool();
     KvPool(const KvPool&) = delete;
@@ -70,6 +77,9 @@ public:
 
     /// `count` blocks, or out_of_memory and none.
     Result<KvLease> acquire(LayerGroup group, size_t count);
+    /// Appends `count` blocks to a lease of this pool, or out_of_memory and none. Allocates nothing that `reserve` has
+    /// made room for.
+    Status extend(KvLease& lease, size_t count);
     size_t blocks_free(LayerGroup group) const;
     size_t blocks_total(LayerGroup group) const;
     int references(LayerGroup group, int32_t block) const;  ///< for tests and metrics
@@ -79,7 +89,8 @@ public:
 
 private:
     friend class KvLease;
-    KvPool(const KvShape& shape, size_t blocks_per_group);
+    explicit KvPool(const KvShape& shape) : shape_(shape) {}
+    Status allocate(Device& device, LayerGroup group, size_t blocks);
     void add_reference(LayerGroup group, std::span<const int32_t> blocks);
     void release(LayerGroup group, std::span<const int32_t> blocks);
 
@@ -88,8 +99,10 @@ private:
         std::vector<int32_t> references;  // by block
         std::vector<int32_t> free;        // last in, first out: warm blocks first
     };
-    KvShape shape_;
-    size_t blocks_per_group_;
+    const Group& of(LayerGroup group) const { return groups_[static_cast<size_t>(group)]; }
+    Group& of(LayerGroup group) { return groups_[static_cast<size_t>(group)]; }
+
+    const KvShape shape_;
     mutable std::mutex mutex_;
     Group groups_[layer_groups];
 };

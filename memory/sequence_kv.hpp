@@ -9,13 +9,15 @@
 
 namespace rondo {
 
-/// The KV of one sequence: for each layer group, which block holds which keys. Keys are numbered in order of arrival; a round
-/// starts on a fresh block, so blocks may be partly filled. Owns its leases; not shared between threads.
+/// The KV of one sequence: for each layer group, which block holds which keys. Keys are numbered in order of arrival; a
+/// round starts on a fresh block, so blocks may be partly filled. Owns its leases; not shared between threads. A group
+/// without layers has no blocks: its `blocks` is empty and it has no slots.
 class SequenceKv {
 public:
     explicit SequenceKv(KvPool& pool);
 
     int64_t tokens() const { return tokens_; }
+    /// Rounds that have keys.
     int64_t rounds() const { return static_cast<int64_t>(round_begin_.size()); }
     /// First key of round r.
     int64_t round_begin(int64_t r) const { return round_begin_[static_cast<size_t>(r)]; }
@@ -23,9 +25,11 @@ public:
     void begin_round();
     /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.
     Status extend(int64_t count);
-    /// Drops the keys from `tokens` on (a rejected step, a rewind); blocks that become empty go back to the pool.
+    /// Drops the keys from `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back to the
+    /// pool. Cut inside a round, that round goes on; cut at a round's first key, the next tokens open that round again.
     void truncate(int64_t tokens);
-    /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing.
+    /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing, in
+    /// this round or (because `begin_round` tops the tables up) in a later one.
     void reserve(int64_t tokens);
 
     /// block ids of a group, and block_begin with one more entry (the last is tokens()).
@@ -37,7 +41,8 @@ public:
 private:
     KvPool* pool_;
     int64_t tokens_ = 0;
-    bool fresh_block_ = true;
+    int64_t tokens_reserved_ = 0;
+    bool fresh_block_ = true;  // the next token opens a round
     std::vector<int64_t> round_begin_;
     std::vector<int32_t> block_begin_{0};  // same in both groups
     KvLease leases_[layer_groups];

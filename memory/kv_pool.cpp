@@ -1,0 +1,214 @@
+#include "memory/kv_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "config/checked.hpp"
+#include "config/limits.hpp"
+
+namespace rondo {
+
+namespace {
+
+const char* name_of(LayerGroup group) {
+    return group == LayerGroup::lower ? "lower" : "upper";
+}
+
+Error bad(const char* field, int64_t value, int64_t low, int64_t high) {
+    return make_error(ErrorCode::invalid_argument, "KV pool: " + std::string(field) + " is " + std::to_string(value) +
+                                                       ", must be " + std::to_string(low) + " to " +
+                                                       std::to_string(high));
+}
+
+Status check(const KvShape& shape, size_t blocks) {
+    // Kernels address a slot (block · 16 + token) with 32 bits.
+    constexpr int64_t blocks_max = std::numeric_limits<int32_t>::max() / kv_block_tokens;
+    if (shape.layers < 1 || shape.layers > limits::layers_max)
+        return bad("layers", shape.layers, 1, limits::layers_max);
+    if (shape.lower_layers < 0 || shape.lower_layers > shape.layers)
+        return bad("lower_layers", shape.lower_layers, 0, shape.layers);
+    if (shape.kv_heads < 1 || shape.kv_heads > limits::heads_max)
+        return bad("kv_heads", shape.kv_heads, 1, limits::heads_max);
+    if (shape.atom.head_dim < 1 || shape.atom.head_dim > limits::head_size_max)
+        return bad("head_dim", shape.atom.head_dim, 1, limits::head_size_max);
+    const DType dtype = shape.atom.dtype;
+    if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::i8)
+        return make_error(ErrorCode::invalid_argument,
+                          "KV pool: dtype is " + std::string(traits(dtype).name) + ", must be f32, bf16 or i8");
+    if (blocks < 1 || blocks > static_cast<size_t>(blocks_max))
+        return make_error(ErrorCode::invalid_argument, "KV pool: blocks_per_group is " + std::to_string(blocks) +
+                                                           ", must be 1 to " + std::to_string(blocks_max));
+    return {};
+}
+
+}  // namespace
+
+KvLease::KvLease(KvPool* pool, LayerGroup group, std::vector<int32_t> blocks)
+    : pool_(pool), group_(group), blocks_(std::move(blocks)) {}
+
+KvLease::KvLease(KvLease&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), group_(other.group_), blocks_(std::move(other.blocks_)) {
+    other.blocks_.clear();
+}
+
+KvLease& KvLease::operator=(KvLease&& other) noexcept {
+    KvLease taken(std::move(other));
+    std::swap(pool_, taken.pool_);
+    std::swap(group_, taken.group_);
+    blocks_.swap(taken.blocks_);
+    return *this;
+}
+
+KvLease::~KvLease() {
+    truncate(0);
+}
+
+KvLease KvLease::share() const {
+    return share(0, blocks_.size());
+}
+
+KvLease KvLease::share(size_t first, size_t count) const {
+    assert(first <= blocks_.size() && count <= blocks_.size() - first);
+    if (pool_ == nullptr) return {};
+    const auto part = blocks().subspan(first, count);
+    std::vector<int32_t> copy(part.begin(), part.end());
+    pool_->add_reference(group_, part);
+    return KvLease(pool_, group_, std::move(copy));
+}
+
+void KvLease::append(KvLease&& other) {
+    assert(&other != this);
+    if (other.pool_ == nullptr) return;
+    if (pool_ == nullptr) {
+        *this = std::move(other);
+        return;
+    }
+    assert(pool_ == other.pool_ && group_ == other.group_);
+    blocks_.insert(blocks_.end(), other.blocks_.begin(), other.blocks_.end());
+    other.blocks_.clear();
+}
+
+void KvLease::truncate(size_t count) {
+    if (count >= blocks_.size()) return;
+    pool_->release(group_, blocks().subspan(count));
+    blocks_.resize(count);
+}
+
+Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, size_t blocks_per_group) {
+    RONDO_TRY(check(shape, blocks_per_group));
+    std::unique_ptr<KvPool> pool(new KvPool(shape));
+    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
+        if (shape.layers_in(group) > 0) RONDO_TRY(pool->allocate(device, group, blocks_per_group));
+    }
+    return pool;
+}
+
+Status KvPool::allocate(Device& device, LayerGroup group, size_t blocks) {
+    const auto bytes = checked_mul(shape_.block_bytes(group), blocks);
+    if (!bytes)
+        return make_error(ErrorCode::out_of_memory, "KV pool: " + std::to_string(blocks) + " blocks of " +
+                                                        std::to_string(shape_.block_bytes(group)) +
+                                                        " bytes are more than can be addressed; ask for fewer blocks");
+    Group made;
+    RONDO_ASSIGN(made.storage, device.allocate(*bytes));
+    try {
+        made.references.assign(blocks, 0);
+        made.free.resize(blocks);
+    } catch (const std::bad_alloc&) {
+        return make_error(ErrorCode::out_of_memory,
+                          "KV pool: no memory for the tables of " + std::to_string(blocks) + " blocks; ask for fewer");
+    }
+    // The last is taken first, so a pool fills from the start of its storage.
+    for (size_t i = 0; i < blocks; ++i) made.free[i] = static_cast<int32_t>(blocks - 1 - i);
+    of(group) = std::move(made);
+    return {};
+}
+
+KvPool::~KvPool() {
+    for (const Group& group : groups_)
+        assert(group.free.size() == group.references.size() && "a lease outlived its pool");
+}
+
+Result<KvLease> KvPool::acquire(LayerGroup group, size_t count) {
+    KvLease lease(this, group, {});
+    RONDO_TRY(extend(lease, count));
+    return lease;
+}
+
+Status KvPool::extend(KvLease& lease, size_t count) {
+    assert(lease.pool_ == this);
+    Group& group = of(lease.group_);
+    std::vector<int32_t>& blocks = lease.blocks_;
+    size_t free_now;
+    // The table grows before the lock and only when that many blocks exist: an absurd count costs nothing, and the free
+    // list is never left half taken.
+    if (count <= group.references.size()) {
+        const size_t needed = blocks.size() + count;
+        if (needed > blocks.capacity()) blocks.reserve(std::max(needed, 2 * blocks.capacity()));
+        const std::lock_guard lock(mutex_);
+        free_now = group.free.size();
+        if (count <= free_now) {
+            for (size_t i = 0; i < count; ++i) {
+                const int32_t block = group.free.back();
+                group.free.pop_back();
+                group.references[static_cast<size_t>(block)] = 1;
+                blocks.push_back(block);
+            }
+            return {};
+        }
+    } else {
+        free_now = blocks_free(lease.group_);
+    }
+    return make_error(ErrorCode::out_of_memory, "KV pool: " + std::to_string(count) + " blocks of the " +
+                                                    name_of(lease.group_) + " layers asked for, " +
+                                                    std::to_string(free_now) + " of " +
+                                                    std::to_string(group.references.size()) + " are free");
+}
+
+size_t KvPool::blocks_free(LayerGroup group) const {
+    const std::lock_guard lock(mutex_);
+    return of(group).free.size();
+}
+
+size_t KvPool::blocks_total(LayerGroup group) const {
+    return of(group).references.size();
+}
+
+int KvPool::references(LayerGroup group, int32_t block) const {
+    assert(block >= 0 && static_cast<size_t>(block) < blocks_total(group));
+    const std::lock_guard lock(mutex_);
+    return of(group).references[static_cast<size_t>(block)];
+}
+
+KvLayer KvPool::layer(int layer) const {
+    assert(layer >= 0 && layer < shape_.layers);
+    const LayerGroup group = layer < shape_.lower_layers ? LayerGroup::lower : LayerGroup::upper;
+    const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
+    const size_t layer_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
+    return {of(group).storage.as<std::byte>() + static_cast<size_t>(within) * layer_bytes, shape_.block_bytes(group),
+            shape_.kv_heads, shape_.atom};
+}
+
+void KvPool::add_reference(LayerGroup group, std::span<const int32_t> blocks) {
+    const std::lock_guard lock(mutex_);
+    for (const int32_t block : blocks) {
+        assert(of(group).references[static_cast<size_t>(block)] > 0);
+        ++of(group).references[static_cast<size_t>(block)];
+    }
+}
+
+void KvPool::release(LayerGroup group, std::span<const int32_t> blocks) {
+    const std::lock_guard lock(mutex_);
+    Group& from = of(group);
+    // Backwards, so that the next owner gets them in the order this one had them.
+    for (size_t i = blocks.size(); i-- > 0;) {
+        int32_t& references = from.references[static_cast<size_t>(blocks[i])];
+        assert(references > 0);
+        if (--references == 0) from.free.push_back(blocks[i]);
+    }
+}
+
+}  // namespace rondo
