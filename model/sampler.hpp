@@ -2,26 +2,27 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "config/result.hpp"
+#include "model/logit_blocks.hpp"
 
 namespace rondo {
 
-/// How the next token is chosen. Defaults are greedy.
+/// How the next token is chosen. Defaults are greedy. Applied in this order: repetition penalty, presence and frequency
+/// penalties, logit bias, temperature, top-k, top-p (of what top-k left), min-p (against the likeliest token).
 struct SamplingParams {
-    float temperature = 0.0F;          ///< 0: greedy
-    int top_k = 0;                     ///< 0: off
-    float top_p = 1.0F;
-    float min_p = 0.0F;
-    float repetition_penalty = 1.0F;   ///< divides positive / multiplies negative logits of tokens in prompt and answer
-    float presence_penalty = 0.0F;     ///< of tokens in the answer
+    float temperature = 0.0F;         ///< 0: greedy
+    int top_k = 0;                    ///< 0: off
+    float top_p = 1.0F;               ///< the fewest likeliest tokens that hold this share; at least one
+    float min_p = 0.0F;               ///< a token needs this share of the likeliest one's probability
+    float repetition_penalty = 1.0F;  ///< divides positive / multiplies negative logits of tokens in prompt and answer
+    float presence_penalty = 0.0F;    ///< of tokens in the answer
     float frequency_penalty = 0.0F;
-    std::vector<std::pair<int32_t, float>> logit_bias;
+    std::vector<std::pair<int32_t, float>> logit_bias = {};
     uint64_t seed = 0;
-    int logprobs = -1;                 ///< -1: none; n: of the chosen token and the n likeliest
+    int logprobs = -1;  ///< -1: none; n: of the chosen token and the n likeliest
 
     /// Every field in its range, biased ids inside the vocabulary; else an error that names field and range.
     Status check(int64_t vocabulary) const;
@@ -34,40 +35,47 @@ struct TokenLogprob {
 
 struct Sampled {
     int32_t id = -1;
-    float logprob = 0.0F;                    ///< of `id`, when asked for; under the distribution before temperature and cuts
-    std::span<const TokenLogprob> top;       ///< likeliest first; valid until the next call
+    float logprob = 0.0F;  ///< of `id`, when asked for; under the model's own distribution, before all of the above
+    std::span<const TokenLogprob> top;  ///< likeliest first; valid until the next call
 };
 
 /// Chooses tokens of one sequence: same seed and same logits, same tokens. Owns scratch sized at construction, so
 /// `next` allocates nothing. Not shared between threads.
+///
+/// Logits may be broken without harm: a NaN is never chosen, +Inf wins (the lowest id of several), and when nothing is
+/// left but −Inf and NaN the answer is id 0.
 class Sampler {
 public:
+    /// `params` as `check` allows them.
     Sampler(SamplingParams params, int64_t vocabulary);
     /// Tokens already in the context (the prompt), for the repetition penalty.
     void observe_prompt(std::span<const int32_t> ids);
-    /// Chooses from the logits (changed in place) and remembers the choice.
+    /// Chooses from the logits [vocabulary] (changed in place) and remembers the choice.
     Sampled next(std::span<float> logits);
 
 private:
+    /// A token of the context and how often the answer has it.
+    struct Seen {
+        int32_t id;
+        int32_t in_answer;
+    };
+
+    Seen* remember(int32_t id);
+    void note_logprobs(std::span<const float> logits);
+    float logprob(float logit) const;
+    void penalise(std::span<float> logits) const;
+    int32_t draw(std::span<float> logits, float largest);
+    double random();
+
     SamplingParams params_;
     uint64_t random_state_;
-    std::vector<int32_t> prompt_counts_, answer_counts_;  // by id; sized only when a penalty is on
-    std::vector<std::pair<float, int32_t>> candidates_;
+    LogitBlocks blocks_;
+    std::vector<Seen> seen_;         // both empty when no penalty is on
+    std::vector<int32_t> seen_at_;   // by id: where in seen_, or -1
+    std::vector<float> raw_logits_;  // these three only when logprobs are asked for
+    float raw_largest_ = 0.0F;
+    double raw_log_mass_ = 0.0;  // log of the sum of exp(logit - raw_largest_)
     std::vector<TokenLogprob> top_;
-};
-
-/// Cuts an answer's text at the first stop string, holding back what could still become one.
-class StopStrings {
-public:
-    explicit StopStrings(std::vector<std::string> stops);
-    /// Text that is now safe to give out; sets `stopped` when a stop string was completed (its own text is not given out).
-    std::string push(std::string_view text, bool& stopped);
-    /// What was held back, when the answer ends for another reason.
-    std::string finish();
-
-private:
-    std::vector<std::string> stops_;
-    std::string held_;
 };
 
 }  // namespace rondo

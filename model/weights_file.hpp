@@ -14,14 +14,20 @@ namespace rondo {
 
 /// One tensor of a model file: bytes inside a mapping that the WeightsFile owns. Shape is outermost first.
 struct FileTensor {
-    std::string name;  ///< Hugging Face's name, whichever format the file has ("model.layers.0.self_attn.q_proj.weight")
+    std::string
+        name;  ///< Hugging Face's name, whichever format the file has ("model.layers.0.self_attn.q_proj.weight")
     DType dtype = DType::f32;
+    std::string file_type;  ///< the type as the file names it ("BF16", "Q4_K")
+    bool usable = true;     ///< false: a type without a DType; `dtype` means nothing and `data` may be null
     std::vector<int64_t> shape;
-    const std::byte* data = nullptr;
+    const std::byte* data = nullptr;  ///< at any address: old safetensors files do not align their tensors
     size_t bytes = 0;
 };
 
 /// The tensors of a model, mapped read-only. Implementations: safetensors (single file or sharded index), GGUF, random.
+/// A reader calls will_need, reads, calls done_with. Until will_need or find was called for a tensor, and after
+/// done_with, its bytes may be away (random weights are made on demand), so threads that read the same tensor each call
+/// both.
 class WeightsFile {
 public:
     virtual ~WeightsFile() = default;

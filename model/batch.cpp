@@ -1,0 +1,178 @@
+#include "model/batch.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "config/checked.hpp"
+
+namespace rondo {
+
+namespace {
+
+/// Blocks a sequence may hold: each round can leave one block partly filled, so a table has room for twice the full ones.
+int64_t blocks_max(const Batch::Limits& limits) {
+    return 2 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
+}
+
+}  // namespace
+
+Result<Batch> Batch::create(Device& device, const ModelSpec& spec, const Limits& limits) {
+    Batch batch;
+    batch.device_ = &device;
+    batch.limits_ = limits;
+    batch.width_ = spec.width;
+    batch.vocabulary_ = spec.vocabulary;
+    const auto sequences = static_cast<size_t>(limits.sequences_max);
+    const int64_t entries = limits.rows_max * 5 + limits.sequences_max * (3 * (blocks_max(limits) + 1) + 4) + 64;
+    batch.parts_.reserve(sequences);
+    batch.order_.reserve(sequences);
+    batch.logits_of_.reserve(sequences);
+    batch.staging_.reserve(static_cast<size_t>(entries));
+    RONDO_ASSIGN(batch.tables_, device.allocate(static_cast<size_t>(entries) * sizeof(int32_t)));
+    RONDO_ASSIGN(batch.hidden_, device.allocate(static_cast<size_t>(limits.rows_max * spec.width) * sizeof(float)));
+    return batch;
+}
+
+void Batch::clear() {
+    parts_.clear();
+    order_.clear();
+    logits_of_.clear();
+    rows_ = bulk_rows_ = logit_rows_ = 0;
+    bulk_sequences_ = 0;
+}
+
+Status Batch::add(const BatchPart& part) {
+    const auto count = static_cast<int64_t>(part.tokens.size());
+    if (count == 0) return make_error(ErrorCode::invalid_argument, "a batch part without tokens");
+    if (sequence_count() >= limits_.sequences_max || rows_ + count > limits_.rows_max) {
+        return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
+                                                       " sequences or " + std::to_string(limits_.rows_max) + " rows");
+    }
+    if (part.kv->tokens() + count > limits_.context_tokens_max) {
+        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.kv->tokens() + count) +
+                                                       " tokens; the context holds " +
+                                                       std::to_string(limits_.context_tokens_max));
+    }
+    for (const int32_t id : part.tokens) {
+        if (id >= 0 && id < vocabulary_) continue;
+        return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
+                                                       std::to_string(vocabulary_ - 1) + " are in the vocabulary");
+    }
+    parts_.push_back(part);
+    rows_ += count;
+    return Status::ok();
+}
+
+Status Batch::extend_all() {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+        const Status extended = parts_[i].kv->extend(static_cast<int64_t>(parts_[i].tokens.size()));
+        if (extended.is_ok()) continue;
+        for (size_t j = 0; j < i; ++j) {
+            SequenceKv& kv = *parts_[j].kv;
+            kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[j].tokens.size()));
+        }
+        return extended;
+    }
+    return Status::ok();
+}
+
+int64_t Batch::reserve_table(int64_t entries) {
+    const auto offset = static_cast<int64_t>(staging_.size());
+    staging_.resize(staging_.size() + static_cast<size_t>(entries));
+    return offset;
+}
+
+void Batch::lay_out() {
+    const auto sequences = static_cast<int64_t>(parts_.size());
+    blocks_stride_ = 0;
+    logit_rows_ = 0;
+    logits_policy_ = Rows::invariant;
+    for (const BatchPart& part : parts_) {
+        blocks_stride_ = std::max(blocks_stride_, static_cast<int64_t>(part.kv->block_begin().size()));
+        if (part.logits == BatchPart::Logits::all) logits_policy_ = Rows::bulk;
+        logit_rows_ += part.logits == BatchPart::Logits::none ? 0
+                       : part.logits == BatchPart::Logits::last ? 1
+                                                                : static_cast<int64_t>(part.tokens.size());
+    }
+    staging_.clear();
+    ids_ = reserve_table(rows_);
+    positions_ = reserve_table(rows_);
+    for (int64_t& slots : slots_) slots = reserve_table(rows_);
+    logit_indices_ = reserve_table(logit_rows_);
+    row_begin_ = reserve_table(sequences + 1);
+    kv_length_ = reserve_table(sequences);
+    block_count_ = reserve_table(sequences);
+    block_begin_ = reserve_table(sequences * blocks_stride_);
+    for (int64_t& blocks : blocks_) blocks = reserve_table(sequences * blocks_stride_);
+}
+
+void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
+    int32_t* const staging = staging_.data();
+    const auto count = static_cast<int64_t>(part.tokens.size());
+    const int64_t first = part.kv->tokens() - count;
+    for (int64_t i = 0; i < count; ++i) {
+        staging[ids_ + row + i] = part.tokens[static_cast<size_t>(i)];
+        staging[positions_ + row + i] = static_cast<int32_t>(first + i);
+    }
+    for (int g = 0; g < layer_groups; ++g) {
+        const auto group = static_cast<LayerGroup>(g);
+        const auto blocks = part.kv->blocks(group);
+        std::copy(blocks.begin(), blocks.end(), staging + blocks_[g] + sequence * blocks_stride_);
+        if (blocks.empty()) continue;
+        for (int64_t i = 0; i < count; ++i) staging[slots_[g] + row + i] = part.kv->slot(group, first + i);
+    }
+    const auto begins = part.kv->block_begin();
+    std::copy(begins.begin(), begins.end(), staging + block_begin_ + sequence * blocks_stride_);
+    staging[block_count_ + sequence] = static_cast<int32_t>(begins.size()) - 1;
+    staging[kv_length_ + sequence] = static_cast<int32_t>(part.kv->tokens());
+    staging[row_begin_ + sequence] = static_cast<int32_t>(row);
+    const int64_t logits_from = part.logits == BatchPart::Logits::none ? count
+                                : part.logits == BatchPart::Logits::last ? count - 1
+                                                                         : 0;
+    for (int64_t i = logits_from; i < count; ++i) staging[logit_indices_ + logit++] = static_cast<int32_t>(row + i);
+}
+
+Status Batch::prepare() {
+    RONDO_TRY(extend_all());
+    lay_out();
+    order_.clear();
+    for (const Rows policy : {Rows::bulk, Rows::invariant}) {
+        for (size_t i = 0; i < parts_.size(); ++i) {
+            if (parts_[i].rows == policy) order_.push_back(static_cast<int>(i));
+        }
+        if (policy == Rows::bulk) bulk_sequences_ = static_cast<int>(order_.size());
+    }
+    logits_of_.assign(parts_.size(), 0);
+    int64_t row = 0, logit = 0;
+    bulk_rows_ = 0;
+    for (size_t s = 0; s < order_.size(); ++s) {
+        const auto part = static_cast<size_t>(order_[s]);
+        logits_of_[part] = logit;
+        write_part(static_cast<int>(s), parts_[part], row, logit);
+        row += static_cast<int64_t>(parts_[part].tokens.size());
+        if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
+    }
+    staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);
+    return device_->copy(tables_.data(), staging_.data(), staging_.size() * sizeof(int32_t), StreamId::compute);
+}
+
+SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {
+    SequenceTables tables;
+    tables.sequences = count;
+    tables.blocks_stride = blocks_stride_;
+    tables.row_begin = table(row_begin_) + first;
+    tables.kv_length = table(kv_length_) + first;
+    tables.block_count = table(block_count_) + first;
+    tables.blocks = table(blocks_[static_cast<int>(group)]) + first * blocks_stride_;
+    tables.block_begin = table(block_begin_) + first * blocks_stride_;
+    for (int s = first; s < first + count; ++s) {
+        const BatchPart& part = parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])];
+        const auto rows = static_cast<int>(part.tokens.size());
+        tables.rows += rows;
+        tables.rows_max = std::max(tables.rows_max, rows);
+        tables.kv_length_max = std::max(tables.kv_length_max, static_cast<int>(part.kv->tokens()));
+    }
+    return tables;
+}
+
+}  // namespace rondo

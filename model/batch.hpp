@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "kernels/ops.hpp"
+#include "memory/sequence_kv.hpp"
+#include "model/spec.hpp"
+
+namespace rondo {
+
+/// Some new tokens of one sequence in a batch.
+struct BatchPart {
+    /// Whose KV: `tokens` are appended to it when the batch is prepared.
+    SequenceKv* kv = nullptr;
+    std::span<const int32_t> tokens;
+    /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are `bulk`.
+    Rows rows = Rows::bulk;
+    enum class Logits { none, last, all } logits = Logits::last;
+};
+
+/// The rows of one step: which tokens, where their KV goes, what they may see; and their hidden states, so that a step can
+/// stop at a layer and go on later. Capacity is fixed, so a warm step allocates nothing and device pointers stay.
+///     clear → add… → prepare → Transformer::forward (by layer ranges) → Transformer::logits
+class Batch {
+public:
+    struct Limits {
+        int64_t rows_max = 512;
+        int sequences_max = 1;
+        int64_t context_tokens_max = 4096;  ///< of one sequence
+    };
+
+    static Result<Batch> create(Device& device, const ModelSpec& spec, const Limits& limits);
+
+    void clear();
+    /// Refuses what does not fit: rows, sequences, context, ids outside the vocabulary. Nothing changes then.
+    Status add(const BatchPart& part);
+    /// Extends every part's KV, lays rows out (bulk parts first) and sends the tables to the device. If a pool is exhausted,
+    /// no part is extended.
+    Status prepare();
+
+    int64_t rows() const { return rows_; }
+    int64_t bulk_rows() const { return bulk_rows_; }
+    int bulk_sequences() const { return bulk_sequences_; }
+    int64_t logit_rows() const { return logit_rows_; }
+    /// First of `part`'s rows in the logits, in the order in which parts were added.
+    int64_t logits_of(size_t part) const { return logits_of_[part]; }
+    Rows logits_policy() const { return logits_policy_; }
+
+    // Device memory, valid after prepare().
+    const int32_t* ids() const { return table(ids_); }
+    const int32_t* positions() const { return table(positions_); }
+    const int32_t* slots(LayerGroup group) const { return table(slots_[static_cast<int>(group)]); }
+    const int32_t* logit_row_indices() const { return table(logit_indices_); }
+    /// Sequences [first, first + count) of the batch, with a group's blocks.
+    SequenceTables sequences(LayerGroup group, int first, int count) const;
+    int sequence_count() const { return static_cast<int>(parts_.size()); }
+    Tensor hidden() const { return Tensor::of(hidden_.data(), DType::f32, rows_, width_); }
+
+private:
+    Batch() = default;
+    const int32_t* table(int64_t offset) const { return tables_.as<int32_t>() + offset; }
+    int64_t reserve_table(int64_t entries);
+    Status extend_all();
+    void lay_out();
+    void write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit);
+
+    Device* device_ = nullptr;
+    Limits limits_;
+    int64_t width_ = 0;
+    int64_t vocabulary_ = 0;
+    std::vector<BatchPart> parts_;
+    std::vector<int> order_;  // parts_ indices, bulk first
+    std::vector<int64_t> logits_of_;
+    int64_t rows_ = 0, bulk_rows_ = 0, logit_rows_ = 0;
+    int bulk_sequences_ = 0;
+    Rows logits_policy_ = Rows::invariant;
+
+    std::vector<int32_t> staging_;  // host side of all tables, one copy
+    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, kv_length_ = 0, block_count_ = 0, block_begin_ = 0;
+    int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
+    int64_t blocks_stride_ = 0;
+    Buffer tables_;
+    Buffer hidden_;  // [rows_max, D] f32
+};
+
+}  // namespace rondo

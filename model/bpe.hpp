@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rondo {
+
+/// The merges of a byte-pair encoding. Immutable after loading, safe to share between threads.
+class BpeMerges {
+public:
+    struct Merge {
+        uint32_t rank;  ///< the lowest is done first, the leftmost of equals
+        int32_t id;     ///< of the merged token
+    };
+
+    /// A pair that is there already takes the new rank and id.
+    void add(int32_t left, int32_t right, Merge merge);
+    /// nullptr when the pair does not merge.
+    const Merge* find(int32_t left, int32_t right) const;
+
+private:
+    struct Slot {
+        uint64_t pair = free_pair;
+        Merge merge{};
+    };
+    static constexpr uint64_t free_pair = ~uint64_t{0};
+
+    size_t slot_of(uint64_t pair) const;
+    void grow();
+
+    std::vector<Slot> slots_;  // open addressing, a power of two
+    size_t used_ = 0;
+};
+
+/// Merges the symbols of words; owns the scratch, so one serves a whole text. O(n log n) in a word's length.
+class BpeMerger {
+public:
+    explicit BpeMerger(const BpeMerges& merges) : merges_(&merges) {}
+    /// Appends the tokens that `symbols` (fewer than 2^32) become.
+    void merge(std::span<const int32_t> symbols, std::vector<int32_t>& out);
+
+private:
+    struct Symbol {
+        int32_t id;
+        uint32_t previous, next;  // neighbours still alive; `none` at the ends
+        uint32_t rank;            // of the merge with the next one
+        int32_t merged;           // what that merge gives; -1 when there is none, or this symbol is gone
+    };
+
+    void look_up(uint32_t at);
+
+    const BpeMerges* merges_;
+    std::vector<Symbol> symbols_;
+    std::vector<uint64_t> queue_;  // a heap of rank << 32 | position, least first; stale entries are skipped
+};
+
+}  // namespace rondo

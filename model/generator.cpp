@@ -1,0 +1,148 @@
+#include "model/generator.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "config/checked.hpp"
+#include "model/stop_strings.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr int64_t logit_rows_max = 16;  // at a time: a row of a large vocabulary is half a megabyte
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device& device, const Options& options) {
+    const ModelSpec& spec = model.spec;
+    std::unique_ptr<Generator> made(new Generator(model, device));
+    made->options_ = options;
+    made->context_tokens_max_ = options.context_tokens_max == 0 ? spec.context_tokens
+                                                                : std::min(options.context_tokens_max, spec.context_tokens);
+    const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
+    // Pages are touched only when used, so room for the whole context costs nothing; a round more per block for rounds.
+    const int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
+    RONDO_ASSIGN(made->pool_, KvPool::create(device, shape, static_cast<size_t>(blocks)));
+    made->kv_ = std::make_unique<SequenceKv>(*made->pool_);
+    made->kv_->reserve(made->context_tokens_max_);
+    made->history_.reserve(static_cast<size_t>(made->context_tokens_max_));
+    const int64_t rows_max = std::min(options.chunk_tokens, made->context_tokens_max_);
+    RONDO_ASSIGN(made->transformer_, Transformer::create(*model.weights, *made->pool_, device, rows_max));
+    RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {rows_max, 1, made->context_tokens_max_}));
+    made->batch_ = std::make_unique<Batch>(std::move(batch));
+    const auto logits = static_cast<size_t>(logit_rows_max * spec.vocabulary);
+    RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
+    made->host_logits_.resize(static_cast<size_t>(spec.vocabulary));
+    return made;
+}
+
+Status Generator::run(const BatchPart& part) {
+    batch_->clear();
+    RONDO_TRY(batch_->add(part));
+    RONDO_TRY(batch_->prepare());
+    history_.insert(history_.end(), part.tokens.begin(), part.tokens.end());
+    return transformer_->forward(*batch_);
+}
+
+int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
+    const auto same = std::mismatch(history_.begin(), history_.end(), ids.begin(), ids.end()).first - history_.begin();
+    const int64_t kept = std::min<int64_t>(same, std::max<int64_t>(static_cast<int64_t>(ids.size()) - 1, 0));
+    truncate(kept);
+    return kept;
+}
+
+void Generator::truncate(int64_t tokens) {
+    kv_->truncate(tokens);
+    history_.resize(static_cast<size_t>(tokens));
+}
+
+Status Generator::read_logits(int64_t first, int64_t rows, std::span<float> out) {
+    const Tensor logits = Tensor::of(device_logits_.data(), DType::f32, rows, model_.spec.vocabulary);
+    RONDO_TRY(transformer_->logits(*batch_, first, logits));
+    RONDO_TRY(device_.copy(out.data(), logits.data, out.size_bytes(), StreamId::compute));
+    return device_.wait(StreamId::compute);
+}
+
+Status Generator::prefill(std::span<const int32_t> tokens) {
+    for (size_t begin = 0; begin < tokens.size();) {
+        const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        const bool last = begin + count == tokens.size();
+        RONDO_TRY(run({kv_.get(), tokens.subspan(begin, count), Rows::bulk,
+                       last ? BatchPart::Logits::last : BatchPart::Logits::none}));
+        begin += count;
+    }
+    return tokens.empty() ? Status::ok() : read_logits(0, 1, host_logits_);
+}
+
+Status Generator::step(int32_t token) {
+    RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));
+    return read_logits(0, 1, host_logits_);
+}
+
+Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {
+    std::vector<float> rows(static_cast<size_t>(logit_rows_max * model_.spec.vocabulary));
+    for (size_t begin = 0; begin < tokens.size();) {
+        const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        RONDO_TRY(run({kv_.get(), tokens.subspan(begin, count), Rows::bulk, BatchPart::Logits::all}));
+        for (int64_t first = 0; first < batch_->logit_rows(); first += logit_rows_max) {
+            const int64_t some = std::min(logit_rows_max, batch_->logit_rows() - first);
+            const std::span<float> out(rows.data(), static_cast<size_t>(some * model_.spec.vocabulary));
+            RONDO_TRY(read_logits(first, some, out));
+            consume(out);
+        }
+        begin += count;
+    }
+    return Status::ok();
+}
+
+Result<Generated> Generator::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
+                                      const std::function<bool(std::string_view)>& on_text) {
+    if (prompt.empty()) return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    RONDO_TRY(options.sampling.check(model_.spec.vocabulary));
+    const auto start = std::chrono::steady_clock::now();
+    RONDO_TRY(prefill(prompt));
+    Generated made;
+    made.prefill_seconds = seconds_since(start);
+    const auto decode_start = std::chrono::steady_clock::now();
+    Sampler sampler(options.sampling, model_.spec.vocabulary);
+    sampler.observe_prompt(prompt);
+    StopStrings stops(options.stops);
+    std::unique_ptr<Detokenizer> text =
+        model_.tokenizer == nullptr ? nullptr : std::make_unique<Detokenizer>(*model_.tokenizer);
+    const auto give = [&](const std::string& piece) {
+        made.text += piece;
+        return piece.empty() || !on_text || on_text(piece);
+    };
+    bool stopped = false, silenced = false;
+    while (static_cast<int64_t>(made.ids.size()) < options.tokens_max && !stopped) {
+        const Sampled sampled = sampler.next(host_logits_);
+        made.ids.push_back(sampled.id);
+        if (options.sampling.logprobs >= 0) {
+            made.logprobs.push_back({{sampled.id, sampled.logprob}});
+            made.logprobs.back().insert(made.logprobs.back().end(), sampled.top.begin(), sampled.top.end());
+        }
+        stopped = !options.ignore_eos && model_.ends_answer(sampled.id);
+        if (!stopped && text != nullptr) {
+            const std::string piece = stops.push(text->push(sampled.id), stopped);
+            silenced = !give(piece);
+            stopped = stopped || silenced;
+        }
+        if (stopped || static_cast<int64_t>(made.ids.size()) == options.tokens_max) break;
+        if (tokens() + 1 > context_tokens_max_) break;
+        RONDO_TRY(step(sampled.id));
+    }
+    if (text != nullptr && !silenced) {
+        bool ended = false;
+        give(stops.push(text->finish(), ended) + stops.finish());
+    }
+    made.finish_reason = stopped ? FinishReason::stop : FinishReason::length;
+    made.decode_seconds = seconds_since(decode_start);
+    return made;
+}
+
+}  // namespace rondo

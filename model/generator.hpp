@@ -1,0 +1,88 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "memory/sequence_kv.hpp"
+#include "model/batch.hpp"
+#include "model/model.hpp"
+#include "model/sampler.hpp"
+#include "model/transformer.hpp"
+
+namespace rondo {
+
+struct GenerateOptions {
+    int64_t tokens_max = 256;
+    SamplingParams sampling;
+    std::vector<std::string> stops;
+    bool ignore_eos = false;
+};
+
+enum class FinishReason { stop, length };
+
+struct Generated {
+    std::string text;
+    std::vector<int32_t> ids;  ///< the end-of-answer token included, when it ended the answer
+    FinishReason finish_reason = FinishReason::length;
+    std::vector<std::vector<TokenLogprob>> logprobs;  ///< by token: the chosen one, then the likeliest; when asked for
+    double prefill_seconds = 0.0;
+    double decode_seconds = 0.0;
+};
+
+/// One conversation on one device, without actors: what the command line and tests run, and what the pipeline must equal.
+/// Its KV stays, so a further prompt costs only its new tokens.
+class Generator {
+public:
+    struct Options {
+        int64_t chunk_tokens = 512;  ///< of prefill
+        DType kv_type = DType::bf16;
+        int64_t context_tokens_max = 0;  ///< 0: the model's
+    };
+
+    static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
+
+    /// Appends the prompt, then answers; `on_text` hears the answer as it becomes certain. Returning false from it ends the
+    /// answer.
+    Result<Generated> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
+                               const std::function<bool(std::string_view)>& on_text = {});
+    /// The logits of every token given, appended to what is there: `consume` is called with rows [n, V] f32 in host memory,
+    /// in order.
+    Status score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume);
+    /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`.
+    Status prefill(std::span<const int32_t> tokens);
+    /// One decode step: appends a token, leaves its logits in `logits()`.
+    Status step(int32_t token);
+    /// Of the last token appended, in host memory.
+    std::span<float> logits() { return host_logits_; }
+
+    /// Drops what does not begin `ids`, so that only the rest needs prefilling; returns how many of them are kept, fewer than
+    /// all: the last one's logits are wanted.
+    int64_t keep_prefix(std::span<const int32_t> ids);
+    void truncate(int64_t tokens);
+    int64_t tokens() const { return kv_->tokens(); }
+    int64_t context_tokens_max() const { return context_tokens_max_; }
+    void begin_round() { kv_->begin_round(); }
+
+private:
+    Generator(const Model& model, Device& device) : model_(model), device_(device) {}
+    Status run(const BatchPart& part);
+    Status read_logits(int64_t first, int64_t rows, std::span<float> out);
+
+    const Model& model_;
+    Device& device_;
+    Options options_;
+    int64_t context_tokens_max_ = 0;
+    std::unique_ptr<KvPool> pool_;
+    std::unique_ptr<SequenceKv> kv_;
+    std::vector<int32_t> history_;  // the token of every key
+    std::unique_ptr<Transformer> transformer_;
+    std::unique_ptr<Batch> batch_;
+    Buffer device_logits_;  // [logit_rows_max, V] f32
+    std::vector<float> host_logits_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "config/result.hpp"
+#include "model/gguf.hpp"
+#include "model/spec.hpp"
+#include "model/tokenizer.hpp"
+
+namespace rondo {
+
+/// The spec of a GGUF file: architectures llama (Mistral's files among them), qwen2 and qwen3.
+Result<ModelSpec> spec_from_gguf(const GgufFile& file);
+
+/// The tokenizer's fields; `tokens` is empty when the file has none.
+Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file);
+
+/// tokenizer.chat_template, "" when absent.
+Result<std::string> chat_template_from_gguf(const GgufFile& file);
+
+}  // namespace rondo

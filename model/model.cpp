@@ -1,0 +1,76 @@
+#include "model/model.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+namespace {
+
+Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& path) {
+    Model model;
+    model.name = files.name;
+    model.spec = files.spec;
+    model.bos_token = files.bos_token;
+    model.eos_token = files.eos_token;
+    if (files.gguf_vocabulary) {
+        RONDO_ASSIGN(model.tokenizer, tokenizer_from_gguf(*files.gguf_vocabulary, path.string()));
+    } else if (!files.tokenizer_json.empty()) {
+        RONDO_ASSIGN(model.tokenizer, tokenizer_from_json(files.tokenizer_json, (path / "tokenizer.json").string()));
+    }
+    if (model.tokenizer != nullptr) {
+        RONDO_TRY(check_vocabulary(model.spec, model.tokenizer->vocabulary(), path.string()));
+    }
+    if (!files.chat_template.empty()) {
+        RONDO_ASSIGN(model.chat_template, ChatTemplate::parse(files.chat_template, path.string() + ": chat template"));
+    }
+    return model;
+}
+
+}  // namespace
+
+Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages) const {
+    if (tokenizer == nullptr) return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+    if (!chat_template) return make_error(ErrorCode::not_found, "model " + name + " has no chat template; a plain prompt would do");
+    ChatTemplateInput input;
+    input.messages = messages;
+    input.bos_token = bos_token;
+    input.eos_token = eos_token;
+    RONDO_ASSIGN(const std::string text, chat_template->render(input));
+    return tokenizer->encode(text, true);
+}
+
+Result<std::vector<int32_t>> Model::encode_text(std::string_view text) const {
+    if (tokenizer == nullptr) return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+    RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true));
+    return tokenizer->with_template_tokens(std::move(ids));
+}
+
+bool Model::ends_answer(int32_t id) const {
+    return std::find(spec.eos_ids.begin(), spec.eos_ids.end(), id) != spec.eos_ids.end();
+}
+
+Result<Model> load_model_text(const std::filesystem::path& path, const WeightsChoice& choice) {
+    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
+    return text_side(files, path);
+}
+
+Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
+                         const std::function<void(double)>& progress) {
+    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
+    RONDO_ASSIGN(Model model, text_side(files, path));
+    RONDO_ASSIGN(model.weights, load_weights(files.spec, *files.weights, device, progress));
+    return model;
+}
+
+std::filesystem::path demo_model_path() {
+    // The binary first: an installed Rondo must not look into a source tree that may be gone or changed.
+    std::error_code error;
+    const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
+    for (const char* place : {"../share/rondo/demo_model", "../../examples/demo_model"}) {
+        const auto candidate = binary.parent_path() / place;
+        if (!error && std::filesystem::exists(candidate / "config.json", error)) return candidate.lexically_normal();
+    }
+    return std::filesystem::path(RONDO_SOURCE_DIR) / "examples/demo_model";
+}
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "model/chat_template.hpp"
+#include "model/model_files.hpp"
+#include "model/tokenizer.hpp"
+#include "model/weights.hpp"
+
+namespace rondo {
+
+/// A model ready to run in one memory space: packed weights, tokenizer, chat template. Immutable.
+struct Model {
+    std::string name;
+    ModelSpec spec;
+    std::unique_ptr<Tokenizer> tokenizer;     ///< none when the folder has no tokenizer.json
+    std::optional<ChatTemplate> chat_template;
+    std::string bos_token, eos_token;
+    std::unique_ptr<Weights> weights;         ///< none when only the text side was asked for
+
+    /// A conversation as token ids, ready for the model's answer.
+    Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const;
+    /// Plain text as ids, with the special tokens the model wants around it.
+    Result<std::vector<int32_t>> encode_text(std::string_view text) const;
+    bool ends_answer(int32_t id) const;
+};
+
+/// Tokenizer and template only.
+Result<Model> load_model_text(const std::filesystem::path& path, const WeightsChoice& choice = {});
+/// Everything; weights are packed for `device`.
+Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
+                         const std::function<void(double)>& progress = {});
+
+/// The model that ships with Rondo: next to the sources, or where `make install` put it.
+std::filesystem::path demo_model_path();
+
+}  // namespace rondo

@@ -1,0 +1,163 @@
+#include "model/model_files.hpp"
+
+#include <charconv>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "config/limits.hpp"
+#include "model/gguf.hpp"
+#include "model/gguf_model.hpp"
+#include "model/in_quotes.hpp"
+#include "model/mapped_file.hpp"
+#include "model/mapped_weights.hpp"
+#include "model/random_weights.hpp"
+#include "model/safetensors.hpp"
+#include "model/spec_tensors.hpp"
+#include "model/strict_json.hpp"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The text of a file that may be absent: "" then.
+Result<std::string> optional_text(const fs::path& path, const std::string& name, size_t bytes_max) {
+    auto text = read_text_file(path, name, bytes_max);
+    if (!text && text.error().code == ErrorCode::not_found) return std::string();
+    return text;
+}
+
+/// A special token, written as a string or as an object with its content.
+Result<std::string> token_text(const JsonFields& fields, const std::string& where, const std::string& key) {
+    const auto* value = fields.find(key);
+    if (value == nullptr || !value->is_object()) return fields.text(key, "");
+    return JsonFields(*value, where, key + ".").text("content", "");
+}
+
+/// A template as a string, or the one named "default" of a list.
+Result<std::string> template_text(const JsonFields& fields, const std::string& where) {
+    const auto* value = fields.find("chat_template");
+    if (value == nullptr || !value->is_array()) return fields.text("chat_template", "");
+    for (const auto& item : *value) {
+        if (!item.is_object()) return fields.wrong("chat_template", "a string or a list of {name, template}");
+        const JsonFields entry(item, where, "chat_template[].");
+        RONDO_ASSIGN(const std::string name, entry.text("name", ""));
+        if (name == "default") return entry.text("template", "");
+    }
+    return std::string();
+}
+
+Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
+    const std::string where = out.name + "/tokenizer_config.json";
+    RONDO_ASSIGN(const std::string text,
+                 optional_text(folder / "tokenizer_config.json", where, limits::config_bytes_max));
+    if (!text.empty()) {
+        RONDO_ASSIGN(const auto config, parse_json_object(text, where));
+        const JsonFields fields(config, where);
+        RONDO_ASSIGN(out.bos_token, token_text(fields, where, "bos_token"));
+        RONDO_ASSIGN(out.eos_token, token_text(fields, where, "eos_token"));
+        RONDO_ASSIGN(out.chat_template, template_text(fields, where));
+    }
+    // A file of its own is the newer way and goes before the configuration's.
+    const std::string jinja = out.name + "/chat_template.jinja";
+    RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", jinja, limits::template_bytes_max));
+    if (!own.empty()) out.chat_template = std::move(own);
+    if (out.chat_template.size() <= limits::template_bytes_max) return {};
+    return make_error(ErrorCode::out_of_range, where + ": chat_template of " +
+                                                   std::to_string(out.chat_template.size()) + " bytes; at most " +
+                                                   std::to_string(limits::template_bytes_max));
+}
+
+Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const WeightsChoice& choice) {
+    ModelFiles out;
+    out.name = std::move(name);
+    const std::string where = out.name + "/config.json";
+    RONDO_ASSIGN(const std::string config, read_text_file(folder / "config.json", where, limits::config_bytes_max));
+    RONDO_ASSIGN(const std::string generation,
+                 optional_text(folder / "generation_config.json", out.name + "/generation_config.json",
+                               limits::config_bytes_max));
+    RONDO_ASSIGN(out.spec, spec_from_hf(config, generation, where));
+    RONDO_ASSIGN(out.tokenizer_json,
+                 optional_text(folder / "tokenizer.json", out.name + "/tokenizer.json", limits::json_bytes_max));
+    RONDO_TRY(read_tokenizer_config(folder, out));
+    if (choice.random_seed) {
+        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, out.name));
+        return out;
+    }
+    RONDO_ASSIGN(out.weights, open_safetensors(folder, out.name));
+    RONDO_TRY(check_weights(out.spec, *out.weights, out.name));
+    return out;
+}
+
+std::string token_by_id(const GgufVocabulary& vocabulary, int32_t id) {
+    return id >= 0 && static_cast<size_t>(id) < vocabulary.tokens.size() ? vocabulary.tokens[static_cast<size_t>(id)]
+                                                                         : "";
+}
+
+Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsChoice& choice) {
+    RONDO_ASSIGN(const GgufFile gguf, GgufFile::parse(file.bytes(), name));
+    ModelFiles out;
+    out.name = fs::path(name).stem().string();
+    RONDO_ASSIGN(out.spec, spec_from_gguf(gguf));
+    RONDO_ASSIGN(GgufVocabulary vocabulary, vocabulary_from_gguf(gguf));
+    RONDO_ASSIGN(out.chat_template, chat_template_from_gguf(gguf));
+    out.bos_token = token_by_id(vocabulary, vocabulary.bos_id);
+    out.eos_token = token_by_id(vocabulary, vocabulary.eos_id);
+    if (!vocabulary.tokens.empty()) out.gguf_vocabulary = std::move(vocabulary);
+    if (choice.random_seed) {
+        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, name));
+        return out;
+    }
+    std::vector<MappedFile> files;
+    files.push_back(std::move(file));
+    RONDO_ASSIGN(out.weights, make_mapped_weights(std::move(files), gguf.tensors(), name));
+    RONDO_TRY(check_weights(out.spec, *out.weights, name));
+    return out;
+}
+
+/// The last part of a path, also of "model/" and ".": what stands for it in errors.
+std::string name_of(const fs::path& path) {
+    std::error_code ignored;
+    const fs::path whole = fs::weakly_canonical(path, ignored);
+    const std::string name = (ignored ? path : whole).filename().string();
+    return name.empty() ? path.string() : name;
+}
+
+}  // namespace
+
+Result<WeightsChoice> parse_weights_choice(std::string_view text) {
+    WeightsChoice choice;
+    if (text == "auto" || text == "file") return choice;
+    constexpr std::string_view prefix = "random:";
+    uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    if (text.starts_with(prefix)) {
+        const auto [stop, problem] = std::from_chars(text.data() + prefix.size(), end, seed);
+        if (problem == std::errc() && stop == end) {
+            choice.random_seed = seed;
+            return choice;
+        }
+    }
+    return make_error(ErrorCode::invalid_argument,
+                      "weights " + in_quotes(text) + " must be auto, file or random:SEED (a number below 2^64)");
+}
+
+Result<ModelFiles> open_model_files(const fs::path& path, const WeightsChoice& choice) {
+    const std::string name = name_of(path);
+    std::error_code problem;
+    if (fs::is_directory(path, problem)) return open_folder(path, name, choice);
+    RONDO_ASSIGN(MappedFile file, MappedFile::open(path, name));
+    if (is_gguf(file.bytes())) return open_gguf(std::move(file), name, choice);
+    return make_error(ErrorCode::unsupported,
+                      name + ": neither a folder with config.json and safetensors nor a GGUF file");
+}
+
+Status check_vocabulary(const ModelSpec& spec, int64_t tokenizer_vocabulary, const std::string& where) {
+    if (tokenizer_vocabulary <= spec.vocabulary) return {};
+    return make_error(ErrorCode::corrupt,
+                      where + ": the tokenizer has ids up to " + std::to_string(tokenizer_vocabulary - 1) +
+                          "; the model's embedding has " + std::to_string(spec.vocabulary) + " rows");
+}
+
+}  // namespace rondo

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/result.hpp"
+#include "model/spec.hpp"
+#include "model/tokenizer.hpp"
+#include "model/weights_file.hpp"
+
+namespace rondo {
+
+/// Where the weights come from: the model's own file, or a generator (then no weights need be there).
+struct WeightsChoice {
+    std::optional<uint64_t> random_seed;
+    DType random_dtype = DType::bf16;  ///< or f32
+};
+
+/// Reads "auto", "file" (the same) or "random:SEED".
+Result<WeightsChoice> parse_weights_choice(std::string_view text);
+
+/// All that a model's files hold. The tokenizer's source is one of two; both are empty for a folder without
+/// tokenizer.json.
+struct ModelFiles {
+    ModelSpec spec;
+    std::unique_ptr<WeightsFile> weights;
+    std::string tokenizer_json;
+    std::optional<GgufVocabulary> gguf_vocabulary;
+    std::string chat_template;  ///< Jinja; "" when the model has none
+    std::string bos_token;
+    std::string eos_token;
+    std::string name;  ///< of the folder, or of the file without its ending
+};
+
+/// Opens a Hugging Face folder or a GGUF file (recognised by its first bytes) and checks that its tensors are what its
+/// configuration needs. Tensor data is mapped, not read.
+Result<ModelFiles> open_model_files(const std::filesystem::path& path, const WeightsChoice& choice);
+
+/// Every id a tokenizer can give must have a row in the embedding. For whoever has made the tokenizer.
+Status check_vocabulary(const ModelSpec& spec, int64_t tokenizer_vocabulary, const std::string& where);
+
+}  // namespace rondo

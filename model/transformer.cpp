@@ -1,0 +1,133 @@
+#include "model/transformer.hpp"
+
+#include <cmath>
+
+namespace rondo {
+
+KvShape Transformer::kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers) {
+    return {spec.layers, lower_layers, spec.kv_heads, {kv_type, spec.head_dim}};
+}
+
+Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights, const KvPool& pool, Device& device,
+                                                         int64_t rows_max) {
+    const ModelSpec& spec = weights.spec;
+    std::unique_ptr<Transformer> made(new Transformer(weights, pool, device));
+    const auto allocate = [&](Buffer& buffer, DType type, int64_t columns) -> Status {
+        RONDO_ASSIGN(buffer, device.allocate(bytes_of(type, rows_max * columns)));
+        return Status::ok();
+    };
+    const int64_t d = spec.head_dim;
+    RONDO_TRY(allocate(made->angles_, DType::f32, d));
+    RONDO_TRY(allocate(made->taken_, DType::f32, spec.width));
+    RONDO_TRY(allocate(made->normed_, weights.activation, spec.width));
+    RONDO_TRY(allocate(made->qkv_, DType::f32, (spec.heads + 2 * spec.kv_heads) * d));
+    RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
+    RONDO_TRY(allocate(made->gate_up_, weights.activation, 2 * spec.ffn_width));
+    RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
+    const std::vector<double> frequency = spec.inverse_frequency();
+    RONDO_ASSIGN(made->inverse_frequency_, device.allocate(frequency.size() * sizeof(double)));
+    RONDO_TRY(device.copy(made->inverse_frequency_.data(), frequency.data(), frequency.size() * sizeof(double),
+                          StreamId::compute));
+    RONDO_TRY(device.wait(StreamId::compute));
+    return made;
+}
+
+Status Transformer::forward(Batch& batch, LayerRange layers) {
+    if (batch.rows() == 0 || layers.begin >= layers.end) return Status::ok();
+    Ops& ops = device_.ops();
+    if (layers.begin == 0) {
+        RONDO_TRY(ops.embed(batch.hidden(), batch.ids(), *weights_.embedding));
+    }
+    const Tensor angles = scratch(angles_, DType::f32, batch.rows(), weights_.spec.head_dim);
+    RONDO_TRY(ops.rope_angles(angles, batch.positions(), inverse_frequency_.as<double>()));
+    for (int layer = layers.begin; layer < layers.end; ++layer) {
+        RONDO_TRY(attention(batch, layer));
+        RONDO_TRY(feed_forward(batch, layer));
+    }
+    return Status::ok();
+}
+
+Status Transformer::multiply(const Batch& batch, const Tensor& out, const Tensor& x, const PackedMatrix& w, const Buffer& bias,
+                             bool accumulate) {
+    const int64_t bulk = batch.bulk_rows();
+    for (const Rows policy : {Rows::bulk, Rows::invariant}) {
+        const int64_t first = policy == Rows::bulk ? 0 : bulk;
+        const int64_t count = policy == Rows::bulk ? bulk : batch.rows() - bulk;
+        if (count == 0) continue;
+        RONDO_TRY(device_.ops().matmul(
+            {out.slice_rows(first, count), x.slice_rows(first, count), &w, bias.as<float>(), accumulate, policy}));
+    }
+    return Status::ok();
+}
+
+Status Transformer::attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) {
+    if (sequences == 0) return Status::ok();
+    const ModelSpec& spec = weights_.spec;
+    const int64_t d = spec.head_dim;
+    const KvShape& shape = pool_.shape();
+    AttendArgs args;
+    args.out = scratch(attended_, weights_.activation, batch.rows(), spec.heads * d);
+    args.q = scratch(qkv_, DType::f32, batch.rows(), (spec.heads + 2 * spec.kv_heads) * d).slice_columns(0, spec.heads * d);
+    args.heads = spec.heads;
+    args.kv = pool_.layer(layer);
+    args.sequences = batch.sequences(shape.group_of(layer), first_sequence, sequences);
+    args.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d)));
+    args.rows = rows;
+    return device_.ops().attend(args);
+}
+
+Status Transformer::attention(Batch& batch, int layer) {
+    const ModelSpec& spec = weights_.spec;
+    const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+    Ops& ops = device_.ops();
+    const int64_t rows = batch.rows(), d = spec.head_dim;
+    const int64_t q_columns = spec.heads * d, kv_columns = spec.kv_heads * d;
+    const Tensor hidden = batch.hidden();
+    const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
+    const Tensor qkv = scratch(qkv_, DType::f32, rows, q_columns + 2 * kv_columns);
+    const Tensor q = qkv.slice_columns(0, q_columns);
+    const Tensor k = qkv.slice_columns(q_columns, kv_columns);
+    const Tensor v = qkv.slice_columns(q_columns + kv_columns, kv_columns);
+    const Tensor angles = scratch(angles_, DType::f32, rows, d);
+
+    RONDO_TRY(ops.rms_norm(normed, hidden, w.attention_norm.as<float>(), spec.norm_eps));
+    RONDO_TRY(multiply(batch, qkv, normed, *w.qkv, w.qkv_bias, false));
+    if (spec.qk_norm) {
+        RONDO_TRY(ops.head_norm(q, w.q_norm.as<float>(), spec.heads, spec.norm_eps));
+        RONDO_TRY(ops.head_norm(k, w.k_norm.as<float>(), spec.kv_heads, spec.norm_eps));
+    }
+    RONDO_TRY(ops.rope(q, angles, spec.heads));
+    RONDO_TRY(ops.rope(k, angles, spec.kv_heads));
+    RONDO_TRY(ops.append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer))));
+    const int bulk = batch.bulk_sequences();
+    RONDO_TRY(attend(batch, layer, 0, bulk, Rows::bulk));
+    RONDO_TRY(attend(batch, layer, bulk, batch.sequence_count() - bulk, Rows::invariant));
+    const Tensor attended = scratch(attended_, weights_.activation, rows, q_columns);
+    return multiply(batch, hidden, attended, *w.output, w.output_bias, true);
+}
+
+Status Transformer::feed_forward(Batch& batch, int layer) {
+    const ModelSpec& spec = weights_.spec;
+    const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+    const int64_t rows = batch.rows();
+    const Tensor hidden = batch.hidden();
+    const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
+    const Tensor gate_up = scratch(gate_up_, weights_.activation, rows, 2 * spec.ffn_width);
+    const Tensor activated = scratch(activated_, weights_.activation, rows, spec.ffn_width);
+    RONDO_TRY(device_.ops().rms_norm(normed, hidden, w.ffn_norm.as<float>(), spec.norm_eps));
+    RONDO_TRY(multiply(batch, gate_up, normed, *w.gate_up, w.gate_up_bias, false));
+    RONDO_TRY(device_.ops().silu_mul(activated, gate_up));
+    return multiply(batch, hidden, activated, *w.down, w.down_bias, true);
+}
+
+Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out) {
+    const ModelSpec& spec = weights_.spec;
+    Ops& ops = device_.ops();
+    const Tensor taken = scratch(taken_, DType::f32, out.rows, spec.width);
+    const Tensor normed = scratch(normed_, weights_.activation, out.rows, spec.width);
+    RONDO_TRY(ops.take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
+    RONDO_TRY(ops.rms_norm(normed, taken, weights_.final_norm.as<float>(), spec.norm_eps));
+    return ops.matmul({out, normed, &weights_.output_head(), nullptr, false, batch.logits_policy()});
+}
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "memory/kv_pool.hpp"
+#include "model/batch.hpp"
+#include "model/weights.hpp"
+
+namespace rondo {
+
+/// Layers [begin, end).
+struct LayerRange {
+    int begin = 0;
+    int end = 0;
+};
+
+/// Runs a batch through layers of a model on one device. Steppable: a batch can stop after any layer and go on later,
+/// because its hidden states are its own and its KV is in the pool. Owns scratch for one step at a time; weights and
+/// pool are shared and outlive it.
+class Transformer {
+public:
+    static Result<std::unique_ptr<Transformer>> create(const Weights& weights, const KvPool& pool, Device& device,
+                                                       int64_t rows_max);
+
+    /// A range that begins at 0 embeds the batch's tokens first.
+    Status forward(Batch& batch, LayerRange layers);
+    Status forward(Batch& batch) { return forward(batch, {0, weights_.spec.layers}); }
+
+    /// The logits of logit rows [first, first + out.rows) of a batch that has passed all layers; out [rows, V] f32.
+    Status logits(const Batch& batch, int64_t first, const Tensor& out);
+
+    /// The shape of a pool for this model.
+    static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
+
+private:
+    Transformer(const Weights& weights, const KvPool& pool, Device& device) : weights_(weights), pool_(pool), device_(device) {}
+
+    Status attention(Batch& batch, int layer);
+    Status attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows);
+    Status feed_forward(Batch& batch, int layer);
+    /// out (+)= x · w for bulk and invariant rows, each by its own kernel.
+    Status multiply(const Batch& batch, const Tensor& out, const Tensor& x, const PackedMatrix& w, const Buffer& bias,
+                    bool accumulate);
+    Tensor scratch(const Buffer& buffer, DType type, int64_t rows, int64_t columns) const {
+        return Tensor::of(buffer.data(), type, rows, columns);
+    }
+
+    const Weights& weights_;
+    const KvPool& pool_;
+    Device& device_;
+    Buffer inverse_frequency_;  // [d/2] f64
+    Buffer angles_;             // [rows, d] f32
+    Buffer normed_;             // [rows, D]
+    Buffer qkv_;                // [rows, (H + 2G)·d] f32
+    Buffer attended_;           // [rows, H·d]
+    Buffer gate_up_;            // [rows, 2F]
+    Buffer activated_;          // [rows, F]
+    Buffer taken_;              // [rows, D] f32: the rows whose logits are wanted
+};
+
+}  // namespace rondo
