@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+
+namespace rondo::cli {
+
+/// What a command came to: 0 done, 1 failed (an error was printed), 2 wrong use.
+using Action = std::function<Status()>;
+
+/// Each adds its subcommand; `run` is set to what to do when that one was chosen.
+void add_generate(CLI::App& app, Action& run);
+void add_chat(CLI::App& app, Action& run);
+void add_score(CLI::App& app, Action& run);
+void add_tokenize(CLI::App& app, Action& run);
+void add_inspect(CLI::App& app, Action& run);
+void add_bench(CLI::App& app, Action& run);
+
+}  // namespace rondo::cli

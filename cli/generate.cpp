@@ -1,0 +1,130 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/model_options.hpp"
+#include "model/stop_strings.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+struct Options {
+    ModelOptions model;
+    std::string prompt, tokens, messages_file;
+    int64_t tokens_max = 256;
+    SamplingParams sampling;
+    std::vector<std::string> stops;
+    bool ignore_eos = false;
+    bool json = false;
+};
+
+Result<std::vector<ChatMessage>> read_messages(const std::string& path) {
+    RONDO_ASSIGN(const std::string text, read_file(path));
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto wrong = [&](const std::string& what) {
+        return make_error(ErrorCode::invalid_argument,
+                          path + ": " + what + "; a list of {\"role\": …, \"content\": …} would be right");
+    };
+    if (json.is_discarded()) return wrong("not JSON");
+    if (!json.is_array()) return wrong("not a list");
+    std::vector<ChatMessage> messages;
+    for (const auto& item : json) {
+        if (!item.is_object() || !item.contains("role") || !item.contains("content") || !item["role"].is_string() ||
+            !item["content"].is_string()) {
+            return wrong("message " + std::to_string(messages.size()) + " is not one");
+        }
+        messages.push_back({item["role"], item["content"]});
+    }
+    return messages;
+}
+
+Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& model) {
+    if (!options.tokens.empty()) return parse_ids(options.tokens);
+    if (!options.messages_file.empty()) {
+        RONDO_ASSIGN(const auto messages, read_messages(options.messages_file));
+        return model.encode_chat(messages);
+    }
+    if (!options.prompt.empty()) return model.encode_text(options.prompt);
+    RONDO_ASSIGN(const std::string text, read_standard_input());
+    return model.encode_text(text);
+}
+
+nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const Options& options) {
+    const auto per_second = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
+    const auto decoded = static_cast<double>(made.ids.size() - 1);
+    nlohmann::json out = {{"text", made.text},
+                          {"ids", made.ids},
+                          {"prompt_ids", prompt},
+                          {"finish_reason", made.finish_reason == FinishReason::stop ? "stop" : "length"},
+                          {"timings",
+                           {{"prefill_s", made.prefill_seconds},
+                            {"prefill_tokens_per_s", per_second(static_cast<double>(prompt.size()), made.prefill_seconds)},
+                            {"decode_s", made.decode_seconds},
+                            {"decode_tokens_per_s", per_second(decoded, made.decode_seconds)}}}};
+    if (options.sampling.logprobs < 0) return out;
+    for (const auto& token : made.logprobs) {
+        nlohmann::json top = nlohmann::json::array();
+        for (size_t i = 1; i < token.size(); ++i) top.push_back({{"id", token[i].id}, {"logprob", token[i].logprob}});
+        out["logprobs"].push_back({{"id", token[0].id}, {"logprob", token[0].logprob}, {"top", top}});
+    }
+    return out;
+}
+
+Status generate(const Options& options) {
+    RONDO_ASSIGN(const auto runner, Runner::open(options.model));
+    RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model));
+    RONDO_TRY(StopStrings::check(options.stops));
+    GenerateOptions how;
+    how.tokens_max = options.tokens_max;
+    how.sampling = options.sampling;
+    how.stops = options.stops;
+    how.ignore_eos = options.ignore_eos;
+    const auto print = [&](std::string_view piece) {
+        if (!options.json) {
+            std::fwrite(piece.data(), 1, piece.size(), stdout);
+            std::fflush(stdout);
+        }
+        return true;
+    };
+    RONDO_ASSIGN(const Generated made, runner->generator->generate(prompt, how, print));
+    if (options.json) {
+        std::printf("%s\n", as_json(made, prompt, options).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    } else if (runner->model.tokenizer == nullptr) {
+        for (size_t i = 0; i < made.ids.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", made.ids[i]);
+        std::printf("\n");
+    } else {
+        std::printf("\n");
+    }
+    return Status::ok();
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Action& run) {
+    auto options = std::make_shared<Options>();
+    CLI::App* const command = app.add_subcommand("generate", "continue a prompt (or standard input)");
+    options->model.add_all(*command);
+    auto* const prompt = command->add_option("--prompt", options->prompt, "text to continue");
+    auto* const tokens = command->add_option("--tokens", options->tokens, "token ids to continue: 1,2,3");
+    auto* const messages = command->add_option("--messages", options->messages_file, "JSON file: a list of {role, content}");
+    tokens->excludes(prompt)->excludes(messages);
+    messages->excludes(prompt);
+    command->add_option("--max-tokens", options->tokens_max, "tokens to make at most")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    SamplingParams& sampling = options->sampling;
+    command->add_option("--temperature", sampling.temperature, "0 is greedy (default)");
+    command->add_option("--top-k", sampling.top_k, "0 is off");
+    command->add_option("--top-p", sampling.top_p);
+    command->add_option("--min-p", sampling.min_p);
+    command->add_option("--repetition-penalty", sampling.repetition_penalty);
+    command->add_option("--presence-penalty", sampling.presence_penalty);
+    command->add_option("--frequency-penalty", sampling.frequency_penalty);
+    command->add_option("--seed", sampling.seed, "same seed, same text");
+    command->add_option("--logprobs", sampling.logprobs, "of each token and the N likeliest, in --json");
+    command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)");
+    command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
+    command->add_flag("--json", options->json, "one JSON object instead of text");
+    command->callback([options, &run] { run = [options] { return generate(*options); }; });
+}
+
+}  // namespace rondo::cli
