@@ -1,0 +1,260 @@
+#include "config/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "config/setting_keys.hpp"
+#include "config/yaml_tree.hpp"
+
+namespace rondo {
+namespace {
+
+Result<Settings> read(std::string_view text, std::vector<std::string> overrides = {}) {
+    return settings_from_yaml(text, "f.yaml", overrides);
+}
+
+std::string error_of(std::string_view text, std::vector<std::string> overrides = {}) {
+    const auto settings = read(text, std::move(overrides));
+    if (settings) return "no error";
+    EXPECT_EQ(settings.error().message.find('\n'), std::string::npos);
+    return settings.error().message;
+}
+
+Settings value_of(std::string_view text, std::vector<std::string> overrides = {}) {
+    const auto settings = read(text, std::move(overrides));
+    EXPECT_TRUE(settings) << settings.error().message;
+    return settings ? *settings : Settings();
+}
+
+TEST(Settings, NothingWrittenIsTheDefault) {
+    for (const char* text : {"", "{}", "# only a comment\n", "---\n", "pipeline:\nmodel: {}\ndevices: {}\n",
+                             "pipeline: {prefill: {attention: }}"})
+        EXPECT_EQ(value_of(text), Settings()) << text;
+    EXPECT_EQ(Settings().model.path, "demo");
+    EXPECT_EQ(Settings().devices.at(0).kind, DeviceSettings::Kind::cpu);
+}
+
+TEST(Settings, EveryKeyIsRead) {
+    const Settings settings = value_of(R"(
+model: {path: /models/qwen, weights: "random:18446744073709551615"}
+devices:
+  big: {kind: cuda, ordinal: 3}
+  small: {kind: cpu, threads: 2}
+pipeline:
+  prefill: {on: [small], chunk_tokens: 64, attention: {method: dense}}
+  decode: {on: [small], batch_max: 7, attention: {method: dense}}
+  rounds: {method: none}
+  compression: {method: none}
+  restore: {planner: none}
+memory: {device_kv_mib: 12, kv_dtype: int8}
+)");
+    EXPECT_EQ(settings.model.path, "/models/qwen");
+    EXPECT_EQ(settings.model.weights, "random:18446744073709551615");
+    ASSERT_EQ(settings.devices.size(), 2U);
+    EXPECT_EQ(settings.devices[0], (DeviceSettings{"big", DeviceSettings::Kind::cuda, 0, 3}));
+    EXPECT_EQ(settings.devices[1], (DeviceSettings{"small", DeviceSettings::Kind::cpu, 2, 0}));
+    EXPECT_EQ(settings.pipeline.prefill.on, std::vector<std::string>{"small"});
+    EXPECT_EQ(settings.pipeline.prefill.chunk_tokens, 64);
+    EXPECT_EQ(settings.pipeline.decode.batch_max, 7);
+    EXPECT_EQ(settings.memory.device_kv_mib, 12);
+    EXPECT_EQ(settings.memory.kv_dtype, MemorySettings::KvType::int8);
+    EXPECT_EQ(settings.device("small"), &settings.devices[1]);
+    EXPECT_EQ(settings.device("none"), nullptr);
+}
+
+TEST(Settings, TheFirstDeviceServesWhereNoneIsNamed) {
+    EXPECT_EQ(value_of("devices: {b: , a: }").pipeline.prefill.on, std::vector<std::string>{"b"});
+    const Settings settings = value_of("devices: {b: , a: }\npipeline: {decode: {on: [a]}}");
+    EXPECT_EQ(settings.pipeline.prefill.on, std::vector<std::string>{"a"});
+    EXPECT_EQ(settings.pipeline.decode.on, std::vector<std::string>{"a"});
+}
+
+TEST(Settings, OverridesWinOverTheFileAndLaterOverEarlierOnes) {
+    const Settings settings =
+        value_of("memory: {device_kv_mib: 5}\nmodel: {path: x}",
+                 {"memory.device_kv_mib=6", "memory.device_kv_mib=7", "devices.gpu={kind: cuda, ordinal: 1}",
+                  "model.path=a=b", "pipeline.prefill.on=[gpu]", "pipeline.decode.attention.method=dense"});
+    EXPECT_EQ(settings.memory.device_kv_mib, 7);
+    EXPECT_EQ(settings.model.path, "a=b");
+    EXPECT_EQ(settings.devices.at(0).ordinal, 1);
+    EXPECT_EQ(value_of("", {"memory={kv_dtype: f32}"}).memory.kv_dtype, MemorySettings::KvType::f32);
+}
+
+TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
+    EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("\npipelin:\n  prefill: {}\n"),
+              "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline or memory; did you mean pipeline?");
+    EXPECT_EQ(
+        error_of("pipeline:\n  prefill:\n    chunk_token: 3"),
+        "f.yaml:3: pipeline.prefill.chunk_token: unknown key, must be on, chunk_tokens or attention; did you mean "
+        "chunk_tokens?");
+    EXPECT_EQ(error_of("devices: {a: {thread: 1}}"),
+              "f.yaml:1: devices.a.thread: unknown key, must be kind, threads or ordinal; did you mean threads?");
+    EXPECT_EQ(error_of("\"a\\nb\\e\": 1"),
+              "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("memory.device_kv_mib: 1"),
+              "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("", {"memory.kv=1"}),
+              "--set memory.kv: memory.kv: unknown key, must be device_kv_mib or kv_dtype");
+}
+
+TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
+    EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopserve}}}"),
+              "f.yaml:1: pipeline.prefill.attention.method: is \"loopserve\", must be dense");
+    EXPECT_EQ(error_of("pipeline: {rounds: {method: top_k}}"),
+              "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be none");
+    EXPECT_EQ(error_of("pipeline: {restore: {planner: bubble_free}}"),
+              "f.yaml:1: pipeline.restore.planner: is \"bubble_free\", must be none");
+}
+
+TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
+    const std::string number = "f.yaml:1: memory.device_kv_mib: is ";
+    const std::string right = ", must be a whole number 1 to 16777216";
+    for (const auto& [written, said] :
+         std::vector<std::pair<std::string, std::string>>{{"", "empty"},
+                                                          {"null", "empty"},
+                                                          {"~", "empty"},
+                                                          {"\"5\"", "\"5\""},
+                                                          {"'5'", "\"5\""},
+                                                          {"[5]", "a list of 1"},
+                                                          {"{a: 1}", "a map"},
+                                                          {"1.5", "\"1.5\""},
+                                                          {"1e3", "\"1e3\""},
+                                                          {"0x10", "\"0x10\""},
+                                                          {"+5", "\"+5\""},
+                                                          {"5 MiB", "\"5 MiB\""},
+                                                          {"true", "\"true\""},
+                                                          {".nan", "\".nan\""},
+                                                          {".inf", "\".inf\""},
+                                                          {"1_000", "\"1_000\""},
+                                                          {"5,", "\"5,\""},
+                                                          {"99999999999999999999", "\"99999999999999999999\""}}) {
+        EXPECT_EQ(error_of("memory:\n  device_kv_mib: " + written), "f.yaml:2" + number.substr(8) + said + right)
+            << written;
+    }
+    EXPECT_EQ(error_of("model: demo"), "f.yaml:1: model: is \"demo\", must be a map of path or weights");
+    EXPECT_EQ(error_of("devices: [a]"), "f.yaml:1: devices: is a list of 1, must be a map of names");
+    EXPECT_EQ(error_of("[]"),
+              "f.yaml:1: the document: is a list of 0, must be a map of model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("5"), "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("pipeline: {prefill: {on: cpu}}"),
+              "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of one device's name");
+    EXPECT_EQ(error_of("pipeline: {prefill: {on: []}}"),
+              "f.yaml:1: pipeline.prefill.on: is a list of 0, must be a list of one device's name");
+    EXPECT_EQ(error_of("pipeline: {prefill: {on: [[cpu]]}}"),
+              "f.yaml:1: pipeline.prefill.on: is a list of 1, must be a list of one device's name");
+    EXPECT_EQ(error_of("model: {path: }"),
+              "f.yaml:1: model.path: is empty, must be a Hugging Face folder, a .gguf file or demo");
+    EXPECT_EQ(error_of("model: {path: \"a\\0b\"}"),
+              "f.yaml:1: model.path: is \"a\\x00b\", must be a Hugging Face folder, a .gguf file or demo");
+    for (const char* weights : {"none", "random", "random:", "random:-1", "random:18446744073709551616", "random:1 "})
+        EXPECT_EQ(error_of(std::string("model: {weights: \"") + weights + "\"}"),
+                  "f.yaml:1: model.weights: is \"" + std::string(weights) + "\", must be auto or random:SEED");
+    EXPECT_EQ(error_of("memory: {kv_dtype: bf61}"),
+              "f.yaml:1: memory.kv_dtype: is \"bf61\", must be bf16, f32 or int8; did you mean bf16?");
+}
+
+/// `value` under a key's path, in YAML's flow style.
+std::string document(const std::string& path, const std::string& value) {
+    std::string text, end;
+    std::stringstream words(path);
+    for (std::string word; std::getline(words, word, '.');) {
+        text += '{' + word + ": ";
+        end += '}';
+    }
+    return text + value + end;
+}
+
+std::string with_device(std::string_view path) {
+    std::string out(path);
+    if (const size_t star = out.find('*'); star != std::string::npos) out[star] = 'd';
+    return out;
+}
+
+TEST(Settings, EveryNumberHasItsRange) {
+    int numbers = 0;
+    for (const SettingKey& key : setting_keys()) {
+        Settings settings;
+        settings.devices = {{.name = "d"}};
+        if (!std::holds_alternative<int*>(key.slot(settings, "d"))) continue;
+        ++numbers;
+        const std::string path = with_device(key.path);
+        const std::string extra = path == "devices.d.ordinal" ? ", kind: cuda" : "";
+        for (const int64_t value : {key.low, key.high}) {
+            auto read_back = value_of(document(path, std::to_string(value) + extra));
+            EXPECT_EQ(*std::get<int*>(key.slot(read_back, "d")), value) << path;
+        }
+        for (const int64_t value :
+             {key.low - 1, key.high + 1, int64_t{INT32_MAX}, int64_t{INT64_MIN}, int64_t{INT64_MAX}})
+            EXPECT_EQ(error_of(document(path, std::to_string(value))),
+                      "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
+                          std::to_string(key.low) + " to " + std::to_string(key.high));
+    }
+    EXPECT_EQ(numbers, 5);
+}
+
+TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
+    EXPECT_EQ(error_of("devices:\n  a:\n    kind: cuda\n    threads: 2"),
+              "f.yaml:4: devices.a.threads: is 2, must be 0 where kind is cuda");
+    EXPECT_EQ(error_of("devices: {a: {ordinal: 1}}", {"devices.a.kind=cpu"}),
+              "f.yaml:1: devices.a.ordinal: is 1, must be 0 where kind is cpu");
+    EXPECT_EQ(error_of("devices: {a: , b: }\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
+              "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a]");
+    EXPECT_EQ(error_of("pipeline: {decode: {on: [cpu0]}}"),
+              "f.yaml:1: pipeline.prefill.on: is [\"cpu0\"], must name one of devices: cpu; did you mean cpu?");
+    EXPECT_EQ(error_of("devices: {gpu: {kind: cuda}}", {"pipeline.prefill.on=[cpu]"}),
+              "--set pipeline.prefill.on: pipeline.prefill.on: is [\"cpu\"], must name one of devices: gpu; did you "
+              "mean gpu?");
+}
+
+TEST(Settings, DevicesHaveShortPlainNamesAndABound) {
+    for (const std::string& name : std::vector<std::string>{"\"\"", "a b", "\"*\"", "a.b", "é", std::string(33, 'a')})
+        EXPECT_NE(error_of("devices: {" + name + ": {}}").find("must be 1 to 32 letters"), std::string::npos);
+    std::string many = "devices:\n";
+    for (int i = 0; i < 64; ++i) many += "  d" + std::to_string(i) + ": {}\n";
+    EXPECT_EQ(value_of(many).devices.size(), 64U);
+    EXPECT_EQ(error_of(many + "  more: {}\n"), "f.yaml:66: devices: has more than 64");
+}
+
+TEST(Settings, OverridesSayWhatIsWrongWithThem) {
+    for (const char* bad : {"", "a", "=1", "a\nb=1", ".........=1"})
+        EXPECT_EQ(error_of("", {bad}), "--set " + shown(bad) + ": must be KEY.KEY=VALUE");
+    EXPECT_EQ(error_of("", {"memory.device_kv_mib="}),
+              "--set memory.device_kv_mib: memory.device_kv_mib: is empty, must be a whole number 1 to 16777216");
+    EXPECT_EQ(error_of("model: demo", {"model.path=x"}),
+              "--set model.path: model: is \"demo\" at f.yaml:1, must be a map");
+    EXPECT_EQ(error_of("", {"memory=a: b: c"}), "--set memory: not valid YAML: illegal map value");
+    EXPECT_EQ(error_of("", {"a..b=1"}), "--set a..b: a: unknown key, must be model, devices, pipeline or memory");
+}
+
+TEST(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {
+    std::ifstream file(RONDO_SOURCE_DIR "/config/reference.yaml");
+    std::stringstream text;
+    text << file.rdbuf();
+    ASSERT_FALSE(text.str().empty());
+    EXPECT_EQ(value_of(text.str()), Settings());
+
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    const auto root = parse_yaml(text.str(), "reference");
+    ASSERT_TRUE(root);
+    for (const SettingKey& key : setting_keys()) {
+        const YamlNode* node = &*root;
+        std::string path(key.path);
+        if (const size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "cpu");
+        std::stringstream words(path);
+        for (std::string word; node != nullptr && std::getline(words, word, '.');) node = node->find(word);
+        ASSERT_NE(node, nullptr) << path << " is not in reference.yaml";
+        // The comment right above the key ends with what the key expects.
+        auto line = std::stoul(node->place.substr(node->place.find(':') + 1)) - 1;
+        std::string comment;
+        while (line-- > 0 && lines[line].find_first_not_of(' ') == lines[line].find('#'))
+            comment = lines[line].substr(lines[line].find('#') + 1) + comment;
+        EXPECT_NE(comment.find("ust be " + key.expects()), std::string::npos) << path << ":" << comment;
+    }
+}
+
+}  // namespace
+}  // namespace rondo

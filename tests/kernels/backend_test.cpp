@@ -1,0 +1,43 @@
+#include "kernels/backend.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rondo::test {
+namespace {
+
+TEST(ParseDevice, ReadsKindThreadsAndOrdinal) {
+    const auto cpu = parse_device("cpu");
+    ASSERT_TRUE(cpu.is_ok());
+    EXPECT_EQ(cpu->kind, DeviceKind::cpu);
+    EXPECT_EQ(cpu->threads, 0);
+    const auto two_threads = parse_device("cpu:2");
+    ASSERT_TRUE(two_threads.is_ok());
+    EXPECT_EQ(two_threads->threads, 2);
+    const auto cuda = parse_device("cuda");
+    ASSERT_TRUE(cuda.is_ok());
+    EXPECT_EQ(cuda->kind, DeviceKind::cuda);
+    EXPECT_EQ(cuda->ordinal, 0);
+    const auto second = parse_device("cuda:1");
+    ASSERT_TRUE(second.is_ok());
+    EXPECT_EQ(second->ordinal, 1);
+}
+
+TEST(ParseDevice, RefusesEverythingElseInOneLine) {
+    for (const char* text : {"", "gpu", "CPU", "cpu:", "cpu:0", "cpu:-1", "cpu:2x", "cpu: 2", "cpu:1025", "cpu:2:3",
+                             "cpu:99999999999999999999", "cuda:", "cuda:-1", "cuda:1024", "cuda:0.5", ":", ":1"}) {
+        const auto parsed = parse_device(text);
+        ASSERT_FALSE(parsed.is_ok()) << text;
+        EXPECT_EQ(parsed.error().code, ErrorCode::invalid_argument);
+        EXPECT_NE(parsed.error().message.find(std::string("\"") + text + "\""), std::string::npos)
+            << parsed.error().message;
+    }
+}
+
+TEST(OpenDevice, OpensACpu) {
+    const auto opened = open_device({.kind = DeviceKind::cpu, .threads = 1});
+    ASSERT_TRUE(opened.is_ok()) << opened.error().message;
+    EXPECT_EQ((*opened)->space(), MemorySpace{});
+}
+
+}  // namespace
+}  // namespace rondo::test

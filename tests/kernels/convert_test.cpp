@@ -1,0 +1,116 @@
+#include "kernels/cpu/convert.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/kernels/op_fixture.hpp"
+
+namespace rondo::test {
+namespace {
+
+std::vector<uint16_t> all_halves() {
+    std::vector<uint16_t> out(1 << 16);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint16_t>(i);
+    return out;
+}
+
+/// Every sign and exponent with mantissas around the points where rounding to bf16 or f16 turns, and random ones.
+std::vector<float> telling_floats() {
+    std::mt19937_64 random(81);
+    std::vector<float> out;
+    for (uint32_t high = 0; high < 512; ++high) {
+        for (uint32_t mantissa :
+             {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x2fffU, 0x3000U, 0x7fffU, 0x8000U, 0x8001U, 0x17fffU, 0x18000U,
+              0x18001U, 0x400000U, 0x7f7fffU, 0x7f8000U, 0x7fefffU, 0x7ff000U, 0x7fffffU}) {
+            out.push_back(std::bit_cast<float>((high << 23) | mantissa));
+        }
+        for (int i = 0; i < 8; ++i) {
+            out.push_back(std::bit_cast<float>((high << 23) | static_cast<uint32_t>(random() & 0x7fffffU)));
+        }
+    }
+    return out;
+}
+
+Matrix as_matrix(const std::vector<float>& values) {
+    Matrix out(1, std::ssize(values));
+    std::copy(values.begin(), values.end(), out.values.begin());
+    return out;
+}
+
+TEST(Convert, RoundsToTheNearestHalfAndTiesToEven) {
+    const std::vector<float> from = telling_floats();
+    const Matrix expected_bf16 = rounded(as_matrix(from), DType::bf16);
+    const Matrix expected_f16 = rounded(as_matrix(from), DType::f16);
+    for (size_t i = 0; i < from.size(); ++i) {
+        const uint32_t bits = std::bit_cast<uint32_t>(from[i]);
+        const float bf16 = cpu::float_from_bf16(cpu::bf16_from_float(from[i]));
+        if (std::isnan(from[i])) {
+            EXPECT_TRUE(std::isnan(bf16)) << std::hex << bits;
+            EXPECT_TRUE(std::isnan(cpu::float_from_f16(cpu::f16_from_float(from[i])))) << std::hex << bits;
+            continue;
+        }
+        EXPECT_EQ(bf16, expected_bf16.values[i]) << std::hex << bits;
+        EXPECT_EQ(cpu::float_from_f16(cpu::f16_from_float(from[i])), expected_f16.values[i]) << std::hex << bits;
+    }
+}
+
+TEST(Convert, EveryHalfSurvivesTheWayThroughFloat) {
+    for (uint16_t half : all_halves()) {
+        if ((half & 0x7fffU) <= 0x7c00U) {
+            EXPECT_EQ(cpu::f16_from_float(cpu::float_from_f16(half)), half);
+        }
+        if ((half & 0x7fffU) <= 0x7f80U) {
+            EXPECT_EQ(cpu::bf16_from_float(cpu::float_from_bf16(half)), half);
+        }
+    }
+}
+
+/// The row converters against the scalar ones, bit for bit, on the machine's own instructions and on AVX2's.
+class ConvertRow : public testing::TestWithParam<int64_t> {
+protected:
+    void SetUp() override { hold_to(GetParam()); }
+    void TearDown() override { hold_to(0); }
+
+private:
+    static void hold_to(int64_t targets) {
+        hwy::SetSupportedTargetsForTest(targets);
+        hwy::GetChosenTarget().DeInit();
+    }
+};
+INSTANTIATE_TEST_SUITE_P(EveryTarget, ConvertRow, testing::Values(0, avx2_targets, HWY_SSSE3 | HWY_STATIC_TARGET));
+
+TEST_P(ConvertRow, EqualsTheScalarConversion) {
+    const std::vector<float> floats = telling_floats();
+    std::vector<uint16_t> bf16(floats.size());
+    cpu::convert_row(floats.data(), bf16.data(), std::ssize(floats));
+    for (size_t i = 0; i < floats.size(); ++i) EXPECT_EQ(bf16[i], cpu::bf16_from_float(floats[i])) << floats[i];
+
+    const std::vector<uint16_t> halves = all_halves();
+    std::vector<float> from_bf16(halves.size());
+    std::vector<float> from_f16(halves.size());
+    cpu::convert_row(halves.data(), from_bf16.data(), std::ssize(halves));
+    cpu::convert_f16_row(halves.data(), from_f16.data(), std::ssize(halves));
+    for (size_t i = 0; i < halves.size(); ++i) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(from_bf16[i]), std::bit_cast<uint32_t>(cpu::float_from_bf16(halves[i])));
+        EXPECT_EQ(std::bit_cast<uint32_t>(from_f16[i]), std::bit_cast<uint32_t>(cpu::float_from_f16(halves[i])));
+    }
+}
+
+TEST_P(ConvertRow, StopsAtTheEndOfTheRow) {
+    for (int64_t count = 0; count < 40; ++count) {
+        const std::vector<float> from(static_cast<size_t>(count), 1.5F);
+        std::vector<uint16_t> to(static_cast<size_t>(count) + 1, 7);
+        cpu::convert_row(from.data(), to.data(), count);
+        EXPECT_EQ(to.back(), 7);
+        to.pop_back();
+        EXPECT_EQ(to, std::vector<uint16_t>(static_cast<size_t>(count), cpu::bf16_from_float(1.5F)));
+    }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,49 @@
+#include "tests/kernels/op_fixture.hpp"
+
+namespace rondo::test {
+namespace {
+
+class Embed : public OpTest {};
+RONDO_ON_EVERY_DEVICE(Embed);
+
+constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0, DType::q4_0, DType::q4_1,
+                                  DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+
+/// A packed table loses nothing of the file's values; quantized ones are multiplied out in f32, each product rounded.
+constexpr double tolerance(DType type) {
+    return is_quantized(type) ? 3e-7 : 0.0;
+}
+
+TEST_P(Embed, LooksUpRowsOfEveryType) {
+    const std::vector<int32_t> ids = {0, 66, 3, 3, 65, 16, 17};
+    for (DType type : weight_types) {
+        for (int64_t columns : {256, 768}) {
+            SCOPED_TRACE(testing::Message() << traits(type).name << ", " << columns);
+            const FileWeight weight = random_weight(type, 67, columns, 71);
+            const HostMatrix part = weight.view();
+            const Result<std::unique_ptr<PackedMatrix>> table = ops().pack(std::span(&part, 1));
+            ASSERT_TRUE(table.is_ok()) << table.error().message;
+            const Tensor out = poisoned(DType::f32, std::ssize(ids), columns);
+            expect_ok(ops().embed(out, upload(ids), **table));
+            expect_near(out, reference::take_rows(weight.values, ids), tolerance(type));
+        }
+    }
+}
+
+TEST_P(Embed, TakesWidthsThatFillNoRegister) {
+    const std::vector<int32_t> ids = {4, 0, 36};
+    for (DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_1}) {
+        const int64_t columns = is_quantized(type) ? 96 : 101;
+        SCOPED_TRACE(testing::Message() << traits(type).name << ", " << columns);
+        const FileWeight weight = random_weight(type, 37, columns, 72);
+        const HostMatrix part = weight.view();
+        const Result<std::unique_ptr<PackedMatrix>> table = ops().pack(std::span(&part, 1));
+        ASSERT_TRUE(table.is_ok()) << table.error().message;
+        const Tensor out = poisoned(DType::f32, std::ssize(ids), columns);
+        expect_ok(ops().embed(out, upload(ids), **table));
+        expect_near(out, reference::take_rows(weight.values, ids), tolerance(type));
+    }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,297 @@
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/packed_quant.hpp"
+#include "kernels/quant.hpp"
+#include "tests/kernels/quant_rows.hpp"
+
+namespace rondo::cpu {
+namespace {
+
+/// Storage of 64-byte alignment whose end a sanitizer watches.
+struct AlignedBytes {
+    explicit AlignedBytes(size_t size)
+        : data(static_cast<std::byte*>(::operator new (size, std::align_val_t{64}))), size(size) {}
+    AlignedBytes(const AlignedBytes&) = delete;
+    AlignedBytes& operator=(const AlignedBytes&) = delete;
+    ~AlignedBytes() { ::operator delete (data, std::align_val_t{64}); }
+    std::byte* data;
+    size_t size;
+};
+
+/// Runs `body` once for every way this machine can compute: each Highway target, then VNNI.
+void for_each_tier(const std::function<void(const std::string&, bool fused)>& body) {
+    const CpuFeatures machine = cpu_features();
+    override_cpu_features_for_test({});
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        hwy::GetChosenTarget().Update(target);
+        SCOPED_TRACE(std::string("portable, Highway ") + hwy::TargetName(target));
+        body(hwy::TargetName(target), target < HWY_SSE4);
+    }
+    hwy::GetChosenTarget().DeInit();
+    override_cpu_features_for_test(machine);
+    if (!machine.avx512_vnni) return;
+    SCOPED_TRACE("VNNI");
+    body("VNNI", true);
+}
+
+struct Packed {
+    Packed(const test::QuantRows& rows, std::span<const int32_t> order)
+        : panels(*QuantPanels::pack_shape(rows.type, rows.rows, rows.columns)), storage(panels.bytes()) {
+        std::memset(storage.data, 0xA5, storage.size);
+        const int64_t middle = panels.groups() / 2;  // in two parts, as threads would
+        panels.pack_rows(storage.data, rows.bytes.data(), order, middle, panels.groups());
+        panels.pack_rows(storage.data, rows.bytes.data(), order, 0, middle);
+    }
+    QuantPanels panels;
+    AlignedBytes storage;
+};
+
+struct Activations {
+    Activations(const std::vector<float>& x, int64_t columns)
+        : scratch(activation_bytes(static_cast<int64_t>(x.size()) / columns, columns)),
+          codes(quantize_activations(
+              Tensor::of(const_cast<float*>(x.data()), DType::f32, static_cast<int64_t>(x.size()) / columns, columns),
+              {scratch.data, scratch.size})) {}
+    double value(int64_t m, int64_t k) const {
+        return static_cast<double>(scale(m, k)) * codes.codes[m * codes.columns + k];
+    }
+    float scale(int64_t m, int64_t k) const { return codes.scales[m * (codes.columns / 32) + k / 32]; }
+    AlignedBytes scratch;
+    QuantActivations codes;
+};
+
+std::vector<float> product(const Packed& packed, const QuantActivations& x) {
+    std::vector<float> y(static_cast<size_t>(x.rows * packed.panels.rows()));
+    packed.panels.multiply(packed.storage.data, x, 0, packed.panels.groups(), y.data(), packed.panels.rows(), nullptr,
+                           false);
+    return y;
+}
+
+std::vector<int64_t> column_counts(DType type) {
+    if (traits(type).block_elements == 256) return {256, 768};
+    return {32, 64, 96, 256, 288, 896};
+}
+
+TEST(QuantPanels, ProductMatchesTheDoubleReference) {
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : test::quantized_types) {
+            for (const int64_t columns : column_counts(type)) {
+                for (const int64_t rows : {1, 16, 37, 64}) {
+                    SCOPED_TRACE(std::string(traits(type).name) + " " + std::to_string(rows) + "x" +
+                                 std::to_string(columns));
+                    const test::QuantRows weight = test::random_rows(type, rows, columns, 11);
+                    const Packed packed(weight, {});
+                    const std::vector<float> x = test::random_activations(3 * columns, 5);
+                    const Activations activations(x, columns);
+                    const std::vector<float> y = product(packed, activations.codes);
+                    for (int64_t m = 0; m < 3; ++m) {
+                        for (int64_t n = 0; n < rows; ++n) {
+                            double exact = 0, quantized = 0, magnitude = 0, activation_error = 0;
+                            for (int64_t k = 0; k < columns; ++k) {
+                                const double a = activations.value(m, k);
+                                exact += weight.value(n, k) * x[static_cast<size_t>(m * columns + k)];
+                                quantized += weight.value(n, k) * a;
+                                magnitude += weight.magnitude(n, k) * std::abs(a);
+                                activation_error += std::abs(weight.value(n, k)) * activations.scale(m, k) / 2;
+                            }
+                            const double actual = y[static_cast<size_t>(m * rows + n)];
+                            // Two float terms a block at most, each rounded thrice and summed in order.
+                            const double rounding =
+                                std::ldexp(2.0 * static_cast<double>(columns) / 32 + 4, -24) * magnitude;
+                            ASSERT_LE(std::abs(actual - quantized), rounding) << m << ", " << n;
+                            ASSERT_LE(std::abs(actual - exact), activation_error * (1 + 1e-5) + rounding);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+TEST(QuantPanels, TiersWithFusedMultiplyAddGiveTheSameBitsOthersNearlyThem) {
+    for (const DType type : test::quantized_types) {
+        const test::QuantRows weight = test::random_rows(type, 50, 768, 21);
+        const Packed packed(weight, {});
+        const Activations activations(test::random_activations(5 * 768, 9), 768);
+        std::vector<float> fused;
+        std::vector<std::pair<bool, std::vector<float>>> results;
+        for_each_tier([&](const std::string&, bool is_fused) {
+            results.emplace_back(is_fused, product(packed, activations.codes));
+            if (is_fused) fused = results.back().second;
+        });
+        for (const auto& [is_fused, y] : results) {
+            if (fused.empty()) break;
+            if (is_fused) {
+                EXPECT_EQ(std::memcmp(y.data(), fused.data(), y.size() * 4), 0) << traits(type).name;
+                continue;
+            }
+            const float largest = std::abs(*std::max_element(
+                fused.begin(), fused.end(), [](float a, float b) { return std::abs(a) < std::abs(b); }));
+            for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], fused[i], largest * 4e-6F) << traits(type).name;
+        }
+    }
+}
+
+TEST(QuantPanels, BitsOfARowDoNotDependOnTheOtherRows) {
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : test::quantized_types) {
+            const int64_t columns = 512;
+            const test::QuantRows weight = test::random_rows(type, 24, columns, 2);
+            const Packed packed(weight, {});
+            const std::vector<float> x = test::random_activations(35 * columns, 1);
+            std::vector<std::vector<float>> alone;
+            for (int64_t m = 0; m < 35; ++m) {
+                const std::vector<float> row(x.begin() + m * columns, x.begin() + (m + 1) * columns);
+                alone.push_back(product(packed, Activations(row, columns).codes));
+            }
+            for (const int64_t rows : {2, 3, 7, 8, 15, 32, 35}) {
+                const std::vector<float> some(x.begin(), x.begin() + rows * columns);
+                const std::vector<float> y = product(packed, Activations(some, columns).codes);
+                for (int64_t m = 0; m < rows; ++m) {
+                    ASSERT_EQ(std::memcmp(y.data() + m * 24, alone[static_cast<size_t>(m)].data(), 24 * 4), 0)
+                        << traits(type).name << ", row " << m << " of " << rows;
+                }
+            }
+        }
+    });
+}
+
+TEST(QuantPanels, AddsBiasAndAccumulatesInsideItsGroupsOnly) {
+    for_each_tier([](const std::string&, bool) {
+        const int64_t rows = 45, columns = 64, stride = 50;
+        const Packed packed(test::random_rows(DType::q5_1, rows, columns, 4), {});
+        const Activations activations(test::random_activations(2 * columns, 6), columns);
+        const std::vector<float> plain = product(packed, activations.codes);
+        std::vector<float> bias(rows);
+        std::iota(bias.begin(), bias.end(), 1.0F);
+        std::vector<float> y(2 * stride, -7.0F);
+        packed.panels.multiply(packed.storage.data, activations.codes, 1, 3, y.data(), stride, bias.data(), true);
+        for (int64_t m = 0; m < 2; ++m) {
+            for (int64_t n = 0; n < stride; ++n) {
+                const float expected = n < 16 || n >= rows ? -7.0F : plain[m * rows + n] + bias[n] + -7.0F;
+                ASSERT_EQ(y[m * stride + n], expected) << m << ", " << n;
+            }
+        }
+    });
+}
+
+TEST(QuantPanels, RowOrderPermutesOutputs) {
+    const test::QuantRows weight = test::random_rows(DType::q4_k, 33, 256, 8);
+    std::vector<int32_t> order(33);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(5));
+    const Packed packed(weight, order);
+    std::vector<float> row(256), expected(256);
+    for (int64_t i = 0; i < 33; ++i) {
+        packed.panels.unpack_row(packed.storage.data, i, row.data());
+        dequantize_row(weight.type, weight.row(order[static_cast<size_t>(i)]), expected.data(), 256);
+        ASSERT_EQ(row, expected) << i;
+    }
+}
+
+TEST(QuantPanels, UnpackedRowsAndPanelsAreTheReferenceBits) {
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : test::quantized_types) {
+            for (const int64_t columns : column_counts(type)) {
+                SCOPED_TRACE(std::string(traits(type).name) + " columns " + std::to_string(columns));
+                const int64_t rows = 64 + 21;
+                const test::QuantRows weight = test::random_rows(type, rows, columns, 13);
+                const Packed packed(weight, {});
+                std::vector<float> panel_f32(static_cast<size_t>(64 * columns));
+                std::vector<uint16_t> panel_bf16(static_cast<size_t>(64 * columns));
+                std::vector<float> row(static_cast<size_t>(columns)), expected(static_cast<size_t>(columns));
+                for (int64_t n = 0; n < 128; ++n) {
+                    if (n % 64 == 0) {
+                        packed.panels.unpack_panel_f32(packed.storage.data, n / 64, panel_f32.data());
+                        packed.panels.unpack_panel_bf16(packed.storage.data, n / 64, panel_bf16.data());
+                    }
+                    std::fill(expected.begin(), expected.end(), 0.0F);
+                    if (n < rows) {
+                        dequantize_row(type, weight.row(n), expected.data(), columns);
+                        packed.panels.unpack_row(packed.storage.data, n, row.data());
+                        ASSERT_EQ(std::memcmp(row.data(), expected.data(), row.size() * 4), 0) << n;
+                    }
+                    for (int64_t k = 0; k < columns; ++k) {
+                        const float value = expected[static_cast<size_t>(k)];
+                        ASSERT_EQ(panel_f32[static_cast<size_t>(k * 64 + n % 64)], value) << n << ", " << k;
+                        const uint16_t bits = panel_bf16[static_cast<size_t>((k / 2 * 64 + n % 64) * 2 + k % 2)];
+                        const auto exact = std::bit_cast<uint32_t>(value);
+                        const uint32_t rounded = (exact + 0x7FFF + (exact >> 16 & 1)) >> 16;
+                        ASSERT_EQ(bits & (value == 0 ? 0x7FFF : 0xFFFF), rounded & (value == 0 ? 0x7FFF : 0xFFFF));
+                    }
+                }
+            }
+        }
+    });
+}
+
+TEST(QuantPanels, ScalesThatAreNotFiniteStayInTheirRow) {
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : test::quantized_types) {
+            const int64_t columns = traits(type).block_elements;
+            test::QuantRows weight;
+            weight.type = type;
+            weight.rows = 20;
+            weight.columns = columns;
+            std::mt19937 random(17);
+            for (int i = 0; i < 20; ++i) {
+                test::BlockParts parts = test::random_parts(type, random);
+                parts.scales.fill(3);
+                parts.d = i == 3 ? 0x7C00 : i == 5 ? 0x7E01 : i == 6 ? 0x0003 : parts.d;
+                test::add_block(weight, parts);
+            }
+            const Packed packed(weight, {});
+            const Activations activations(test::random_activations(columns, 3), columns);
+            const std::vector<float> y = product(packed, activations.codes);
+            for (int64_t n = 0; n < 20; ++n) {
+                if (n == 3 || n == 5) {
+                    EXPECT_FALSE(std::isfinite(y[static_cast<size_t>(n)])) << traits(type).name << " row " << n;
+                    continue;
+                }
+                double expected = 0, magnitude = 0;
+                for (int64_t k = 0; k < columns; ++k) {
+                    expected += weight.value(n, k) * activations.value(0, k);
+                    magnitude += weight.magnitude(n, k) * std::abs(activations.value(0, k));
+                }
+                EXPECT_NEAR(y[static_cast<size_t>(n)], expected, magnitude * 2e-6) << traits(type).name << " row " << n;
+            }
+        }
+    });
+}
+
+TEST(QuantPanels, TakesHardlyMoreBytesThanTheFile) {
+    for (const DType type : test::quantized_types) {
+        const QuantPanels panels = *QuantPanels::pack_shape(type, 4864, 1536);
+        const double file = static_cast<double>(bytes_of(type, 4864 * 1536));
+        const double ratio = static_cast<double>(panels.bytes()) / file;
+        EXPECT_LE(ratio, type == DType::q4_k || type == DType::q5_k ? 1.03
+                         : type == DType::q6_k                      ? 1.01
+                                                                    : 1.0)
+            << traits(type).name;
+        EXPECT_GE(ratio, 1.0);
+    }
+}
+
+TEST(QuantPanels, RefusesShapesItCannotHold) {
+    EXPECT_EQ(QuantPanels::pack_shape(DType::bf16, 16, 32).error().code, ErrorCode::unsupported);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q4_0, 16, 33).error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q4_k, 16, 128).error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q4_0, 0, 32).error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q4_0, -1, 32).error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q8_0, INT64_MAX, 256).error().code, ErrorCode::out_of_range);
+    EXPECT_EQ(QuantPanels::pack_shape(DType::q8_0, 16, INT64_MAX - 31).error().code, ErrorCode::out_of_range);
+}
+
+}  // namespace
+}  // namespace rondo::cpu

@@ -1,0 +1,1 @@
+#include "tests/counting_allocator.cpp"

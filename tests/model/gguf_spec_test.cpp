@@ -1,0 +1,164 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/gguf_model.hpp"
+#include "tests/model/model_bytes.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::as_bytes;
+using ::testing::ElementsAre;
+using testing::gguf_metadata;
+using testing::GgufBytes;
+using ::testing::HasSubstr;
+
+Result<ModelSpec> spec_of(const GgufBytes& bytes) {
+    const std::string file = bytes.file();
+    RONDO_ASSIGN(const GgufFile gguf, GgufFile::parse(as_bytes(file), "x.gguf"));
+    return spec_from_gguf(gguf);
+}
+
+std::string error_of(const GgufBytes& bytes) {
+    const auto spec = spec_of(bytes);
+    return spec ? "none" : spec.error().message;
+}
+
+TEST(SpecFromGguf, ReadsTheShape) {
+    GgufBytes bytes = gguf_metadata("llama");
+    testing::add_gguf_tensors(bytes);
+    const auto spec = spec_of(bytes);
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->architecture, "llama");
+    EXPECT_EQ(spec->layers, 2);
+    EXPECT_EQ(spec->width, 64);
+    EXPECT_EQ(spec->heads, 4);
+    EXPECT_EQ(spec->kv_heads, 2);
+    EXPECT_EQ(spec->head_dim, 16);
+    EXPECT_EQ(spec->ffn_width, 96);
+    EXPECT_EQ(spec->vocabulary, 5);
+    EXPECT_EQ(spec->context_tokens, 512);
+    EXPECT_FLOAT_EQ(spec->norm_eps, 1e-5F);
+    EXPECT_EQ(spec->rope.theta, 50000.0);
+    EXPECT_EQ(spec->bos_id, 4);
+    EXPECT_TRUE(spec->tied_embeddings);
+    EXPECT_TRUE(spec->paired_neighbours);
+    EXPECT_FALSE(spec->attention_bias || spec->output_bias || spec->mlp_bias || spec->qk_norm);
+}
+
+TEST(SpecFromGguf, ControlTokensThatEndATurnEndAnAnswer) {
+    EXPECT_THAT(spec_of(gguf_metadata("qwen2"))->eos_ids, ElementsAre(3, 4));
+    EXPECT_THAT(spec_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", 1))->eos_ids, ElementsAre(3, 1, 4));
+    EXPECT_THAT(spec_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", UINT32_MAX))->eos_ids,
+                ElementsAre(3, 4));
+    EXPECT_THAT(error_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", 5)),
+                HasSubstr("'tokenizer.ggml.eot_token_id' must be an integer from -1 to 4"));
+}
+
+TEST(SpecFromGguf, TensorsTellBiasesAndTies) {
+    GgufBytes bytes = gguf_metadata("qwen2");
+    bytes.tensor("output.weight", {1}, 0, "1234").tensor("blk.0.attn_q.bias", {1}, 0, "1234");
+    bytes.tensor("blk.0.attn_output.bias", {1}, 0, "1234").tensor("blk.0.ffn_gate.bias", {1}, 0, "1234");
+    const auto spec = spec_of(bytes);
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_FALSE(spec->tied_embeddings);
+    EXPECT_TRUE(spec->attention_bias && spec->output_bias && spec->mlp_bias);
+    EXPECT_FALSE(spec->paired_neighbours);
+    EXPECT_TRUE(spec_of(gguf_metadata("qwen3"))->qk_norm);
+}
+
+TEST(SpecFromGguf, VocabularyComesFromTheKeyThenTheTableThenTheTokens) {
+    EXPECT_EQ(spec_of(gguf_metadata("llama"))->vocabulary, 5);
+    GgufBytes table = gguf_metadata("llama");
+    table.tensor("token_embd.weight", {1, 8}, 0, std::string(32, '\0'));
+    EXPECT_EQ(spec_of(table)->vocabulary, 8);
+    EXPECT_EQ(spec_of(table.u32("llama.vocab_size", 9))->vocabulary, 9);
+    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.vocab_size", 4)),
+                HasSubstr("token id 4 is not below the vocabulary, 4"));
+}
+
+TEST(SpecFromGguf, FrequencyDivisorsAreTakenExactly) {
+    std::string divisors;
+    for (int i = 0; i < 8; ++i) testing::append(divisors, 1.0F + static_cast<float>(i) / 3.0F);
+    GgufBytes bytes = gguf_metadata("llama");
+    bytes.tensor("rope_freqs.weight", {8}, 0, divisors);
+    const auto spec = spec_of(bytes);
+    ASSERT_TRUE(spec) << spec.error().message;
+    ModelSpec plain = *spec;
+    plain.rope.frequency_divisors.clear();
+    for (size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(spec->inverse_frequency()[i],
+                  plain.inverse_frequency()[i] / static_cast<double>(1.0F + static_cast<float>(i) / 3.0F));
+    }
+    const auto with_divisors = [&](uint64_t count, uint32_t type, const std::string& data) {
+        return error_of(gguf_metadata("llama").tensor("rope_freqs.weight", {count}, type, data));
+    };
+    EXPECT_THAT(with_divisors(7, 0, divisors), HasSubstr("'rope_freqs.weight' must be 8 positive F32 numbers"));
+    EXPECT_THAT(with_divisors(8, 1, divisors), HasSubstr("F32"));
+    EXPECT_THAT(with_divisors(8, 0, std::string(32, '\0')), HasSubstr("positive"));
+    EXPECT_THAT(with_divisors(8, 0, std::string(32, '\xFF')), HasSubstr("positive"));
+}
+
+TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
+    const auto linear = spec_of(
+        gguf_metadata("llama").string("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0F));
+    ASSERT_TRUE(linear) << linear.error().message;
+    EXPECT_EQ(linear->rope.scaling, RopeSpec::Scaling::linear);
+    EXPECT_EQ(linear->rope.factor, 4.0);
+    EXPECT_EQ(spec_of(gguf_metadata("llama").f32("llama.rope.scale_linear", 2.0F))->rope.factor, 2.0);
+    EXPECT_EQ(spec_of(gguf_metadata("llama").string("llama.rope.scaling.type", "none"))->rope.scaling,
+              RopeSpec::Scaling::none);
+    EXPECT_THAT(error_of(gguf_metadata("llama").string("llama.rope.scaling.type", "yarn")),
+                HasSubstr("'yarn' is not supported; none, linear"));
+    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.expert_count", 8)), HasSubstr("expert_count"));
+    EXPECT_THAT(error_of(gguf_metadata("llama").number("split.count", 2, uint16_t{3})), HasSubstr("split.count"));
+    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.rope.dimension_count", 8)),
+                HasSubstr("dimension_count' must be an integer from 16 to 16"));
+    EXPECT_EQ(spec_of(gguf_metadata("llama").u32("llama.attention.key_length", 32))->head_dim, 32);
+    EXPECT_THAT(
+        error_of(gguf_metadata("llama").u32("llama.attention.key_length", 32).u32("llama.attention.value_length", 16)),
+        HasSubstr("value_length"));
+    EXPECT_EQ(error_of(gguf_metadata("gemma")),
+              "x.gguf: architecture 'gemma' is not supported; llama, qwen2 and qwen3 are");
+    EXPECT_THAT(error_of(GgufBytes()), HasSubstr("architecture '' is not supported"));
+    EXPECT_THAT(error_of(GgufBytes().string("general.architecture", "llama")),
+                HasSubstr("'llama.block_count' is missing"));
+}
+
+TEST(GgufVocabulary, IsFilledFromTheMetadata) {
+    const std::string file = gguf_metadata("qwen2").boolean("tokenizer.ggml.add_bos_token", true).file();
+    const auto gguf = GgufFile::parse(as_bytes(file), "x");
+    ASSERT_TRUE(gguf);
+    const auto vocabulary = vocabulary_from_gguf(*gguf);
+    ASSERT_TRUE(vocabulary) << vocabulary.error().message;
+    EXPECT_EQ(vocabulary->model, "gpt2");
+    EXPECT_EQ(vocabulary->pre, "qwen2");
+    EXPECT_THAT(vocabulary->tokens, ElementsAre("a", "b", "ab", "<|im_end|>", "<|endoftext|>"));
+    EXPECT_THAT(vocabulary->types, ElementsAre(1, 1, 1, 3, 3));
+    EXPECT_THAT(vocabulary->merges, ElementsAre("a b"));
+    EXPECT_EQ(vocabulary->eos_id, 3);
+    EXPECT_EQ(vocabulary->unknown_id, -1);
+    EXPECT_TRUE(vocabulary->add_bos);
+    EXPECT_EQ(*chat_template_from_gguf(*gguf), "{{ messages }}");
+}
+
+TEST(GgufVocabulary, ListsOfDifferentLengthsAreRefused) {
+    const std::string types = GgufBytes()
+                                  .strings("tokenizer.ggml.tokens", {"a", "b"})
+                                  .numbers<int32_t>("tokenizer.ggml.token_type", 5, {1})
+                                  .file();
+    EXPECT_EQ(vocabulary_from_gguf(*GgufFile::parse(as_bytes(types), "x")).error().message,
+              "x: 1 token types for 2 tokens");
+    const std::string scores = GgufBytes()
+                                   .strings("tokenizer.ggml.tokens", {"a", "b"})
+                                   .numbers<float>("tokenizer.ggml.scores", 6, {1, 2, 3})
+                                   .file();
+    EXPECT_EQ(vocabulary_from_gguf(*GgufFile::parse(as_bytes(scores), "x")).error().message,
+              "x: 3 token scores for 2 tokens");
+    const std::string id =
+        GgufBytes().strings("tokenizer.ggml.tokens", {"a", "b"}).u32("tokenizer.ggml.bos_token_id", 2).file();
+    EXPECT_THAT(vocabulary_from_gguf(*GgufFile::parse(as_bytes(id), "x")).error().message, HasSubstr("from -1 to 1"));
+}
+
+}  // namespace
+}  // namespace rondo

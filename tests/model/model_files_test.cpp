@@ -1,0 +1,257 @@
+#include "model/model_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "model/random_weights.hpp"
+#include "model/spec_tensors.hpp"
+#include "tests/model/model_bytes.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::GgufBytes;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+constexpr const char* tiny_config =
+    R"({"architectures":["LlamaForCausalLM"],"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,)"
+    R"("num_attention_heads":2,"num_key_value_heads":1,"vocab_size":10,"eos_token_id":3})";
+
+ModelSpec tiny_spec() {
+    return *spec_from_hf(tiny_config, "", "config.json");
+}
+
+/// The tensors of the tiny model after a change.
+template <class Change>
+std::string weights_after(Change change) {
+    std::vector<SpecTensor> tensors = spec_tensors(tiny_spec());
+    change(tensors);
+    return testing::safetensors_of(tensors);
+}
+
+void write_tiny(const TemporaryFolder& folder) {
+    folder.write("config.json", tiny_config);
+    folder.write("model.safetensors", weights_after([](auto&) {}));
+}
+
+std::string error_of(const std::filesystem::path& path, const WeightsChoice& choice = {}) {
+    const auto files = open_model_files(path, choice);
+    return files ? "none" : files.error().message;
+}
+
+TEST(ModelFiles, OpenAFolder) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    folder.write("generation_config.json", R"({"eos_token_id":[3,4]})");
+    folder.write("tokenizer.json", "{\"model\":1}");
+    folder.write("tokenizer_config.json", R"({"chat_template":"T","bos_token":"<s>","eos_token":{"content":"</s>"}})");
+    const auto files = open_model_files(folder.path(), {});
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_THAT(files->spec.eos_ids, ElementsAre(3, 4));
+    EXPECT_NE(files->weights->find("lm_head.weight"), nullptr);
+    EXPECT_EQ(files->tokenizer_json, "{\"model\":1}");
+    EXPECT_FALSE(files->gguf_vocabulary);
+    EXPECT_EQ(files->chat_template, "T");
+    EXPECT_EQ(files->bos_token, "<s>");
+    EXPECT_EQ(files->eos_token, "</s>");
+    EXPECT_EQ(files->name, folder.path().filename());
+    EXPECT_EQ(open_model_files(folder.path() / "", {})->name, folder.path().filename());
+}
+
+TEST(ModelFiles, ChatTemplateMayBeAListOrAFile) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    folder.write(
+        "tokenizer_config.json",
+        R"({"chat_template":[{"name":"tool_use","template":"U"},{"name":"default","template":"D"}],"bos_token":null})");
+    EXPECT_EQ(open_model_files(folder.path(), {})->chat_template, "D");
+    EXPECT_EQ(open_model_files(folder.path(), {})->bos_token, "");
+    folder.write("chat_template.jinja", "J");
+    EXPECT_EQ(open_model_files(folder.path(), {})->chat_template, "J");
+    folder.write("tokenizer_config.json", R"({"chat_template":7})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: chat_template must be a string"));
+    folder.write("tokenizer_config.json", R"({"chat_template":["x"]})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("list of {name, template}"));
+    folder.write("tokenizer_config.json", R"({"bos_token":{"content":7}})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("bos_token.content must be a string"));
+    folder.write("tokenizer_config.json", "{}");
+    folder.write("chat_template.jinja", std::string((1 << 20) + 1, 'x'));
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("at most 1048576"));
+}
+
+TEST(ModelFiles, RandomWeightsNeedNoWeights) {
+    const TemporaryFolder folder;
+    folder.write("config.json", tiny_config);
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("no weights"));
+    const auto files = open_model_files(folder.path(), {.random_seed = 7});
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_TRUE(check_weights(files->spec, *files->weights, "m"));
+    EXPECT_EQ(files->weights->find("model.norm.weight")->dtype, DType::bf16);
+    EXPECT_EQ(open_model_files(folder.path(), {.random_seed = 7, .random_dtype = DType::f32})
+                  ->weights->find("model.norm.weight")
+                  ->dtype,
+              DType::f32);
+}
+
+TEST(ModelFiles, WeightsChoiceIsReadStrictly) {
+    EXPECT_FALSE(parse_weights_choice("auto")->random_seed);
+    EXPECT_FALSE(parse_weights_choice("file")->random_seed);
+    EXPECT_EQ(parse_weights_choice("random:18446744073709551615")->random_seed, UINT64_MAX);
+    for (const char* bad :
+         {"", "random", "random:", "random:-1", "random:1x", "random:18446744073709551616", "Random:1", "files"}) {
+        EXPECT_THAT(parse_weights_choice(bad).error().message, HasSubstr("must be auto, file or random:SEED")) << bad;
+    }
+}
+
+TEST(ModelFiles, MissingWrongAndSurplusTensorsAreNamed) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    const auto name = [](std::vector<SpecTensor>& tensors, const std::string& wanted) -> SpecTensor& {
+        return *std::find_if(tensors.begin(), tensors.end(), [&](const SpecTensor& t) { return t.name == wanted; });
+    };
+    const auto after = [&](auto change) {
+        folder.write("model.safetensors", weights_after(change));
+        return error_of(folder.path());
+    };
+    const std::string k = "model.layers.1.self_attn.k_proj.weight";
+    EXPECT_EQ(after([](auto&) {}), "none");
+    EXPECT_THAT(after([&](auto& t) { name(t, k).name = "rotary_emb.inv_freq"; }),
+                HasSubstr("tensor '" + k + "' is missing; the model needs it with shape [4, 8]"));
+    EXPECT_THAT(after([&](auto& t) {
+                    name(t, k).shape = {8, 4};
+                }),
+                HasSubstr("'" + k + "' has shape [8, 4]; the model needs [4, 8]"));
+    EXPECT_THAT(after([&](auto& t) { name(t, k).shape = {32}; }), HasSubstr("has shape [32]"));
+    EXPECT_THAT(after([&](auto& t) {
+                    t.push_back({"model.layers.1.self_attn.k_proj.bias", SpecTensor::Kind::bias, {4}});
+                }),
+                HasSubstr("'model.layers.1.self_attn.k_proj.bias' has no place in a llama model of 2 layers"));
+    EXPECT_THAT(after([&](auto& t) {
+                    t.push_back({"model.layers.2.mlp.up_proj.weight", SpecTensor::Kind::matrix, {1}});
+                }),
+                HasSubstr("has no place"));
+    EXPECT_EQ(after([&](auto& t) {
+                  t.push_back({"model.layers.1.self_attn.rotary_emb.inv_freq", SpecTensor::Kind::bias, {4}});
+              }),
+              "none");
+}
+
+TEST(ModelFiles, TiedModelMayHaveAnOutputMatrixOrNot) {
+    const TemporaryFolder folder;
+    nlohmann::json config = nlohmann::json::parse(tiny_config);
+    config["tie_word_embeddings"] = true;
+    folder.write("config.json", config.dump());
+    folder.write("model.safetensors", weights_after([](auto&) {}));
+    EXPECT_EQ(error_of(folder.path()), "none");
+    folder.write("model.safetensors", weights_after([](auto& t) { t.pop_back(); }));
+    EXPECT_EQ(error_of(folder.path()), "none");
+    folder.write("config.json", tiny_config);
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("'lm_head.weight' is missing"));
+}
+
+TEST(ModelFiles, TypeThatCannotBeUsedIsNamed) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    std::string file = weights_after([](auto&) {});
+    const size_t at = file.find("\"dtype\":\"BF16\"");
+    folder.write("model.safetensors", file.replace(at, 14, "\"dtype\":\"I16\" "));
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("has type 'I16'; F32, F16, BF16, Q8_0"));
+}
+
+TEST(ModelFiles, OpenAGgufFileWhateverItsName) {
+    const TemporaryFolder folder;
+    GgufBytes bytes = testing::gguf_metadata("llama");
+    testing::add_gguf_tensors(bytes);
+    folder.write("tiny.model", bytes.file());
+    const auto files = open_model_files(folder.path() / "tiny.model", {});
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->name, "tiny");
+    EXPECT_TRUE(files->spec.paired_neighbours);
+    ASSERT_TRUE(files->gguf_vocabulary);
+    EXPECT_EQ(files->gguf_vocabulary->tokens.size(), 5U);
+    EXPECT_EQ(files->chat_template, "{{ messages }}");
+    EXPECT_EQ(files->bos_token, "<|endoftext|>");
+    EXPECT_EQ(files->eos_token, "<|im_end|>");
+    EXPECT_EQ(files->weights->find("model.layers.1.mlp.down_proj.weight")->shape, (std::vector<int64_t>{64, 96}));
+
+    const auto random = open_model_files(folder.path() / "tiny.model", {.random_seed = 1});
+    ASSERT_TRUE(random) << random.error().message;
+    EXPECT_EQ(random->weights->find("model.norm.weight")->dtype, DType::bf16);
+}
+
+TEST(ModelFiles, GgufTensorsAreCheckedToo) {
+    const TemporaryFolder folder;
+    const auto with = [&](const std::string& name, const std::vector<uint64_t>& shape, uint32_t type, size_t data) {
+        GgufBytes bytes = testing::gguf_metadata("llama");
+        testing::add_gguf_tensors(bytes);
+        folder.write("m.gguf", bytes.tensor(name, shape, type, std::string(data, '\0')).file());
+        return error_of(folder.path() / "m.gguf");
+    };
+    EXPECT_THAT(with("blk.1.attn_sinks.weight", {4}, 0, 16), HasSubstr("'blk.1.attn_sinks.weight' has no place"));
+    EXPECT_THAT(with("model.norm.weight", {64}, 0, 256), HasSubstr("'model.norm.weight' is there twice"));
+    EXPECT_THAT(with("output.weight", {64, 5}, 10, 320), HasSubstr("'lm_head.weight' has type 'Q2_K'"));
+}
+
+/// Random weights whose types a test may change.
+class ChangedWeights final : public WeightsFile {
+public:
+    explicit ChangedWeights(const WeightsFile& from) : tensors_(from.tensors()) {}
+    FileTensor& at(std::string_view name) { return const_cast<FileTensor&>(*find(name)); }
+
+    const FileTensor* find(std::string_view name) const override {
+        const auto found =
+            std::find_if(tensors_.begin(), tensors_.end(), [&](const FileTensor& t) { return t.name == name; });
+        return found == tensors_.end() ? nullptr : &*found;
+    }
+    const std::vector<FileTensor>& tensors() const override { return tensors_; }
+    void will_need(const FileTensor&) const override {}
+    void done_with(const FileTensor&) const override {}
+
+private:
+    std::vector<FileTensor> tensors_;
+};
+
+TEST(ModelFiles, OnlyMatricesMayBeQuantized) {
+    const auto random = random_weights(tiny_spec(), 1, DType::f32, "m");
+    ASSERT_TRUE(random);
+    ChangedWeights weights(**random);
+    weights.at("lm_head.weight").dtype = DType::q8_0;
+    EXPECT_TRUE(check_weights(tiny_spec(), weights, "m"));
+    weights.at("model.norm.weight").dtype = DType::q8_0;
+    weights.at("model.norm.weight").file_type = "Q8_0";
+    EXPECT_EQ(check_weights(tiny_spec(), weights, "m").error().message,
+              "m: tensor 'model.norm.weight' has type 'Q8_0'; F32, F16 and BF16 are supported here");
+}
+
+TEST(ModelFiles, OtherFilesAreRefused) {
+    const TemporaryFolder folder;
+    folder.write("model.bin", "PK\x03\x04");
+    EXPECT_EQ(error_of(folder.path() / "model.bin"),
+              "model.bin: neither a folder with config.json and safetensors nor a GGUF file");
+    folder.write("empty", "");
+    EXPECT_THAT(error_of(folder.path() / "empty"), HasSubstr("neither"));
+    EXPECT_EQ(error_of(folder.path() / "absent"), "absent: cannot open: No such file or directory");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("/config.json: cannot open"));
+    EXPECT_THAT(error_of("/dev/zero"), HasSubstr("not a regular file"));
+}
+
+TEST(ModelFiles, TokenizerMayNotGoBeyondTheEmbedding) {
+    EXPECT_TRUE(check_vocabulary(tiny_spec(), 10, "m"));
+    EXPECT_EQ(check_vocabulary(tiny_spec(), 11, "m").error().message,
+              "m: the tokenizer has ids up to 10; the model's embedding has 10 rows");
+}
+
+TEST(ModelFiles, DemoModelOpens) {
+    const auto files = open_model_files(std::filesystem::path(RONDO_SOURCE_DIR) / "examples/demo_model", {});
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->spec.parameters(), 3370176);
+    EXPECT_THAT(files->spec.eos_ids, ElementsAre(636));
+    EXPECT_FALSE(files->chat_template.empty());
+}
+
+}  // namespace
+}  // namespace rondo

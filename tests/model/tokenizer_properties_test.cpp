@@ -1,0 +1,115 @@
+#include <chrono>
+
+#include "model/bpe.hpp"
+#include "tests/model/tokenizer_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+TEST(TokenizerProperties, ByteLevelRoundTripsEveryText) {
+    const uint32_t seed = 20240511;
+    std::mt19937 random(seed);
+    for (const char* pre : {"llama-bpe", "gpt-2", "possessive removed inverted", "ignore merges"}) {
+        nlohmann::json patch;
+        for (const auto& variant : golden("byte_level.json")["variants"])
+            if (variant["name"] == pre) patch = variant["patch"];
+        ASSERT_FALSE(patch.empty()) << pre;
+        const auto tokenizer = load(patched(golden("byte_level.json")["tokenizer"], patch));
+        ASSERT_NE(tokenizer, nullptr);
+        for (int i = 0; i < 1000; ++i) {
+            const std::string text = random_text(random, 40);
+            const auto ids = ids_of(*tokenizer, text, false);
+            ASSERT_EQ(tokenizer->decode(ids, true), text) << "seed " << seed << " text " << i << " " << pre;
+            for (const int32_t id : ids)
+                ASSERT_TRUE(id >= 0 && id < tokenizer->vocabulary() && !tokenizer->is_special(id));
+        }
+    }
+}
+
+TEST(TokenizerProperties, SentencePieceRoundTripsEveryTextWithoutItsOwnSpaceCharacter) {
+    const uint32_t seed = 77;
+    std::mt19937 random(seed);
+    const auto tokenizer = load(golden("sentencepiece.json")["tokenizer"]);
+    ASSERT_NE(tokenizer, nullptr);
+    for (int i = 0; i < 1000; ++i) {
+        std::string text = random_text(random, 40);
+        for (size_t at = text.find("\u2581"); at != std::string::npos; at = text.find("\u2581"))
+            text.replace(at, 3, " ");
+        ASSERT_EQ(tokenizer->decode(ids_of(*tokenizer, text, false), true), text) << "seed " << seed << " text " << i;
+    }
+}
+
+/// The textbook way: look at all pairs, merge the best, start again.
+std::vector<int32_t> merged_slowly(const BpeMerges& merges, std::vector<int32_t> symbols) {
+    while (true) {
+        const BpeMerges::Merge* best = nullptr;
+        size_t place = 0;
+        for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+            const auto* merge = merges.find(symbols[i], symbols[i + 1]);
+            if (merge != nullptr && (best == nullptr || merge->rank < best->rank)) {
+                best = merge;
+                place = i;
+            }
+        }
+        if (best == nullptr) return symbols;
+        symbols[place] = best->id;
+        symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(place) + 1);
+    }
+}
+
+TEST(TokenizerProperties, MergerDoesWhatTheTextbookDoes) {
+    const uint32_t seed = 5;
+    std::mt19937 random(seed);
+    for (int round = 0; round < 200; ++round) {
+        BpeMerges merges;
+        const int alphabet = 2 + static_cast<int>(random() % 4);
+        int32_t next = alphabet;
+        for (int m = 0; m < 30; ++m) {
+            // Ranks repeat, as equal scores do, and a pair may come again with another result.
+            const auto left = static_cast<int32_t>(random() % next), right = static_cast<int32_t>(random() % next);
+            merges.add(left, right, {static_cast<uint32_t>(random() % 12), next++});
+        }
+        BpeMerger merger(merges);
+        for (int word = 0; word < 20; ++word) {
+            std::vector<int32_t> symbols(random() % 30), out;
+            for (auto& symbol : symbols) symbol = static_cast<int32_t>(random() % alphabet);
+            merger.merge(symbols, out);
+            ASSERT_EQ(out, merged_slowly(merges, symbols)) << "seed " << seed << " round " << round << " word " << word;
+        }
+    }
+}
+
+TEST(TokenizerProperties, AMegabyteOfOneLetterIsNotQuadratic) {
+    std::vector<std::string> doublings;
+    for (std::string half = "a"; half.size() < 1024; half += half) doublings.push_back(half + " " + half);
+    const auto tokenizer = load(byte_tokenizer(doublings));
+    ASSERT_NE(tokenizer, nullptr);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ids = ids_of(*tokenizer, std::string(1 << 20, 'a'));
+    EXPECT_EQ(ids.size(), 1024U);
+    // Quadratic would be hours; this takes some tenths of a second, so the bound holds on a loaded machine too.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+TEST(TokenizerProperties, AnExplodingPatternIsAnErrorOfEncode) {
+    auto base = byte_tokenizer({});
+    base["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a+)+[bc]";
+    const auto tokenizer = load(base);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto ids = tokenizer->encode(std::string(1000, 'a'), false);
+    ASSERT_FALSE(ids);
+    EXPECT_NE(ids.error().message.find("takes too long"), std::string::npos);
+}
+
+TEST(TokenizerProperties, AReplacementThatGrowsWithoutBoundIsAnError) {
+    auto base = byte_tokenizer({});
+    base["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1 << 16, 'b')}};
+    const auto tokenizer = load(base);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto ids = tokenizer->encode(std::string(1 << 20, 'a'), false);
+    ASSERT_FALSE(ids);
+    EXPECT_EQ(ids.error().code, ErrorCode::out_of_range);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Fails when a C++ or CUDA file is not laid out as .clang-format says, and names it.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+wrong=0
+while read -r file; do
+    if ! clang-format --dry-run --Werror "$file" 2>/dev/null; then
+        echo "$file: differs from .clang-format; clang-format -i $file puts it right"
+        wrong=1
+    fi
+done < <(git ls-files --cached --others --exclude-standard -- '*.hpp' '*.cpp' '*.cuh' '*.cu')
+exit $wrong

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, and does nothing when none is.
+#   install_packages.sh [build|fuzz|check]
+set -euo pipefail
+
+case ${1:-build} in
+    build)
+        packages="g++ cmake ninja-build pkg-config libdnnl-dev libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
+            nlohmann-json3-dev libpcre2-dev libutf8proc-dev libgtest-dev libgmock-dev"
+        ;;
+    fuzz) packages="clang libclang-rt-dev" ;;
+    check) packages="clang-format" ;;
+    *)
+        sed -n '2,3p' "$0"
+        exit 2
+        ;;
+esac
+
+missing=()
+for package in $packages; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "missing packages; as root: apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install --yes --quiet --no-install-recommends "${missing[@]}" </dev/null; }
+# The package lists may be absent or older than what the mirror still has; only then are they fetched.
+install 2>/dev/null || { apt-get update --quiet && install; }

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# llama.cpp as Debian packages it, in a root of its own, so that Rondo and a peer can be measured in one run.
+#   peer.sh setup          debootstrap Debian sid into PEER_DIR and install llama.cpp-tools (root; minutes the first time)
+#   peer.sh run CMD ...    run llama-bench, llama-server, llama-quantize … inside; /models there is MODELS_DIR
+#   peer.sh drop           unmount and delete
+set -euo pipefail
+peer_dir=${PEER_DIR:-/tmp/peer}
+models_dir=${MODELS_DIR:-/tmp/models}
+root=$peer_dir/sid
+
+mount_once() { # SOURCE TARGET OPTIONS...
+    mkdir -p "$2"
+    mountpoint -q "$2" || mount "${@:3}" "$1" "$2"
+}
+
+setup() {
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "peer.sh setup: needs root, for chroot and mounts" >&2
+        exit 1
+    fi
+    if [ ! -x "$root/usr/bin/llama-bench" ]; then
+        command -v debootstrap >/dev/null ||
+            { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap; }
+        mkdir -p "$peer_dir"
+        debootstrap --variant=minbase sid "$root" >"$peer_dir/debootstrap.log" 2>&1
+        chroot "$root" apt-get install --yes --quiet --no-install-recommends llama.cpp-tools \
+            >"$peer_dir/install.log" 2>&1
+    fi
+    mkdir -p "$models_dir"
+    mount_once "$models_dir" "$root/models" --bind
+    mount_once proc "$root/proc" -t proc
+    mount_once /dev "$root/dev" --bind
+    chroot "$root" dpkg-query -W llama.cpp-tools libggml0
+}
+
+drop() {
+    for name in models proc dev; do
+        if mountpoint -q "$root/$name"; then umount "$root/$name"; fi
+    done
+    rm -rf --one-file-system "$peer_dir"
+}
+
+case ${1:-} in
+    setup) setup ;;
+    run) exec chroot "$root" "${@:2}" ;;
+    drop) drop ;;
+    *)
+        sed -n '2,5p' "$0"
+        exit 2
+        ;;
+esac
