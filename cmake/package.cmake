@@ -1,1 +1,27 @@
-# filled with the install rules
+# cmake --install: the libraries, their headers below include/rondo, the program, and what find_package(rondo) reads.
+# rondo::rondo is all of them; rondo::config, rondo::kernels … are the single folders.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(folders config kernels transport memory model)
+add_library(rondo_all INTERFACE)
+add_library(rondo::rondo ALIAS rondo_all)
+set_target_properties(rondo_all PROPERTIES EXPORT_NAME rondo)
+foreach(name ${folders})
+  target_link_libraries(rondo_all INTERFACE rondo_${name})
+  set_target_properties(rondo_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS rondo_${name} EXPORT rondo ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp"
+    PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
+endforeach()
+install(TARGETS rondo_all rondo_dnnl EXPORT rondo)
+if(TARGET rondo)
+  install(TARGETS rondo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
+install(EXPORT rondo NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package_dir})
+configure_package_config_file(cmake/rondo-config.cmake.in rondo-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(rondo-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rondo-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/rondo-config-version.cmake
+  DESTINATION ${package_dir})

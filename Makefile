@@ -1,0 +1,38 @@
+# Rondo's commands. Everything is built in build/, programs lie in build/bin/; a fresh Debian 12 needs only make.
+SHELL := /bin/bash
+jobs ?= $(shell nproc)
+fuzz_seconds ?= 3
+
+.PHONY: build test chat bench check clean packages
+
+build: packages
+	@cmake --preset default --log-level=WARNING
+	@cmake --build build -j $(jobs)
+
+packages:
+	@tools/install_packages.sh
+
+# The tests of every folder, then each fuzz target for $(fuzz_seconds) seconds under clang's sanitizers.
+test: build
+	@tools/install_packages.sh fuzz
+	@cmake --preset fuzz --log-level=WARNING -DRONDO_FUZZ_SECONDS=$(fuzz_seconds)
+	@cmake --build build-fuzz -j $(jobs) --target fuzz_targets
+	@tools/run_tests.sh build build-fuzz
+
+chat: build
+	@build/bin/rondo chat
+
+# Each program validates, then times, and prints the machine's ceiling beside its figure.
+bench: build
+	@for program in build/bin/bench_*; do echo "== $$program"; $$program || exit 1; done
+
+# What takes longer than `test` may: formatting, and every test under AddressSanitizer and UndefinedBehaviourSanitizer.
+check: packages
+	@tools/install_packages.sh check
+	@tools/check_format.sh
+	@cmake --preset asan --log-level=WARNING
+	@cmake --build build-asan -j $(jobs)
+	@tools/run_tests.sh build-asan
+
+clean:
+	rm -rf build build-asan build-fuzz
