@@ -1,0 +1,98 @@
+#include "machine/machine.hpp"
+
+#include <immintrin.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <dnnl.hpp>
+
+#include "kernels/cpu/thread_pool.hpp"
+
+namespace rondo::bench {
+
+namespace {
+
+constexpr size_t gigabyte = size_t{1} << 30;
+constexpr size_t task_bytes = size_t{1} << 20;
+
+/// Reads every cache line, looking ahead as a streaming kernel does.
+uint64_t read_lines(const char* data, size_t bytes) {
+    uint64_t sums[8] = {};
+    for (size_t at = 0; at < bytes; at += 256) {
+        for (size_t line = 0; line < 256; line += 64) _mm_prefetch(data + at + 8192 + line, _MM_HINT_T0);
+        for (size_t word = 0; word < 256; word += 8) {
+            uint64_t value;
+            std::memcpy(&value, data + at + word, sizeof value);
+            sums[word / 8 % 8] += value;
+        }
+    }
+    uint64_t total = 0;
+    for (const uint64_t sum : sums) total += sum;
+    return total;
+}
+
+/// One matrix of the set: [columns, outputs] in the layout oneDNN chooses.
+struct Product {
+    dnnl::memory x, weights, out;
+    dnnl::matmul primitive;
+    double flops;
+};
+
+Product make_product(const dnnl::engine& engine, DType type, int64_t rows, int64_t columns, int64_t outputs) {
+    using dnnl::memory;
+    const auto element = type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+    const dnnl::matmul::primitive_desc description({memory::desc({rows, columns}, element, memory::format_tag::ab),
+                                                    memory::desc({columns, outputs}, element, memory::format_tag::any),
+                                                    memory::desc({rows, outputs}, memory::data_type::f32, memory::format_tag::ab)},
+                                                   engine);
+    Product product{memory(description.src_desc(), engine), memory(description.weights_desc(), engine),
+                    memory(description.dst_desc(), engine), dnnl::matmul(description),
+                    2.0 * static_cast<double>(rows * columns * outputs)};
+    for (memory* side : {&product.x, &product.weights}) {
+        auto* const bytes = static_cast<unsigned char*>(side->get_data_handle());
+        for (size_t i = 0; i < side->get_desc().get_size(); ++i) bytes[i] = static_cast<unsigned char>(i % 61 + 1);  // small, normal
+    }
+    return product;
+}
+
+}  // namespace
+
+double read_rate(int threads, int repeat) {
+    void* const memory = mmap(nullptr, gigabyte + task_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    madvise(memory, gigabyte + task_bytes, MADV_HUGEPAGE);
+    std::memset(memory, 1, gigabyte + task_bytes);
+    cpu::ThreadPool pool(threads);
+    std::atomic<uint64_t> sum{0};
+    const double seconds = seconds_median(repeat, [&] {
+        pool.run(gigabyte / task_bytes, [&](int64_t task, int) {
+            sum += read_lines(static_cast<const char*>(memory) + static_cast<size_t>(task) * task_bytes, task_bytes);
+        });
+    });
+    munmap(memory, gigabyte + task_bytes);
+    return static_cast<double>(gigabyte) / seconds / 1e9;
+}
+
+double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    dnnl::stream stream(engine);
+    omp_set_num_threads(threads);
+    std::vector<Product> products;
+    for (const auto& [columns, outputs] : {std::pair<int64_t, int64_t>{896, 1152}, {896, 896}, {896, 9728}, {4864, 896}}) {
+        products.push_back(make_product(engine, type, rows, columns, outputs));
+    }
+    double flops = 0.0;
+    for (const Product& product : products) flops += product.flops;
+    const double seconds = seconds_median(repeat, [&] {
+        for (Product& product : products) {
+            product.primitive.execute(stream, {{DNNL_ARG_SRC, product.x}, {DNNL_ARG_WEIGHTS, product.weights}, {DNNL_ARG_DST, product.out}});
+        }
+        stream.wait();
+    });
+    return flops / seconds / 1e9;
+}
+
+}  // namespace rondo::bench

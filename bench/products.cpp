@@ -1,0 +1,145 @@
+// Products through Ops::matmul, checked against double and then timed: bf16 GEMM at M = 1 … 512 beside oneDNN's own
+// rate, and one row by every weight type beside the rate at which memory is read.
+// usage: bench_products [--json] [--threads N] [--repeat R]
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "kernels/backend.hpp"
+#include "kernels/ops.hpp"
+#include "kernels/quant.hpp"
+#include "machine/machine.hpp"
+
+namespace {
+
+using namespace rondo;
+
+/// A weight file's rows, random but finite: small floats, or random codes under a scale of 1/64.
+std::vector<std::byte> random_rows(DType type, int64_t rows, int64_t columns) {
+    std::vector<std::byte> bytes(bytes_of(type, rows * columns));
+    std::mt19937 random(1);
+    if (!is_quantized(type)) {
+        std::uniform_real_distribution<float> uniform(-0.1F, 0.1F);
+        for (int64_t i = 0; i < rows * columns; ++i) {
+            const float value = uniform(random);
+            uint32_t bits;
+            std::memcpy(&bits, &value, 4);
+            const auto bf16 = static_cast<uint16_t>(bits >> 16);
+            const auto f16 = static_cast<uint16_t>(0x2000 + random() % 2048);
+            if (type == DType::f32) std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
+            if (type == DType::bf16) std::memcpy(&bytes[static_cast<size_t>(i) * 2], &bf16, 2);
+            if (type == DType::f16) std::memcpy(&bytes[static_cast<size_t>(i) * 2], &f16, 2);
+        }
+        return bytes;
+    }
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
+    const auto block = static_cast<size_t>(traits(type).block_bytes);
+    const uint16_t scale = 0x2400;
+    for (size_t at = 0; at < bytes.size(); at += block) {
+        std::memcpy(&bytes[at + (type == DType::q6_k ? 208 : 0)], &scale, 2);
+        if (quant_offset(type) == 0) std::memcpy(&bytes[at + 2], &scale, 2);
+    }
+    return bytes;
+}
+
+struct Bench {
+    std::unique_ptr<Device> device;
+    int threads;
+    int repeat;
+
+    std::unique_ptr<PackedMatrix> pack(const std::vector<std::byte>& rows, DType type, int64_t outputs, int64_t columns) {
+        const HostMatrix part{rows.data(), type, outputs, columns, {}};
+        return std::move(device->ops().pack({&part, 1})).value();
+    }
+
+    /// ‖Δ‖ / ‖reference‖ of some rows by a small weight; the activations' own rounding is in it.
+    double relative_error(DType type, int64_t m) {
+        constexpr int64_t columns = 512, outputs = 96;
+        const auto file = random_rows(type, outputs, columns);
+        const auto w = pack(file, type, outputs, columns);
+        std::vector<float> x(static_cast<size_t>(m * columns)), y(static_cast<size_t>(m * outputs)), row(columns);
+        std::mt19937 random(3);
+        std::normal_distribution<float> normal;
+        for (float& value : x) value = normal(random);
+        const Tensor out = Tensor::of(y.data(), DType::f32, m, outputs);
+        if (!device->ops().matmul({out, Tensor::of(x.data(), DType::f32, m, columns), w.get()}).is_ok()) return 1e9;
+        double difference = 0.0, norm = 0.0;
+        for (int64_t n = 0; n < outputs; ++n) {
+            dequantize_row(type, file.data() + bytes_of(type, n * columns), row.data(), columns);
+            for (int64_t i = 0; i < m; ++i) {
+                double sum = 0.0;
+                for (int64_t k = 0; k < columns; ++k) sum += double{row[static_cast<size_t>(k)]} * x[static_cast<size_t>(i * columns + k)];
+                difference += std::pow(sum - y[static_cast<size_t>(i * outputs + n)], 2);
+                norm += sum * sum;
+            }
+        }
+        return std::sqrt(difference / norm);
+    }
+
+    /// Seconds of one product [m, K] × [N, K] of a set of weights that is larger than any cache.
+    double seconds(DType type, int64_t m, int64_t outputs, int64_t columns, size_t set_bytes, double& bytes) {
+        const auto file = random_rows(type, outputs, columns);
+        std::vector<std::unique_ptr<PackedMatrix>> set;
+        for (size_t held = 0; held < set_bytes || set.empty(); held += set.back()->bytes()) {
+            set.push_back(pack(file, type, outputs, columns));
+        }
+        bytes = static_cast<double>(set[0]->bytes());
+        const DType inner = type == DType::f32 ? DType::f32 : DType::bf16;
+        std::vector<float> x(static_cast<size_t>(m * columns), 0.01F), y(static_cast<size_t>(m * outputs));
+        const Tensor x_tensor = Tensor::of(x.data(), inner, m, columns);
+        const Tensor y_tensor = Tensor::of(y.data(), DType::f32, m, outputs);
+        const double all = bench::seconds_median(repeat, [&] {
+            for (const auto& w : set) (void)device->ops().matmul({y_tensor, x_tensor, w.get()}).is_ok();
+        });
+        return all / static_cast<double>(set.size());
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"GEMM and GEMV beside the machine's ceilings"};
+    bool json = false;
+    int threads = static_cast<int>(std::thread::hardware_concurrency());
+    int repeat = 5;
+    app.add_flag("--json", json);
+    app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
+    app.add_option("--repeat", repeat)->check(CLI::Range(1, 1000));
+    CLI11_PARSE(app, argc, argv);
+    Bench bench{std::move(open_device({DeviceKind::cpu, 0, threads})).value(), threads, repeat};
+    nlohmann::ordered_json out = nlohmann::ordered_json::array();
+
+    if (!json) std::printf("%s\n%-8s %6s %14s %14s %8s\n", bench.device->name().c_str(), "GEMM", "rows", "GFLOP/s", "oneDNN", "share");
+    for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+        if (const double error = bench.relative_error(DType::bf16, m); !(error < 1e-2)) {
+            std::fprintf(stderr, "bf16 at %ld rows is wrong: relative error %g\n", static_cast<long>(m), error);
+            return 1;
+        }
+        double bytes = 0.0;
+        const double rate = 2.0 * static_cast<double>(m * 9728 * 896) / bench.seconds(DType::bf16, m, 9728, 896, 0, bytes) / 1e9;
+        const double ceiling = rondo::bench::gemm_rate(DType::bf16, m, threads, repeat);
+        out.push_back({{"kind", "gemm"}, {"type", "bf16"}, {"rows", m}, {"gflop_per_s", rate}, {"onednn_gflop_per_s", ceiling}});
+        if (!json) std::printf("%-8s %6ld %14.0f %14.0f %7.0f%%\n", "bf16", static_cast<long>(m), rate, ceiling, 100 * rate / ceiling);
+    }
+    if (!json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
+    for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
+                             DType::q4_k, DType::q5_k, DType::q6_k}) {
+        const std::string name(traits(type).name);
+        if (const double error = bench.relative_error(type, 1); !(error < 2e-2)) {
+            std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);
+            return 1;
+        }
+        double bytes = 0.0;
+        const double seconds = bench.seconds(type, 1, 4864, 1024, size_t{1} << 30, bytes);
+        const double rate = bytes / seconds / 1e9;
+        const double ceiling = rondo::bench::read_rate(threads, repeat);
+        out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
+        if (!json) std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
+    }
+    if (json) std::printf("%s\n", out.dump().c_str());
+    return 0;
+}
