@@ -5,12 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 namespace rondo {
+
+namespace {
+constexpr uintptr_t read_ahead_step_bytes = 128 << 10;
+}  // namespace
 namespace {
 
 /// Closes a descriptor on every way out.
@@ -73,7 +78,11 @@ void MappedFile::will_need(std::span<const std::byte> part) const {
     if (!mapped_ || part.empty() || !contains(part)) return;
     const auto address = reinterpret_cast<uintptr_t>(part.data());
     const uintptr_t begin = address / page_bytes() * page_bytes();
-    ::madvise(reinterpret_cast<void*>(begin), address + part.size() - begin, MADV_WILLNEED);
+    // The kernel reads no more than a device's read-ahead for one call, so a large range is asked for piece by piece.
+    const uintptr_t end = address + part.size();
+    for (uintptr_t at = begin; at < end; at += read_ahead_step_bytes) {
+        ::madvise(reinterpret_cast<void*>(at), std::min<uintptr_t>(read_ahead_step_bytes, end - at), MADV_WILLNEED);
+    }
 }
 
 void MappedFile::done_with(std::span<const std::byte> part) const {

@@ -1,7 +1,7 @@
 #include "model/weights.hpp"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <string>
 
 #include "kernels/quant.hpp"
@@ -9,6 +9,8 @@
 namespace rondo {
 
 namespace {
+
+constexpr size_t read_ahead_bytes = size_t{64} << 20;
 
 /// Where q's and k's rotated pairs lie as neighbours (GGUF's Llama), output row (head, half j, i) is file row (head, i, j).
 std::vector<int32_t> halves_from_neighbours(int64_t heads, int64_t head_dim) {
@@ -27,7 +29,12 @@ class Loader {
 public:
     Loader(const ModelSpec& spec, const WeightsFile& file, Device& device, const std::function<void(double)>& progress)
         : spec_(spec), file_(file), device_(device), progress_(progress) {
-        for (const FileTensor& tensor : file.tensors()) bytes_total_ += tensor.bytes;
+        for (const FileTensor& tensor : file.tensors()) {
+            bytes_total_ += tensor.bytes;
+            in_file_order_.push_back(&tensor);
+        }
+        std::sort(in_file_order_.begin(), in_file_order_.end(),
+                  [](const FileTensor* a, const FileTensor* b) { return std::less<>()(a->data, b->data); });
         if (spec.paired_neighbours) {
             q_order_ = halves_from_neighbours(spec.heads, spec.head_dim);
             k_order_ = halves_from_neighbours(spec.kv_heads, spec.head_dim);
@@ -99,7 +106,7 @@ private:
         std::vector<const FileTensor*> tensors;
         for (const Part& part : parts) {
             RONDO_ASSIGN(const FileTensor* const tensor, find(part.name));
-            file_.will_need(*tensor);
+            read_ahead(*tensor);
             HostMatrix matrix{tensor->data, tensor->dtype, tensor->shape[0], tensor->shape[1], {}};
             if (part.order != nullptr) matrix.row_order = *part.order;
             matrices.push_back(matrix);
@@ -108,6 +115,14 @@ private:
         auto packed = device_.ops().pack(matrices);
         for (const FileTensor* const tensor : tensors) done_with(*tensor);
         return packed;
+    }
+
+    /// Asks for a tensor and what follows it in the file, so that the disk works while tensors are packed.
+    void read_ahead(const FileTensor& tensor) {
+        const std::byte* const wanted = tensor.data + tensor.bytes + read_ahead_bytes;
+        while (asked_ < in_file_order_.size() && std::less<>()(in_file_order_[asked_]->data, wanted)) {
+            file_.will_need(*in_file_order_[asked_++]);
+        }
     }
 
     /// Parts one after the other, as f32 in device memory.
@@ -140,6 +155,8 @@ private:
     Device& device_;
     const std::function<void(double)>& progress_;
     std::vector<int32_t> q_order_, k_order_;
+    std::vector<const FileTensor*> in_file_order_;
+    size_t asked_ = 0;  // of those, how many have been asked for
     size_t bytes_total_ = 0;
     size_t bytes_done_ = 0;
 };
