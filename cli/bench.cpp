@@ -72,8 +72,8 @@ void report(const Options& options, const std::string& kind, double tokens, cons
                                   {"tokens", options.tokens},
                                   {"depth", options.depth},
                                   {"batch", options.batch},
-                                  {"kv", options.model.kv},
-                                  {"method", options.model.method},
+                                  {"kv", name_of(runner.settings.memory.kv_dtype)},
+                                  {"method", runner.settings.pipeline.decode.attention_method},
                                   {"device", runner.device->name()},
                                   {"model", runner.model.name},
                                   {"weight_bytes", runner.model.weights->bytes()}};
@@ -114,9 +114,10 @@ public:
     static Result<std::unique_ptr<Sequences>> create(Runner& runner, const Options& options) {
         const ModelSpec& spec = runner.model.spec;
         const int64_t context = options.depth + options.tokens + 1;
-        const int64_t rows = std::max<int64_t>(options.model.chunk_tokens, options.batch);
-        RONDO_ASSIGN(const DType kv_type, parse_kv_type(options.model.kv));
-        std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, options.model.chunk_tokens));
+        const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
+        const int64_t rows = std::max<int64_t>(chunk, options.batch);
+        const DType kv_type = dtype_of(runner.settings.memory.kv_dtype);
+        std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk));
         const auto blocks = static_cast<size_t>(ceil_div<int64_t>(context, kv_block_tokens) * options.batch);
         RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), blocks));
         RONDO_ASSIGN(made->transformer_, Transformer::create(*runner.model.weights, *made->pool_, *runner.device, rows));

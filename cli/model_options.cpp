@@ -27,11 +27,22 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where) {
 
 }  // namespace
 
-Result<DType> parse_kv_type(const std::string& text) {
-    if (text == "bf16") return DType::bf16;
-    if (text == "f32") return DType::f32;
-    if (text == "int8") return DType::i8;
-    return make_error(ErrorCode::invalid_argument, "--kv " + text + "; bf16, f32 or int8 would be right");
+std::string_view name_of(MemorySettings::KvType type) {
+    switch (type) {
+        case MemorySettings::KvType::bf16: return "bf16";
+        case MemorySettings::KvType::f32: return "f32";
+        case MemorySettings::KvType::int8: return "int8";
+    }
+    return "?";
+}
+
+DType dtype_of(MemorySettings::KvType type) {
+    switch (type) {
+        case MemorySettings::KvType::bf16: return DType::bf16;
+        case MemorySettings::KvType::f32: return DType::f32;
+        case MemorySettings::KvType::int8: return DType::i8;
+    }
+    return DType::bf16;
 }
 
 void ModelOptions::add_text_side(CLI::App& app) {
@@ -40,41 +51,79 @@ void ModelOptions::add_text_side(CLI::App& app) {
 
 void ModelOptions::add_all(CLI::App& app) {
     add_text_side(app);
-    app.add_option("--weights", weights, "file, or random:SEED to run a config.json without weights");
+    app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)");
+    app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)");
+    app.add_option("--weights", weights, "auto, or random:SEED to run a config.json without weights");
     app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL");
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));
-    app.add_option("--kv", kv, "type of the KV cache: bf16, f32 or int8");
+    app.add_option("--kv", kv, "type of the KV cache")->check(CLI::IsMember({"bf16", "f32", "int8"}));
     app.add_option("--chunk", chunk_tokens, "tokens of a prefill chunk")->check(CLI::Range(1, 1 << 16));
     app.add_option("--method", method, "attention method: dense");
 }
 
-std::filesystem::path ModelOptions::path() const {
-    return model.empty() ? demo_model_path() : std::filesystem::path(model);
+Result<Settings> ModelOptions::settings() const {
+    std::string yaml;
+    if (!config_file.empty()) {
+        RONDO_ASSIGN(yaml, read_file(config_file));
+    }
+    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, overrides));
+    if (!method.empty() && method != "dense") {
+        return make_error(ErrorCode::unsupported, "--method " + method + "; dense would be right");
+    }
+    if (!model.empty()) settings.model.path = model;
+    if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
+    if (chunk_tokens > 0) settings.pipeline.prefill.chunk_tokens = chunk_tokens;
+    if (kv == "bf16") settings.memory.kv_dtype = MemorySettings::KvType::bf16;
+    if (kv == "f32") settings.memory.kv_dtype = MemorySettings::KvType::f32;
+    if (kv == "int8") settings.memory.kv_dtype = MemorySettings::KvType::int8;
+    return settings;
 }
 
+namespace {
+
+/// The device that decodes, unless the command line names another.
+Result<DeviceOptions> device_options(const ModelOptions& options, const Settings& settings) {
+    DeviceOptions chosen;
+    if (!options.device.empty()) {
+        RONDO_ASSIGN(chosen, parse_device(options.device));
+    } else {
+        const DeviceSettings& device = *settings.device(settings.pipeline.decode.on.front());
+        chosen.kind = device.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+        chosen.ordinal = device.ordinal;
+        chosen.threads = device.threads;
+    }
+    if (options.threads > 0) chosen.threads = options.threads;
+    return chosen;
+}
+
+std::filesystem::path model_path(const Settings& settings) {
+    return settings.model.path == "demo" ? demo_model_path() : std::filesystem::path(settings.model.path);
+}
+
+}  // namespace
+
 Result<Model> ModelOptions::load_text() const {
-    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(weights));
-    return load_model_text(path(), choice);
+    RONDO_ASSIGN(const Settings chosen, settings());
+    return load_model_text(model_path(chosen));
 }
 
 Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_t context_tokens_max) {
-    if (options.method != "dense") {
-        return make_error(ErrorCode::unsupported, "--method " + options.method + "; dense would be right");
-    }
-    RONDO_ASSIGN(const DType kv_type, parse_kv_type(options.kv));
-    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(options.weights));
-    RONDO_ASSIGN(DeviceOptions device_options, parse_device(options.device));
-    if (options.threads > 0) device_options.threads = options.threads;
     auto runner = std::make_unique<Runner>();
-    RONDO_ASSIGN(runner->device, open_device(device_options));
-    Progress progress("loading " + options.path().filename().string());
-    RONDO_ASSIGN(runner->model, load_model(options.path(), choice, *runner->device, [&](double share) { progress.show(share); }));
+    RONDO_ASSIGN(runner->settings, options.settings());
+    const Settings& settings = runner->settings;
+    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
+    RONDO_ASSIGN(const DeviceOptions chosen, device_options(options, settings));
+    RONDO_ASSIGN(runner->device, open_device(chosen));
+    const std::filesystem::path path = model_path(settings);
+    Progress progress("loading " + path.filename().string());
+    RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));
     progress.finish();
-    Generator::Options generator_options;
-    generator_options.chunk_tokens = options.chunk_tokens;
-    generator_options.kv_type = kv_type;
-    generator_options.context_tokens_max = context_tokens_max;
-    RONDO_ASSIGN(runner->generator, Generator::create(runner->model, *runner->device, generator_options));
+    Generator::Options how;
+    how.chunk_tokens = settings.pipeline.prefill.chunk_tokens;
+    how.kv_type = dtype_of(settings.memory.kv_dtype);
+    how.context_tokens_max = context_tokens_max;
+    how.kv_bytes_max = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
+    RONDO_ASSIGN(runner->generator, Generator::create(runner->model, *runner->device, how));
     return runner;
 }
 

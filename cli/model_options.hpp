@@ -6,31 +6,36 @@
 #include <vector>
 
 #include "config/result.hpp"
+#include "config/settings.hpp"
 #include "kernels/device.hpp"
 #include "model/generator.hpp"
 #include "model/model.hpp"
 
 namespace rondo::cli {
 
-/// The options that say which model runs where, the same in every command.
+/// The options that say which model runs where, the same in every command. They are settings that stand on the command
+/// line: what is not given comes from the pipeline file, and from the defaults without one.
 struct ModelOptions {
-    std::string model;  ///< folder, .gguf, or "" for the demo model
-    std::string weights = "auto";
-    std::string device = "cpu";
+    std::string config_file;
+    std::vector<std::string> overrides;  ///< a.b=c
+    std::string model;                   ///< folder, .gguf, or "" for the demo model
+    std::string weights;
+    std::string device;
     int threads = 0;
-    std::string kv = "bf16";
-    std::string method = "dense";
-    int64_t chunk_tokens = 512;
+    std::string kv;
+    std::string method;
+    int chunk_tokens = 0;
 
     void add_text_side(CLI::App& app);
     void add_all(CLI::App& app);
 
-    std::filesystem::path path() const;
+    Result<Settings> settings() const;
     Result<Model> load_text() const;
 };
 
 /// A loaded model on its device, and the one conversation a command has with it.
 struct Runner {
+    Settings settings;
     std::unique_ptr<Device> device;
     Model model;
     std::unique_ptr<Generator> generator;
@@ -38,8 +43,8 @@ struct Runner {
     static Result<std::unique_ptr<Runner>> open(const ModelOptions& options, int64_t context_tokens_max = 0);
 };
 
-/// "bf16", "f32" or "int8".
-Result<DType> parse_kv_type(const std::string& text);
+std::string_view name_of(MemorySettings::KvType type);
+DType dtype_of(MemorySettings::KvType type);
 /// "1,2,3" as ids.
 Result<std::vector<int32_t>> parse_ids(const std::string& text);
 /// Everything on standard input, bounded.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 #include "config/checked.hpp"
 #include "model/stop_strings.hpp"
@@ -25,8 +26,18 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     made->context_tokens_max_ = options.context_tokens_max == 0 ? spec.context_tokens
                                                                 : std::min(options.context_tokens_max, spec.context_tokens);
     const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
-    // Pages are touched only when used, so room for the whole context costs nothing; a round more per block for rounds.
-    const int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
+    // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may leave
+    // one partly filled.
+    int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
+    const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
+    if (options.kv_bytes_max > 0) {
+        blocks = std::min(blocks, static_cast<int64_t>(options.kv_bytes_max / block_bytes));
+        if (blocks == 0) {
+            return make_error(ErrorCode::out_of_memory, "a block of KV takes " + std::to_string(block_bytes) +
+                                                            " bytes; memory.device_kv_mib is below that");
+        }
+        made->context_tokens_max_ = std::min(made->context_tokens_max_, blocks * kv_block_tokens);
+    }
     RONDO_ASSIGN(made->pool_, KvPool::create(device, shape, static_cast<size_t>(blocks)));
     made->kv_ = std::make_unique<SequenceKv>(*made->pool_);
     made->kv_->reserve(made->context_tokens_max_);

@@ -41,6 +41,7 @@ public:
         int64_t chunk_tokens = 512;  ///< of prefill
         DType kv_type = DType::bf16;
         int64_t context_tokens_max = 0;  ///< 0: the model's
+        size_t kv_bytes_max = 0;         ///< of the conversation's KV; 0: what the context needs
     };
 
     static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
