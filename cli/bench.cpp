@@ -87,7 +87,15 @@ void report(const Options& options, const std::string& kind, double tokens, cons
 }
 
 Result<std::unique_ptr<Runner>> open_runner(const Options& options) {
-    return Runner::open(options.model, options.depth + options.tokens + 1);
+    const int64_t wanted = options.depth + options.tokens;
+    RONDO_ASSIGN(auto runner, Runner::open(options.model, wanted + 1));
+    if (wanted > runner->model.spec.context_tokens) {
+        return make_error(ErrorCode::out_of_range, "a depth of " + std::to_string(options.depth) + " and " +
+                                                       std::to_string(options.tokens) + " tokens; the context of " +
+                                                       runner->model.name + " holds " +
+                                                       std::to_string(runner->model.spec.context_tokens));
+    }
+    return runner;
 }
 
 Status bench_prefill(const Options& options) {

@@ -1,7 +1,7 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
+#include <optional>
 #include <string>
 
 #include "cli/commands.hpp"
@@ -67,16 +67,16 @@ Status chat(const Options& options) {
     Chat conversation(options, *runner);
     const bool terminal = isatty(STDIN_FILENO) == 1;
     if (terminal) std::printf("%s on %s. An empty line or Ctrl-D ends.\n", runner->model.name.c_str(), runner->device->name().c_str());
-    std::string line;
     for (;;) {
         if (terminal) std::printf("> "), std::fflush(stdout);
-        if (!std::getline(std::cin, line)) break;
-        if (!line.empty() && line.back() == '\r') line.pop_back();
-        if (line.empty()) {
+        RONDO_ASSIGN(std::optional<std::string> line, read_line(text_bytes_max(runner->generator->context_tokens_max())));
+        if (!line) break;
+        if (!line->empty() && line->back() == '\r') line->pop_back();
+        if (line->empty()) {
             if (terminal) break;
             continue;
         }
-        const Status status = conversation.answer(line);
+        const Status status = conversation.answer(*line);
         if (status.is_ok()) continue;
         if (!terminal) return status;
         std::fprintf(stderr, "rondo: %s\n", status.error().message.c_str());

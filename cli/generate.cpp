@@ -12,6 +12,7 @@ namespace {
 struct Options {
     ModelOptions model;
     std::string prompt, tokens, messages_file;
+    enum class Input { standard_input, prompt, tokens, messages } input = Input::standard_input;
     int64_t tokens_max = 256;
     SamplingParams sampling;
     std::vector<std::string> stops;
@@ -19,8 +20,8 @@ struct Options {
     bool json = false;
 };
 
-Result<std::vector<ChatMessage>> read_messages(const std::string& path) {
-    RONDO_ASSIGN(const std::string text, read_file(path));
+Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t bytes_max) {
+    RONDO_ASSIGN(const std::string text, read_file(path, bytes_max));
     const auto json = nlohmann::json::parse(text, nullptr, false);
     const auto wrong = [&](const std::string& what) {
         return make_error(ErrorCode::invalid_argument,
@@ -40,13 +41,17 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path) {
 }
 
 Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& model) {
-    if (!options.tokens.empty()) return parse_ids(options.tokens);
-    if (!options.messages_file.empty()) {
-        RONDO_ASSIGN(const auto messages, read_messages(options.messages_file));
-        return model.encode_chat(messages);
+    const size_t bytes_max = text_bytes_max(model.spec.context_tokens);
+    switch (options.input) {
+        case Options::Input::tokens: return parse_ids(options.tokens);
+        case Options::Input::prompt: return model.encode_text(options.prompt);
+        case Options::Input::messages: {
+            RONDO_ASSIGN(const auto messages, read_messages(options.messages_file, bytes_max));
+            return model.encode_chat(messages);
+        }
+        case Options::Input::standard_input: break;
     }
-    if (!options.prompt.empty()) return model.encode_text(options.prompt);
-    RONDO_ASSIGN(const std::string text, read_standard_input());
+    RONDO_ASSIGN(const std::string text, read_standard_input(bytes_max));
     return model.encode_text(text);
 }
 
@@ -124,7 +129,12 @@ void add_generate(CLI::App& app, Action& run) {
     command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)");
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     command->add_flag("--json", options->json, "one JSON object instead of text");
-    command->callback([options, &run] { run = [options] { return generate(*options); }; });
+    command->callback([=, &run] {
+        if (prompt->count() > 0) options->input = Options::Input::prompt;
+        if (tokens->count() > 0) options->input = Options::Input::tokens;
+        if (messages->count() > 0) options->input = Options::Input::messages;
+        run = [options] { return generate(*options); };
+    });
 }
 
 }  // namespace rondo::cli

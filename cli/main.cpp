@@ -1,8 +1,31 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "cli/commands.hpp"
+
+namespace {
+
+/// One line whatever a file's name or contents put into it: control characters are shown, not sent to the terminal.
+void print_error(const std::string& message) {
+    std::string line;
+    for (const char byte : message) {
+        char shown[5];
+        const auto code = static_cast<unsigned char>(byte);
+        std::snprintf(shown, sizeof shown, "\\x%02x", code);
+        line += code < 0x20 || code == 0x7f ? std::string(shown) : std::string(1, byte);
+    }
+    std::fprintf(stderr, "rondo: %s\n", line.c_str());
+}
+
+/// A full disk or a closed pipe behind standard output must not look like success.
+rondo::Status finish_output() {
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return rondo::Status::ok();
+    return rondo::make_error(rondo::ErrorCode::io, "standard output could not be written whole");
+}
+
+}  // namespace
 
 /// Exit status: 0 done, 1 failed, 2 wrong use. An error is one line on standard error.
 int main(int argc, char** argv) {
@@ -20,15 +43,16 @@ int main(int argc, char** argv) {
     } catch (const CLI::Success& help) {
         return app.exit(help);
     } catch (const CLI::ParseError& error) {
-        std::fprintf(stderr, "rondo: %s; see rondo --help\n", error.what());
+        print_error(std::string(error.what()) + "; see rondo --help");
         return 2;
     }
     try {
-        const rondo::Status status = run();
+        rondo::Status status = run();
+        if (status.is_ok()) status = finish_output();
         if (status.is_ok()) return 0;
-        std::fprintf(stderr, "rondo: %s\n", status.error().message.c_str());
+        print_error(status.error().message);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "rondo: %s\n", error.what());
+        print_error(error.what());
     }
     return 1;
 }

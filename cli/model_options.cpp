@@ -1,5 +1,6 @@
 #include "cli/model_options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -13,14 +14,20 @@ namespace rondo::cli {
 
 namespace {
 
-Result<std::string> read_bounded(std::istream& in, const std::string& where) {
+// Longer tokens exist (runs of spaces), prompts made of nothing else do not.
+constexpr size_t token_bytes_max = 256;
+
+Error too_long(const std::string& where, size_t bytes_max) {
+    return make_error(ErrorCode::out_of_range,
+                      where + " is too long; at most " + std::to_string(bytes_max) + " bytes would be right");
+}
+
+Result<std::string> read_bounded(std::istream& in, const std::string& where, size_t bytes_max) {
     std::string text;
     char piece[65536];
     while (in.read(piece, sizeof piece) || in.gcount() > 0) {
         text.append(piece, static_cast<size_t>(in.gcount()));
-        if (text.size() <= limits::prompt_bytes_max) continue;
-        return make_error(ErrorCode::out_of_range,
-                          where + " holds more than " + std::to_string(limits::prompt_bytes_max) + " bytes");
+        if (text.size() > bytes_max) return too_long(where, bytes_max);
     }
     return text;
 }
@@ -142,14 +149,30 @@ Result<std::vector<int32_t>> parse_ids(const std::string& text) {
     return ids;
 }
 
-Result<std::string> read_standard_input() {
-    return read_bounded(std::cin, "standard input");
+Result<std::string> read_standard_input(size_t bytes_max) {
+    return read_bounded(std::cin, "standard input", bytes_max);
 }
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::optional<std::string>> read_line(size_t bytes_max) {
+    std::string line;
+    for (int byte = std::cin.get(); byte != '\n'; byte = std::cin.get()) {
+        if (byte == std::char_traits<char>::eof()) {
+            return line.empty() ? std::nullopt : std::optional<std::string>(std::move(line));
+        }
+        if (line.size() >= bytes_max) return too_long("a line of standard input", bytes_max);
+        line += static_cast<char>(byte);
+    }
+    return std::optional<std::string>(std::move(line));
+}
+
+size_t text_bytes_max(int64_t context_tokens) {
+    return std::min(limits::prompt_bytes_max, static_cast<size_t>(context_tokens) * token_bytes_max);
+}
+
+Result<std::string> read_file(const std::string& path, size_t bytes_max) {
     std::ifstream in(path, std::ios::binary);
     if (!in) return make_error(ErrorCode::not_found, path + " cannot be read");
-    return read_bounded(in, path);
+    return read_bounded(in, path, bytes_max);
 }
 
 }  // namespace rondo::cli

@@ -14,6 +14,7 @@ namespace {
 struct Options {
     ModelOptions model;
     std::string tokens, text, logits_file;
+    bool tokens_given = false;
     bool json = false;
 };
 
@@ -29,7 +30,7 @@ double log_probability(std::span<const float> logits, int32_t id) {
 Status score(const Options& options) {
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     std::vector<int32_t> ids;
-    if (!options.tokens.empty()) {
+    if (options.tokens_given) {
         RONDO_ASSIGN(ids, parse_ids(options.tokens));
     } else {
         RONDO_ASSIGN(ids, runner->model.encode_text(options.text));
@@ -76,12 +77,15 @@ void add_score(CLI::App& app, Action& run) {
     CLI::App* const command = app.add_subcommand("score", "logits and log-probabilities of given tokens");
     options->model.add_all(*command);
     auto* const input = command->add_option_group("input");
-    input->add_option("--tokens", options->tokens, "token ids: 1,2,3");
+    auto* const tokens = input->add_option("--tokens", options->tokens, "token ids: 1,2,3");
     input->add_option("--text", options->text, "text to tokenize and score");
     input->require_option(1);
     command->add_option("--logits", options->logits_file, "write all positions' logits here: .npy, float32 [n, vocabulary]");
     command->add_flag("--json", options->json);
-    command->callback([options, &run] { run = [options] { return score(*options); }; });
+    command->callback([options, tokens, &run] {
+        options->tokens_given = tokens->count() > 0;
+        run = [options] { return score(*options); };
+    });
 }
 
 }  // namespace rondo::cli

@@ -3,6 +3,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
+#include "config/limits.hpp"
 
 namespace rondo::cli {
 
@@ -24,7 +25,7 @@ Status tokenize(const Options& options, bool text_given) {
     RONDO_ASSIGN(const Tokenizer* const tokenizer, tokenizer_of(model));
     std::string text = options.text;
     if (!text_given) {
-        RONDO_ASSIGN(text, read_standard_input());
+        RONDO_ASSIGN(text, read_standard_input(limits::prompt_bytes_max));
     }
     RONDO_ASSIGN(const std::vector<int32_t> ids, tokenizer->encode(text, !options.plain));
     if (options.json) {
