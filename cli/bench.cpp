@@ -32,14 +32,16 @@ double now() {
 /// Ids spread over the vocabulary: what they are does not matter for speed, that they differ does for the embedding.
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary) {
     std::vector<int32_t> ids(static_cast<size_t>(count));
-    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(vocabulary));
+    for (size_t i = 0; i < ids.size(); ++i)
+        ids[i] = static_cast<int32_t>((i * 7919 + 13) % static_cast<size_t>(vocabulary));
     return ids;
 }
 
 /// A figure of a run that did not compute anything real is worth nothing.
 Status check_finite(std::span<const float> logits) {
     for (const float logit : logits) {
-        if (!std::isfinite(logit)) return make_error(ErrorCode::internal, "the model gave a logit that is not a number");
+        if (!std::isfinite(logit))
+            return make_error(ErrorCode::internal, "the model gave a logit that is not a number");
     }
     return Status::ok();
 }
@@ -80,9 +82,10 @@ void report(const Options& options, const std::string& kind, double tokens, cons
     if (options.json) {
         std::printf("%s\n", out.dump().c_str());
     } else {
-        std::printf("%s: %.1f tokens/s (median of %d; %.1f to %.1f), %s, depth %lld, batch %d, %s\n", kind.c_str(), tokens / median,
-                    options.repeat, tokens / seconds.back(), tokens / seconds.front(), runner.model.name.c_str(),
-                    static_cast<long long>(options.depth), options.batch, runner.device->name().c_str());
+        std::printf("%s: %.1f tokens/s (median of %d; %.1f to %.1f), %s, depth %lld, batch %d, %s\n", kind.c_str(),
+                    tokens / median, options.repeat, tokens / seconds.back(), tokens / seconds.front(),
+                    runner.model.name.c_str(), static_cast<long long>(options.depth), options.batch,
+                    runner.device->name().c_str());
     }
 }
 
@@ -128,7 +131,8 @@ public:
         std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk));
         const auto blocks = static_cast<size_t>(ceil_div<int64_t>(context, kv_block_tokens) * options.batch);
         RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), blocks));
-        RONDO_ASSIGN(made->transformer_, Transformer::create(*runner.model.weights, *made->pool_, *runner.device, rows));
+        RONDO_ASSIGN(made->transformer_,
+                     Transformer::create(*runner.model.weights, *made->pool_, *runner.device, rows));
         RONDO_ASSIGN(Batch batch, Batch::create(*runner.device, spec, {rows, options.batch, context}));
         made->batch_ = std::make_unique<Batch>(std::move(batch));
         const auto logits = static_cast<size_t>(options.batch * spec.vocabulary);
@@ -219,7 +223,8 @@ void add_bench(CLI::App& app, Action& run) {
         options->model.add_all(*one);
         one->add_option("--tokens", options->tokens, "tokens a repeat")->check(CLI::Range(1, 1 << 20));
         one->add_option("--depth", options->depth, "tokens already in the context")->check(CLI::Range(0, 1 << 24));
-        one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")->check(CLI::Range(1, 1000));
+        one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")
+            ->check(CLI::Range(1, 1000));
         one->add_flag("--json", options->json);
         one->callback([options, &run, bench] { run = [options, bench] { return bench(*options); }; });
         return one;

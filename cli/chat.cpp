@@ -37,9 +37,9 @@ private:
         RONDO_ASSIGN(const std::vector<int32_t> ids, runner_.model.encode_chat(messages_));
         const int64_t room = runner_.generator->context_tokens_max() - static_cast<int64_t>(ids.size());
         if (room <= 0) {
-            return make_error(ErrorCode::out_of_range,
-                              "the conversation has " + std::to_string(ids.size()) + " tokens; the context holds " +
-                                  std::to_string(runner_.generator->context_tokens_max()));
+            return make_error(ErrorCode::out_of_range, "the conversation has " + std::to_string(ids.size()) +
+                                                           " tokens; the context holds " +
+                                                           std::to_string(runner_.generator->context_tokens_max()));
         }
         const int64_t kept = runner_.generator->keep_prefix(ids);
         runner_.generator->begin_round();
@@ -47,11 +47,12 @@ private:
         how.tokens_max = std::min(options_.tokens_max, room);
         how.sampling = options_.sampling;
         RONDO_ASSIGN(const Generated made,
-                     runner_.generator->generate(std::span(ids).subspan(static_cast<size_t>(kept)), how, [](std::string_view piece) {
-                         std::fwrite(piece.data(), 1, piece.size(), stdout);
-                         std::fflush(stdout);
-                         return true;
-                     }));
+                     runner_.generator->generate(std::span(ids).subspan(static_cast<size_t>(kept)), how,
+                                                 [](std::string_view piece) {
+                                                     std::fwrite(piece.data(), 1, piece.size(), stdout);
+                                                     std::fflush(stdout);
+                                                     return true;
+                                                 }));
         std::printf("\n");
         messages_.push_back({"assistant", made.text});
         return Status::ok();
@@ -66,10 +67,13 @@ Status chat(const Options& options) {
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     Chat conversation(options, *runner);
     const bool terminal = isatty(STDIN_FILENO) == 1;
-    if (terminal) std::printf("%s on %s. An empty line or Ctrl-D ends.\n", runner->model.name.c_str(), runner->device->name().c_str());
+    if (terminal)
+        std::printf("%s on %s. An empty line or Ctrl-D ends.\n", runner->model.name.c_str(),
+                    runner->device->name().c_str());
     for (;;) {
         if (terminal) std::printf("> "), std::fflush(stdout);
-        RONDO_ASSIGN(std::optional<std::string> line, read_line(text_bytes_max(runner->generator->context_tokens_max())));
+        RONDO_ASSIGN(std::optional<std::string> line,
+                     read_line(text_bytes_max(runner->generator->context_tokens_max())));
         if (!line) break;
         if (!line->empty() && line->back() == '\r') line->pop_back();
         if (line->empty()) {
@@ -91,7 +95,8 @@ void add_chat(CLI::App& app, Action& run) {
     CLI::App* const command = app.add_subcommand("chat", "talk to a model: a line is a message; reads a pipe too");
     options->model.add_all(*command);
     command->add_option("--system", options->system, "system prompt");
-    command->add_option("--max-tokens", options->tokens_max, "tokens of an answer at most")->check(CLI::Range(1, 1 << 24));
+    command->add_option("--max-tokens", options->tokens_max, "tokens of an answer at most")
+        ->check(CLI::Range(1, 1 << 24));
     command->add_option("--temperature", options->sampling.temperature, "0 is greedy (default)");
     command->add_option("--top-p", options->sampling.top_p);
     command->add_option("--seed", options->sampling.seed, "same seed, same text");

@@ -43,13 +43,16 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
 Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& model) {
     const size_t bytes_max = text_bytes_max(model.spec.context_tokens);
     switch (options.input) {
-        case Options::Input::tokens: return parse_ids(options.tokens);
-        case Options::Input::prompt: return model.encode_text(options.prompt);
+        case Options::Input::tokens:
+            return parse_ids(options.tokens);
+        case Options::Input::prompt:
+            return model.encode_text(options.prompt);
         case Options::Input::messages: {
             RONDO_ASSIGN(const auto messages, read_messages(options.messages_file, bytes_max));
             return model.encode_chat(messages);
         }
-        case Options::Input::standard_input: break;
+        case Options::Input::standard_input:
+            break;
     }
     RONDO_ASSIGN(const std::string text, read_standard_input(bytes_max));
     return model.encode_text(text);
@@ -58,15 +61,16 @@ Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& mod
 nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const Options& options) {
     const auto per_second = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
     const auto decoded = static_cast<double>(made.ids.size() - 1);
-    nlohmann::json out = {{"text", made.text},
-                          {"ids", made.ids},
-                          {"prompt_ids", prompt},
-                          {"finish_reason", made.finish_reason == FinishReason::stop ? "stop" : "length"},
-                          {"timings",
-                           {{"prefill_s", made.prefill_seconds},
-                            {"prefill_tokens_per_s", per_second(static_cast<double>(prompt.size()), made.prefill_seconds)},
-                            {"decode_s", made.decode_seconds},
-                            {"decode_tokens_per_s", per_second(decoded, made.decode_seconds)}}}};
+    nlohmann::json out = {
+        {"text", made.text},
+        {"ids", made.ids},
+        {"prompt_ids", prompt},
+        {"finish_reason", made.finish_reason == FinishReason::stop ? "stop" : "length"},
+        {"timings",
+         {{"prefill_s", made.prefill_seconds},
+          {"prefill_tokens_per_s", per_second(static_cast<double>(prompt.size()), made.prefill_seconds)},
+          {"decode_s", made.decode_seconds},
+          {"decode_tokens_per_s", per_second(decoded, made.decode_seconds)}}}};
     if (options.sampling.logprobs < 0) return out;
     for (const auto& token : made.logprobs) {
         nlohmann::json top = nlohmann::json::array();
@@ -94,7 +98,9 @@ Status generate(const Options& options) {
     };
     RONDO_ASSIGN(const Generated made, runner->generator->generate(prompt, how, print));
     if (options.json) {
-        std::printf("%s\n", as_json(made, prompt, options).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+        std::printf(
+            "%s\n",
+            as_json(made, prompt, options).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     } else if (runner->model.tokenizer == nullptr) {
         for (size_t i = 0; i < made.ids.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", made.ids[i]);
         std::printf("\n");
@@ -112,10 +118,12 @@ void add_generate(CLI::App& app, Action& run) {
     options->model.add_all(*command);
     auto* const prompt = command->add_option("--prompt", options->prompt, "text to continue");
     auto* const tokens = command->add_option("--tokens", options->tokens, "token ids to continue: 1,2,3");
-    auto* const messages = command->add_option("--messages", options->messages_file, "JSON file: a list of {role, content}");
+    auto* const messages =
+        command->add_option("--messages", options->messages_file, "JSON file: a list of {role, content}");
     tokens->excludes(prompt)->excludes(messages);
     messages->excludes(prompt);
-    command->add_option("--max-tokens", options->tokens_max, "tokens to make at most")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    command->add_option("--max-tokens", options->tokens_max, "tokens to make at most")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
     SamplingParams& sampling = options->sampling;
     command->add_option("--temperature", sampling.temperature, "0 is greedy (default)");
     command->add_option("--top-k", sampling.top_k, "0 is off");

@@ -17,9 +17,12 @@ struct Options {
 
 std::string_view scaling_name(RopeSpec::Scaling scaling) {
     switch (scaling) {
-        case RopeSpec::Scaling::none: return "none";
-        case RopeSpec::Scaling::linear: return "linear";
-        case RopeSpec::Scaling::llama3: return "llama3";
+        case RopeSpec::Scaling::none:
+            return "none";
+        case RopeSpec::Scaling::linear:
+            return "linear";
+        case RopeSpec::Scaling::llama3:
+            return "llama3";
     }
     return "?";
 }

@@ -36,18 +36,24 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
 
 std::string_view name_of(MemorySettings::KvType type) {
     switch (type) {
-        case MemorySettings::KvType::bf16: return "bf16";
-        case MemorySettings::KvType::f32: return "f32";
-        case MemorySettings::KvType::int8: return "int8";
+        case MemorySettings::KvType::bf16:
+            return "bf16";
+        case MemorySettings::KvType::f32:
+            return "f32";
+        case MemorySettings::KvType::int8:
+            return "int8";
     }
     return "?";
 }
 
 DType dtype_of(MemorySettings::KvType type) {
     switch (type) {
-        case MemorySettings::KvType::bf16: return DType::bf16;
-        case MemorySettings::KvType::f32: return DType::f32;
-        case MemorySettings::KvType::int8: return DType::i8;
+        case MemorySettings::KvType::bf16:
+            return DType::bf16;
+        case MemorySettings::KvType::f32:
+            return DType::f32;
+        case MemorySettings::KvType::int8:
+            return DType::i8;
     }
     return DType::bf16;
 }
@@ -71,9 +77,10 @@ void ModelOptions::add_all(CLI::App& app) {
 Result<Settings> ModelOptions::settings() const {
     std::string yaml;
     if (!config_file.empty()) {
-        RONDO_ASSIGN(yaml, read_file(config_file));
+        RONDO_ASSIGN(yaml, read_file(config_file, limits::settings_bytes_max));
     }
-    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, overrides));
+    RONDO_ASSIGN(Settings settings,
+                 settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, overrides));
     if (!method.empty() && method != "dense") {
         return make_error(ErrorCode::unsupported, "--method " + method + "; dense would be right");
     }

@@ -16,7 +16,8 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, int64_t rows, int64
     header.resize(length - 1, ' ');
     header += '\n';
     const auto bytes = static_cast<uint16_t>(length);
-    const char prefix[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(bytes & 0xff), static_cast<char>(bytes >> 8)};
+    const char prefix[10] = {
+        '\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(bytes & 0xff), static_cast<char>(bytes >> 8)};
     NpyWriter writer(file, path);
     writer.failed_ = std::fwrite(prefix, 1, sizeof prefix, file) != sizeof prefix ||
                      std::fwrite(header.data(), 1, header.size(), file) != header.size();

@@ -14,7 +14,7 @@ namespace rondo::cli {
 class NpyWriter {
 public:
     static Result<NpyWriter> create(const std::string& path, int64_t rows, int64_t columns);
-    NpyWriter(NpyWriter&& other) noexcept 
+    NpyWriter(NpyWriter&& other) noexcept
         : file_(std::exchange(other.file_, nullptr)), path_(std::move(other.path_)), failed_(other.failed_) {}
     NpyWriter& operator=(NpyWriter&&) = delete;
     ~NpyWriter();

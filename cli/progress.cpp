@@ -15,7 +15,10 @@ constexpr int bar_width = 30;
 }  // namespace
 
 Progress::Progress(std::string what)
-    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()), last_(start_) {}
+    : what_(std::move(what)),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 void Progress::show(double share) {
     const auto now = std::chrono::steady_clock::now();

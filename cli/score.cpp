@@ -35,7 +35,8 @@ Status score(const Options& options) {
     } else {
         RONDO_ASSIGN(ids, runner->model.encode_text(options.text));
     }
-    if (ids.empty()) return make_error(ErrorCode::invalid_argument, "nothing to score; at least one token would be right");
+    if (ids.empty())
+        return make_error(ErrorCode::invalid_argument, "nothing to score; at least one token would be right");
     const auto vocabulary = static_cast<size_t>(runner->model.spec.vocabulary);
     std::optional<NpyWriter> file;
     if (!options.logits_file.empty()) {
@@ -80,7 +81,8 @@ void add_score(CLI::App& app, Action& run) {
     auto* const tokens = input->add_option("--tokens", options->tokens, "token ids: 1,2,3");
     input->add_option("--text", options->text, "text to tokenize and score");
     input->require_option(1);
-    command->add_option("--logits", options->logits_file, "write all positions' logits here: .npy, float32 [n, vocabulary]");
+    command->add_option("--logits", options->logits_file,
+                        "write all positions' logits here: .npy, float32 [n, vocabulary]");
     command->add_flag("--json", options->json);
     command->callback([options, tokens, &run] {
         options->tokens_given = tokens->count() > 0;

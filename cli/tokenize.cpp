@@ -44,7 +44,8 @@ Status detokenize(const Options& options) {
     for (const int32_t id : ids) {
         if (id < model.spec.vocabulary) continue;
         return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
-                                                       std::to_string(model.spec.vocabulary - 1) + " are in the vocabulary");
+                                                       std::to_string(model.spec.vocabulary - 1) +
+                                                       " are in the vocabulary");
     }
     const std::string text = tokenizer->decode(ids, !options.plain);
     if (options.json) {
@@ -64,7 +65,8 @@ void add_tokenize(CLI::App& app, Action& run) {
     auto* const text = command->add_option("--text", options->text);
     command->add_flag("--plain", options->plain, "treat special tokens in the text as plain text");
     command->add_flag("--json", options->json);
-    command->callback([options, text, &run] { run = [options, text] { return tokenize(*options, text->count() > 0); }; });
+    command->callback(
+        [options, text, &run] { run = [options, text] { return tokenize(*options, text->count() > 0); }; });
 
     CLI::App* const back = app.add_subcommand("detokenize", "token ids to text");
     options->model.add_text_side(*back);

@@ -9,12 +9,34 @@ namespace rondo {
 
 namespace {
 
-/// Blocks a sequence may hold: each round can leave one block partly filled, so a table has room for twice the full ones.
+/// Blocks a sequence may hold: each round can leave one block partly filled, so a table has room for twice the full
+/// ones.
 int64_t blocks_max(const Batch::Limits& limits) {
     return 2 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
 }
 
+int64_t logit_rows_of(const BatchPart& part) {
+    switch (part.logits) {
+        case BatchPart::Logits::none:
+            return 0;
+        case BatchPart::Logits::last:
+            return 1;
+        case BatchPart::Logits::all:
+            return static_cast<int64_t>(part.tokens.size());
+    }
+    return 0;
+}
+
 }  // namespace
+
+Status check_ids(std::span<const int32_t> ids, int64_t vocabulary) {
+    for (const int32_t id : ids) {
+        if (id >= 0 && id < vocabulary) continue;
+        return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
+                                                       std::to_string(vocabulary - 1) + " are in the vocabulary");
+    }
+    return Status::ok();
+}
 
 Result<Batch> Batch::create(Device& device, const ModelSpec& spec, const Limits& limits) {
     Batch batch;
@@ -37,7 +59,7 @@ void Batch::clear() {
     parts_.clear();
     order_.clear();
     logits_of_.clear();
-    rows_ = bulk_rows_ = logit_rows_ = 0;
+    rows_ = bulk_rows_ = logit_rows_ = bulk_logit_rows_ = 0;
     bulk_sequences_ = 0;
 }
 
@@ -53,19 +75,25 @@ Status Batch::add(const BatchPart& part) {
                                                        " tokens; the context holds " +
                                                        std::to_string(limits_.context_tokens_max));
     }
-    for (const int32_t id : part.tokens) {
-        if (id >= 0 && id < vocabulary_) continue;
-        return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
-                                                       std::to_string(vocabulary_ - 1) + " are in the vocabulary");
-    }
+    RONDO_TRY(check_ids(part.tokens, vocabulary_));
     parts_.push_back(part);
     rows_ += count;
     return Status::ok();
 }
 
+Status Batch::extend(const BatchPart& part) const {
+    RONDO_TRY(part.kv->extend(static_cast<int64_t>(part.tokens.size())));
+    const auto blocks = static_cast<int64_t>(part.kv->block_begin().size()) - 1;
+    if (blocks <= blocks_max(limits_)) return Status::ok();
+    part.kv->truncate(part.kv->tokens() - static_cast<int64_t>(part.tokens.size()));
+    return make_error(ErrorCode::out_of_range,
+                      "a sequence of " + std::to_string(blocks) + " KV blocks; the batch holds " +
+                          std::to_string(blocks_max(limits_)) + ", longer rounds would be right");
+}
+
 Status Batch::extend_all() {
     for (size_t i = 0; i < parts_.size(); ++i) {
-        const Status extended = parts_[i].kv->extend(static_cast<int64_t>(parts_[i].tokens.size()));
+        const Status extended = extend(parts_[i]);
         if (extended.is_ok()) continue;
         for (size_t j = 0; j < i; ++j) {
             SequenceKv& kv = *parts_[j].kv;
@@ -86,14 +114,16 @@ void Batch::lay_out() {
     const auto sequences = static_cast<int64_t>(parts_.size());
     blocks_stride_ = 0;
     logit_rows_ = 0;
-    logits_policy_ = Rows::invariant;
+    bulk_logit_rows_ = 0;
+    bool many = false;  // the last rows of a few prompts are not worth a GEMM
     for (const BatchPart& part : parts_) {
         blocks_stride_ = std::max(blocks_stride_, static_cast<int64_t>(part.kv->block_begin().size()));
-        if (part.logits == BatchPart::Logits::all) logits_policy_ = Rows::bulk;
-        logit_rows_ += part.logits == BatchPart::Logits::none ? 0
-                       : part.logits == BatchPart::Logits::last ? 1
-                                                                : static_cast<int64_t>(part.tokens.size());
+        logit_rows_ += logit_rows_of(part);
+        if (part.rows == Rows::invariant) continue;
+        bulk_logit_rows_ += logit_rows_of(part);
+        many = many || part.logits == BatchPart::Logits::all;
     }
+    if (!many) bulk_logit_rows_ = 0;
     staging_.clear();
     ids_ = reserve_table(rows_);
     positions_ = reserve_table(rows_);
@@ -126,10 +156,8 @@ void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t
     staging[block_count_ + sequence] = static_cast<int32_t>(begins.size()) - 1;
     staging[kv_length_ + sequence] = static_cast<int32_t>(part.kv->tokens());
     staging[row_begin_ + sequence] = static_cast<int32_t>(row);
-    const int64_t logits_from = part.logits == BatchPart::Logits::none ? count
-                                : part.logits == BatchPart::Logits::last ? count - 1
-                                                                         : 0;
-    for (int64_t i = logits_from; i < count; ++i) staging[logit_indices_ + logit++] = static_cast<int32_t>(row + i);
+    for (int64_t i = count - logit_rows_of(part); i < count; ++i)
+        staging[logit_indices_ + logit++] = static_cast<int32_t>(row + i);
 }
 
 Status Batch::prepare() {

@@ -17,13 +17,17 @@ struct BatchPart {
     /// Whose KV: `tokens` are appended to it when the batch is prepared.
     SequenceKv* kv = nullptr;
     std::span<const int32_t> tokens;
-    /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are `bulk`.
+    /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are
+    /// `bulk`.
     Rows rows = Rows::bulk;
     enum class Logits { none, last, all } logits = Logits::last;
 };
 
-/// The rows of one step: which tokens, where their KV goes, what they may see; and their hidden states, so that a step can
-/// stop at a layer and go on later. Capacity is fixed, so a warm step allocates nothing and device pointers stay.
+/// Refuses ids outside a vocabulary.
+Status check_ids(std::span<const int32_t> ids, int64_t vocabulary);
+
+/// The rows of one step: which tokens, where their KV goes, what they may see; and their hidden states, so that a step
+/// can stop at a layer and go on later. Capacity is fixed, so a warm step allocates nothing and device pointers stay.
 ///     clear → add… → prepare → Transformer::forward (by layer ranges) → Transformer::logits
 class Batch {
 public:
@@ -38,8 +42,8 @@ public:
     void clear();
     /// Refuses what does not fit: rows, sequences, context, ids outside the vocabulary. Nothing changes then.
     Status add(const BatchPart& part);
-    /// Extends every part's KV, lays rows out (bulk parts first) and sends the tables to the device. If a pool is exhausted,
-    /// no part is extended.
+    /// Extends every part's KV, lays rows out (bulk parts first) and sends the tables to the device. If a pool is
+    /// exhausted or a sequence of very short rounds has more blocks than the tables hold, no part is extended.
     Status prepare();
 
     int64_t rows() const { return rows_; }
@@ -48,7 +52,8 @@ public:
     int64_t logit_rows() const { return logit_rows_; }
     /// First of `part`'s rows in the logits, in the order in which parts were added.
     int64_t logits_of(size_t part) const { return logits_of_[part]; }
-    Rows logits_policy() const { return logits_policy_; }
+    /// Logit rows [0, bulk_logit_rows()) are computed in bulk, the others invariant.
+    int64_t bulk_logit_rows() const { return bulk_logit_rows_; }
 
     // Device memory, valid after prepare().
     const int32_t* ids() const { return table(ids_); }
@@ -64,6 +69,7 @@ private:
     Batch() = default;
     const int32_t* table(int64_t offset) const { return tables_.as<int32_t>() + offset; }
     int64_t reserve_table(int64_t entries);
+    Status extend(const BatchPart& part) const;
     Status extend_all();
     void lay_out();
     void write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit);
@@ -75,12 +81,12 @@ private:
     std::vector<BatchPart> parts_;
     std::vector<int> order_;  // parts_ indices, bulk first
     std::vector<int64_t> logits_of_;
-    int64_t rows_ = 0, bulk_rows_ = 0, logit_rows_ = 0;
+    int64_t rows_ = 0, bulk_rows_ = 0, logit_rows_ = 0, bulk_logit_rows_ = 0;
     int bulk_sequences_ = 0;
-    Rows logits_policy_ = Rows::invariant;
 
     std::vector<int32_t> staging_;  // host side of all tables, one copy
-    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, kv_length_ = 0, block_count_ = 0, block_begin_ = 0;
+    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, kv_length_ = 0, block_count_ = 0,
+            block_begin_ = 0;
     int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
     int64_t blocks_stride_ = 0;
     Buffer tables_;

@@ -23,11 +23,12 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     const ModelSpec& spec = model.spec;
     std::unique_ptr<Generator> made(new Generator(model, device));
     made->options_ = options;
-    made->context_tokens_max_ = options.context_tokens_max == 0 ? spec.context_tokens
-                                                                : std::min(options.context_tokens_max, spec.context_tokens);
+    made->context_tokens_max_ = options.context_tokens_max == 0
+                                    ? spec.context_tokens
+                                    : std::min(options.context_tokens_max, spec.context_tokens);
     const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
-    // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may leave
-    // one partly filled.
+    // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may
+    // leave one partly filled.
     int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     if (options.kv_bytes_max > 0) {
@@ -50,6 +51,16 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
     made->host_logits_.resize(static_cast<size_t>(spec.vocabulary));
     return made;
+}
+
+Status Generator::check(std::span<const int32_t> tokens) const {
+    const int64_t wanted = this->tokens() + static_cast<int64_t>(tokens.size());
+    if (wanted > context_tokens_max_) {
+        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(wanted) +
+                                                       " tokens; the context holds " +
+                                                       std::to_string(context_tokens_max_));
+    }
+    return check_ids(tokens, model_.spec.vocabulary);
 }
 
 Status Generator::run(const BatchPart& part) {
@@ -80,6 +91,7 @@ Status Generator::read_logits(int64_t first, int64_t rows, std::span<float> out)
 }
 
 Status Generator::prefill(std::span<const int32_t> tokens) {
+    RONDO_TRY(check(tokens));
     for (size_t begin = 0; begin < tokens.size();) {
         const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
         const bool last = begin + count == tokens.size();
@@ -96,6 +108,7 @@ Status Generator::step(int32_t token) {
 }
 
 Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {
+    RONDO_TRY(check(tokens));
     std::vector<float> rows(static_cast<size_t>(logit_rows_max * model_.spec.vocabulary));
     for (size_t begin = 0; begin < tokens.size();) {
         const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
@@ -113,7 +126,8 @@ Status Generator::score(std::span<const int32_t> tokens, const std::function<voi
 
 Result<Generated> Generator::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                       const std::function<bool(std::string_view)>& on_text) {
-    if (prompt.empty()) return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    if (prompt.empty())
+        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
     RONDO_TRY(options.sampling.check(model_.spec.vocabulary));
     const auto start = std::chrono::steady_clock::now();
     RONDO_TRY(prefill(prompt));

@@ -33,8 +33,8 @@ struct Generated {
     double decode_seconds = 0.0;
 };
 
-/// One conversation on one device, without actors: what the command line and tests run, and what the pipeline must equal.
-/// Its KV stays, so a further prompt costs only its new tokens.
+/// One conversation on one device, without actors: what the command line and tests run, and what the pipeline must
+/// equal. Its KV stays, so a further prompt costs only its new tokens.
 class Generator {
 public:
     struct Options {
@@ -46,12 +46,12 @@ public:
 
     static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
 
-    /// Appends the prompt, then answers; `on_text` hears the answer as it becomes certain. Returning false from it ends the
-    /// answer.
+    /// Appends the prompt, then answers; `on_text` hears the answer as it becomes certain. Returning false from it ends
+    /// the answer.
     Result<Generated> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                const std::function<bool(std::string_view)>& on_text = {});
-    /// The logits of every token given, appended to what is there: `consume` is called with rows [n, V] f32 in host memory,
-    /// in order.
+    /// The logits of every token given, appended to what is there: `consume` is called with rows [n, V] f32 in host
+    /// memory, in order.
     Status score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume);
     /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`.
     Status prefill(std::span<const int32_t> tokens);
@@ -60,8 +60,8 @@ public:
     /// Of the last token appended, in host memory.
     std::span<float> logits() { return host_logits_; }
 
-    /// Drops what does not begin `ids`, so that only the rest needs prefilling; returns how many of them are kept, fewer than
-    /// all: the last one's logits are wanted.
+    /// Drops what does not begin `ids`, so that only the rest needs prefilling; returns how many of them are kept,
+    /// fewer than all: the last one's logits are wanted.
     int64_t keep_prefix(std::span<const int32_t> ids);
     void truncate(int64_t tokens);
     int64_t tokens() const { return kv_->tokens(); }
@@ -70,6 +70,8 @@ public:
 
 private:
     Generator(const Model& model, Device& device) : model_(model), device_(device) {}
+    /// Refuses, before anything is computed, tokens beyond the context or outside the vocabulary.
+    Status check(std::span<const int32_t> tokens) const;
     Status run(const BatchPart& part);
     Status read_logits(int64_t first, int64_t rows, std::span<float> out);
 

@@ -52,24 +52,23 @@ Value join(Runtime& runtime, const Value& self, Arguments& arguments) {
 
 /// Lines after the first are indented unless empty; `first` and `blank` lift the two exceptions.
 Value indent(Runtime& runtime, const Value& self, Arguments& arguments) {
-    const std::string_view text = text_argument(self, "what is indented");
-    const int64_t spaces = !arguments.has(0) ? 4
-                           : arguments[0].text() != nullptr
-                               ? 1
-                               : std::max<int64_t>(0, integer_argument(arguments[0], "the width"));
-    const std::string_view unit =
-        arguments.has(0) && arguments[0].text() ? *arguments[0].text() : std::string_view(" ");
+    // Jinja adds a line end before splitting, so a text that ends in one keeps an empty last line.
+    const std::string text = std::string(text_argument(self, "what is indented")) + "\n";
+    size_t times = 4;
+    std::string_view unit = " ";
+    if (arguments.has(0)) {
+        const std::string* given = arguments[0].text();
+        times = given ? 1 : static_cast<size_t>(std::max<int64_t>(0, integer_argument(arguments[0], "the width")));
+        if (given) unit = *given;
+    }
     const bool first = arguments.has(1) && truthy(arguments[1]), blank = arguments.has(2) && truthy(arguments[2]);
     runtime.scan(8 * text.size());
     runtime.take(text.size() * sizeof(std::string_view));
-    std::vector<std::string_view> lines = split_lines(text);
-    // Jinja adds a line end before splitting, so a text that ends in one has an empty last line.
-    if (lines.empty() || lines.back().data() + lines.back().size() != text.data() + text.size() || text.ends_with('\n'))
-        lines.push_back({});
+    const std::vector<std::string_view> lines = split_lines(text);
     TextBuilder out(runtime);
     for (size_t i = 0; i < lines.size(); ++i) {
         if (i > 0) out.append("\n");
-        if (i == 0 ? first : blank || !lines[i].empty()) out.append(static_cast<size_t>(spaces), unit);
+        if (i == 0 ? first : blank || !lines[i].empty()) out.append(times, unit);
         out.append(lines[i]);
     }
     return out.finish();

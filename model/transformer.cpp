@@ -1,5 +1,6 @@
 #include "model/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rondo {
@@ -47,15 +48,14 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
     return Status::ok();
 }
 
-Status Transformer::multiply(const Batch& batch, const Tensor& out, const Tensor& x, const PackedMatrix& w, const Buffer& bias,
+Status Transformer::multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                              bool accumulate) {
-    const int64_t bulk = batch.bulk_rows();
     for (const Rows policy : {Rows::bulk, Rows::invariant}) {
         const int64_t first = policy == Rows::bulk ? 0 : bulk;
-        const int64_t count = policy == Rows::bulk ? bulk : batch.rows() - bulk;
+        const int64_t count = policy == Rows::bulk ? bulk : out.rows - bulk;
         if (count == 0) continue;
         RONDO_TRY(device_.ops().matmul(
-            {out.slice_rows(first, count), x.slice_rows(first, count), &w, bias.as<float>(), accumulate, policy}));
+            {out.slice_rows(first, count), x.slice_rows(first, count), &w, bias, accumulate, policy}));
     }
     return Status::ok();
 }
@@ -67,7 +67,8 @@ Status Transformer::attend(const Batch& batch, int layer, int first_sequence, in
     const KvShape& shape = pool_.shape();
     AttendArgs args;
     args.out = scratch(attended_, weights_.activation, batch.rows(), spec.heads * d);
-    args.q = scratch(qkv_, DType::f32, batch.rows(), (spec.heads + 2 * spec.kv_heads) * d).slice_columns(0, spec.heads * d);
+    args.q =
+        scratch(qkv_, DType::f32, batch.rows(), (spec.heads + 2 * spec.kv_heads) * d).slice_columns(0, spec.heads * d);
     args.heads = spec.heads;
     args.kv = pool_.layer(layer);
     args.sequences = batch.sequences(shape.group_of(layer), first_sequence, sequences);
@@ -91,7 +92,7 @@ Status Transformer::attention(Batch& batch, int layer) {
     const Tensor angles = scratch(angles_, DType::f32, rows, d);
 
     RONDO_TRY(ops.rms_norm(normed, hidden, w.attention_norm.as<float>(), spec.norm_eps));
-    RONDO_TRY(multiply(batch, qkv, normed, *w.qkv, w.qkv_bias, false));
+    RONDO_TRY(multiply(batch.bulk_rows(), qkv, normed, *w.qkv, w.qkv_bias.as<float>(), false));
     if (spec.qk_norm) {
         RONDO_TRY(ops.head_norm(q, w.q_norm.as<float>(), spec.heads, spec.norm_eps));
         RONDO_TRY(ops.head_norm(k, w.k_norm.as<float>(), spec.kv_heads, spec.norm_eps));
@@ -103,7 +104,7 @@ Status Transformer::attention(Batch& batch, int layer) {
     RONDO_TRY(attend(batch, layer, 0, bulk, Rows::bulk));
     RONDO_TRY(attend(batch, layer, bulk, batch.sequence_count() - bulk, Rows::invariant));
     const Tensor attended = scratch(attended_, weights_.activation, rows, q_columns);
-    return multiply(batch, hidden, attended, *w.output, w.output_bias, true);
+    return multiply(batch.bulk_rows(), hidden, attended, *w.output, w.output_bias.as<float>(), true);
 }
 
 Status Transformer::feed_forward(Batch& batch, int layer) {
@@ -115,9 +116,9 @@ Status Transformer::feed_forward(Batch& batch, int layer) {
     const Tensor gate_up = scratch(gate_up_, weights_.activation, rows, 2 * spec.ffn_width);
     const Tensor activated = scratch(activated_, weights_.activation, rows, spec.ffn_width);
     RONDO_TRY(device_.ops().rms_norm(normed, hidden, w.ffn_norm.as<float>(), spec.norm_eps));
-    RONDO_TRY(multiply(batch, gate_up, normed, *w.gate_up, w.gate_up_bias, false));
+    RONDO_TRY(multiply(batch.bulk_rows(), gate_up, normed, *w.gate_up, w.gate_up_bias.as<float>(), false));
     RONDO_TRY(device_.ops().silu_mul(activated, gate_up));
-    return multiply(batch, hidden, activated, *w.down, w.down_bias, true);
+    return multiply(batch.bulk_rows(), hidden, activated, *w.down, w.down_bias.as<float>(), true);
 }
 
 Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out) {
@@ -127,7 +128,8 @@ Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out)
     const Tensor normed = scratch(normed_, weights_.activation, out.rows, spec.width);
     RONDO_TRY(ops.take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
     RONDO_TRY(ops.rms_norm(normed, taken, weights_.final_norm.as<float>(), spec.norm_eps));
-    return ops.matmul({out, normed, &weights_.output_head(), nullptr, false, batch.logits_policy()});
+    const int64_t bulk = std::clamp<int64_t>(batch.bulk_logit_rows() - first, 0, out.rows);
+    return multiply(bulk, out, normed, weights_.output_head(), nullptr, false);
 }
 
 }  // namespace rondo

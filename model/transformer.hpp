@@ -35,13 +35,14 @@ public:
     static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
 
 private:
-    Transformer(const Weights& weights, const KvPool& pool, Device& device) : weights_(weights), pool_(pool), device_(device) {}
+    Transformer(const Weights& weights, const KvPool& pool, Device& device)
+        : weights_(weights), pool_(pool), device_(device) {}
 
     Status attention(Batch& batch, int layer);
     Status attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows);
     Status feed_forward(Batch& batch, int layer);
-    /// out (+)= x · w for bulk and invariant rows, each by its own kernel.
-    Status multiply(const Batch& batch, const Tensor& out, const Tensor& x, const PackedMatrix& w, const Buffer& bias,
+    /// out (+)= x · w, the first `bulk` rows and the others each by their own kernel.
+    Status multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                     bool accumulate);
     Tensor scratch(const Buffer& buffer, DType type, int64_t rows, int64_t columns) const {
         return Tensor::of(buffer.data(), type, rows, columns);
