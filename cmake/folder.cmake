@@ -1,3 +1,7 @@
+# Read once a target instead of once a file; a file still includes what it uses.
+set(RONDO_STANDARD_HEADERS <algorithm> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <utility>
+  <variant> <vector>)
+
 # rondo_folder(NAME PUBLIC libraries... PRIVATE libraries...): the static library of one top-level folder, made of every
 # .cpp below it; an interface library while a folder holds headers only.
 function(rondo_folder name)
@@ -7,6 +11,7 @@ function(rondo_folder name)
   if(sources)
     add_library(rondo_${name} STATIC ${sources})
     set(scope PUBLIC)
+    target_precompile_headers(rondo_${name} PRIVATE ${RONDO_STANDARD_HEADERS})
     target_link_libraries(rondo_${name} PRIVATE ${link_PRIVATE})
   else()
     add_library(rondo_${name} INTERFACE)
