@@ -81,7 +81,8 @@ public:
     /// Stacks `parts` along the outputs (q over k over v; gate over up) into one weight. Inputs must agree.
     virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) = 0;
     virtual Status matmul(const MatmulArgs& args) = 0;
-    /// out[i] = row ids[i] of the table. out f32.
+    /// out[i] = row ids[i] of the table. out f32. A negative id leaves its row alone, as negative slots and indices below do:
+    /// so a batch can be padded to the size a captured graph was made for.
     virtual Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) = 0;
     /// Per row: out = x / sqrt(mean(x²) + eps) · weight. weight f32 [columns]. In place is allowed.
     virtual Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) = 0;

@@ -86,6 +86,7 @@ void append_kv(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_
     const int64_t d = kv.atom.head_dim;
     with_elements_of(k.dtype, [&](auto from) {
         for (int64_t i = begin; i < end; ++i) {
+            if (slots[i] < 0) continue;
             const auto* k_row = k.row<const decltype(from)>(i);
             const auto* v_row = v.row<const decltype(from)>(i);
             for (int h = 0; h < kv.heads; ++h) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t lines_per_tile = 64;
 constexpr int64_t split_blocks = 32;   // of keys, for sequences with few rows: 512 keys of full blocks
-constexpr int64_t split_rows_max = 8;  // more rows than this give enough tiles without splitting the keys
+constexpr int64_t split_rows_max = 8;  // more bulk rows than this give enough tiles without splitting the keys
 
 /// A tile and where its sums go. Tiles of one (sequence, head, rows) stand next to each other, split by split.
 struct Work {
@@ -63,7 +63,8 @@ struct Planner {
             const int64_t used = std::min(step, rows - row);
             const int64_t visible = tables.kv_length[s] - rows + row + used;
             const int64_t blocks = visible_blocks(block_begin, tables.block_count[s], visible);
-            const int64_t splits = rows > split_rows_max ? 1 : ceil_div(blocks, split_blocks);
+            const bool whole = args.rows == Rows::bulk && rows > split_rows_max;
+            const int64_t splits = whole ? 1 : ceil_div(blocks, split_blocks);
             for (int head = 0; head < args.kv.heads; ++head) {
                 for (int64_t split = 0; split < splits; ++split, ++count) {
                     if (work != nullptr) {

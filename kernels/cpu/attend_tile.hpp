@@ -41,7 +41,8 @@ struct AttendSums {
 };
 
 /// bf16 and i8 KV with AMX tiles: scores of 16 keys × 16 lines at a time, weights rounded to bf16. head_dim is a multiple
-/// of 32.
+/// of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not finite (a
+/// model that has already failed) reaches earlier rows of its block; unfilled slots never do.
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 /// Any KV type and head_dim, in f32.

@@ -111,7 +111,12 @@ Result<std::unique_ptr<Device>> make_cpu_device(int threads) {
         return make_error(ErrorCode::out_of_range, "a CPU device of " + std::to_string(threads) + " threads; 0 (all cores) to " +
                                                        std::to_string(threads_max) + " would be right");
     }
-    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads));
+    try {
+        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads));
+    } catch (const std::exception& error) {
+        return make_error(ErrorCode::out_of_memory,
+                          "a CPU device of " + std::to_string(threads) + " threads cannot start: " + error.what());
+    }
 }
 
 }  // namespace rondo

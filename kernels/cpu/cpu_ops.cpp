@@ -50,7 +50,9 @@ Status CpuOps::matmul(const MatmulArgs& args) {
 Status CpuOps::embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) {
     const auto& weight = static_cast<const PackedWeight&>(table);
     over_rows(out.rows, out.columns, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) weight.unpack_row(ids[i], out.row<float>(i));
+        for (int64_t i = begin; i < end; ++i) {
+            if (ids[i] >= 0) weight.unpack_row(ids[i], out.row<float>(i));
+        }
     });
     return Status::ok();
 }

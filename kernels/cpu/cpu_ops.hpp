@@ -29,7 +29,7 @@ public:
     Status take_rows(const Tensor& out, const Tensor& x, const int32_t* rows) override;
 
 private:
-    /// Calls function(row_begin, row_end) over all rows, split into about `work` elements a task.
+    /// Calls function(row_begin, row_end) over all rows, a task taking some thousand elements.
     template <class F>
     void over_rows(int64_t rows, int64_t row_elements, F&& function);
 

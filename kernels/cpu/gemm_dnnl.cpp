@@ -13,6 +13,8 @@ namespace rondo::cpu {
 
 namespace {
 
+constexpr size_t products_max = 64;
+
 /// oneDNN takes its thread count from OpenMP's per-thread setting; the host's own is put back.
 class OneThread {
 public:
@@ -39,6 +41,7 @@ struct DnnlGemm::Library {
     Product& product(int64_t rows, int64_t columns_padded) {
         using dnnl::memory;
         if (const auto found = products.find({rows, columns_padded}); found != products.end()) return found->second;
+        if (products.size() >= products_max) products.clear();  // prompts of ever new lengths must not pile up
         Product made;
         made.x = {{rows, columns_padded}, memory::data_type::bf16, memory::format_tag::ab};
         made.weights = {{columns_padded, panel_outputs}, memory::data_type::bf16, memory::format_tag::BA16a64b2a};

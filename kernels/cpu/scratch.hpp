@@ -1,16 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 
 namespace rondo::cpu {
 
-/// Memory of one thread (or of one call at a time) that is reused from op to op: grows to the largest request, so a warm
-/// decode loop never allocates. Contents do not survive the next `get`.
+/// Memory of one thread (or of one call at a time) that is reused from op to op. Address space for what decoding needs is
+/// there from the start (its pages come with use), so that a decode loop never allocates; larger requests double it.
+/// Contents do not survive the next `get`.
 class Scratch {
 public:
-    Scratch() = default;
+    Scratch() { grow(size_t{1} << 20); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     ~Scratch() { std::free(data_); }
@@ -24,7 +26,7 @@ public:
 
 private:
     void grow(size_t bytes) {
-        bytes = (bytes + 4095) / 4096 * 4096;
+        bytes = (std::max(bytes, 2 * bytes_) + 4095) / 4096 * 4096;
         void* const data = std::aligned_alloc(4096, bytes);
         if (data == nullptr) throw std::bad_alloc();
         std::free(data_);

@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <utility>
+
 namespace rondo::cpu {
 
 namespace {
@@ -10,10 +12,19 @@ constexpr int spins_before_sleep = 2000;
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-    for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+    try {
+        for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+    } catch (...) {
+        stop();  // the machine has no more threads: those started must not outlive this
+        throw;
+    }
 }
 
 ThreadPool::~ThreadPool() {
+    stop();
+}
+
+void ThreadPool::stop() {
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
@@ -31,7 +42,11 @@ void ThreadPool::claim_tasks(uint32_t job, int thread) {
         void* const context = context_.load(std::memory_order_relaxed);
         if (ticket >> 32 != job || task >= tasks_.load(std::memory_order_relaxed)) return;
         if (!ticket_.compare_exchange_weak(ticket, ticket + 1)) continue;
-        call(context, task, thread);
+        try {
+            call(context, task, thread);
+        } catch (...) {
+            if (!failed_.exchange(true)) exception_ = std::current_exception();
+        }
         done_.fetch_add(1, std::memory_order_release);
     }
 }
@@ -56,6 +71,7 @@ void ThreadPool::run_job(int64_t tasks, Call call, void* context) {
     }
     claim_tasks(job, 0);
     while (done_.load(std::memory_order_acquire) < tasks) _mm_pause();
+    if (failed_.exchange(false)) std::rethrow_exception(std::exchange(exception_, nullptr));
 }
 
 void ThreadPool::work(int thread) {

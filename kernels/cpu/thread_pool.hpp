@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -22,7 +23,8 @@ public:
 
     int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-    /// Calls function(task, thread) for every task in [0, tasks), each once; returns when all are done.
+    /// Calls function(task, thread) for every task in [0, tasks), each once; returns when all are done. What a task throws is
+    /// thrown here, after the others have finished.
     template <class F>
     void run(int64_t tasks, F&& function) {
         using Function = std::remove_reference_t<F>;
@@ -36,6 +38,7 @@ private:
 
     void run_job(int64_t tasks, Call call, void* context);
     void work(int thread);
+    void stop();
     void claim_tasks(uint32_t job, int thread);
 
     // The job: written only while `ticket_` is closed, so whoever claims a task of a job reads that job's fields. A worker
@@ -46,6 +49,8 @@ private:
     alignas(64) std::atomic<uint64_t> ticket_{closed};  // job number << 32 | next task
     alignas(64) std::atomic<int64_t> done_{0};
     alignas(64) std::atomic<uint32_t> job_{0};
+    std::atomic<bool> failed_{false};
+    std::exception_ptr exception_;  // of the first task that failed; written by whoever set `failed_`
     std::atomic<bool> stop_{false};
     std::atomic<int> sleeping_{0};
     std::mutex mutex_;

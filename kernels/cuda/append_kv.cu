@@ -30,6 +30,7 @@ __global__ void append_kv_kernel(PagedKv kv, Rows2d k, Rows2d v, const int32_t* 
     const int64_t row = blockIdx.x;
     const int head = static_cast<int>(blockIdx.y);
     const int slot = slots[row];
+    if (slot < 0) return;  // the whole block alike, so nobody waits at a barrier
     const int t = slot % kv_block_tokens;
     const int64_t first = int64_t{head} * kv.head_dim;
     const Atom<type> atom(kv, slot / kv_block_tokens, head);

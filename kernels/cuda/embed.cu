@@ -8,6 +8,7 @@ namespace {
 __global__ void embed_kernel(Rows2d out, const int32_t* ids, Rows2d table, int64_t columns) {
     const int64_t row = blockIdx.x;
     const int64_t id = ids[row];
+    if (id < 0) return;
     for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) out.store(row, c, table.load(id, c));
 }
 

@@ -93,6 +93,7 @@ public:
         const cublasStatus_t status =
             lt_.matmul(handle_, plan->operation, &alpha, p.w, plan->w, p.x, plan->x, &beta, p.out, plan->out, p.out,
                        plan->out, &plan->algorithm, workspace_.data(), workspace_.bytes(), stream);
+        if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
         RONDO_TRY(check(status, "matmul"));
         return true;
     }

@@ -1,6 +1,8 @@
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 

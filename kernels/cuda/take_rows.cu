@@ -10,6 +10,7 @@ __global__ void take_rows_kernel(Unit* out, int64_t out_stride, const Unit* x, i
                                  int64_t columns) {
     const int64_t row = blockIdx.x;
     const int64_t from = rows[row];
+    if (from < 0) return;
     for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) out[row * out_stride + c] = x[from * x_stride + c];
 }
 
