@@ -9,7 +9,7 @@
 
 namespace rondo::cli {
 
-/// What a command came to: 0 done, 1 failed (an error was printed), 2 wrong use.
+/// What the chosen command does; main prints its error.
 using Action = std::function<Status()>;
 
 /// Each adds its subcommand; `run` is set to what to do when that one was chosen.

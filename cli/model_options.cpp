@@ -106,6 +106,9 @@ Result<DeviceOptions> device_options(const ModelOptions& options, const Settings
         chosen.ordinal = device.ordinal;
         chosen.threads = device.threads;
     }
+    if (options.threads > 0 && chosen.kind != DeviceKind::cpu) {
+        return make_error(ErrorCode::invalid_argument, "--threads with a GPU; a CPU device would be right");
+    }
     if (options.threads > 0) chosen.threads = options.threads;
     return chosen;
 }

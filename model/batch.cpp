@@ -45,12 +45,11 @@ Result<Batch> Batch::create(Device& device, const ModelSpec& spec, const Limits&
     batch.width_ = spec.width;
     batch.vocabulary_ = spec.vocabulary;
     const auto sequences = static_cast<size_t>(limits.sequences_max);
-    const int64_t entries = limits.rows_max * 5 + limits.sequences_max * (3 * (blocks_max(limits) + 1) + 4) + 64;
     batch.parts_.reserve(sequences);
     batch.order_.reserve(sequences);
     batch.logits_of_.reserve(sequences);
-    batch.staging_.reserve(static_cast<size_t>(entries));
-    RONDO_ASSIGN(batch.tables_, device.allocate(static_cast<size_t>(entries) * sizeof(int32_t)));
+    batch.place_tables();
+    RONDO_ASSIGN(batch.tables_, device.allocate(batch.staging_.size() * sizeof(int32_t)));
     RONDO_ASSIGN(batch.hidden_, device.allocate(static_cast<size_t>(limits.rows_max * spec.width) * sizeof(float)));
     return batch;
 }
@@ -69,6 +68,9 @@ Status Batch::add(const BatchPart& part) {
     if (sequence_count() >= limits_.sequences_max || rows_ + count > limits_.rows_max) {
         return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
                                                        " sequences or " + std::to_string(limits_.rows_max) + " rows");
+    }
+    for (const BatchPart& other : parts_) {
+        if (other.kv == part.kv) return make_error(ErrorCode::invalid_argument, "a sequence that is in the batch already");
     }
     if (part.kv->tokens() + count > limits_.context_tokens_max) {
         return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.kv->tokens() + count) +
@@ -95,45 +97,67 @@ Status Batch::extend_all() {
     for (size_t i = 0; i < parts_.size(); ++i) {
         const Status extended = extend(parts_[i]);
         if (extended.is_ok()) continue;
-        for (size_t j = 0; j < i; ++j) {
-            SequenceKv& kv = *parts_[j].kv;
-            kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[j].tokens.size()));
-        }
+        shrink(i);
         return extended;
     }
     return Status::ok();
 }
 
-int64_t Batch::reserve_table(int64_t entries) {
-    const auto offset = static_cast<int64_t>(staging_.size());
-    staging_.resize(staging_.size() + static_cast<size_t>(entries));
-    return offset;
+void Batch::shrink(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        SequenceKv& kv = *parts_[i].kv;
+        kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[i].tokens.size()));
+    }
+}
+
+/// Every table has one place for good, sized by the limits, so that device pointers and strides never change.
+void Batch::place_tables() {
+    int64_t entries = 0;
+    const auto place = [&](int64_t& table, int64_t count) {
+        table = entries;
+        entries += count;
+    };
+    place(ids_, limits_.rows_max);
+    place(positions_, limits_.rows_max);
+    for (int64_t& slots : slots_) place(slots, limits_.rows_max);
+    place(logit_indices_, limits_.rows_max);
+    place(row_begin_, limits_.sequences_max + 1);
+    place(kv_length_, limits_.sequences_max);
+    place(block_count_, limits_.sequences_max);
+    flat_entries_ = entries;
+    blocks_stride_ = blocks_max(limits_) + 1;
+    place(block_begin_, limits_.sequences_max * blocks_stride_);
+    for (int64_t& blocks : blocks_) place(blocks, limits_.sequences_max * blocks_stride_);
+    staging_.assign(static_cast<size_t>(entries), 0);
 }
 
 void Batch::lay_out() {
-    const auto sequences = static_cast<int64_t>(parts_.size());
-    blocks_stride_ = 0;
     logit_rows_ = 0;
     bulk_logit_rows_ = 0;
     bool many = false;  // the last rows of a few prompts are not worth a GEMM
     for (const BatchPart& part : parts_) {
-        blocks_stride_ = std::max(blocks_stride_, static_cast<int64_t>(part.kv->block_begin().size()));
         logit_rows_ += logit_rows_of(part);
         if (part.rows == Rows::invariant) continue;
         bulk_logit_rows_ += logit_rows_of(part);
         many = many || part.logits == BatchPart::Logits::all;
     }
     if (!many) bulk_logit_rows_ = 0;
-    staging_.clear();
-    ids_ = reserve_table(rows_);
-    positions_ = reserve_table(rows_);
-    for (int64_t& slots : slots_) slots = reserve_table(rows_);
-    logit_indices_ = reserve_table(logit_rows_);
-    row_begin_ = reserve_table(sequences + 1);
-    kv_length_ = reserve_table(sequences);
-    block_count_ = reserve_table(sequences);
-    block_begin_ = reserve_table(sequences * blocks_stride_);
-    for (int64_t& blocks : blocks_) blocks = reserve_table(sequences * blocks_stride_);
+}
+
+Status Batch::send(int64_t offset, int64_t entries) {
+    return device_->copy(tables_.as<int32_t>() + offset, staging_.data() + offset,
+                         static_cast<size_t>(entries) * sizeof(int32_t), StreamId::compute);
+}
+
+/// The short tables whole, and of each sequence's blocks as many as it has.
+Status Batch::send_tables() {
+    RONDO_TRY(send(0, flat_entries_));
+    for (int64_t s = 0; s < sequence_count(); ++s) {
+        const int64_t count = staging_[static_cast<size_t>(block_count_ + s)];
+        RONDO_TRY(send(block_begin_ + s * blocks_stride_, count + 1));
+        for (const int64_t blocks : blocks_) RONDO_TRY(send(blocks + s * blocks_stride_, count));
+    }
+    return Status::ok();
 }
 
 void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
@@ -181,7 +205,9 @@ Status Batch::prepare() {
         if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
     }
     staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);
-    return device_->copy(tables_.data(), staging_.data(), staging_.size() * sizeof(int32_t), StreamId::compute);
+    const Status sent = send_tables();
+    if (!sent.is_ok()) shrink(parts_.size());
+    return sent;
 }
 
 SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {

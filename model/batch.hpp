@@ -68,9 +68,12 @@ public:
 private:
     Batch() = default;
     const int32_t* table(int64_t offset) const { return tables_.as<int32_t>() + offset; }
-    int64_t reserve_table(int64_t entries);
+    void place_tables();
+    Status send(int64_t offset, int64_t entries);
+    Status send_tables();
     Status extend(const BatchPart& part) const;
     Status extend_all();
+    void shrink(size_t count);
     void lay_out();
     void write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit);
 
@@ -84,11 +87,12 @@ private:
     int64_t rows_ = 0, bulk_rows_ = 0, logit_rows_ = 0, bulk_logit_rows_ = 0;
     int bulk_sequences_ = 0;
 
-    std::vector<int32_t> staging_;  // host side of all tables, one copy
+    std::vector<int32_t> staging_;  // host side of all tables, each at its place of `tables_`
     int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, kv_length_ = 0, block_count_ = 0,
             block_begin_ = 0;
     int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
     int64_t blocks_stride_ = 0;
+    int64_t flat_entries_ = 0;  // of the tables that are not by block, which stand first
     Buffer tables_;
     Buffer hidden_;  // [rows_max, D] f32
 };

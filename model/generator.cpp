@@ -26,6 +26,8 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     made->context_tokens_max_ = options.context_tokens_max == 0
                                     ? spec.context_tokens
                                     : std::min(options.context_tokens_max, spec.context_tokens);
+    // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
+    if (spec.sliding_window > 0) made->context_tokens_max_ = std::min(made->context_tokens_max_, spec.sliding_window);
     const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
     // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may
     // leave one partly filled.
@@ -44,6 +46,7 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     made->kv_->reserve(made->context_tokens_max_);
     made->history_.reserve(static_cast<size_t>(made->context_tokens_max_));
     const int64_t rows_max = std::min(options.chunk_tokens, made->context_tokens_max_);
+    made->options_.chunk_tokens = rows_max;
     RONDO_ASSIGN(made->transformer_, Transformer::create(*model.weights, *made->pool_, device, rows_max));
     RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {rows_max, 1, made->context_tokens_max_}));
     made->batch_ = std::make_unique<Batch>(std::move(batch));
@@ -66,9 +69,12 @@ Status Generator::check(std::span<const int32_t> tokens) const {
 Status Generator::run(const BatchPart& part) {
     batch_->clear();
     RONDO_TRY(batch_->add(part));
+    const int64_t before = tokens();
     RONDO_TRY(batch_->prepare());
     history_.insert(history_.end(), part.tokens.begin(), part.tokens.end());
-    return transformer_->forward(*batch_);
+    const Status status = transformer_->forward(*batch_);
+    if (!status.is_ok()) truncate(before);  // keys that were not all written must not be found again
+    return status;
 }
 
 int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
@@ -129,6 +135,7 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
     if (prompt.empty())
         return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
     RONDO_TRY(options.sampling.check(model_.spec.vocabulary));
+    RONDO_TRY(StopStrings::check(options.stops));
     const auto start = std::chrono::steady_clock::now();
     RONDO_TRY(prefill(prompt));
     Generated made;
@@ -159,11 +166,16 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
         }
         if (stopped || static_cast<int64_t>(made.ids.size()) == options.tokens_max) break;
         if (tokens() + 1 > context_tokens_max_) break;
-        RONDO_TRY(step(sampled.id));
+        const Status stepped = step(sampled.id);
+        // Rounds leave blocks partly filled, so memory may end before the context does: the answer ends there too.
+        if (!stepped.is_ok() && stepped.error().code == ErrorCode::out_of_memory) break;
+        RONDO_TRY(stepped);
     }
     if (text != nullptr && !silenced) {
         bool ended = false;
-        give(stops.push(text->finish(), ended) + stops.finish());
+        const std::string piece = stops.push(text->finish(), ended);
+        give(piece + stops.finish());
+        stopped = stopped || ended;
     }
     made.finish_reason = stopped ? FinishReason::stop : FinishReason::length;
     made.decode_seconds = seconds_since(decode_start);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 namespace rondo {
 
@@ -12,7 +13,7 @@ KvShape Transformer::kv_shape(const ModelSpec& spec, DType kv_type, int lower_la
 Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights, const KvPool& pool, Device& device,
                                                          int64_t rows_max) {
     const ModelSpec& spec = weights.spec;
-    std::unique_ptr<Transformer> made(new Transformer(weights, pool, device));
+    std::unique_ptr<Transformer> made(new Transformer(weights, pool, device, rows_max));
     const auto allocate = [&](Buffer& buffer, DType type, int64_t columns) -> Status {
         RONDO_ASSIGN(buffer, device.allocate(bytes_of(type, rows_max * columns)));
         return Status::ok();
@@ -35,6 +36,10 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
 
 Status Transformer::forward(Batch& batch, LayerRange layers) {
     if (batch.rows() == 0 || layers.begin >= layers.end) return Status::ok();
+    if (batch.rows() > rows_max_) {
+        return make_error(ErrorCode::out_of_range, "a batch of " + std::to_string(batch.rows()) + " rows; this transformer runs " +
+                                                       std::to_string(rows_max_) + " at most");
+    }
     Ops& ops = device_.ops();
     if (layers.begin == 0) {
         RONDO_TRY(ops.embed(batch.hidden(), batch.ids(), *weights_.embedding));

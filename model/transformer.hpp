@@ -35,8 +35,8 @@ public:
     static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
 
 private:
-    Transformer(const Weights& weights, const KvPool& pool, Device& device)
-        : weights_(weights), pool_(pool), device_(device) {}
+    Transformer(const Weights& weights, const KvPool& pool, Device& device, int64_t rows_max)
+        : weights_(weights), pool_(pool), device_(device), rows_max_(rows_max) {}
 
     Status attention(Batch& batch, int layer);
     Status attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows);
@@ -51,6 +51,7 @@ private:
     const Weights& weights_;
     const KvPool& pool_;
     Device& device_;
+    int64_t rows_max_;
     Buffer inverse_frequency_;  // [d/2] f64
     Buffer angles_;             // [rows, d] f32
     Buffer normed_;             // [rows, D]

@@ -1,0 +1,205 @@
+#include "model/transformer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+using testing::random_ids;
+using testing::TinyEngine;
+
+using Logits = BatchPart::Logits;
+
+constexpr const char* small_case = "qwen2_gqa7_head64_tied";
+
+/// Equal to the last bit: "nearly" would hide a row that sees its neighbours.
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+struct Types {
+    DType weights, kv;
+};
+
+class Steps : public ::testing::TestWithParam<Types> {
+protected:
+    TinyEngine::Options options() const { return {.weights = GetParam().weights, .kv = GetParam().kv}; }
+};
+
+std::string type_names(const ::testing::TestParamInfo<Types>& info) {
+    return std::string(traits(info.param.weights).name) + "_kv_" + std::string(traits(info.param.kv).name);
+}
+
+/// What a conversation's decode steps gave when it had the machine to itself.
+std::vector<std::vector<float>> decode_alone(TinyEngine& engine, SequenceKv& kv, std::span<const int32_t> prompt,
+                                             std::span<const int32_t> answer) {
+    std::vector<std::vector<float>> steps;
+    engine.run({{&kv, prompt, Rows::bulk, Logits::last}});
+    for (const int32_t& id : answer) steps.push_back(engine.run({{&kv, {&id, 1}, Rows::invariant, Logits::last}}));
+    return steps;
+}
+
+TEST_P(Steps, DecodeRowsDoNotDependOnTheBatchAroundThem) {
+    constexpr int sequences = 32, steps = 5;
+    // Untied and with an inner width of 160, so that there is a Q8_0 twin.
+    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    const int64_t vocabulary = engine.model.spec.vocabulary;
+    std::mt19937 random(20);
+    std::vector<std::vector<int32_t>> prompts, answers;
+    std::vector<std::vector<std::vector<float>>> alone;
+    for (int s = 0; s < sequences; ++s) {
+        prompts.push_back(random_ids(random, 1 + static_cast<int64_t>(random() % 70), vocabulary));
+        answers.push_back(random_ids(random, steps, vocabulary));
+        SequenceKv kv(*engine.pool);
+        alone.push_back(decode_alone(engine, kv, prompts.back(), answers.back()));
+    }
+
+    std::vector<std::unique_ptr<SequenceKv>> kvs;
+    for (int s = 0; s < sequences; ++s) {
+        kvs.push_back(std::make_unique<SequenceKv>(*engine.pool));
+        engine.run({
+            {kvs.back().get(), prompts[static_cast<size_t>(s)], Rows::bulk, Logits::none},
+        });
+    }
+    // Every step also carries a prompt's chunk, whose logits are wanted all, the last or none; some sequences sit it
+    // out.
+    SequenceKv other(*engine.pool);
+    std::vector<size_t> done(sequences, 0);
+    Batch batch = engine.batch();
+    for (int step = 0; *std::min_element(done.begin(), done.end()) < steps; ++step) {
+        const auto chunk = random_ids(random, 1 + static_cast<int64_t>(random() % 17), vocabulary);
+        const Logits wanted = step % 3 == 0 ? Logits::all : step % 3 == 1 ? Logits::last : Logits::none;
+        batch.clear();
+        std::vector<std::pair<size_t, size_t>> parts;  // part, sequence
+        for (size_t s = 0; s < sequences; ++s) {
+            if (s == sequences / 2) need(batch.add({&other, chunk, Rows::bulk, wanted}));
+            if (done[s] == steps || random() % 4 == 0) continue;
+            parts.emplace_back(static_cast<size_t>(batch.sequence_count()), s);
+            need(batch.add({kvs[s].get(), {&answers[s][done[s]], 1}, Rows::invariant, Logits::last}));
+        }
+        need(batch.prepare());
+        need(engine.transformer->forward(batch));
+        const std::vector<float> logits = engine.logits(batch);
+        for (const auto& [part, s] : parts) {
+            const auto row = std::span(logits).subspan(static_cast<size_t>(batch.logits_of(part) * vocabulary),
+                                                       static_cast<size_t>(vocabulary));
+            EXPECT_TRUE(same_bits(row, alone[s][done[s]]))
+                << "sequence " << s << ", token " << done[s] << ", step " << step;
+            ++done[s];
+        }
+        if (other.tokens() > 200) other.truncate(0);
+    }
+}
+
+TEST_P(Steps, LayerRangesMakeTheWhole) {
+    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    std::mt19937 random(21);
+    const auto ids = random_ids(random, 50, engine.model.spec.vocabulary);
+    SequenceKv whole(*engine.pool), stepped(*engine.pool);
+    const std::vector<float> expected = engine.run({{&whole, ids, Rows::bulk, Logits::all}});
+    Batch batch = engine.batch();
+    need(batch.add({&stepped, ids, Rows::bulk, Logits::all}));
+    need(batch.prepare());
+    for (const LayerRange range : {LayerRange{0, 1}, LayerRange{1, 1}, LayerRange{1, 2}}) {
+        need(engine.transformer->forward(batch, range));
+    }
+    EXPECT_TRUE(same_bits(engine.logits(batch), expected));
+}
+
+TEST_P(Steps, ParkedBatchIsNotDisturbedByAnother) {
+    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    std::mt19937 random(22);
+    const auto long_ids = random_ids(random, 60, engine.model.spec.vocabulary);
+    const auto short_ids = random_ids(random, 9, engine.model.spec.vocabulary);
+    SequenceKv a(*engine.pool), b(*engine.pool), a_parked(*engine.pool), b_parked(*engine.pool);
+    const std::vector<float> expected_a = engine.run({{&a, long_ids, Rows::bulk, Logits::all}});
+    const std::vector<float> expected_b = engine.run({{&b, short_ids, Rows::bulk, Logits::all}});
+
+    Batch parked = engine.batch(), passing = engine.batch();
+    need(parked.add({&a_parked, long_ids, Rows::bulk, Logits::all}));
+    need(passing.add({&b_parked, short_ids, Rows::bulk, Logits::all}));
+    need(parked.prepare());
+    need(engine.transformer->forward(parked, {0, 1}));
+    need(passing.prepare());
+    need(engine.transformer->forward(passing, {0, 1}));
+    need(engine.transformer->forward(parked, {1, 2}));
+    need(engine.transformer->forward(passing, {1, 2}));
+    EXPECT_TRUE(same_bits(engine.logits(passing), expected_b));
+    EXPECT_TRUE(same_bits(engine.logits(parked), expected_a));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, Steps,
+                         ::testing::Values(Types{DType::f32, DType::f32}, Types{DType::f32, DType::bf16},
+                                           Types{DType::f32, DType::i8}, Types{DType::bf16, DType::f32},
+                                           Types{DType::bf16, DType::bf16}, Types{DType::bf16, DType::i8},
+                                           Types{DType::q8_0, DType::bf16}),
+                         type_names);
+
+TEST(Transformer, RoundsOnFreshBlocksGiveTheLogitsOfOneRound) {
+    const golden::Case model_case = testing::golden_case(small_case);
+    TinyEngine engine(model_case, {});
+    SequenceKv one(*engine.pool), many(*engine.pool);
+    const std::span<const int32_t> ids(model_case.tokens);
+    const std::vector<float> expected = engine.run({{&one, ids, Rows::bulk, Logits::all}});
+    std::vector<float> got;
+    const size_t cuts[] = {0, 5, 6, 22, 38, ids.size()};
+    for (size_t i = 0; i + 1 < std::size(cuts); ++i) {
+        many.begin_round();
+        const auto rows = engine.run({{&many, ids.subspan(cuts[i], cuts[i + 1] - cuts[i]), Rows::bulk, Logits::all}});
+        got.insert(got.end(), rows.begin(), rows.end());
+    }
+    EXPECT_EQ(many.rounds(), 5);
+    EXPECT_EQ(one.blocks(LayerGroup::upper).size(), 3U);
+    EXPECT_EQ(many.blocks(LayerGroup::upper).size(), 5U);
+    EXPECT_LE(golden::relative_error(got, expected), 1e-5);
+
+    // And the next token, decoded over partly filled blocks.
+    const int32_t next = 11;
+    const auto after_one = engine.run({{&one, {&next, 1}, Rows::invariant, Logits::last}});
+    EXPECT_LE(golden::relative_error(engine.run({{&many, {&next, 1}, Rows::invariant, Logits::last}}), after_one),
+              1e-5);
+}
+
+TEST(Transformer, LayerGroupsDoNotChangeTheLogits) {
+    const golden::Case model_case = testing::golden_case(small_case);
+    std::vector<float> expected;
+    for (const int lower_layers : {0, 1, 2}) {
+        TinyEngine engine(model_case, {.kv = DType::bf16, .lower_layers = lower_layers});
+        // The two groups hand out different blocks: the lower one's last-in-first-out order is turned around.
+        const LayerGroup group = lower_layers == 0 ? LayerGroup::upper : LayerGroup::lower;
+        { const KvLease turned = need(engine.pool->acquire(group, 7)); }
+        SequenceKv kv(*engine.pool);
+        std::vector<float> got = engine.run({{&kv, model_case.tokens, Rows::bulk, Logits::all}});
+        const int32_t next = 3;
+        const auto step = engine.run({{&kv, {&next, 1}, Rows::invariant, Logits::last}});
+        got.insert(got.end(), step.begin(), step.end());
+        if (expected.empty()) expected = got;
+        EXPECT_TRUE(same_bits(got, expected)) << lower_layers << " lower layers";
+    }
+}
+
+TEST(Transformer, SequencesShareAPoolWithoutMeeting) {
+    const golden::Case model_case = testing::golden_case(small_case);
+    TinyEngine engine(model_case, {});
+    std::mt19937 random(23);
+    SequenceKv alone(*engine.pool);
+    const std::vector<float> expected = engine.run({{&alone, model_case.tokens, Rows::bulk, Logits::last}});
+    // Blocks that another sequence has used and given back carry nothing over.
+    {
+        SequenceKv gone(*engine.pool);
+        engine.run({{&gone, random_ids(random, 90, 97), Rows::bulk, Logits::last}});
+    }
+    SequenceKv first(*engine.pool), second(*engine.pool);
+    const auto other = random_ids(random, 33, 97);
+    const std::vector<float> both =
+        engine.run({{&first, model_case.tokens, Rows::bulk, Logits::last}, {&second, other, Rows::bulk, Logits::last}});
+    EXPECT_LE(golden::relative_error(std::span(both).first(97), expected), 1e-5);
+}
+
+}  // namespace
+}  // namespace rondo
