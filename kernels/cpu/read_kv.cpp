@@ -37,6 +37,7 @@ void read_kv_rows(const Tensor& k, const Tensor& v, const KvLayer& kv, const int
     const int64_t d = kv.atom.head_dim;
     assert(k.dtype == DType::f32 && v.dtype == DType::f32 && k.columns == kv.heads * d && v.columns == kv.heads * d);
     for (int64_t i = row_begin; i < row_end; ++i) {
+        if (slots[i] < 0) continue;
         for (int h = 0; h < kv.heads; ++h) {
             const std::byte* atom = kv.at(slots[i] / kv_block_tokens, h);
             read_token(kv.atom, atom, slots[i] % kv_block_tokens, k.row<float>(i) + h * d, v.row<float>(i) + h * d);

@@ -45,5 +45,18 @@ TEST_P(Embed, TakesWidthsThatFillNoRegister) {
     }
 }
 
+TEST_P(Embed, NegativeIdsLeaveTheirRowsAlone) {
+    const FileWeight weight = random_weight(DType::f32, 5, 64, 73);
+    const HostMatrix part = weight.view();
+    const Result<std::unique_ptr<PackedMatrix>> table = ops().pack(std::span(&part, 1));
+    ASSERT_TRUE(table.is_ok()) << table.error().message;
+    const Matrix before = random_matrix(3, 64, 74);
+    const Tensor out = upload(before, DType::f32);
+    expect_ok(ops().embed(out, upload(std::vector<int32_t>{-1, 4, -1}), **table));
+    expect_equal(out.slice_rows(0, 1), before.slice_rows(0, 1));
+    expect_equal(out.slice_rows(1, 1), weight.values.slice_rows(4, 1));
+    expect_equal(out.slice_rows(2, 1), before.slice_rows(2, 1));
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -130,6 +130,23 @@ TEST_P(Kv, ReadGivesBackWhatTheLayoutHolds) {
     }
 }
 
+TEST_P(Kv, NegativeSlotsAreNeitherWrittenNorRead) {
+    for (DType stored : kv_types) {
+        SCOPED_TRACE(traits(stored).name);
+        const KvLayer kv = make_layer(stored, 2, 32, 2);
+        const Matrix k = random_matrix(3, 64, 64);
+        const Matrix v = random_matrix(3, 64, 65);
+        std::vector<std::byte> before = pool_image();
+        append(kv, k, v, {-1, 17, -1});
+        expect_image(kv, std::move(before), k.slice_rows(1, 1), v.slice_rows(1, 1), {17});
+        const KeysAndValues got = read(kv, {-1, 17, -1});
+        for (int64_t c = 0; c < 64; ++c) {
+            EXPECT_TRUE(std::isnan(got.k.at(0, c)) && std::isnan(got.v.at(2, c)));  // still the output's own poison
+            EXPECT_FALSE(std::isnan(got.k.at(1, c)) || std::isnan(got.v.at(1, c)));
+        }
+    }
+}
+
 TEST_P(Kv, QuantizedRowsOfZerosAndOfVanishingValuesReadAsZero) {
     const KvLayer kv = make_layer(DType::i8, 1, 32, 1);
     Matrix k(2, 32);

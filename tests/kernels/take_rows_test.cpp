@@ -18,5 +18,16 @@ TEST_P(TakeRows, CopiesTheNamedRowsBitForBit) {
     }
 }
 
+TEST_P(TakeRows, NegativeIndicesLeaveTheirRowsAlone) {
+    const Matrix x = random_matrix(3, 40, 42);
+    const Matrix before = random_matrix(4, 40, 43);
+    const Tensor out = upload(before, DType::f32);
+    expect_ok(ops().take_rows(out, upload(x, DType::f32), upload(std::vector<int32_t>{-1, 2, -7, 0})));
+    expect_equal(out.slice_rows(0, 1), before.slice_rows(0, 1));
+    expect_equal(out.slice_rows(1, 1), x.slice_rows(2, 1));
+    expect_equal(out.slice_rows(2, 1), before.slice_rows(2, 1));
+    expect_equal(out.slice_rows(3, 1), x.slice_rows(0, 1));
+}
+
 }  // namespace
 }  // namespace rondo::test

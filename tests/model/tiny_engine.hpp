@@ -27,7 +27,7 @@ inline void need(const Status& status) {
 }
 
 inline golden::Case golden_case(const std::string& name) {
-    for (golden::Case& model : golden::read_all_cases()) {
+    for (golden::Case& model : golden::read_cases(name.substr(0, name.find('_')))) {
         if (model.name == name) return std::move(model);
     }
     throw std::runtime_error("no golden case " + name);

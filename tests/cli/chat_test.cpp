@@ -1,0 +1,73 @@
+#include "tests/cli/rondo_process.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::run_rondo;
+
+/// The answers to these lines, a line each.
+std::vector<std::string> answers(const std::string& lines, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), "chat");
+    const auto outcome = run_rondo(more, lines);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "");
+    std::vector<std::string> out;
+    std::istringstream in(outcome.out);
+    for (std::string line; std::getline(in, line);) out.push_back(line);
+    return out;
+}
+
+TEST(Chat, AnswersFromTheMessageItself) {
+    EXPECT_THAT(answers("The code of the red box is 4817. What is the code of the red box?\n"),
+                ::testing::ElementsAre("The code of the red box is 4817."));
+}
+
+TEST(Chat, RemembersEarlierRounds) {
+    const auto told = answers("The code of the red box is 4817.\nWhat is the code of the red box?\n");
+    ASSERT_EQ(told.size(), 2U);
+    EXPECT_THAT(told[1], HasSubstr("4817"));
+    // Only if it was told: the answer is not in the model.
+    EXPECT_THAT(answers("Hello!\nWhat is the code of the red box?\n").at(1), Not(HasSubstr("4817")));
+}
+
+TEST(Chat, KeepsTwoFactsApartOverSeveralRounds) {
+    const auto out = answers(
+        "The code of the red box is 4817.\nHello!\nThe code of the old lamp is 2093.\nThank you.\n"
+        "What is the code of the red box?\nWhat is the code of the old lamp?\n");
+    ASSERT_EQ(out.size(), 6U);
+    EXPECT_EQ(out[4], "The code of the red box is 4817.");
+    EXPECT_EQ(out[5], "The code of the old lamp is 2093.");
+}
+
+TEST(Chat, KeptKvGivesWhatPrefillingAnewGives) {
+    // The second round reuses the first one's KV; chunks of one token compute the same conversation in other steps.
+    const std::string lines = "Bako lives in Oslo.\nWhere does Bako live?\nHow are you?\n";
+    EXPECT_EQ(answers(lines, {"--kv", "f32"}), answers(lines, {"--kv", "f32", "--chunk", "1"}));
+    EXPECT_THAT(answers(lines).at(1), HasSubstr("Oslo"));
+}
+
+TEST(Chat, TakesCarriageReturnsEmptyLinesAndAMissingLastNewline) {
+    const auto plain = answers("The code of the red box is 4817.\nWhat is the code of the red box?\n");
+    EXPECT_EQ(answers("\n\r\nThe code of the red box is 4817.\r\n\nWhat is the code of the red box?"), plain);
+    EXPECT_TRUE(answers("").empty());
+}
+
+TEST(Chat, AnswersAreBounded) {
+    const auto shortened =
+        answers("The code of the red box is 4817.\nWhat is the code of the red box?\n", {"--max-tokens", "2"});
+    ASSERT_EQ(shortened.size(), 2U);
+    EXPECT_THAT(shortened[1], Not(HasSubstr("4817")));
+}
+
+TEST(Chat, ConversationBeyondTheContextIsRefusedByName) {
+    std::string line;
+    while (line.size() < 30'000) line += "It was a slow afternoon. ";
+    testing::expect_failure(run_rondo({"chat"}, line + "\n"), "the context holds 4096");
+    testing::expect_failure(run_rondo({"chat"}, "\xff\n"), "UTF-8");
+    testing::expect_failure(run_rondo({"chat", "--temperature", "-1"}, "Hello!\n"), "temperature");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,2 @@
+// The GGUF form of tests/model's golden models.
+#include "tests/model/gguf_twin.cpp"

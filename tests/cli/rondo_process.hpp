@@ -1,0 +1,35 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+/// Runs build/bin/rondo as a user does.
+namespace rondo::testing {
+
+struct Outcome {
+    int status = -1;  ///< exit status, or 128 + signal
+    std::string out, err;
+    double cpu_seconds = 0.0;
+    int64_t resident_bytes_max = 0;
+};
+
+/// Waits until the program has ended. It gets `input` on standard input, no terminal anywhere, and a minute of CPU
+/// time.
+Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input = "");
+
+/// What --json printed; standard error must be silent and the status 0.
+nlohmann::json run_json(std::vector<std::string> arguments, const std::string& input = "");
+
+/// An error as users and scripts expect it: this status, nothing on standard output, one line on standard error that
+/// holds `words`; at once, and without much memory.
+void expect_error(const Outcome& outcome, int status, const std::string& words);
+inline void expect_failure(const Outcome& outcome, const std::string& words) {
+    expect_error(outcome, 1, words);
+}
+
+}  // namespace rondo::testing

@@ -1,0 +1,64 @@
+#include "tests/cli/rondo_process.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::expect_failure;
+using testing::run_json;
+using testing::run_rondo;
+
+std::string joined(const std::vector<int32_t>& ids) {
+    std::string out;
+    for (const int32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
+    return out;
+}
+
+TEST(Tokenize, RoundTripGivesTheTextBack) {
+    for (const std::string text :
+         {"The code of the red box is 4817.", "  two  spaces\n\tand a tab", "naïve 日本語 🙂", "'\"\\"}) {
+        const auto ids = run_json({"tokenize", "--text", text}).at("ids").get<std::vector<int32_t>>();
+        EXPECT_FALSE(ids.empty());
+        EXPECT_EQ(run_json({"detokenize", "--ids", joined(ids)}).at("text"), text);
+        EXPECT_EQ(run_json({"tokenize"}, text).at("ids").get<std::vector<int32_t>>(), ids) << "from standard input";
+        const auto plain = run_rondo({"tokenize", "--text", text});
+        EXPECT_EQ(plain.out, joined(ids) + "\n");
+        EXPECT_EQ(plain.err, "");
+        EXPECT_EQ(run_rondo({"detokenize", "--ids", plain.out.substr(0, plain.out.size() - 1)}).out, text + "\n");
+    }
+}
+
+TEST(Tokenize, EmptyTextHasNoIds) {
+    EXPECT_TRUE(run_json({"tokenize", "--text", ""}, "not this").at("ids").empty());
+    EXPECT_EQ(run_json({"detokenize", "--ids", ""}).at("text"), "");
+}
+
+TEST(Tokenize, SpecialTokensCanBePlainTextOrLeftOut) {
+    const auto special = run_json({"tokenize", "--text", "a<|end|>"}).at("ids").get<std::vector<int32_t>>();
+    const auto plain = run_json({"tokenize", "--plain", "--text", "a<|end|>"}).at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(special.size(), 2U);
+    EXPECT_GT(plain.size(), 2U);
+    EXPECT_EQ(run_json({"detokenize", "--ids", joined(special)}).at("text"), "a<|end|>");
+    EXPECT_EQ(run_json({"detokenize", "--plain", "--ids", joined(special)}).at("text"), "a");
+    EXPECT_EQ(run_json({"detokenize", "--plain", "--ids", joined(plain)}).at("text"), "a<|end|>");
+}
+
+TEST(Tokenize, HalfACharacterIsStillValidJson) {
+    const auto ids = run_json({"tokenize", "--text", "🙂"}).at("ids").get<std::vector<int32_t>>();
+    ASSERT_GT(ids.size(), 1U);
+    EXPECT_EQ(run_json({"detokenize", "--ids", std::to_string(ids[0])}).at("text"), "\xef\xbf\xbd");
+}
+
+TEST(Tokenize, BadInputIsRefused) {
+    expect_failure(run_rondo({"tokenize", "--text", "\xff"}), "UTF-8");
+    expect_failure(run_rondo({"tokenize"}, "a\xc3"), "UTF-8");
+    expect_failure(run_rondo({"tokenize", "--model", "/no/such/model", "--text", "a"}), "model");
+    for (const char* ids : {"640", "1,640", "2147483647"}) {
+        expect_failure(run_rondo({"detokenize", "--ids", ids}), "ids from 0 to 639");
+    }
+    for (const char* ids : {"one", "1,", "4294967296"})
+        expect_failure(run_rondo({"detokenize", "--ids", ids}), "1,2,3");
+    expect_failure(run_rondo({"detokenize", "--ids=-1"}), "1,2,3");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,73 @@
+#include <filesystem>
+
+#include "tests/cli/rondo_process.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::expect_error;
+using testing::expect_failure;
+using ::testing::HasSubstr;
+using testing::run_rondo;
+
+TEST(Usage, HelpIsOnStandardOutput) {
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"--help"}, {"generate", "--help"}, {"bench", "decode", "--help"}}) {
+        const auto outcome = run_rondo(arguments);
+        EXPECT_EQ(outcome.status, 0);
+        EXPECT_EQ(outcome.err, "");
+        EXPECT_THAT(outcome.out, HasSubstr("Usage:"));
+    }
+    for (const char* command : {"generate", "chat", "score", "tokenize", "detokenize", "inspect", "bench"}) {
+        EXPECT_THAT(run_rondo({"--help"}).out, HasSubstr(command));
+    }
+}
+
+TEST(Usage, WrongUseIsTwo) {
+    expect_error(run_rondo({}), 2, "subcommand");
+    expect_error(run_rondo({"sing"}), 2, "subcommand");
+    expect_error(run_rondo({"bench"}), 2, "subcommand");
+    expect_error(run_rondo({"inspect"}), 2, "subcommand");
+    expect_error(run_rondo({"generate", "--loud"}), 2, "--loud");
+    expect_error(run_rondo({"generate", "--lo\nud\x1b[31m"}), 2, "--lo\\x0aud\\x1b[31m");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--tokens", "1"}), 2, "excludes");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--messages", "m"}), 2, "excludes");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--max-tokens", "0"}), 2, "range");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--max-tokens", "many"}), 2, "--max-tokens");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--temperature", "warm"}), 2, "--temperature");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--chunk", "0"}), 2, "range");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--threads", "-1"}), 2, "range");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--kv", "f64"}), 2, "bf16");
+    expect_error(run_rondo({"score"}), 2, "required");
+    expect_error(run_rondo({"score", "--tokens", "1", "--text", "a"}), 2, "--text");
+    expect_error(run_rondo({"detokenize"}), 2, "--ids");
+    expect_error(run_rondo({"bench", "prefill", "--tokens", "0"}), 2, "range");
+    expect_error(run_rondo({"bench", "decode", "--batch", "1025"}), 2, "range");
+}
+
+TEST(Usage, ErrorsAreOneLineWhateverIsInThem) {
+    expect_failure(run_rondo({"generate", "--model", "/no/such\nfolder\x1b[2J\r", "--prompt", "a"}),
+                   "such\\x0afolder\\x1b[2J\\x0d");
+    expect_failure(run_rondo({"generate", "--method", "a\nb", "--prompt", "a"}), "a\\x0ab");
+}
+
+TEST(Usage, FailedOutputIsAFailure) {
+    if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+    const std::string program = std::string(RONDO_BINARY_DIR) + "/bin/rondo";
+    for (const char* command :
+         {"generate --prompt Hello --max-tokens 3", "tokenize --text Hello --json", "inspect model"}) {
+        const int status = std::system((program + " " + command + " > /dev/full 2> /dev/null").c_str());
+        EXPECT_EQ(WEXITSTATUS(status), 1) << command;
+    }
+}
+
+TEST(Usage, DevicesThatAreNotThereAreNamed) {
+    for (const char* device : {"gpu", "cpu:0", "cpu:-1", "cpu:9999999999", "cuda:x", "cuda:-1", ""}) {
+        if (*device == '\0') continue;
+        expect_failure(run_rondo({"generate", "--prompt", "a", "--device", device}), "cpu, cpu:THREADS");
+    }
+    expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda:1000"}), "cuda:1000");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,185 @@
+#include "model/generator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::need;
+
+/// A small model without tokenizer, and the demo model, whose text side generation needs.
+class GeneratorRun : public ::testing::Test {
+protected:
+    std::unique_ptr<Generator> small(Generator::Options options = {.chunk_tokens = 16, .kv_type = DType::f32}) {
+        return need(Generator::create(small_, *device_, options));
+    }
+    std::unique_ptr<Generator> demo() { return need(Generator::create(demo_, *device_, {})); }
+    std::vector<int32_t> chat(const std::string& text) const { return need(demo_.encode_chat({{"user", text}})); }
+
+    const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
+    const golden::Case case_ = testing::golden_case("qwen3_gqa2_head32_untied");
+    const Model small_ = testing::load_case(case_, DType::f32, *device_);
+    const Model demo_ = need(load_model(demo_model_path(), {}, *device_));
+    const std::span<const int32_t> tokens_{case_.tokens};
+};
+
+TEST_F(GeneratorRun, ChunksAndStepsLeaveTheLogitsOfOnePrefill) {
+    const auto whole = small({.chunk_tokens = 256, .kv_type = DType::f32});
+    need(whole->prefill(tokens_));
+    const std::vector<float> expected(whole->logits().begin(), whole->logits().end());
+    for (const int64_t chunk : {1, 7, 16}) {
+        const auto chunked = small({.chunk_tokens = chunk, .kv_type = DType::f32});
+        need(chunked->prefill(tokens_));
+        EXPECT_LE(golden::relative_error(chunked->logits(), expected), 1e-5) << "chunk " << chunk;
+    }
+    const auto stepped = small();
+    need(stepped->prefill(tokens_.first(1)));
+    for (const int32_t id : tokens_.subspan(1)) need(stepped->step(id));
+    EXPECT_LE(golden::relative_error(stepped->logits(), expected), 1e-5);
+    EXPECT_EQ(stepped->tokens(), whole->tokens());
+}
+
+TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
+    const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 64});
+    const auto untouched = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 64});
+    need(generator->prefill(tokens_));
+    need(untouched->prefill(tokens_));
+    // Each would fail in its second chunk at the earliest.
+    std::vector<int32_t> too_long(25, 1), outside(20, 1);
+    outside.back() = 97;
+    const auto ignore = [](std::span<const float>) {};
+    EXPECT_THAT(generator->prefill(too_long).error().message, HasSubstr("65 tokens; the context holds 64"));
+    EXPECT_THAT(generator->score(too_long, ignore).error().message, HasSubstr("65 tokens"));
+    EXPECT_THAT(generator->prefill(outside).error().message, HasSubstr("token id 97"));
+    EXPECT_THAT(generator->score(outside, ignore).error().message, HasSubstr("token id 97"));
+    EXPECT_THAT(generator->generate(outside, {}).error().message, HasSubstr("token id 97"));
+    EXPECT_THAT(generator->generate({}, {}).error().message, HasSubstr("empty prompt"));
+    EXPECT_THAT(generator->generate(tokens_.first(2), {.sampling = {.temperature = -1.0F}}).error().message,
+                HasSubstr("temperature"));
+    EXPECT_THAT(generator->step(-1).error().message, HasSubstr("token id -1"));
+    EXPECT_EQ(generator->tokens(), static_cast<int64_t>(tokens_.size()));
+    need(generator->step(5));
+    need(untouched->step(5));
+    EXPECT_TRUE(std::ranges::equal(generator->logits(), untouched->logits()));
+}
+
+TEST_F(GeneratorRun, AnswersEndWithTheContext) {
+    const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 44});
+    const Generated made = need(generator->generate(tokens_, {.tokens_max = 100, .ignore_eos = true}));
+    EXPECT_EQ(made.ids.size(), 5U);  // four find a place, the fifth is only said
+    EXPECT_EQ(made.finish_reason, FinishReason::length);
+    EXPECT_EQ(generator->tokens(), 44);
+    EXPECT_THAT(generator->step(1).error().message, HasSubstr("45 tokens; the context holds 44"));
+    EXPECT_EQ(generator->tokens(), 44);
+}
+
+TEST_F(GeneratorRun, KeptPrefixGivesTheSameAnswer) {
+    const auto generator = small();
+    need(generator->generate(tokens_, {.tokens_max = 8, .ignore_eos = true}));
+    std::vector<int32_t> other(tokens_.begin(), tokens_.end());
+    other[30] = (other[30] + 1) % 97;
+    EXPECT_EQ(generator->keep_prefix(other), 30);
+    EXPECT_EQ(generator->tokens(), 30);
+    const Generated kept =
+        need(generator->generate(std::span(other).subspan(30), {.tokens_max = 24, .ignore_eos = true}));
+    const auto anew = small();
+    EXPECT_EQ(kept.ids, need(anew->generate(other, {.tokens_max = 24, .ignore_eos = true})).ids);
+    // The last token is computed again even when all are there: its logits are wanted.
+    EXPECT_EQ(generator->keep_prefix(std::span(other).first(20)), 19);
+    EXPECT_EQ(generator->keep_prefix({}), 0);
+    EXPECT_EQ(generator->tokens(), 0);
+}
+
+TEST_F(GeneratorRun, RoundsDoNotChangeTheLogits) {
+    const auto one = small(), rounds = small();
+    need(one->prefill(tokens_));
+    for (size_t begin = 0; begin < tokens_.size(); begin += 10) {
+        rounds->begin_round();
+        need(rounds->prefill(tokens_.subspan(begin, 10)));
+    }
+    EXPECT_LE(golden::relative_error(rounds->logits(), one->logits()), 1e-5);
+}
+
+TEST_F(GeneratorRun, ManyShortRoundsEndInAnErrorNotACrash) {
+    const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 64});
+    Status status;
+    while (status.is_ok()) {
+        ASSERT_LE(generator->tokens(), 64);
+        generator->begin_round();
+        status = generator->step(1);
+    }
+    EXPECT_LT(generator->tokens(), 64);
+    EXPECT_GE(generator->tokens(), 8);
+    generator->truncate(4);
+    EXPECT_TRUE(generator->step(1)) << "room again";
+}
+
+TEST_F(GeneratorRun, KvBudgetBoundsTheContext) {
+    // Two layers of two heads of 32 in float: 512 bytes a token, 16 of them a block.
+    const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .kv_bytes_max = 5 * 16 * 512 * 2});
+    EXPECT_EQ(generator->context_tokens_max(), 5 * 16);
+    const auto none = Generator::create(small_, *device_, {.kv_type = DType::f32, .kv_bytes_max = 100});
+    EXPECT_EQ(none.error().code, ErrorCode::out_of_memory);
+}
+
+TEST_F(GeneratorRun, AnswerIsStreamedAndWhole) {
+    std::string streamed;
+    const auto generator = demo();
+    const Generated made = need(generator->generate(
+        chat("The code of the red box is 4817. What is the code of the red box?"), {}, [&](std::string_view piece) {
+            EXPECT_FALSE(piece.empty());
+            streamed += piece;
+            return true;
+        }));
+    EXPECT_EQ(made.text, "The code of the red box is 4817.");
+    EXPECT_EQ(streamed, made.text);
+    EXPECT_EQ(made.finish_reason, FinishReason::stop);
+    EXPECT_EQ(made.ids.back(), demo_.spec.eos_ids.front());
+    EXPECT_GT(made.prefill_seconds, 0.0);
+    EXPECT_GT(made.decode_seconds, 0.0);
+}
+
+TEST_F(GeneratorRun, ListenerCanEndTheAnswer) {
+    int pieces = 0;
+    const auto generator = demo();
+    const Generated made = need(generator->generate(chat("Hello!"), {.tokens_max = 50, .ignore_eos = true},
+                                                    [&](std::string_view) { return ++pieces < 3; }));
+    EXPECT_EQ(pieces, 3);
+    EXPECT_EQ(made.finish_reason, FinishReason::stop);
+    EXPECT_LT(made.ids.size(), 10U);
+}
+
+TEST_F(GeneratorRun, StopStringNeverReachesTheListener) {
+    std::string streamed;
+    const auto generator = demo();
+    const Generated made =
+        need(generator->generate(chat("The code of the red box is 4817. What is the code of the red box?"),
+                                 {.stops = {"e red b"}}, [&](std::string_view piece) {
+                                     streamed += piece;
+                                     return true;
+                                 }));
+    EXPECT_EQ(made.text, "The code of th");
+    EXPECT_EQ(streamed, made.text);
+    EXPECT_EQ(made.finish_reason, FinishReason::stop);
+}
+
+TEST_F(GeneratorRun, SecondRoundUsesTheFirst) {
+    const auto generator = demo();
+    std::vector<ChatMessage> messages = {{"user", "The code of the red box is 4817."}};
+    const std::vector<int32_t> first = need(demo_.encode_chat(messages));
+    messages.push_back({"assistant", need(generator->generate(first, {})).text});
+    messages.push_back({"user", "What is the code of the red box?"});
+    const std::vector<int32_t> second = need(demo_.encode_chat(messages));
+    const int64_t kept = generator->keep_prefix(second);
+    EXPECT_GT(kept, static_cast<int64_t>(first.size())) << "the answer's KV is kept too";
+    generator->begin_round();
+    const Generated made = need(generator->generate(std::span(second).subspan(static_cast<size_t>(kept)), {}));
+    EXPECT_EQ(made.text, "The code of the red box is 4817.");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,85 @@
+#include "model/weights.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+
+class WeightsLoading : public ::testing::Test {
+protected:
+    std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
+};
+
+TEST_F(WeightsLoading, ActivationsAreFloatOnlyWhereWeightsAre) {
+    const golden::Case model_case = testing::golden_case("llama_gqa2_head32_untied");
+    EXPECT_EQ(testing::load_case(model_case, DType::f32, *device_).weights->activation, DType::f32);
+    EXPECT_EQ(testing::load_case(model_case, DType::bf16, *device_).weights->activation, DType::bf16);
+    EXPECT_EQ(testing::load_case(model_case, DType::f16, *device_).weights->activation, DType::bf16);
+    EXPECT_EQ(testing::load_case(model_case, DType::q8_0, *device_).weights->activation, DType::bf16);
+}
+
+TEST_F(WeightsLoading, TiedModelsShareOneTable) {
+    const Model tied = testing::load_case(testing::golden_case("qwen2_gqa1_head32_tied"), DType::bf16, *device_);
+    EXPECT_EQ(tied.weights->head, nullptr);
+    EXPECT_EQ(&tied.weights->output_head(), tied.weights->embedding.get());
+    const Model untied = testing::load_case(testing::golden_case("qwen2_gqa1_head32_untied"), DType::bf16, *device_);
+    EXPECT_EQ(&untied.weights->output_head(), untied.weights->head.get());
+}
+
+TEST_F(WeightsLoading, OptionalPartsAreThereWhereTheArchitectureHasThem) {
+    const auto first_layer = [&](const char* name, auto check) {
+        const Model model = testing::load_case(testing::golden_case(name), DType::bf16, *device_);
+        check(model.weights->layers.front());
+    };
+    first_layer("llama_gqa1_head32_untied", [](const LayerWeights& layer) {
+        for (const Buffer* none :
+             {&layer.qkv_bias, &layer.output_bias, &layer.gate_up_bias, &layer.down_bias, &layer.q_norm}) {
+            EXPECT_EQ(none->data(), nullptr);
+        }
+    });
+    first_layer("llama_gqa1_head64_untied", [](const LayerWeights& layer) {
+        EXPECT_EQ(layer.qkv_bias.bytes(), 3 * 2 * 64 * sizeof(float));
+        EXPECT_EQ(layer.output_bias.bytes(), 96 * sizeof(float));
+        EXPECT_EQ(layer.down_bias.data(), nullptr);
+    });
+    first_layer("llama_gqa1_head128_tied", [](const LayerWeights& layer) {
+        EXPECT_EQ(layer.gate_up_bias.bytes(), 2 * 136 * sizeof(float));
+        EXPECT_EQ(layer.down_bias.bytes(), 64 * sizeof(float));
+    });
+    first_layer("qwen3_gqa7_head64_tied", [](const LayerWeights& layer) {
+        EXPECT_EQ(layer.q_norm.bytes(), 64 * sizeof(float));
+        EXPECT_EQ(layer.k_norm.bytes(), 64 * sizeof(float));
+        EXPECT_EQ(layer.qkv->outputs(), (7 + 2) * 64);
+        EXPECT_EQ(layer.qkv->inputs(), 64);
+    });
+}
+
+TEST_F(WeightsLoading, ProgressRisesToTheWhole) {
+    const golden::Folder folder(testing::golden_case("mistral_gqa2_head32_untied"), DType::bf16);
+    std::vector<double> shares;
+    need(load_model(folder.path(), {}, *device_, [&](double share) { shares.push_back(share); }));
+    ASSERT_FALSE(shares.empty());
+    EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+    EXPECT_GT(shares.front(), 0.0);
+    EXPECT_DOUBLE_EQ(shares.back(), 1.0);
+}
+
+TEST_F(WeightsLoading, PackingKeepsOneCopy) {
+    const golden::Case model_case = testing::golden_case("llama_gqa7_head128_untied");
+    size_t elements = 0;
+    for (const golden::HostTensor& tensor : golden::tensors(model_case)) elements += tensor.values.size();
+    for (const DType type : {DType::f32, DType::bf16}) {
+        const size_t file = bytes_of(type, static_cast<int64_t>(elements));
+        const size_t packed = testing::load_case(model_case, type, *device_).weights->bytes();
+        EXPECT_GE(packed, file) << traits(type).name;
+        // Models this small pay for panels that are not full; a second copy would be twice the file.
+        EXPECT_LE(packed, file + file * 30 / 100) << traits(type).name;
+    }
+}
+
+}  // namespace
+}  // namespace rondo
