@@ -17,8 +17,8 @@ namespace rondo {
 
 struct GenerateOptions {
     int64_t tokens_max = 256;
-    SamplingParams sampling;
-    std::vector<std::string> stops;
+    SamplingParams sampling = {};
+    std::vector<std::string> stops = {};
     bool ignore_eos = false;
 };
 
