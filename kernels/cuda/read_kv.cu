@@ -10,6 +10,7 @@ __global__ void read_kv_kernel(Rows2d k, Rows2d v, PagedKv kv, const int32_t* sl
     const int64_t row = blockIdx.x;
     const int head = static_cast<int>(blockIdx.y);
     const int slot = slots[row];
+    if (slot < 0) return;
     const int t = slot % kv_block_tokens;
     const int64_t first = int64_t{head} * kv.head_dim;
     const Atom<type> atom(kv, slot / kv_block_tokens, head);
