@@ -1,6 +1,6 @@
-// Attention through Ops::attend over depth, checked against double and then timed: one decode row beside the rate at which
-// memory is read, a chunk of 512 rows beside oneDNN's GEMM rate.
-// usage: bench_attention [--json] [--threads N] [--repeat R]
+// Attention through Ops::attend over depth, checked against double and then timed: one decode row beside the rate at
+// which memory is read, a chunk of 512 rows beside oneDNN's GEMM rate. usage: bench_attention [--json] [--threads N]
+// [--repeat R]
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -20,7 +20,13 @@ using namespace rondo;
 class Sequence {
 public:
     Sequence(Device& device, int heads, int kv_heads, int head_dim, int64_t depth, int64_t rows, int layers)
-        : device_(device), heads_(heads), kv_heads_(kv_heads), d_(head_dim), depth_(depth), rows_(rows), layers_(layers),
+        : device_(device),
+          heads_(heads),
+          kv_heads_(kv_heads),
+          d_(head_dim),
+          depth_(depth),
+          rows_(rows),
+          layers_(layers),
           blocks_((depth + kv_block_tokens - 1) / kv_block_tokens) {
         const KvAtom atom{DType::bf16, head_dim};
         layer_bytes_ = static_cast<size_t>(blocks_ * kv_heads) * atom.bytes();
@@ -41,8 +47,10 @@ public:
         }
         const int64_t columns = int64_t{kv_heads} * head_dim;
         for (int l = 0; l < layers; ++l) {
-            (void)device.ops().append_kv(layer(l), Tensor::of(k_.data(), DType::f32, depth, columns),
-                                         Tensor::of(v_.data(), DType::f32, depth, columns), slots_.data()).is_ok();
+            (void)device.ops()
+                .append_kv(layer(l), Tensor::of(k_.data(), DType::f32, depth, columns),
+                           Tensor::of(v_.data(), DType::f32, depth, columns), slots_.data())
+                .is_ok();
         }
     }
 
@@ -54,8 +62,16 @@ public:
         args.out = Tensor::of(out_.data(), DType::f32, rows_, int64_t{heads_} * d_);
         args.heads = heads_;
         args.kv = layer(l);
-        args.sequences = {1, static_cast<int>(rows_), static_cast<int>(rows_), kv_length, blocks_ + 1, row_begin, &kv_length,
-                          &block_count, ids_.data(), begins_.data()};
+        args.sequences = {1,
+                          static_cast<int>(rows_),
+                          static_cast<int>(rows_),
+                          kv_length,
+                          blocks_ + 1,
+                          row_begin,
+                          &kv_length,
+                          &block_count,
+                          ids_.data(),
+                          begins_.data()};
         args.scale = 1.0F / std::sqrt(static_cast<float>(d_));
         args.rows = rows_ == 1 ? Rows::invariant : Rows::bulk;
         (void)device_.ops().attend(args).is_ok();
@@ -72,11 +88,15 @@ public:
             double total = 0.0;
             for (int64_t t = 0; t < keys; ++t) {
                 double dot = 0.0;
-                for (int64_t c = 0; c < d_; ++c) dot += double{q_[static_cast<size_t>(h * d_ + c)]} * k_[static_cast<size_t>((t * kv_heads_ + kv_head) * d_ + c)];
+                for (int64_t c = 0; c < d_; ++c)
+                    dot += double{q_[static_cast<size_t>(h * d_ + c)]} *
+                           k_[static_cast<size_t>((t * kv_heads_ + kv_head) * d_ + c)];
                 total += weight[static_cast<size_t>(t)] = std::exp(dot / std::sqrt(static_cast<double>(d_)));
             }
             for (int64_t t = 0; t < keys; ++t) {
-                for (int64_t c = 0; c < d_; ++c) sum[static_cast<size_t>(c)] += weight[static_cast<size_t>(t)] / total * v_[static_cast<size_t>((t * kv_heads_ + kv_head) * d_ + c)];
+                for (int64_t c = 0; c < d_; ++c)
+                    sum[static_cast<size_t>(c)] += weight[static_cast<size_t>(t)] / total *
+                                                   v_[static_cast<size_t>((t * kv_heads_ + kv_head) * d_ + c)];
             }
             for (int64_t c = 0; c < d_; ++c) {
                 difference += std::pow(sum[static_cast<size_t>(c)] - out_[static_cast<size_t>(h * d_ + c)], 2);
@@ -87,13 +107,17 @@ public:
     }
 
     double bytes() const { return static_cast<double>(layer_bytes_); }
-    double flops() const { return 4.0 * heads_ * d_ * static_cast<double>(rows_) * (static_cast<double>(depth_) - static_cast<double>(rows_ - 1) / 2); }
+    double flops() const {
+        return 4.0 * heads_ * d_ * static_cast<double>(rows_) *
+               (static_cast<double>(depth_) - static_cast<double>(rows_ - 1) / 2);
+    }
     int layers() const { return layers_; }
 
 private:
     KvLayer layer(int l) const {
         const KvAtom atom{DType::bf16, d_};
-        return {pool_.as<std::byte>() + static_cast<size_t>(l) * layer_bytes_, static_cast<size_t>(kv_heads_) * atom.bytes(), kv_heads_, atom};
+        return {pool_.as<std::byte>() + static_cast<size_t>(l) * layer_bytes_,
+                static_cast<size_t>(kv_heads_) * atom.bytes(), kv_heads_, atom};
     }
 
     Device& device_;
@@ -122,29 +146,44 @@ int main(int argc, char** argv) {
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
     const double read = rondo::bench::read_rate(threads, repeat);
     const double gemm = rondo::bench::gemm_rate(rondo::DType::bf16, 512, threads, repeat);
-    if (!json) std::printf("%s\n%-22s %8s %6s %12s %10s %8s\n", device->name().c_str(), "shape", "depth", "rows", "rate", "ceiling", "share");
+    if (!json)
+        std::printf("%s\n%-22s %8s %6s %12s %10s %8s\n", device->name().c_str(), "shape", "depth", "rows", "rate",
+                    "ceiling", "share");
     struct Shape {
         const char* name;
         int heads, kv_heads, head_dim;
     };
-    for (const Shape& shape : {Shape{"14 heads on 2, d 64", 14, 2, 64}, Shape{"16 heads on 16, d 64", 16, 16, 64}, Shape{"32 heads on 8, d 128", 32, 8, 128}}) {
+    for (const Shape& shape : {Shape{"14 heads on 2, d 64", 14, 2, 64}, Shape{"16 heads on 16, d 64", 16, 16, 64},
+                               Shape{"32 heads on 8, d 128", 32, 8, 128}}) {
         for (const int64_t depth : {512, 2048, 8192, 32768}) {
             for (const int64_t rows : {1, 512}) {
                 const size_t layer_bytes = size_t{4} * static_cast<size_t>(depth * shape.kv_heads * shape.head_dim);
-                const int layers = rows == 1 ? static_cast<int>(std::clamp<size_t>((size_t{512} << 20) / layer_bytes, 1, 64)) : 1;
+                const int layers =
+                    rows == 1 ? static_cast<int>(std::clamp<size_t>((size_t{512} << 20) / layer_bytes, 1, 64)) : 1;
                 Sequence sequence(*device, shape.heads, shape.kv_heads, shape.head_dim, depth, rows, layers);
                 if (const double error = sequence.relative_error(); !(error < 2e-2)) {
-                    std::fprintf(stderr, "%s at depth %ld is wrong: relative error %g\n", shape.name, static_cast<long>(depth), error);
+                    std::fprintf(stderr, "%s at depth %ld is wrong: relative error %g\n", shape.name,
+                                 static_cast<long>(depth), error);
                     return 1;
                 }
-                const double seconds = rondo::bench::seconds_median(repeat, [&] {
-                    for (int l = 0; l < sequence.layers(); ++l) sequence.attend(l);
-                }) / sequence.layers();
+                const double seconds = rondo::bench::seconds_median(repeat,
+                                                                    [&] {
+                                                                        for (int l = 0; l < sequence.layers(); ++l)
+                                                                            sequence.attend(l);
+                                                                    }) /
+                                       sequence.layers();
                 const double rate = (rows == 1 ? sequence.bytes() : sequence.flops()) / seconds / 1e9;
                 const double ceiling = rows == 1 ? read : gemm;
                 const char* const unit = rows == 1 ? "GB/s" : "GFLOP/s";
-                out.push_back({{"shape", shape.name}, {"depth", depth}, {"rows", rows}, {"rate", rate}, {"unit", unit}, {"ceiling", ceiling}});
-                if (!json) std::printf("%-22s %8ld %6ld %7.1f %-7s %7.1f %7.0f%%\n", shape.name, static_cast<long>(depth), static_cast<long>(rows), rate, unit, ceiling, 100 * rate / ceiling);
+                out.push_back({{"shape", shape.name},
+                               {"depth", depth},
+                               {"rows", rows},
+                               {"rate", rate},
+                               {"unit", unit},
+                               {"ceiling", ceiling}});
+                if (!json)
+                    std::printf("%-22s %8ld %6ld %7.1f %-7s %7.1f %7.0f%%\n", shape.name, static_cast<long>(depth),
+                                static_cast<long>(rows), rate, unit, ceiling, 100 * rate / ceiling);
             }
         }
     }

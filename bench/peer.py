@@ -107,18 +107,29 @@ def rondo_flags(test, threads):
             str(test.tokens), "--depth", str(test.depth), "--threads", str(threads), "--repeat", "1", "--json"]
 
 
-def peer_flags(test, threads, flash):
-    prompt, generate = (test.tokens, 0) if test.phase == "prefill" else (0, test.tokens)
-    return ["-m", peer_path(test.weights), "-p", str(prompt), "-n", str(generate), "-d", str(test.depth), "-t",
-            str(threads), "-fa", flash, "-r", "1", "-o", "json"]
+def groups(tests):
+    """Tests of the same weights and depth: llama-bench measures them in one run, and fills its context once for both."""
+    found = {}
+    for test in tests:
+        found.setdefault((test.weights, test.depth), []).append(test)
+    return list(found.values())
+
+
+def peer_flags(group, threads, flash):
+    tokens = {"prefill": 0, "decode": 0} | {test.phase: test.tokens for test in group}
+    return ["-m", peer_path(group[0].weights), "-p", str(tokens["prefill"]), "-n", str(tokens["decode"]), "-d",
+            str(group[0].depth), "-t", str(threads), "-fa", flash, "-r", "1", "-o", "json"]
 
 
 def measure_rondo(test, threads):
     return json.loads(run([os.path.join(PROGRAMS, "rondo"), *rondo_flags(test, threads)]))["tokens_per_s"]
 
 
-def measure_peer(test, threads, flash):
-    return json.loads(in_peer("llama-bench", *peer_flags(test, threads, flash)))[0]["avg_ts"]
+def measure_peer(group, threads, flash):
+    """Tokens/s of each test of the group, in its order."""
+    measured = json.loads(in_peer("llama-bench", *peer_flags(group, threads, flash)))
+    speeds = {"prefill" if one["n_prompt"] > 0 else "decode": one["avg_ts"] for one in measured}
+    return [speeds[test.phase] for test in group]
 
 
 def ceilings():
@@ -147,13 +158,10 @@ def work_rate(test, config, tokens_per_s):
     return ((in_layers + in_head) * BYTES_PER_WEIGHT[test.weights] + kv_bytes) * tokens_per_s / 1e9
 
 
-def choose_flash(tests, threads):
-    """The peer's faster setting of flash attention, test by test: it differs with depth."""
-    best = {}
-    for test in tests:
-        speeds = {flash: measure_peer(test, threads, flash) for flash in ("on", "off")}
-        best[test.name] = max(speeds, key=speeds.get)
-    return best
+def choose_flash(group, threads):
+    """The peer's faster setting of flash attention: it differs with depth. Of a group, its first test decides."""
+    speeds = {flash: measure_peer(group, threads, flash)[0] for flash in ("on", "off")}
+    return max(speeds, key=speeds.get)
 
 
 def row(test, config, machine):
@@ -219,23 +227,29 @@ def main():
     if not tests:
         parser.error(f"--only {args.only}: no such test; there are " + ", ".join(test.name for test in TESTS))
 
-    progress = Progress(2 + 2 * len(tests) * args.rounds)
-    progress.step("setting up llama.cpp and the models")
+    grouped = groups(tests)
+    progress = Progress(1 + len(grouped) + 2 * len(grouped) * args.rounds)
+    progress.step("setting up llama.cpp and the models; the machine's ceilings")
     version, config = prepare()
-    progress.step("the machine's ceilings, and whether llama.cpp is faster with flash attention")
     machine = ceilings()
-    flash = choose_flash(tests, args.threads)
+    flash = []
+    for group in grouped:
+        progress.step(f"{group[0].title}: whether llama.cpp is faster with flash attention")
+        flash.append(choose_flash(group, args.threads))
     for number in range(1, args.rounds + 1):
-        for test in tests:
-            progress.step(f"round {number}: {test.title}: Rondo")
-            test.rondo.append(measure_rondo(test, args.threads))
-            progress.step(f"round {number}: {test.title}: llama.cpp")
-            test.peer.append(measure_peer(test, args.threads, flash[test.name]))
+        for group, setting in zip(grouped, flash):
+            names = ", ".join(test.title for test in group)
+            progress.step(f"round {number}: {names}: Rondo")
+            for test in group:
+                test.rondo.append(measure_rondo(test, args.threads))
+            progress.step(f"round {number}: {names}: llama.cpp")
+            for test, speed in zip(group, measure_peer(group, args.threads, setting)):
+                test.peer.append(speed)
 
     commands = []
-    for test in tests:
-        commands.append("rondo " + " ".join(rondo_flags(test, args.threads)))
-        commands.append("llama-bench " + " ".join(peer_flags(test, args.threads, flash[test.name])))
+    for group, setting in zip(grouped, flash):
+        commands += ["rondo " + " ".join(rondo_flags(test, args.threads)) for test in group]
+        commands.append("llama-bench " + " ".join(peer_flags(group, args.threads, setting)))
     about = {
         "date": datetime.date.today().isoformat(), "machine": machine_name(), "threads": args.threads, "peer": version,
         "commit": run(["git", "describe", "--always", "--dirty"]).strip(), "rounds": args.rounds, "commands": commands,

@@ -51,7 +51,8 @@ struct Bench {
     int threads;
     int repeat;
 
-    std::unique_ptr<PackedMatrix> pack(const std::vector<std::byte>& rows, DType type, int64_t outputs, int64_t columns) {
+    std::unique_ptr<PackedMatrix> pack(const std::vector<std::byte>& rows, DType type, int64_t outputs,
+                                       int64_t columns) {
         const HostMatrix part{rows.data(), type, outputs, columns, {}};
         return std::move(device->ops().pack({&part, 1})).value();
     }
@@ -72,7 +73,8 @@ struct Bench {
             dequantize_row(type, file.data() + bytes_of(type, n * columns), row.data(), columns);
             for (int64_t i = 0; i < m; ++i) {
                 double sum = 0.0;
-                for (int64_t k = 0; k < columns; ++k) sum += double{row[static_cast<size_t>(k)]} * x[static_cast<size_t>(i * columns + k)];
+                for (int64_t k = 0; k < columns; ++k)
+                    sum += double{row[static_cast<size_t>(k)]} * x[static_cast<size_t>(i * columns + k)];
                 difference += std::pow(sum - y[static_cast<size_t>(i * outputs + n)], 2);
                 norm += sum * sum;
             }
@@ -113,21 +115,27 @@ int main(int argc, char** argv) {
     Bench bench{std::move(open_device({DeviceKind::cpu, 0, threads})).value(), threads, repeat};
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
 
-    if (!json) std::printf("%s\n%-8s %6s %14s %14s %8s\n", bench.device->name().c_str(), "GEMM", "rows", "GFLOP/s", "oneDNN", "share");
+    if (!json)
+        std::printf("%s\n%-8s %6s %14s %14s %8s\n", bench.device->name().c_str(), "GEMM", "rows", "GFLOP/s", "oneDNN",
+                    "share");
     for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
         if (const double error = bench.relative_error(DType::bf16, m); !(error < 1e-2)) {
             std::fprintf(stderr, "bf16 at %ld rows is wrong: relative error %g\n", static_cast<long>(m), error);
             return 1;
         }
         double bytes = 0.0;
-        const double rate = 2.0 * static_cast<double>(m * 9728 * 896) / bench.seconds(DType::bf16, m, 9728, 896, 0, bytes) / 1e9;
+        const double rate =
+            2.0 * static_cast<double>(m * 9728 * 896) / bench.seconds(DType::bf16, m, 9728, 896, 0, bytes) / 1e9;
         const double ceiling = rondo::bench::gemm_rate(DType::bf16, m, threads, repeat);
-        out.push_back({{"kind", "gemm"}, {"type", "bf16"}, {"rows", m}, {"gflop_per_s", rate}, {"onednn_gflop_per_s", ceiling}});
-        if (!json) std::printf("%-8s %6ld %14.0f %14.0f %7.0f%%\n", "bf16", static_cast<long>(m), rate, ceiling, 100 * rate / ceiling);
+        out.push_back(
+            {{"kind", "gemm"}, {"type", "bf16"}, {"rows", m}, {"gflop_per_s", rate}, {"onednn_gflop_per_s", ceiling}});
+        if (!json)
+            std::printf("%-8s %6ld %14.0f %14.0f %7.0f%%\n", "bf16", static_cast<long>(m), rate, ceiling,
+                        100 * rate / ceiling);
     }
     if (!json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
-    for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
-                             DType::q4_k, DType::q5_k, DType::q6_k}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
+                             DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k}) {
         const std::string name(traits(type).name);
         if (const double error = bench.relative_error(type, 1); !(error < 2e-2)) {
             std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);
@@ -138,7 +146,8 @@ int main(int argc, char** argv) {
         const double rate = bytes / seconds / 1e9;
         const double ceiling = rondo::bench::read_rate(threads, repeat);
         out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
-        if (!json) std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
+        if (!json)
+            std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
     }
     if (json) std::printf("%s\n", out.dump().c_str());
     return 0;

@@ -68,15 +68,16 @@ private:
     std::variant<T, Error> state_;
 };
 
-inline Error make_error(ErrorCode code, std::string message) { return Error{code, std::move(message)}; }
+inline Error make_error(ErrorCode code, std::string message) {
+    return Error{code, std::move(message)};
+}
 
 }  // namespace rondo
 
 /// Returns the error of `expression` (a Status or Result) from the enclosing function, or goes on.
-#define RONDO_TRY(expression)                                              \
-    do {                                                                   \
-        if (auto rondo_status_ = (expression); !rondo_status_.is_ok())     \
-            return rondo_status_.error();                                  \
+#define RONDO_TRY(expression)                                                                        \
+    do {                                                                                             \
+        if (auto rondo_status_ = (expression); !rondo_status_.is_ok()) return rondo_status_.error(); \
     } while (false)
 
 #define RONDO_JOIN_(a, b) a##b
@@ -86,6 +87,5 @@ inline Error make_error(ErrorCode code, std::string message) { return Error{code
 #define RONDO_ASSIGN(target, expression) RONDO_ASSIGN_(RONDO_JOIN(rondo_result_, __LINE__), target, expression)
 #define RONDO_ASSIGN_(result, target, expression) \
     auto result = (expression);                   \
-    if (!result.is_ok())                          \
-        return result.error();                    \
+    if (!result.is_ok()) return result.error();   \
     target = std::move(result).value()

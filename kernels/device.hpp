@@ -76,7 +76,8 @@ public:
     virtual Ops& ops() = 0;
 
     virtual Result<Buffer> allocate(size_t bytes) = 0;
-    /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed it.
+    /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed
+    /// it.
     virtual Status copy(void* dst, const void* src, size_t bytes, StreamId stream) = 0;
     /// Work put on `after` from now on waits for what `before` holds now.
     virtual Status order(StreamId after, StreamId before) = 0;

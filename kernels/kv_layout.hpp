@@ -19,7 +19,9 @@ struct KvAtom {
     DType dtype = DType::bf16;
     int head_dim = 0;
 
-    constexpr size_t half_bytes() const { return static_cast<size_t>(kv_block_tokens) * head_dim * traits(dtype).block_bytes; }
+    constexpr size_t half_bytes() const {
+        return static_cast<size_t>(kv_block_tokens) * head_dim * traits(dtype).block_bytes;
+    }
     constexpr size_t scales_offset() const { return 2 * half_bytes(); }
     constexpr size_t bytes() const {
         return 2 * half_bytes() + (dtype == DType::i8 ? 2 * kv_block_tokens * sizeof(float) : 0);

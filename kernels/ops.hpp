@@ -35,23 +35,24 @@ public:
 enum class Rows { bulk, invariant };
 
 struct MatmulArgs {
-    Tensor out;                        ///< [M, N] f32 or bf16
-    Tensor x;                          ///< [M, K] f32 or bf16
-    const PackedMatrix* w = nullptr;   ///< [N, K]
-    const float* bias = nullptr;       ///< [N] or none
-    bool accumulate = false;           ///< out += instead of out = (f32 out only)
+    Tensor out;                       ///< [M, N] f32 or bf16
+    Tensor x;                         ///< [M, K] f32 or bf16
+    const PackedMatrix* w = nullptr;  ///< [N, K]
+    const float* bias = nullptr;      ///< [N] or none
+    bool accumulate = false;          ///< out += instead of out = (f32 out only)
     Rows rows = Rows::bulk;
 };
 
 /// The sequences of a batch, as index tables in device memory with fixed capacity (so a captured graph stays valid).
-/// Sequence s owns rows [row_begin[s], row_begin[s+1]). Its keys lie in blocks blocks[s·blocks_stride + i], i < block_count[s];
-/// block i holds keys [block_begin[s·blocks_stride + i], …[i+1]) of the sequence (a block may be partly filled, because a round
-/// starts on a fresh one), so block_begin has block_count[s] + 1 entries and the last is kv_length[s], this batch's keys
-/// included. Row r of the sequence is key kv_length[s] − rows(s) + r and sees the keys up to itself.
+/// Sequence s owns rows [row_begin[s], row_begin[s+1]). Its keys lie in blocks blocks[s·blocks_stride + i], i <
+/// block_count[s]; block i holds keys [block_begin[s·blocks_stride + i], …[i+1]) of the sequence (a block may be partly
+/// filled, because a round starts on a fresh one), so block_begin has block_count[s] + 1 entries and the last is
+/// kv_length[s], this batch's keys included. Row r of the sequence is key kv_length[s] − rows(s) + r and sees the keys
+/// up to itself.
 struct SequenceTables {
     int sequences = 0;
     int rows = 0;
-    int rows_max = 0;       ///< of any one sequence; host-side bounds for launch shapes
+    int rows_max = 0;  ///< of any one sequence; host-side bounds for launch shapes
     int kv_length_max = 0;
     int64_t blocks_stride = 0;
     const int32_t* row_begin = nullptr;
@@ -62,18 +63,18 @@ struct SequenceTables {
 };
 
 struct AttendArgs {
-    Tensor out;               ///< [rows, heads·d] f32 or bf16
-    Tensor q;                 ///< [rows, heads·d] f32 or bf16, after RoPE
-    int heads = 0;            ///< query heads; a multiple of kv.heads
-    KvLayer kv;               ///< this batch's keys already appended
+    Tensor out;     ///< [rows, heads·d] f32 or bf16
+    Tensor q;       ///< [rows, heads·d] f32 or bf16, after RoPE
+    int heads = 0;  ///< query heads; a multiple of kv.heads
+    KvLayer kv;     ///< this batch's keys already appended
     SequenceTables sequences;
-    float scale = 1.0F;       ///< of q·k, before the softmax
+    float scale = 1.0F;  ///< of q·k, before the softmax
     Rows rows = Rows::bulk;
 };
 
 /// What a backend computes: one method = one file per backend (kernels/cpu/NAME.cpp, kernels/cuda/NAME.cu). All calls
-/// enqueue on the compute stream; pointers are device memory unless they say host. Shapes are the caller's promise (assert);
-/// what can fail at run time (memory, the device) is the Status.
+/// enqueue on the compute stream; pointers are device memory unless they say host. Shapes are the caller's promise
+/// (assert); what can fail at run time (memory, the device) is the Status.
 class Ops {
 public:
     virtual ~Ops() = default;
@@ -81,14 +82,15 @@ public:
     /// Stacks `parts` along the outputs (q over k over v; gate over up) into one weight. Inputs must agree.
     virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) = 0;
     virtual Status matmul(const MatmulArgs& args) = 0;
-    /// out[i] = row ids[i] of the table. out f32. A negative id leaves its row alone, as negative slots and indices below do:
-    /// so a batch can be padded to the size a captured graph was made for.
+    /// out[i] = row ids[i] of the table. out f32. A negative id leaves its row alone, as negative slots and indices
+    /// below do: so a batch can be padded to the size a captured graph was made for.
     virtual Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) = 0;
     /// Per row: out = x / sqrt(mean(x²) + eps) · weight. weight f32 [columns]. In place is allowed.
     virtual Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) = 0;
     /// The same for each head of x [rows, heads·d] apart, in place; weight f32 [d] (Qwen3's norm of q and k).
     virtual Status head_norm(const Tensor& x, const float* weight, int heads, float eps) = 0;
-    /// out[i, 0..d/2) = cos, out[i, d/2..d) = sin of positions[i] · inverse_frequency[·]; the angle in double. out f32 [rows, d].
+    /// out[i, 0..d/2) = cos, out[i, d/2..d) = sin of positions[i] · inverse_frequency[·]; the angle in double. out f32
+    /// [rows, d].
     virtual Status rope_angles(const Tensor& out, const int32_t* positions, const double* inverse_frequency) = 0;
     /// Rotates each head of x [rows, heads·d] in place, halves paired (Hugging Face's order). angles from rope_angles.
     virtual Status rope(const Tensor& x, const Tensor& angles, int heads) = 0;

@@ -70,7 +70,8 @@ Status Batch::add(const BatchPart& part) {
                                                        " sequences or " + std::to_string(limits_.rows_max) + " rows");
     }
     for (const BatchPart& other : parts_) {
-        if (other.kv == part.kv) return make_error(ErrorCode::invalid_argument, "a sequence that is in the batch already");
+        if (other.kv == part.kv)
+            return make_error(ErrorCode::invalid_argument, "a sequence that is in the batch already");
     }
     if (part.kv->tokens() + count > limits_.context_tokens_max) {
         return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.kv->tokens() + count) +

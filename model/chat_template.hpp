@@ -24,8 +24,8 @@ struct ChatTemplateInput {
     std::string extra_json;
 };
 
-/// A compiled Jinja template of a model. Immutable, safe to share. A construct it does not know is an error of `parse` that
-/// names it and the line; what the template raises itself (raise_exception) is an error of `render`.
+/// A compiled Jinja template of a model. Immutable, safe to share. A construct it does not know is an error of `parse`
+/// that names it and the line; what the template raises itself (raise_exception) is an error of `render`.
 class ChatTemplate {
 public:
     static Result<ChatTemplate> parse(std::string_view source, const std::string& where);

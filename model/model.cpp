@@ -29,8 +29,10 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
 }  // namespace
 
 Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages) const {
-    if (tokenizer == nullptr) return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
-    if (!chat_template) return make_error(ErrorCode::not_found, "model " + name + " has no chat template; a plain prompt would do");
+    if (tokenizer == nullptr)
+        return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+    if (!chat_template)
+        return make_error(ErrorCode::not_found, "model " + name + " has no chat template; a plain prompt would do");
     ChatTemplateInput input;
     input.messages = messages;
     input.bos_token = bos_token;
@@ -40,7 +42,8 @@ Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& 
 }
 
 Result<std::vector<int32_t>> Model::encode_text(std::string_view text) const {
-    if (tokenizer == nullptr) return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+    if (tokenizer == nullptr)
+        return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
     RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true));
     return tokenizer->with_template_tokens(std::move(ids));
 }

@@ -20,10 +20,10 @@ namespace rondo {
 struct Model {
     std::string name;
     ModelSpec spec;
-    std::unique_ptr<Tokenizer> tokenizer;     ///< none when the folder has no tokenizer.json
+    std::unique_ptr<Tokenizer> tokenizer;  ///< none when the folder has no tokenizer.json
     std::optional<ChatTemplate> chat_template;
     std::string bos_token, eos_token;
-    std::unique_ptr<Weights> weights;         ///< none when only the text side was asked for
+    std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
 
     /// A conversation as token ids, ready for the model's answer.
     Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const;

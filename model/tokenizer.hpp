@@ -16,8 +16,8 @@ class Tokenizer {
 public:
     virtual ~Tokenizer() = default;
 
-    /// `special`: whether added special tokens written in the text ("<|im_end|>") become their ids (a rendered chat template)
-    /// or are treated as plain text (a user's own words). Text must be valid UTF-8 or it is an error.
+    /// `special`: whether added special tokens written in the text ("<|im_end|>") become their ids (a rendered chat
+    /// template) or are treated as plain text (a user's own words). Text must be valid UTF-8 or it is an error.
     virtual Result<std::vector<int32_t>> encode(std::string_view text, bool special) const = 0;
     /// Adds BOS/EOS as the model's post-processor says; off for rendered chat templates, which write their own.
     virtual std::vector<int32_t> with_template_tokens(std::vector<int32_t> ids) const = 0;
@@ -42,7 +42,7 @@ struct GgufVocabulary {
     std::string model;  ///< "gpt2" (byte-level BPE) or "llama" (SentencePiece)
     std::string pre;    ///< name of the pre-tokenizer: "qwen2", "llama-bpe", "gpt-2", "default", …
     std::vector<std::string> tokens;
-    std::vector<int32_t> types;   ///< 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+    std::vector<int32_t> types;  ///< 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
     std::vector<float> scores;
     std::vector<std::string> merges;
     int32_t bos_id = -1, eos_id = -1, unknown_id = -1;
@@ -55,7 +55,8 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufVocabulary& voc
 /// sure that no continuation can come.
 class Detokenizer {
 public:
-    explicit Detokenizer(const Tokenizer& tokenizer, bool special = false) : tokenizer_(&tokenizer), special_(special) {}
+    explicit Detokenizer(const Tokenizer& tokenizer, bool special = false)
+        : tokenizer_(&tokenizer), special_(special) {}
     /// The text that became certain with this token (possibly empty).
     std::string push(int32_t id);
     /// What is left at the end, incomplete characters replaced.

@@ -37,8 +37,9 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
 Status Transformer::forward(Batch& batch, LayerRange layers) {
     if (batch.rows() == 0 || layers.begin >= layers.end) return Status::ok();
     if (batch.rows() > rows_max_) {
-        return make_error(ErrorCode::out_of_range, "a batch of " + std::to_string(batch.rows()) + " rows; this transformer runs " +
-                                                       std::to_string(rows_max_) + " at most");
+        return make_error(ErrorCode::out_of_range, "a batch of " + std::to_string(batch.rows()) +
+                                                       " rows; this transformer runs " + std::to_string(rows_max_) +
+                                                       " at most");
     }
     Ops& ops = device_.ops();
     if (layers.begin == 0) {

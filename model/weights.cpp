@@ -12,13 +12,15 @@ namespace {
 
 constexpr size_t read_ahead_bytes = size_t{64} << 20;
 
-/// Where q's and k's rotated pairs lie as neighbours (GGUF's Llama), output row (head, half j, i) is file row (head, i, j).
+/// Where q's and k's rotated pairs lie as neighbours (GGUF's Llama), output row (head, half j, i) is file row (head, i,
+/// j).
 std::vector<int32_t> halves_from_neighbours(int64_t heads, int64_t head_dim) {
     std::vector<int32_t> order;
     order.reserve(static_cast<size_t>(heads * head_dim));
     for (int64_t head = 0; head < heads; ++head) {
         for (int64_t j = 0; j < 2; ++j) {
-            for (int64_t i = 0; i < head_dim / 2; ++i) order.push_back(static_cast<int32_t>(head * head_dim + 2 * i + j));
+            for (int64_t i = 0; i < head_dim / 2; ++i)
+                order.push_back(static_cast<int32_t>(head * head_dim + 2 * i + j));
         }
     }
     return order;
@@ -134,7 +136,8 @@ private:
             std::vector<float> read(static_cast<size_t>(count));
             dequantize_row(tensor->dtype, tensor->data, read.data(), count);
             const bool ordered = part.order != nullptr && !part.order->empty();
-            for (size_t i = 0; i < read.size(); ++i) values.push_back(read[ordered ? static_cast<size_t>((*part.order)[i]) : i]);
+            for (size_t i = 0; i < read.size(); ++i)
+                values.push_back(read[ordered ? static_cast<size_t>((*part.order)[i]) : i]);
             done_with(*tensor);
         }
         const size_t bytes = values.size() * sizeof(float);
@@ -147,7 +150,8 @@ private:
     void done_with(const FileTensor& tensor) {
         file_.done_with(tensor);
         bytes_done_ += tensor.bytes;
-        if (progress_) progress_(static_cast<double>(bytes_done_) / static_cast<double>(std::max<size_t>(bytes_total_, 1)));
+        if (progress_)
+            progress_(static_cast<double>(bytes_done_) / static_cast<double>(std::max<size_t>(bytes_total_, 1)));
     }
 
     const ModelSpec& spec_;
@@ -167,8 +171,8 @@ size_t Weights::bytes() const {
     size_t total = embedding->bytes() + (head != nullptr ? head->bytes() : 0) + final_norm.bytes();
     for (const LayerWeights& layer : layers) {
         for (const auto* matrix : {&layer.qkv, &layer.output, &layer.gate_up, &layer.down}) total += (*matrix)->bytes();
-        for (const auto* vector : {&layer.attention_norm, &layer.qkv_bias, &layer.q_norm, &layer.k_norm, &layer.output_bias,
-                                   &layer.ffn_norm, &layer.gate_up_bias, &layer.down_bias}) {
+        for (const auto* vector : {&layer.attention_norm, &layer.qkv_bias, &layer.q_norm, &layer.k_norm,
+                                   &layer.output_bias, &layer.ffn_norm, &layer.gate_up_bias, &layer.down_bias}) {
             total += vector->bytes();
         }
     }

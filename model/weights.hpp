@@ -11,7 +11,8 @@
 
 namespace rondo {
 
-/// One layer on a device. Norms and biases are f32 vectors; a Buffer without bytes is one the architecture does not have.
+/// One layer on a device. Norms and biases are f32 vectors; a Buffer without bytes is one the architecture does not
+/// have.
 struct LayerWeights {
     Buffer attention_norm;                  ///< [D]
     std::unique_ptr<PackedMatrix> qkv;      ///< [(H + 2G)·d, D]
@@ -29,7 +30,7 @@ struct LayerWeights {
 /// A model's weights in one memory space, immutable; devices of that space share them.
 struct Weights {
     ModelSpec spec;
-    DType activation = DType::bf16;  ///< of what flows into products: f32 where the weights are, else bf16
+    DType activation = DType::bf16;           ///< of what flows into products: f32 where the weights are, else bf16
     std::unique_ptr<PackedMatrix> embedding;  ///< [V, D]
     std::unique_ptr<PackedMatrix> head;       ///< [V, D]; none when tied
     Buffer final_norm;                        ///< [D]
@@ -39,8 +40,8 @@ struct Weights {
     size_t bytes() const;
 };
 
-/// Packs a file's tensors for a device, one after the other; the file's pages are given up as soon as a tensor is packed,
-/// so two copies of the model never exist. `progress` (may be empty) hears the share done.
+/// Packs a file's tensors for a device, one after the other; the file's pages are given up as soon as a tensor is
+/// packed, so two copies of the model never exist. `progress` (may be empty) hears the share done.
 Result<std::unique_ptr<Weights>> load_weights(const ModelSpec& spec, const WeightsFile& file, Device& device,
                                               const std::function<void(double)>& progress = {});
 

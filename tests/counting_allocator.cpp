@@ -22,5 +22,9 @@ void* operator new(size_t bytes) {
     if (void* data = operator new(bytes, std::nothrow)) return data;
     throw std::bad_alloc();
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data) noexcept {
+    std::free(data);
+}
+void operator delete(void* data, size_t) noexcept {
+    std::free(data);
+}

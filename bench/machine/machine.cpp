@@ -44,16 +44,18 @@ struct Product {
 Product make_product(const dnnl::engine& engine, DType type, int64_t rows, int64_t columns, int64_t outputs) {
     using dnnl::memory;
     const auto element = type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-    const dnnl::matmul::primitive_desc description({memory::desc({rows, columns}, element, memory::format_tag::ab),
-                                                    memory::desc({columns, outputs}, element, memory::format_tag::any),
-                                                    memory::desc({rows, outputs}, memory::data_type::f32, memory::format_tag::ab)},
-                                                   engine);
+    const dnnl::matmul::primitive_desc description(
+        {memory::desc({rows, columns}, element, memory::format_tag::ab),
+         memory::desc({columns, outputs}, element, memory::format_tag::any),
+         memory::desc({rows, outputs}, memory::data_type::f32, memory::format_tag::ab)},
+        engine);
     Product product{memory(description.src_desc(), engine), memory(description.weights_desc(), engine),
                     memory(description.dst_desc(), engine), dnnl::matmul(description),
                     2.0 * static_cast<double>(rows * columns * outputs)};
     for (memory* side : {&product.x, &product.weights}) {
         auto* const bytes = static_cast<unsigned char*>(side->get_data_handle());
-        for (size_t i = 0; i < side->get_desc().get_size(); ++i) bytes[i] = static_cast<unsigned char>(i % 61 + 1);  // small, normal
+        for (size_t i = 0; i < side->get_desc().get_size(); ++i)
+            bytes[i] = static_cast<unsigned char>(i % 61 + 1);  // small, normal
     }
     return product;
 }
@@ -61,7 +63,8 @@ Product make_product(const dnnl::engine& engine, DType type, int64_t rows, int64
 }  // namespace
 
 double read_rate(int threads, int repeat) {
-    void* const memory = mmap(nullptr, gigabyte + task_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, gigabyte + task_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
     madvise(memory, gigabyte + task_bytes, MADV_HUGEPAGE);
     std::memset(memory, 1, gigabyte + task_bytes);
@@ -81,14 +84,16 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
     dnnl::stream stream(engine);
     omp_set_num_threads(threads);
     std::vector<Product> products;
-    for (const auto& [columns, outputs] : {std::pair<int64_t, int64_t>{896, 1152}, {896, 896}, {896, 9728}, {4864, 896}}) {
+    for (const auto& [columns, outputs] :
+         {std::pair<int64_t, int64_t>{896, 1152}, {896, 896}, {896, 9728}, {4864, 896}}) {
         products.push_back(make_product(engine, type, rows, columns, outputs));
     }
     double flops = 0.0;
     for (const Product& product : products) flops += product.flops;
     const double seconds = seconds_median(repeat, [&] {
         for (Product& product : products) {
-            product.primitive.execute(stream, {{DNNL_ARG_SRC, product.x}, {DNNL_ARG_WEIGHTS, product.weights}, {DNNL_ARG_DST, product.out}});
+            product.primitive.execute(
+                stream, {{DNNL_ARG_SRC, product.x}, {DNNL_ARG_WEIGHTS, product.weights}, {DNNL_ARG_DST, product.out}});
         }
         stream.wait();
     });

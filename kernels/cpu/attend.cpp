@@ -21,9 +21,9 @@ constexpr int64_t split_rows_max = 8;  // more bulk rows than this give enough t
 struct Work {
     int32_t sequence;
     int32_t head;
-    int32_t row;         // first, in the batch
+    int32_t row;  // first, in the batch
     int32_t rows;
-    int32_t split;       // which, of
+    int32_t split;  // which, of
     int32_t splits;
     int64_t first_line;  // of the partial sums, when splits > 1
 };
@@ -68,8 +68,13 @@ struct Planner {
             for (int head = 0; head < args.kv.heads; ++head) {
                 for (int64_t split = 0; split < splits; ++split, ++count) {
                     if (work != nullptr) {
-                        work[count] = {s, head, static_cast<int32_t>(begin + row), static_cast<int32_t>(used),
-                                       static_cast<int32_t>(split), static_cast<int32_t>(splits), partial_lines};
+                        work[count] = {s,
+                                       head,
+                                       static_cast<int32_t>(begin + row),
+                                       static_cast<int32_t>(used),
+                                       static_cast<int32_t>(split),
+                                       static_cast<int32_t>(splits),
+                                       partial_lines};
                     }
                     if (splits > 1) partial_lines += round_up<int64_t>(used * group, 16);
                 }

@@ -27,10 +27,10 @@ struct Chunk {
 
 /// Buffers of one tile of work.
 struct Buffers {
-    uint16_t* q;       // [groups][d/32][16 pairs][16 lines][2]
-    float* scores;     // [chunk_keys][16]
-    uint16_t* weights; // [16][chunk_keys]
-    std::byte* staged; // [chunk_blocks] atoms in bf16: i8 atoms, and those with unfilled slots
+    uint16_t* q;        // [groups][d/32][16 pairs][16 lines][2]
+    float* scores;      // [chunk_keys][16]
+    uint16_t* weights;  // [16][chunk_keys]
+    std::byte* staged;  // [chunk_blocks] atoms in bf16: i8 atoms, and those with unfilled slots
     size_t bytes;
 };
 
@@ -48,7 +48,8 @@ Buffers place(Scratch& scratch, int64_t groups, int64_t d) {
     return buffers;
 }
 
-/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2]. Lines that fill up are zero.
+/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2]. Lines that fill up are
+/// zero.
 void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     const int64_t d = tile.head_dim();
     uint16_t converted[1024];
@@ -69,7 +70,8 @@ void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     }
 }
 
-/// A copy of an atom in bf16 whose unfilled tokens are zero: whatever lies there must not meet a weight of zero as a NaN.
+/// A copy of an atom in bf16 whose unfilled tokens are zero: whatever lies there must not meet a weight of zero as a
+/// NaN.
 void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std::byte* staged) {
     const KvAtom bf16{DType::bf16, layout.head_dim};
     const int64_t d = layout.head_dim;
@@ -192,14 +194,15 @@ RONDO_AMX void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) 
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * stride), _mm512_castsi512_si256(low_rows));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 4) * stride), _mm512_extracti64x4_epi64(low_rows, 1));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 8) * stride), _mm512_castsi512_si256(high_rows));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 12) * stride), _mm512_extracti64x4_epi64(high_rows, 1));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 12) * stride),
+                            _mm512_extracti64x4_epi64(high_rows, 1));
     }
 }
 
 /// weights[line][key] = 2^(score − max) in bf16; returns their sums by line.
 RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, __m512 max, uint16_t* weights) {
-    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
-                                                5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     __m512 total = _mm512_setzero_ps();
     for (int64_t b = 0; b < chunk.count; ++b) {
         __m512i pairs[8];
@@ -210,7 +213,8 @@ RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, __m512
             total = _mm512_add_ps(total, _mm512_add_ps(even, odd));
             pairs[i] = _mm512_permutexvar_epi16(interleave, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
         }
-        store_transposed(pairs, reinterpret_cast<std::byte*>(weights + b * kv_block_tokens), chunk_keys * sizeof(uint16_t));
+        store_transposed(pairs, reinterpret_cast<std::byte*>(weights + b * kv_block_tokens),
+                         chunk_keys * sizeof(uint16_t));
     }
     return total;
 }
@@ -281,8 +285,8 @@ RONDO_AMX void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t 
     float* const max_at = sums.max + first_line;
     float* const total_at = sums.total + first_line;
     const __m512 before = _mm512_loadu_ps(max_at);
-    const __m512 max = _mm512_max_ps(before, scale_and_mask(chunk, _mm512_load_si512(visible), visible[0],
-                                                            tile.scale * log2_e, buffers.scores));
+    const __m512 max = _mm512_max_ps(
+        before, scale_and_mask(chunk, _mm512_load_si512(visible), visible[0], tile.scale * log2_e, buffers.scores));
     const __m512 total = compute_weights(chunk, buffers.scores, max, buffers.weights);
     const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
     _mm512_storeu_ps(max_at, max);

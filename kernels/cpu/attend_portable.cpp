@@ -57,7 +57,8 @@ void attend_portable(const AttendTile& tile, Scratch& scratch, const AttendSums&
         const int64_t column = (tile.kv_head * tile.group + line % tile.group) * d;
         with_elements_of(tile.q.dtype, [&](auto element) {
             const auto* const from = tile.q.row<const decltype(element)>(line / tile.group) + column;
-            for_lanes(d, [&](int64_t c, auto load, auto store) HWY_ATTR { store(hn::Mul(load(from + c), scale), q + line * d + c); });
+            for_lanes(d, [&](int64_t c, auto load, auto store)
+                             HWY_ATTR { store(hn::Mul(load(from + c), scale), q + line * d + c); });
         });
         sums.max[line] = nothing_seen;
         sums.total[line] = 0.0F;

@@ -29,9 +29,12 @@ int usable_cores() {
 
 std::string_view tier_name(cpu::CpuTier tier) {
     switch (tier) {
-        case cpu::CpuTier::portable: return "portable";
-        case cpu::CpuTier::avx512: return "avx512";
-        case cpu::CpuTier::amx: return "amx";
+        case cpu::CpuTier::portable:
+            return "portable";
+        case cpu::CpuTier::avx512:
+            return "avx512";
+        case cpu::CpuTier::amx:
+            return "amx";
     }
     return "?";
 }
@@ -48,13 +51,15 @@ public:
     MemorySpace space() const override { return {DeviceKind::cpu, 0}; }
     Ops& ops() override { return ops_; }
 
-    /// Straight from the kernel: pages appear when they are first written, and in huge pages, which is worth a few percent
-    /// of memory bandwidth to everything that streams.
+    /// Straight from the kernel: pages appear when they are first written, and in huge pages, which is worth a few
+    /// percent of memory bandwidth to everything that streams.
     Result<Buffer> allocate(size_t bytes) override {
         const auto padded = checked_add<size_t>(bytes, page_bytes);
-        if (!padded) return make_error(ErrorCode::out_of_memory, "an allocation of " + std::to_string(bytes) + " bytes");
+        if (!padded)
+            return make_error(ErrorCode::out_of_memory, "an allocation of " + std::to_string(bytes) + " bytes");
         const size_t length = *padded / page_bytes * page_bytes;
-        void* const data = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* const data =
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED) {
             return make_error(ErrorCode::out_of_memory, "the host has no room for " + std::to_string(bytes) + " bytes");
         }
@@ -108,8 +113,9 @@ private:
 
 Result<std::unique_ptr<Device>> make_cpu_device(int threads) {
     if (threads < 0 || threads > threads_max) {
-        return make_error(ErrorCode::out_of_range, "a CPU device of " + std::to_string(threads) + " threads; 0 (all cores) to " +
-                                                       std::to_string(threads_max) + " would be right");
+        return make_error(ErrorCode::out_of_range, "a CPU device of " + std::to_string(threads) +
+                                                       " threads; 0 (all cores) to " + std::to_string(threads_max) +
+                                                       " would be right");
     }
     try {
         return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads));

@@ -10,8 +10,8 @@ namespace rondo::cpu {
 
 namespace {
 
-/// Interleaves 64 rows of 16-bit inputs by pairs. A block of 32 inputs at a time, so that the 64 source rows' cache lines
-/// and the 4 KiB written stay in L1.
+/// Interleaves 64 rows of 16-bit inputs by pairs. A block of 32 inputs at a time, so that the 64 source rows' cache
+/// lines and the 4 KiB written stay in L1.
 void pack_pairs(uint16_t* out, const uint16_t* const* rows, int64_t columns, int64_t columns_padded) {
     for (int64_t k0 = 0; k0 < columns_padded; k0 += 32) {
         const int64_t k1 = std::min(k0 + 32, columns);
@@ -55,7 +55,8 @@ void gather_rows(const T** rows, const std::byte* source, std::span<const int32_
                  int64_t columns) {
     for (int64_t n = 0; n < panel_outputs; ++n) {
         const int64_t row = first + n;
-        rows[n] = row < count ? reinterpret_cast<const T*>(source) + (order.empty() ? row : order[static_cast<size_t>(row)]) * columns
+        rows[n] = row < count ? reinterpret_cast<const T*>(source) +
+                                    (order.empty() ? row : order[static_cast<size_t>(row)]) * columns
                               : nullptr;
     }
 }
@@ -64,17 +65,20 @@ void gather_rows(const T** rows, const std::byte* source, std::span<const int32_
 
 Result<DensePanels> DensePanels::pack_shape(DType type, int64_t rows, int64_t columns) {
     if (type != DType::f32 && type != DType::bf16 && type != DType::f16) {
-        return make_error(ErrorCode::unsupported,
-                          "a dense weight of type " + std::string(traits(type).name) + "; f32, bf16 or f16 would be right");
+        return make_error(ErrorCode::unsupported, "a dense weight of type " + std::string(traits(type).name) +
+                                                      "; f32, bf16 or f16 would be right");
     }
     DensePanels shape;
     shape.type_ = type;
     shape.rows_ = rows;
     shape.columns_ = columns;
     shape.columns_padded_ = round_up<int64_t>(columns, type == DType::bf16 ? 32 : 16);
-    const auto elements = rows <= 0 || columns <= 0 ? std::nullopt
-                                                    : checked_mul(round_up<int64_t>(rows, panel_outputs), shape.columns_padded_ * 4);
-    if (!elements) return make_error(ErrorCode::out_of_range, "a weight of " + std::to_string(rows) + " x " + std::to_string(columns));
+    const auto elements = rows <= 0 || columns <= 0
+                              ? std::nullopt
+                              : checked_mul(round_up<int64_t>(rows, panel_outputs), shape.columns_padded_ * 4);
+    if (!elements)
+        return make_error(ErrorCode::out_of_range,
+                          "a weight of " + std::to_string(rows) + " x " + std::to_string(columns));
     return shape;
 }
 
@@ -82,8 +86,8 @@ size_t DensePanels::panel_bytes() const {
     return static_cast<size_t>(columns_padded_ * panel_outputs) * static_cast<size_t>(traits(type_).block_bytes);
 }
 
-void DensePanels::pack_rows(std::byte* storage, const std::byte* source, std::span<const int32_t> row_order, int64_t begin,
-                            int64_t end) const {
+void DensePanels::pack_rows(std::byte* storage, const std::byte* source, std::span<const int32_t> row_order,
+                            int64_t begin, int64_t end) const {
     for (int64_t p = begin; p < end; ++p) {
         std::byte* const out = storage + static_cast<size_t>(p) * panel_bytes();
         if (type_ == DType::f32) {

@@ -14,7 +14,8 @@ inline constexpr int64_t panel_outputs = 64;
 
 /// A weight [N = rows, K = columns] of f32, bf16 or f16, repacked so that GEMM, GEMV and row look-up share one copy:
 ///   f32, f16   [panels][K padded to 16][64]
-///   bf16       [panels][K padded to 32, / 2][64][2]     (pairs of inputs: what AMX tiles, bf16 dot products and oneDNN's
+///   bf16       [panels][K padded to 32, / 2][64][2]     (pairs of inputs: what AMX tiles, bf16 dot products and
+///   oneDNN's
 ///                                                        BA16a64b2a all read)
 /// Padding is zero. Knows shapes only: the storage is the caller's, 64-byte aligned. Immutable.
 class DensePanels {
@@ -32,7 +33,8 @@ public:
         return storage + static_cast<size_t>(p) * panel_bytes();
     }
 
-    /// Packs panels [begin, end) from row-major rows; output row i is the file's row row_order[i], or i without an order.
+    /// Packs panels [begin, end) from row-major rows; output row i is the file's row row_order[i], or i without an
+    /// order.
     void pack_rows(std::byte* storage, const std::byte* source, std::span<const int32_t> row_order, int64_t begin,
                    int64_t end) const;
     /// Row `row` as K floats.

@@ -54,7 +54,8 @@ RONDO_AMX void write_sums(const float* sums, int64_t width, int64_t rows, int64_
 }
 
 /// Up to 32 rows by half a panel. Four sums in flight hide the latency of a tile product.
-RONDO_AMX void multiply_pair(const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t columns_padded, float* sums) {
+RONDO_AMX void multiply_pair(const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t columns_padded,
+                             float* sums) {
     const uint16_t* const a_second = a + tile_rows * a_stride;
     constexpr int64_t b_stride = panel_outputs * 2 * sizeof(uint16_t);
     _tile_zero(0);
@@ -79,7 +80,8 @@ RONDO_AMX void multiply_pair(const uint16_t* a, int64_t a_stride, const uint16_t
 }
 
 /// Up to 16 rows by a whole panel: the panel streams past once, which is what decoding waits for.
-RONDO_AMX void multiply_single(const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t columns_padded, float* sums) {
+RONDO_AMX void multiply_single(const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t columns_padded,
+                               float* sums) {
     constexpr int64_t b_stride = panel_outputs * 2 * sizeof(uint16_t);
     _tile_zero(0);
     _tile_zero(1);
@@ -106,8 +108,8 @@ RONDO_AMX void multiply_single(const uint16_t* a, int64_t a_stride, const uint16
 
 }  // namespace
 
-RONDO_AMX void amx_panel(const uint16_t* a, int64_t a_stride, int64_t rows, const uint16_t* panel, int64_t columns_padded,
-                         const ProductOut& out) {
+RONDO_AMX void amx_panel(const uint16_t* a, int64_t a_stride, int64_t rows, const uint16_t* panel,
+                         int64_t columns_padded, const ProductOut& out) {
     alignas(64) float sums[tile_rows * panel_outputs];
     int64_t row = 0;
     // Half a panel at a time, so that it stays in L2 while all the rows pass.

@@ -72,12 +72,13 @@ Status DnnlGemm::bf16_panel(const uint16_t* x, int64_t rows, const uint16_t* pan
         const auto memory = [&](const dnnl::memory::desc& description, const void* data) {
             return dnnl::memory(description, library_->engine, const_cast<void*>(data));
         };
-        product.primitive.execute(library_->stream,
-                                  {{DNNL_ARG_SRC, memory(product.x, x)},
-                                   {DNNL_ARG_WEIGHTS, memory(product.weights, panel)},
-                                   {DNNL_ARG_DST, memory(product.out, sums)},
-                                   {DNNL_ARG_SCRATCHPAD, memory(product.scratchpad,
-                                                                library_->scratchpad.get(product.scratchpad.get_size() + 64))}});
+        product.primitive.execute(
+            library_->stream,
+            {{DNNL_ARG_SRC, memory(product.x, x)},
+             {DNNL_ARG_WEIGHTS, memory(product.weights, panel)},
+             {DNNL_ARG_DST, memory(product.out, sums)},
+             {DNNL_ARG_SCRATCHPAD,
+              memory(product.scratchpad, library_->scratchpad.get(product.scratchpad.get_size() + 64))}});
         library_->stream.wait();
         write_product(sums, panel_outputs, rows, out);
         return Status::ok();

@@ -12,15 +12,16 @@ namespace rondo::cpu {
 /// Whether oneDNN multiplies bf16 on this machine (AVX-512 with bf16) rather than falling back to something slow.
 bool dnnl_has_bf16();
 
-/// oneDNN on the calling thread alone: the pool hands out panels, so its own threads stay unused. Keeps the primitives it
-/// has built, by shape. One per pool thread.
+/// oneDNN on the calling thread alone: the pool hands out panels, so its own threads stay unused. Keeps the primitives
+/// it has built, by shape. One per pool thread.
 class DnnlGemm {
 public:
     DnnlGemm();
     ~DnnlGemm();
 
     /// x [rows, K padded] (dense) by a panel of bf16 pairs [K padded / 2][64][2].
-    Status bf16_panel(const uint16_t* x, int64_t rows, const uint16_t* panel, int64_t columns_padded, const ProductOut& out);
+    Status bf16_panel(const uint16_t* x, int64_t rows, const uint16_t* panel, int64_t columns_padded,
+                      const ProductOut& out);
     /// x [rows, K padded] (stride x_stride) by a panel [K padded][64] of floats.
     Status f32_panel(const float* x, int64_t x_stride, int64_t rows, const float* panel, int64_t columns_padded,
                      const ProductOut& out);

@@ -48,7 +48,8 @@ HWY_INLINE TwoInputs load_two(F32 f, const hwy::float16_t* panel, int64_t k, int
 
 /// `row_count` rows by the outputs [first, first + 4 registers): two partial sums each (even and odd inputs).
 template <int row_count, class W>
-HWY_INLINE void multiply_block(const float* x, int64_t x_stride, const W* panel, int64_t columns, int64_t first, float* sums) {
+HWY_INLINE void multiply_block(const float* x, int64_t x_stride, const W* panel, int64_t columns, int64_t first,
+                               float* sums) {
     const F32 f;
     constexpr int registers = 4;
     const int64_t width = static_cast<int64_t>(hn::Lanes(f));
@@ -79,7 +80,8 @@ HWY_INLINE void multiply_block(const float* x, int64_t x_stride, const W* panel,
 }
 
 template <class W>
-void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns, const ProductOut& out) {
+void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
+                   const ProductOut& out) {
     constexpr int together = 2;  // what keeps sums and weights in 16 registers (AVX2) or 32
     const int64_t step = 4 * static_cast<int64_t>(hn::Lanes(F32()));
     alignas(64) float sums[together * panel_outputs];
@@ -99,9 +101,12 @@ void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* pane
 void rows_panel(DType weight, const float* x, int64_t x_stride, int64_t rows, const std::byte* panel, int64_t columns,
                 const ProductOut& out) {
     switch (weight) {
-        case DType::f32: return multiply_rows(x, x_stride, rows, reinterpret_cast<const float*>(panel), columns, out);
-        case DType::bf16: return multiply_rows(x, x_stride, rows, reinterpret_cast<const Bf16Pairs*>(panel), columns, out);
-        default: return multiply_rows(x, x_stride, rows, reinterpret_cast<const hwy::float16_t*>(panel), columns, out);
+        case DType::f32:
+            return multiply_rows(x, x_stride, rows, reinterpret_cast<const float*>(panel), columns, out);
+        case DType::bf16:
+            return multiply_rows(x, x_stride, rows, reinterpret_cast<const Bf16Pairs*>(panel), columns, out);
+        default:
+            return multiply_rows(x, x_stride, rows, reinterpret_cast<const hwy::float16_t*>(panel), columns, out);
     }
 }
 
@@ -114,8 +119,8 @@ namespace {
 HWY_EXPORT(rows_panel);
 }
 
-void rows_panel(DType weight, const float* x, int64_t x_stride, int64_t rows, const std::byte* panel, int64_t columns_padded,
-                const ProductOut& out) {
+void rows_panel(DType weight, const float* x, int64_t x_stride, int64_t rows, const std::byte* panel,
+                int64_t columns_padded, const ProductOut& out) {
     HWY_DYNAMIC_DISPATCH(rows_panel)(weight, x, x_stride, rows, panel, columns_padded, out);
 }
 

@@ -15,8 +15,8 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
-constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products
+constexpr int64_t few_rows = 16;                       // up to here reading weights costs more than arithmetic
+constexpr int64_t few_rows_quant = 32;                 // up to here unpacking a panel costs more than its int8 products
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
 bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
@@ -138,8 +138,8 @@ Status Matmul::multiply_bulk(const PackedWeight::Segment& segment, int64_t panel
     return thread.dnnl.f32_panel(x, inputs.f32_stride, rows, unpacked, columns, out);
 }
 
-Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
-                              int64_t row_end, const Inputs& inputs, PerThread& thread) {
+Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
+                              int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread) {
     const int64_t first = segment.first_output + panel * panel_outputs;
     ProductOut out;
     out.data = args.out.slice_columns(first, 0).row<std::byte>(row_begin);
@@ -189,7 +189,8 @@ Status Matmul::run(const MatmulArgs& args) {
     const bool any_quant_rows = inputs.quant.codes != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * 2;
     const int64_t block_rows =
-        any_quant_rows || few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
+        any_quant_rows || few ? rows
+                              : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
     const int64_t panels_per_task = std::clamp<int64_t>(weight.panel_count() / (pool_.threads() * 8), 1, 16);
     const int64_t panel_tasks = ceil_div(weight.panel_count(), panels_per_task);
     std::mutex mutex;

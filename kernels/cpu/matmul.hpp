@@ -14,8 +14,9 @@ namespace rondo::cpu {
 
 /// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
 ///   f32 weights            few rows: rows_panel; many: oneDNN
-///   bf16                   AMX for any number of rows; else few rows: rows_panel, many: oneDNN (bf16, or f32 without it)
-///   f16 and quantized      few rows: read as they lie; many: a panel is unpacked to bf16 (to f32 without bf16 products)
+///   bf16                   AMX for any number of rows; else few rows: rows_panel, many: oneDNN (bf16, or f32 without
+///   it) f16 and quantized      few rows: read as they lie; many: a panel is unpacked to bf16 (to f32 without bf16
+///   products)
 ///                          into the thread's cache, then as above
 /// Owns scratch, so one product at a time.
 class Matmul {
@@ -31,8 +32,8 @@ private:
     };
 
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
-    Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
-                          int64_t row_end, const Inputs& inputs, PerThread& thread);
+    Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
+                          int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread);
     Status multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
                          const Inputs& inputs, const ProductOut& out, PerThread& thread);
 

@@ -15,7 +15,8 @@ Status check_order(const HostMatrix& part) {
                                                            " entries for " + std::to_string(part.rows) + " rows");
     }
     for (const int32_t row : part.row_order) {
-        if (row < 0 || row >= part.rows) return make_error(ErrorCode::invalid_argument, "a row order that leaves the matrix");
+        if (row < 0 || row >= part.rows)
+            return make_error(ErrorCode::invalid_argument, "a row order that leaves the matrix");
     }
     return Status::ok();
 }
@@ -43,7 +44,8 @@ void pack_panel(const PackedWeight::Segment& segment, const HostMatrix& part, in
 
 }  // namespace
 
-Result<std::unique_ptr<PackedMatrix>> PackedWeight::pack(std::span<const HostMatrix> parts, Device& device, ThreadPool& pool) {
+Result<std::unique_ptr<PackedMatrix>> PackedWeight::pack(std::span<const HostMatrix> parts, Device& device,
+                                                         ThreadPool& pool) {
     auto packed = std::make_unique<PackedWeight>();
     if (parts.empty()) return make_error(ErrorCode::invalid_argument, "a weight of no parts");
     packed->inputs_ = parts[0].columns;
@@ -51,8 +53,8 @@ Result<std::unique_ptr<PackedMatrix>> PackedWeight::pack(std::span<const HostMat
     size_t bytes = 0;
     for (const HostMatrix& part : parts) {
         if (part.columns != packed->inputs_) {
-            return make_error(ErrorCode::invalid_argument, "stacked weights of " + std::to_string(packed->inputs_) + " and " +
-                                                               std::to_string(part.columns) + " inputs");
+            return make_error(ErrorCode::invalid_argument, "stacked weights of " + std::to_string(packed->inputs_) +
+                                                               " and " + std::to_string(part.columns) + " inputs");
         }
         RONDO_TRY(check_order(part));
         RONDO_ASSIGN(Segment segment, shape_segment(part));

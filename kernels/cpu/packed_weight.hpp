@@ -14,8 +14,8 @@
 namespace rondo::cpu {
 
 /// The CPU's packed weight: one segment a stacked part of its own type (q, k and v of a k-quant file differ), each in
-/// panels of 64 outputs. Neighbouring parts of one dense type whose rows fill whole panels could be one segment; they are
-/// not, because a panel is the unit of work anyway.
+/// panels of 64 outputs. Neighbouring parts of one dense type whose rows fill whole panels could be one segment; they
+/// are not, because a panel is the unit of work anyway.
 class PackedWeight : public PackedMatrix {
 public:
     struct Segment {
@@ -28,7 +28,8 @@ public:
         const QuantPanels* quant() const { return std::get_if<QuantPanels>(&panels); }
     };
 
-    static Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts, Device& device, ThreadPool& pool);
+    static Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts, Device& device,
+                                                      ThreadPool& pool);
 
     int64_t outputs() const override { return outputs_; }
     int64_t inputs() const override { return inputs_; }

@@ -7,8 +7,8 @@
 
 namespace rondo::cpu {
 
-/// Memory of one thread (or of one call at a time) that is reused from op to op. Address space for what decoding needs is
-/// there from the start (its pages come with use), so that a decode loop never allocates; larger requests double it.
+/// Memory of one thread (or of one call at a time) that is reused from op to op. Address space for what decoding needs
+/// is there from the start (its pages come with use), so that a decode loop never allocates; larger requests double it.
 /// Contents do not survive the next `get`.
 class Scratch {
 public:

@@ -11,9 +11,9 @@
 
 namespace rondo::cpu {
 
-/// Runs one job at a time over all its threads; the caller is thread 0. Tasks are claimed one by one, so a thread that the
-/// machine takes away for a while does not hold up the rest. Workers spin for a moment after a job (the next op of a decode
-/// step follows within microseconds), then sleep. `run` is called by one thread at a time.
+/// Runs one job at a time over all its threads; the caller is thread 0. Tasks are claimed one by one, so a thread that
+/// the machine takes away for a while does not hold up the rest. Workers spin for a moment after a job (the next op of
+/// a decode step follows within microseconds), then sleep. `run` is called by one thread at a time.
 class ThreadPool {
 public:
     explicit ThreadPool(int threads);
@@ -23,13 +23,14 @@ public:
 
     int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-    /// Calls function(task, thread) for every task in [0, tasks), each once; returns when all are done. What a task throws is
-    /// thrown here, after the others have finished.
+    /// Calls function(task, thread) for every task in [0, tasks), each once; returns when all are done. What a task
+    /// throws is thrown here, after the others have finished.
     template <class F>
     void run(int64_t tasks, F&& function) {
         using Function = std::remove_reference_t<F>;
-        run_job(tasks, [](void* context, int64_t task, int thread) { (*static_cast<Function*>(context))(task, thread); },
-                const_cast<void*>(static_cast<const void*>(&function)));
+        run_job(
+            tasks, [](void* context, int64_t task, int thread) { (*static_cast<Function*>(context))(task, thread); },
+            const_cast<void*>(static_cast<const void*>(&function)));
     }
 
 private:
@@ -41,8 +42,8 @@ private:
     void stop();
     void claim_tasks(uint32_t job, int thread);
 
-    // The job: written only while `ticket_` is closed, so whoever claims a task of a job reads that job's fields. A worker
-    // that the machine has taken away never holds up a job it has not claimed from.
+    // The job: written only while `ticket_` is closed, so whoever claims a task of a job reads that job's fields. A
+    // worker that the machine has taken away never holds up a job it has not claimed from.
     std::atomic<Call> call_{nullptr};
     std::atomic<void*> context_{nullptr};
     std::atomic<int64_t> tasks_{0};

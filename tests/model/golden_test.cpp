@@ -10,8 +10,8 @@
 namespace rondo {
 namespace {
 
-/// The whole engine against a float64 program that shares no code with it: 4 architectures × GQA 1, 2, 7 × head sizes 32,
-/// 64, 128 × tied and untied.
+/// The whole engine against a float64 program that shares no code with it: 4 architectures × GQA 1, 2, 7 × head sizes
+/// 32, 64, 128 × tied and untied.
 class Golden : public testing::TestWithParam<golden::Case> {
 protected:
     /// The logits of the case's rows, of a model whose weights and KV have these types, prefilled in chunks.
