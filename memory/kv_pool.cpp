@@ -46,6 +46,11 @@ Status check(const KvShape& shape, size_t blocks) {
 
 }  // namespace
 
+DType kv_dtype(MemorySettings::KvType type) {
+    constexpr DType types[] = {DType::bf16, DType::f32, DType::i8};
+    return types[static_cast<size_t>(type)];
+}
+
 KvLease::KvLease(KvPool* pool, LayerGroup group, std::vector<int32_t> blocks)
     : pool_(pool), group_(group), blocks_(std::move(blocks)) {}
 
@@ -89,6 +94,12 @@ void KvLease::append(KvLease&& other) {
     assert(pool_ == other.pool_ && group_ == other.group_);
     blocks_.insert(blocks_.end(), other.blocks_.begin(), other.blocks_.end());
     other.blocks_.clear();
+}
+
+void KvLease::take_last(KvLease& other, size_t count) {
+    assert(&other != this && pool_ == other.pool_ && group_ == other.group_ && count <= other.blocks_.size());
+    blocks_.insert(blocks_.end(), other.blocks_.end() - static_cast<ptrdiff_t>(count), other.blocks_.end());
+    other.blocks_.resize(other.blocks_.size() - count);
 }
 
 void KvLease::truncate(size_t count) {

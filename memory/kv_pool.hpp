@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/result.hpp"
+#include "config/settings.hpp"
 #include "kernels/device.hpp"
 #include "kernels/kv_layout.hpp"
 
@@ -32,6 +33,9 @@ struct KvShape {
     }
 };
 
+/// How settings call the types of keys and values.
+DType kv_dtype(MemorySettings::KvType type);
+
 class KvPool;
 
 /// Blocks held by one owner; gives them back exactly once, when destroyed. Move-only. Outlived by its pool. One lease
@@ -51,6 +55,9 @@ public:
     KvLease share(size_t first, size_t count) const;
     /// Takes over the blocks of another lease of the same pool and group.
     void append(KvLease&& other);
+    /// Takes the last `count` blocks over from another lease of the same pool and group. Allocates nothing that
+    /// `reserve` has made room for.
+    void take_last(KvLease& other, size_t count);
     /// Gives back the blocks from `count` on.
     void truncate(size_t count);
     /// Makes room in the table (takes no blocks), so that `KvPool::extend` up to `count` blocks allocates nothing.

@@ -23,13 +23,54 @@ void make_room(std::vector<T>& table, size_t count) {
 
 SequenceKv::SequenceKv(KvPool& pool) : pool_(&pool) {
     // No blocks yet, so this cannot fail: it only binds the leases to the pool.
-    for (const LayerGroup group : groups) leases_[static_cast<int>(group)] = pool.acquire(group, 0).value();
+    for (const LayerGroup group : groups) {
+        leases_[static_cast<int>(group)] = pool.acquire(group, 0).value();
+        spare_[static_cast<int>(group)] = pool.acquire(group, 0).value();
+    }
 }
 
 void SequenceKv::begin_round() {
     if (fresh_block_) return;
     fresh_block_ = true;
     reserve(tokens_reserved_);
+}
+
+void SequenceKv::attach(KvLease lower, KvLease upper, std::span<const int32_t> sizes) {
+    assert(tokens_ == 0 && block_begin_.size() == 1);
+    if (sizes.empty()) return;
+    leases_[static_cast<int>(LayerGroup::lower)].append(std::move(lower));
+    leases_[static_cast<int>(LayerGroup::upper)].append(std::move(upper));
+    round_begin_.push_back(0);
+    for (const int32_t size : sizes) {
+        tokens_ += size;
+        block_begin_.push_back(static_cast<int32_t>(tokens_));
+    }
+    attached_ = tokens_;
+    fresh_block_ = true;
+}
+
+int64_t SequenceKv::blocks_for(int64_t count) const {
+    const size_t blocks = block_begin_.size() - 1;
+    const int64_t room = fresh_block_ ? 0 : kv_block_tokens - (tokens_ - block_begin_[blocks - 1]);
+    return ceil_div<int64_t>(std::max<int64_t>(0, count - room), kv_block_tokens);
+}
+
+Status SequenceKv::set_aside(int64_t count) {
+    const auto wanted = static_cast<size_t>(blocks_for(count));
+    const auto has = [&](LayerGroup group) { return spare_[static_cast<int>(group)].blocks().size(); };
+    size_t before[layer_groups];
+    for (const LayerGroup group : groups) {
+        before[static_cast<int>(group)] = has(group);
+        if (pool_->shape().layers_in(group) == 0 || has(group) >= wanted) continue;
+        if (Status taken = pool_->extend(spare_[static_cast<int>(group)], wanted - has(group)); !taken) {
+            for (const LayerGroup done : groups) {
+                if (done > group) break;
+                spare_[static_cast<int>(done)].truncate(before[static_cast<int>(done)]);
+            }
+            return taken;
+        }
+    }
+    return {};
 }
 
 Status SequenceKv::extend(int64_t count) {
@@ -41,16 +82,14 @@ Status SequenceKv::extend(int64_t count) {
     const size_t blocks = block_begin_.size() - 1;
     const int64_t room = fresh_block_ ? 0 : kv_block_tokens - (tokens_ - block_begin_[blocks - 1]);
     const int64_t beyond = std::max<int64_t>(0, count - room);
-    const auto added = static_cast<size_t>(ceil_div<int64_t>(beyond, kv_block_tokens));
+    const auto added = static_cast<size_t>(blocks_for(count));
     make_room(block_begin_, block_begin_.size() + added);
     if (fresh_block_) make_room(round_begin_, round_begin_.size() + 1);
 
+    RONDO_TRY(set_aside(count));
     for (const LayerGroup group : groups) {
         if (pool_->shape().layers_in(group) == 0) continue;
-        if (Status taken = pool_->extend(leases_[static_cast<int>(group)], added); !taken) {
-            for (KvLease& lease : leases_) lease.truncate(blocks);
-            return taken;
-        }
+        leases_[static_cast<int>(group)].take_last(spare_[static_cast<int>(group)], added);
     }
     if (fresh_block_) round_begin_.push_back(tokens_);
     fresh_block_ = false;
@@ -77,6 +116,10 @@ void SequenceKv::truncate(int64_t tokens) {
         fresh_block_ = round_begin_.back() == tokens;
         round_begin_.pop_back();
     }
+    if (tokens < attached_) {  // its last block may be shared and must not be written
+        attached_ = tokens;
+        fresh_block_ = true;
+    }
 }
 
 void SequenceKv::reserve(int64_t tokens) {
@@ -86,7 +129,10 @@ void SequenceKv::reserve(int64_t tokens) {
     make_room(round_begin_, round_begin_.size() + 1);
     make_room(block_begin_, blocks + 1);
     for (const LayerGroup group : groups)
-        if (pool_->shape().layers_in(group) > 0) leases_[static_cast<int>(group)].reserve(blocks);
+        if (pool_->shape().layers_in(group) > 0) {
+            leases_[static_cast<int>(group)].reserve(blocks);
+            spare_[static_cast<int>(group)].reserve(blocks);
+        }
 }
 
 int32_t SequenceKv::slot(LayerGroup group, int64_t token) const {

@@ -23,10 +23,27 @@ public:
     int64_t round_begin(int64_t r) const { return round_begin_[static_cast<size_t>(r)]; }
     /// The next tokens open a new round (a fresh block). Nothing happens if the current round is empty.
     void begin_round();
+    /// Begins an empty sequence with blocks that are shared and never written again; block i holds `sizes[i]` keys. The
+    /// next tokens open a new round.
+    void attach(KvLease lower, KvLease upper, std::span<const int32_t> sizes);
+    /// A lease of the sequence's block i in a group.
+    KvLease share_block(LayerGroup group, size_t block) const {
+        return leases_[static_cast<int>(group)].share(block, 1);
+    }
+    /// Blocks that `count` more tokens would take in each group.
+    int64_t blocks_for(int64_t count) const;
+    /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says
+    /// out_of_memory.
+    Status set_aside(int64_t count);
+    /// Blocks of each group that are held and have no keys yet.
+    int64_t blocks_set_aside() const {
+        return static_cast<int64_t>(spare_[static_cast<int>(LayerGroup::upper)].blocks().size());
+    }
     /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.
     Status extend(int64_t count);
     /// Drops the keys from `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back to the
-    /// pool. Cut inside a round, that round goes on; cut at a round's first key, the next tokens open that round again.
+    /// pool. Cut inside a round, that round goes on; cut at a round's first key, the next tokens open that round again;
+    /// cut inside what was attached, they open a new one.
     void truncate(int64_t tokens);
     /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing, in
     /// this round or (because `begin_round` tops the tables up) in a later one.
@@ -41,11 +58,13 @@ public:
 private:
     KvPool* pool_;
     int64_t tokens_ = 0;
+    int64_t attached_ = 0;  // of them
     int64_t tokens_reserved_ = 0;
     bool fresh_block_ = true;  // the next token opens a round
     std::vector<int64_t> round_begin_;
     std::vector<int32_t> block_begin_{0};  // same in both groups
     KvLease leases_[layer_groups];
+    KvLease spare_[layer_groups];  // set aside, the same number in both groups that have layers
 };
 
 }  // namespace rondo

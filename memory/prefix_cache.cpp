@@ -1,0 +1,186 @@
+#include "memory/prefix_cache.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+namespace rondo {
+
+namespace {
+
+constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
+// Where the same tokens were cut into rounds differently there are several ways down; more than this many are not
+// tried.
+constexpr int visits_max = 1 << 16;
+
+}  // namespace
+
+PrefixCache::PrefixCache(KvPool& pool) : pool_(pool) {}
+PrefixCache::~PrefixCache() = default;
+
+size_t PrefixCache::Hash::operator()(const Key& key) const {
+    auto hash = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(key.parent)) * 0x9E3779B97F4A7C15U;
+    for (int32_t i = 0; i < key.size; ++i) {
+        hash = (hash ^ static_cast<uint32_t>(key.tokens[static_cast<size_t>(i)])) * 0xFF51AFD7ED558CCDU;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+PrefixCache::Key PrefixCache::key_of(const Node* parent, std::span<const int32_t> tokens) {
+    Key key{parent, static_cast<int32_t>(tokens.size()), {}};
+    std::copy(tokens.begin(), tokens.end(), key.tokens.begin());
+    return key;
+}
+
+PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> tokens, int32_t size) const {
+    if ((node->child_sizes >> size & 1U) == 0 || tokens.size() < static_cast<size_t>(size)) return nullptr;
+    const auto found = nodes_.find(key_of(node, tokens.first(static_cast<size_t>(size))));
+    return found == nodes_.end() ? nullptr : found->second.get();
+}
+
+/// Every way down that spells `tokens`, full blocks first; the node that is reached last in terms of tokens.
+PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> tokens) const {
+    Node* best = root;
+    std::vector<Node*> open{root};
+    for (int visits = 0; !open.empty() && visits < visits_max; ++visits) {
+        Node* const node = open.back();
+        open.pop_back();
+        if (node->depth > best->depth) best = node;
+        if (best->depth == static_cast<int64_t>(tokens.size())) break;
+        const auto rest = tokens.subspan(static_cast<size_t>(node->depth));
+        for (int32_t size = 1; size <= kv_block_tokens; ++size)
+            if (Node* const next = child(node, rest, size); next != nullptr) open.push_back(next);
+    }
+    return best;
+}
+
+/// From the leaf up, so that parents end before their children.
+void PrefixCache::touch(Node* node) {
+    for (; node->parent != nullptr; node = node->parent) by_use_.splice(by_use_.begin(), by_use_, node->place);
+}
+
+SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> tokens, int64_t tokens_max) {
+    SequenceKv kv(pool_);
+    const auto root = roots_.find(std::string(space));
+    if (root == roots_.end()) return kv;
+    Node* const last =
+        deepest(root->second.get(), tokens.first(std::min(tokens.size(), static_cast<size_t>(tokens_max))));
+    touch(last);
+    std::vector<const Node*> path;
+    for (const Node* node = last; node->parent != nullptr; node = node->parent) path.push_back(node);
+    std::reverse(path.begin(), path.end());
+    if (path.empty()) return kv;
+    KvLease leases[layer_groups];
+    std::vector<int32_t> sizes;
+    for (const Node* node : path) {
+        sizes.push_back(node->key.size);
+        for (const LayerGroup group : groups) {
+            const KvLease& block = node->leases[static_cast<int>(group)];
+            KvLease& all = leases[static_cast<int>(group)];
+            if (node == path.front()) {
+                all = block.share();
+            } else {
+                all.append(block.share());
+            }
+        }
+    }
+    kv.attach(std::move(leases[0]), std::move(leases[1]), sizes);
+    return kv;
+}
+
+void PrefixCache::insert(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv) {
+    insert_blocks(space, tokens, kv, kv.block_begin().size() - 1);
+}
+
+void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv) {
+    const std::span<const int32_t> begins = kv.block_begin();
+    size_t count = begins.size() - 1;
+    if (count > 0 && begins[count] - begins[count - 1] < kv_block_tokens) --count;
+    insert_blocks(space, tokens, kv, count);
+}
+
+void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv,
+                                size_t count) {
+    assert(static_cast<int64_t>(tokens.size()) >= kv.tokens());
+    std::unique_ptr<Node>& root = roots_[std::string(space)];
+    if (root == nullptr) root = std::make_unique<Node>();
+    Node* node = root.get();
+    const std::span<const int32_t> begins = kv.block_begin();
+    for (size_t block = 0; block < count; ++block) {
+        const auto part =
+            tokens.subspan(static_cast<size_t>(begins[block]), static_cast<size_t>(begins[block + 1] - begins[block]));
+        if (part.empty()) continue;
+        const Key key = key_of(node, part);
+        std::unique_ptr<Node>& next = nodes_[key];
+        if (next == nullptr) {
+            next = std::make_unique<Node>();
+            next->parent = node;
+            next->key = key;
+            next->depth = node->depth + key.size;
+            for (const LayerGroup group : groups) {
+                if (pool_.shape().layers_in(group) == 0) continue;
+                next->leases[static_cast<int>(group)] = kv.share_block(group, block);
+            }
+            by_use_.push_front(next.get());
+            next->place = by_use_.begin();
+            node->child_sizes |= 1U << key.size;
+            ++node->children;
+        }
+        node = next.get();
+    }
+    touch(node);
+}
+
+bool PrefixCache::only_here(const Node& node) const {
+    return std::ranges::all_of(groups, [&](LayerGroup group) {
+        const KvLease& lease = node.leases[static_cast<int>(group)];
+        return lease.blocks().empty() || pool_.references(group, lease.blocks()[0]) == 1;
+    });
+}
+
+void PrefixCache::remove(Node* node) {
+    by_use_.erase(node->place);
+    Node* const parent = node->parent;
+    const Key key = node->key;
+    nodes_.erase(key);
+    if (--parent->children == 0) parent->child_sizes = 0;
+}
+
+bool PrefixCache::make_room(int64_t blocks) {
+    const auto enough = [&] {
+        return std::ranges::all_of(groups, [&](LayerGroup group) {
+            return pool_.shape().layers_in(group) == 0 || static_cast<int64_t>(pool_.blocks_free(group)) >= blocks;
+        });
+    };
+    // Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on.
+    for (auto at = by_use_.end(); !enough();) {
+        if (at == by_use_.begin()) return false;
+        Node* const node = *--at;
+        if (node->children > 0 || !only_here(*node)) continue;
+        ++at;  // the node's place goes away
+        remove(node);
+        ++evictions_;
+    }
+    return true;
+}
+
+void PrefixCache::erase(std::string_view space) {
+    const auto root = roots_.find(std::string(space));
+    if (root == roots_.end()) return;
+    for (auto at = by_use_.end(); at != by_use_.begin();) {
+        Node* const node = *--at;
+        const Node* top = node;
+        while (top->parent != nullptr) top = top->parent;
+        if (top != root->second.get()) continue;
+        ++at;
+        remove(node);
+    }
+    roots_.erase(root);
+}
+
+int64_t PrefixCache::blocks_unused() const {
+    return std::ranges::count_if(by_use_, [&](const Node* node) { return only_here(*node); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "memory/kv_pool.hpp"
+#include "memory/sequence_kv.hpp"
+
+namespace rondo {
+
+/// Canonical blocks that may be used again: a tree of them, a block a node, by the tokens that lead to it. Sequences
+/// that begin with the same tokens share its blocks; so a conversation's next turn, a fork, a rewound conversation, a
+/// preempted turn and a client who resends its history all find what was computed before, without knowing of each
+/// other.
+///
+/// Name spaces part what must never be shared (tenants, policies that are not exact). A block is kept until room is
+/// needed; then the one used longest ago goes first, unless a sequence still holds it. Not shared between threads.
+class PrefixCache {
+public:
+    explicit PrefixCache(KvPool& pool);
+    ~PrefixCache();
+    PrefixCache(const PrefixCache&) = delete;
+    PrefixCache& operator=(const PrefixCache&) = delete;
+
+    /// A sequence that holds the blocks of the longest stored prefix of `tokens`, at most `tokens_max` of them.
+    SequenceKv match(std::string_view space, std::span<const int32_t> tokens, int64_t tokens_max);
+    /// Keeps the blocks of a sequence whose keys are those of `tokens` (as many as it has keys). Their contents must be
+    /// complete, and nobody may write to them again.
+    void insert(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
+    /// The same for a sequence that goes on: all but a last block that is not full.
+    void insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
+    /// Gives blocks back until `blocks` are free in every group that has layers; false if that cannot be.
+    bool make_room(int64_t blocks);
+    /// Forgets a name space; blocks still held by sequences stay theirs.
+    void erase(std::string_view space);
+
+    int64_t blocks() const { return static_cast<int64_t>(by_use_.size()); }
+    /// Blocks that nobody but the cache holds, counted one by one: for tests and metrics.
+    int64_t blocks_unused() const;
+    int64_t evictions() const { return evictions_; }
+
+private:
+    struct Node;
+    /// A child of a node by its tokens, so that a lookup hashes at most 16 ids.
+    struct Key {
+        const Node* parent;
+        int32_t size;
+        std::array<int32_t, kv_block_tokens> tokens;
+        bool operator==(const Key&) const = default;
+    };
+    struct Hash {
+        size_t operator()(const Key& key) const;
+    };
+    struct Node {
+        Node* parent = nullptr;
+        Key key{};
+        KvLease leases[layer_groups];
+        int64_t depth = 0;         // tokens up to and with this block
+        uint32_t child_sizes = 0;  // bit s: there is or was a child of s tokens
+        int32_t children = 0;
+        std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
+    };
+
+    void insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv, size_t count);
+    static Key key_of(const Node* parent, std::span<const int32_t> tokens);
+    Node* child(const Node* node, std::span<const int32_t> tokens, int32_t size) const;
+    Node* deepest(Node* root, std::span<const int32_t> tokens) const;
+    void touch(Node* node);
+    bool only_here(const Node& node) const;
+    void remove(Node* node);
+
+    KvPool& pool_;
+    std::unordered_map<std::string, std::unique_ptr<Node>> roots_;  // by name space
+    std::unordered_map<Key, std::unique_ptr<Node>, Hash> nodes_;
+    std::list<Node*> by_use_;  // latest first; a parent always stands before its children
+    int64_t evictions_ = 0;
+};
+
+}  // namespace rondo
