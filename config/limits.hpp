@@ -48,5 +48,15 @@ inline constexpr size_t tokenizer_steps_max = 64;  // normalizers, pre-tokenizer
 inline constexpr size_t added_token_bytes_max = 1024;
 inline constexpr size_t scored_token_bytes_max = 256;  // SentencePiece; pairs that make a token are tried at every cut
 inline constexpr size_t pattern_bytes_max = size_t{64} << 10;
+// A request's JSON values: a prompt of as many token ids, and a tree of some 25 MB at the most.
+inline constexpr size_t request_values_max = size_t{1} << 18;
+inline constexpr size_t messages_max = size_t{1} << 14;  // of a request
+inline constexpr int answers_max = 8;                    // to one prompt (n)
+inline constexpr int64_t rounds_max = int64_t{1} << 20;  // of a conversation
+inline constexpr size_t conversation_id_bytes_max = 256;
+inline constexpr double deadline_s_max = 86'400.0;
+inline constexpr size_t api_keys_bytes_max = size_t{1} << 20;  // of the file that holds them
+inline constexpr size_t api_key_bytes_min = 16;
+inline constexpr size_t api_key_bytes_max = 256;
 
 }  // namespace rondo::limits

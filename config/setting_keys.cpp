@@ -22,6 +22,20 @@ bool is_weights(std::string_view text) {
     return error == std::errc() && end == text.data() + text.size();
 }
 
+bool is_path_or_none(std::string_view text) {
+    return text.empty() || is_path(text);
+}
+
+bool is_host(std::string_view text) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-";
+    return !text.empty() && text.size() <= 255 && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+bool is_origin_or_none(std::string_view text) {
+    return text.empty() || text == "*" ||
+           ((text.starts_with("http://") || text.starts_with("https://")) && is_path(text));
+}
+
 DeviceSettings& device_of(Settings& settings, std::string_view name) {
     return *std::ranges::find(settings.devices, name, &DeviceSettings::name);
 }
@@ -67,6 +81,10 @@ constexpr SettingKey keys[] = {
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.batch_max; },
      .low = 1,
      .high = 1024},
+    {.path = "pipeline.decode.step_ms_max",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.step_ms_max; },
+     .low = 1,
+     .high = 60'000},
     {.path = "pipeline.decode.attention.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention_method; },
      .names = attention_methods},
@@ -86,6 +104,32 @@ constexpr SettingKey keys[] = {
     {.path = "memory.kv_dtype",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.memory.kv_dtype; },
      .names = kv_types},
+    {.path = "server.host",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.host; },
+     .valid = is_host,
+     .shape = "an address or a host's name"},
+    {.path = "server.port",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.port; },
+     .high = 65'535},
+    {.path = "server.api_keys_file",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.api_keys_file; },
+     .valid = is_path_or_none,
+     .shape = "a file of lines KEY TENANT, or \"\""},
+    {.path = "server.cors_origin",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.cors_origin; },
+     .valid = is_origin_or_none,
+     .shape = "an origin like https://example.org, * or \"\""},
+    {.path = "server.requests_waiting_max",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.requests_waiting_max; },
+     .high = 100'000},
+    {.path = "server.conversations_max",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.conversations_max; },
+     .low = 1,
+     .high = 1'000'000},
+    {.path = "server.deadline_s",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.deadline_s; },
+     .low = 1,
+     .high = 86'400},
 };
 
 }  // namespace

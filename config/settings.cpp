@@ -241,9 +241,13 @@ Status check_together(Settings& settings, const YamlNode& root) {
                 nearest(root, path).place, path,
                 "is [" + shown(on[0]) + "], must name one of devices: " + listed(names) + suggestion(on[0], names));
     }
-    if (prefill != decode)
+    const auto is_cpu = [&](const std::string& name) {
+        return settings.device(name)->kind == DeviceSettings::Kind::cpu;
+    };
+    if (prefill != decode && !(is_cpu(prefill[0]) && is_cpu(decode[0])))
         return wrong(nearest(root, "pipeline.decode.on").place, "pipeline.decode.on",
-                     "is [" + decode[0] + "], must be the device of pipeline.prefill.on, [" + prefill[0] + "]");
+                     "is [" + decode[0] + "], must be the device of pipeline.prefill.on, [" + prefill[0] +
+                         "], or both CPU devices, which share memory");
     return {};
 }
 

@@ -36,6 +36,7 @@ struct PrefillSettings {
 struct DecodeSettings {
     std::vector<std::string> on{"cpu"};
     int batch_max = 32;
+    int step_ms_max = 100;
     std::string attention_method = "dense";
     bool operator==(const DecodeSettings&) const = default;
 };
@@ -57,6 +58,17 @@ struct MemorySettings {
     bool operator==(const MemorySettings&) const = default;
 };
 
+struct ServerSettings {
+    std::string host = "127.0.0.1";
+    int port = 8080;
+    std::string api_keys_file;  ///< none: every client is let in
+    std::string cors_origin;    ///< none: pages of other origins are refused by browsers
+    int requests_waiting_max = 256;
+    int conversations_max = 10'000;
+    int deadline_s = 600;
+    bool operator==(const ServerSettings&) const = default;
+};
+
 /// Everything a pipeline file says, checked. By default the demo model on the CPU, dense. setting_keys.cpp is the table
 /// of keys, reference.yaml their documentation.
 struct Settings {
@@ -64,6 +76,7 @@ struct Settings {
     std::vector<DeviceSettings> devices{{.name = "cpu"}};  ///< in the order written; never empty
     PipelineSettings pipeline;
     MemorySettings memory;
+    ServerSettings server;
     bool operator==(const Settings&) const = default;
 
     /// nullptr when there is none of that name.

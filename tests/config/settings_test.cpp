@@ -200,8 +200,10 @@ TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
               "f.yaml:4: devices.a.threads: is 2, must be 0 where kind is cuda");
     EXPECT_EQ(error_of("devices: {a: {ordinal: 1}}", {"devices.a.kind=cpu"}),
               "f.yaml:1: devices.a.ordinal: is 1, must be 0 where kind is cpu");
-    EXPECT_EQ(error_of("devices: {a: , b: }\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
-              "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a]");
+    EXPECT_EQ(
+        error_of("devices: {a: , b: {kind: cuda}}\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
+        "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a], or both CPU devices, "
+        "which share memory");
     EXPECT_EQ(error_of("pipeline: {decode: {on: [cpu0]}}"),
               "f.yaml:1: pipeline.prefill.on: is [\"cpu0\"], must name one of devices: cpu; did you mean cpu?");
     EXPECT_EQ(error_of("devices: {gpu: {kind: cuda}}", {"pipeline.prefill.on=[cpu]"}),
