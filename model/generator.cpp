@@ -5,7 +5,6 @@
 #include <string>
 
 #include "config/checked.hpp"
-#include "model/stop_strings.hpp"
 
 namespace rondo {
 
@@ -134,50 +133,31 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
                                       const std::function<bool(std::string_view)>& on_text) {
     if (prompt.empty())
         return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
-    RONDO_TRY(options.sampling.check(model_.spec.vocabulary));
-    RONDO_TRY(StopStrings::check(options.stops));
+    RONDO_TRY(options.check(model_.spec.vocabulary));
     const auto start = std::chrono::steady_clock::now();
     RONDO_TRY(prefill(prompt));
     Generated made;
     made.prefill_seconds = seconds_since(start);
     const auto decode_start = std::chrono::steady_clock::now();
-    Sampler sampler(options.sampling, model_.spec.vocabulary);
-    sampler.observe_prompt(prompt);
-    StopStrings stops(options.stops);
-    std::unique_ptr<Detokenizer> text =
-        model_.tokenizer == nullptr ? nullptr : std::make_unique<Detokenizer>(*model_.tokenizer);
+    Answer answer(model_, options, prompt);
     const auto give = [&](const std::string& piece) {
         made.text += piece;
         return piece.empty() || !on_text || on_text(piece);
     };
-    bool stopped = false, silenced = false;
-    while (static_cast<int64_t>(made.ids.size()) < options.tokens_max && !stopped) {
-        const Sampled sampled = sampler.next(host_logits_);
-        made.ids.push_back(sampled.id);
-        if (options.sampling.logprobs >= 0) {
-            made.logprobs.push_back({{sampled.id, sampled.logprob}});
-            made.logprobs.back().insert(made.logprobs.back().end(), sampled.top.begin(), sampled.top.end());
-        }
-        stopped = !options.ignore_eos && model_.ends_answer(sampled.id);
-        if (!stopped && text != nullptr) {
-            const std::string piece = stops.push(text->push(sampled.id), stopped);
-            silenced = !give(piece);
-            stopped = stopped || silenced;
-        }
-        if (stopped || static_cast<int64_t>(made.ids.size()) == options.tokens_max) break;
-        if (tokens() + 1 > context_tokens_max_) break;
-        const Status stepped = step(sampled.id);
+    bool silenced = false;
+    for (;;) {
+        AnswerPiece piece = answer.next(host_logits_);
+        made.ids.push_back(piece.id);
+        if (!piece.logprobs.empty()) made.logprobs.push_back(std::move(piece.logprobs));
+        silenced = !give(piece.text);
+        if (piece.over || silenced || tokens() + 1 > context_tokens_max_) break;
+        const Status stepped = step(piece.id);
         // Rounds leave blocks partly filled, so memory may end before the context does: the answer ends there too.
         if (!stepped.is_ok() && stepped.error().code == ErrorCode::out_of_memory) break;
         RONDO_TRY(stepped);
     }
-    if (text != nullptr && !silenced) {
-        bool ended = false;
-        const std::string piece = stops.push(text->finish(), ended);
-        give(piece + stops.finish());
-        stopped = stopped || ended;
-    }
-    made.finish_reason = stopped ? FinishReason::stop : FinishReason::length;
+    if (!silenced) give(answer.finish());
+    made.finish_reason = silenced ? FinishReason::stop : answer.reason();
     made.decode_seconds = seconds_since(decode_start);
     return made;
 }

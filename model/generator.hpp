@@ -8,21 +8,12 @@
 
 #include "config/result.hpp"
 #include "memory/sequence_kv.hpp"
+#include "model/answer.hpp"
 #include "model/batch.hpp"
 #include "model/model.hpp"
-#include "model/sampler.hpp"
 #include "model/transformer.hpp"
 
 namespace rondo {
-
-struct GenerateOptions {
-    int64_t tokens_max = 256;
-    SamplingParams sampling = {};
-    std::vector<std::string> stops = {};
-    bool ignore_eos = false;
-};
-
-enum class FinishReason { stop, length };
 
 struct Generated {
     std::string text;

@@ -28,7 +28,7 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
 
 }  // namespace
 
-Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages) const {
+Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
     if (!chat_template)
@@ -37,7 +37,11 @@ Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& 
     input.messages = messages;
     input.bos_token = bos_token;
     input.eos_token = eos_token;
-    RONDO_ASSIGN(const std::string text, chat_template->render(input));
+    return chat_template->render(input);
+}
+
+Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages) const {
+    RONDO_ASSIGN(const std::string text, render_chat(messages));
     return tokenizer->encode(text, true);
 }
 
@@ -63,6 +67,10 @@ Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice&
     RONDO_ASSIGN(Model model, text_side(files, path));
     RONDO_ASSIGN(model.weights, load_weights(files.spec, *files.weights, device, progress));
     return model;
+}
+
+std::filesystem::path model_path(const std::string& setting) {
+    return setting == "demo" ? demo_model_path() : std::filesystem::path(setting);
 }
 
 std::filesystem::path demo_model_path() {

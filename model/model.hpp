@@ -25,6 +25,8 @@ struct Model {
     std::string bos_token, eos_token;
     std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
 
+    /// A conversation as its template writes it, up to where the model's answer begins.
+    Result<std::string> render_chat(const std::vector<ChatMessage>& messages) const;
     /// A conversation as token ids, ready for the model's answer.
     Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const;
     /// Plain text as ids, with the special tokens the model wants around it.
@@ -38,6 +40,8 @@ Result<Model> load_model_text(const std::filesystem::path& path, const WeightsCh
 Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
                          const std::function<void(double)>& progress = {});
 
+/// Where the model of `model.path` lies.
+std::filesystem::path model_path(const std::string& setting);
 /// The model that ships with Rondo: next to the sources, or where `make install` put it.
 std::filesystem::path demo_model_path();
 

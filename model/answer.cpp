@@ -1,0 +1,56 @@
+#include "model/answer.hpp"
+
+#include <limits>
+
+namespace rondo {
+
+Status GenerateOptions::check(int64_t vocabulary) const {
+    if (tokens_max < 1) {
+        return make_error(ErrorCode::out_of_range, "max_tokens is " + std::to_string(tokens_max) + "; 1 to " +
+                                                       std::to_string(std::numeric_limits<int64_t>::max()) +
+                                                       " would be right");
+    }
+    RONDO_TRY(sampling.check(vocabulary));
+    return StopStrings::check(stops);
+}
+
+Answer::Answer(const Model& model, GenerateOptions options, std::span<const int32_t> prompt)
+    : model_(model),
+      options_(std::move(options)),
+      sampler_(options_.sampling, model.spec.vocabulary),
+      stops_(options_.stops),
+      text_(model.tokenizer == nullptr ? nullptr : std::make_unique<Detokenizer>(*model.tokenizer)) {
+    sampler_.observe_prompt(prompt);
+}
+
+AnswerPiece Answer::next(std::span<float> logits) {
+    const Sampled sampled = sampler_.next(logits);
+    AnswerPiece piece;
+    piece.id = sampled.id;
+    if (options_.sampling.logprobs >= 0) {
+        piece.logprobs.push_back({sampled.id, sampled.logprob});
+        piece.logprobs.insert(piece.logprobs.end(), sampled.top.begin(), sampled.top.end());
+    }
+    ++tokens_;
+    stopped_ = !options_.ignore_eos && model_.ends_answer(sampled.id);
+    if (!stopped_ && text_ != nullptr) {
+        piece.text = stops_.push(text_->push(sampled.id), stopped_);
+        cut_ = stopped_;
+    }
+    piece.over = stopped_ || tokens_ >= options_.tokens_max;
+    return piece;
+}
+
+std::string Answer::finish() {
+    if (text_ == nullptr) return {};
+    std::string text;
+    if (!cut_) {
+        bool ended = false;
+        text = stops_.push(text_->finish(), ended);
+        stopped_ = stopped_ || ended;
+        cut_ = cut_ || ended;
+    }
+    return text + stops_.finish();
+}
+
+}  // namespace rondo

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "model/model.hpp"
+#include "model/sampler.hpp"
+#include "model/stop_strings.hpp"
+
+namespace rondo {
+
+struct GenerateOptions {
+    int64_t tokens_max = 256;
+    SamplingParams sampling = {};
+    std::vector<std::string> stops = {};
+    bool ignore_eos = false;
+
+    /// Every field in its range; else an error that names field and range.
+    Status check(int64_t vocabulary) const;
+};
+
+enum class FinishReason : uint8_t { stop, length };
+
+/// What one token adds to an answer.
+struct AnswerPiece {
+    int32_t id = -1;
+    std::string text;                    ///< that became certain with it
+    std::vector<TokenLogprob> logprobs;  ///< the chosen one, then the likeliest; when asked for
+    bool over = false;                   ///< the answer ends here; `Answer::finish` has what is left of the text
+};
+
+/// An answer as it grows: chooses each token from the logits, turns ids into text, sees where it ends. Knows nothing of
+/// devices. Not shared between threads. The model outlives it.
+class Answer {
+public:
+    /// `options` as `check` allows them.
+    Answer(const Model& model, GenerateOptions options, std::span<const int32_t> prompt);
+
+    /// The next token, from its logits [vocabulary], which are changed in place.
+    AnswerPiece next(std::span<float> logits);
+    /// The text held back until now. Nothing comes after it.
+    std::string finish();
+
+    int64_t tokens() const { return tokens_; }
+    /// Why it is over; `length` also for an answer that was cut off from outside.
+    FinishReason reason() const { return stopped_ ? FinishReason::stop : FinishReason::length; }
+    /// The answer was ended by a stop string: its ids say more than its text.
+    bool cut_by_stop_string() const { return cut_; }
+
+private:
+    const Model& model_;
+    GenerateOptions options_;
+    Sampler sampler_;
+    StopStrings stops_;
+    std::unique_ptr<Detokenizer> text_;  // none without a tokenizer
+    int64_t tokens_ = 0;
+    bool stopped_ = false, cut_ = false;
+};
+
+}  // namespace rondo
