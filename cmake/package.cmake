@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(folders config kernels transport memory model)
+set(folders config kernels transport memory model actors)
 add_library(rondo_all INTERFACE)
 add_library(rondo::rondo ALIAS rondo_all)
 set_target_properties(rondo_all PROPERTIES EXPORT_NAME rondo)
@@ -14,7 +14,7 @@ foreach(name ${folders})
   install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp"
     PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
 endforeach()
-install(TARGETS rondo_all rondo_dnnl EXPORT rondo)
+install(TARGETS rondo_all rondo_dnnl rondo_caf EXPORT rondo)
 if(TARGET rondo)
   install(TARGETS rondo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -6,7 +6,8 @@ set -euo pipefail
 case ${1:-build} in
     build)
         packages="g++ cmake ninja-build pkg-config libdnnl-dev libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
-            nlohmann-json3-dev libpcre2-dev libutf8proc-dev libgtest-dev libgmock-dev"
+            nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev libboost-dev libcaf-dev prometheus-cpp-dev
+            libgtest-dev libgmock-dev"
         ;;
     fuzz) packages="clang libclang-rt-dev" ;;
     check) packages="clang-format" ;;

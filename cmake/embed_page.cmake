@@ -1,0 +1,25 @@
+# cmake -DPAGE=folder -DOUT=file.cpp -P embed_page.cmake: the page's files as one C++ source.
+file(GLOB files ${PAGE}/*.html ${PAGE}/*.css ${PAGE}/*.js)
+list(SORT files)
+set(source "#include \"actors/gateway/page_files.hpp\"\n\nnamespace rondo {\n\nnamespace {\n\n")
+set(table "")
+foreach(path ${files})
+  get_filename_component(name ${path} NAME)
+  string(MAKE_C_IDENTIFIER ${name} symbol)
+  get_filename_component(extension ${path} LAST_EXT)
+  set(type "text/html; charset=utf-8")
+  if(extension STREQUAL ".css")
+    set(type "text/css; charset=utf-8")
+  elseif(extension STREQUAL ".js")
+    set(type "text/javascript; charset=utf-8")
+  endif()
+  file(READ ${path} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(APPEND source "constexpr unsigned char ${symbol}[] = {${bytes}};\n")
+  string(APPEND table
+    "    {\"${name}\", \"${type}\", {reinterpret_cast<const char*>(${symbol}), sizeof ${symbol}}},\n")
+endforeach()
+string(APPEND source "\nconst PageFile files[] = {\n${table}};\n\n}  // namespace\n\n"
+  "const PageFile* page_file(std::string_view name) {\n    for (const PageFile& file : files)\n"
+  "        if (file.name == name) return &file;\n    return nullptr;\n}\n\n}  // namespace rondo\n")
+file(WRITE ${OUT} "${source}")

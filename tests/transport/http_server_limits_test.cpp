@@ -1,0 +1,289 @@
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "tests/transport/http_server_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool all_gone(const HttpServer& server) {
+    return becomes_true([&] { return server.counts().connections == 0; });
+}
+
+/// Sends `start`, then one byte after another until the server closes; what it said at the end.
+std::string drip(HttpServer& server, std::string_view start) {
+    RawClient client(server.port());
+    client.send(start);
+    EXPECT_TRUE(becomes_true([&] {
+        client.send("x");
+        return client.is_closed_now();
+    }));
+    return client.read_to_end();
+}
+
+TEST(HttpLimits, HeaderTimeIsOneDeadlineForAllOfIt) {
+    const auto server = start_server(echo, {.header_bytes_max = 1 << 20, .header_time = milliseconds(100)});
+    EXPECT_TRUE(drip(*server, "GET / HTTP/1.1\r\nHost: ").starts_with("HTTP/1.1 408 "));
+    EXPECT_TRUE(all_gone(*server));
+    EXPECT_EQ(server->counts().timed_out, 1u);
+}
+
+TEST(HttpLimits, HeaderTimeHoldsForALaterRequestToo) {
+    const auto server = start_server(echo, {.header_time = milliseconds(100)});
+    RawClient client(server->port());
+    EXPECT_EQ(client.ask(get_root).status, 200);
+    EXPECT_EQ(client.ask("GET / HT").status, 408);
+    EXPECT_TRUE(client.sees_close());
+}
+
+TEST(HttpLimits, BodyTimeIsOneDeadlineForAllOfIt) {
+    const auto server = start_server(echo, {.body_time = milliseconds(100)});
+    EXPECT_TRUE(
+        drip(*server, "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n").starts_with("HTTP/1.1 408 "));
+    EXPECT_TRUE(drip(*server, "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n")
+                    .starts_with("HTTP/1.1 408 "));
+    EXPECT_EQ(server->counts().timed_out, 2u);
+}
+
+TEST(HttpLimits, IdleTimeEndsConnectionsWithoutAWord) {
+    const auto server = start_server(echo, {.idle_time = milliseconds(100)});
+    RawClient silent(server->port());
+    RawClient kept(server->port());
+    EXPECT_EQ(kept.ask(get_root).status, 200);
+    EXPECT_EQ(silent.read_to_end(), "");
+    EXPECT_EQ(kept.read_to_end(), "");
+    EXPECT_EQ(server->counts().timed_out, 2u);
+}
+
+TEST(HttpLimits, NoDeadlineRunsWhileTheHandlerThinks) {
+    Replies replies;
+    const auto server =
+        start_server(keep_in(replies),
+                     {.header_time = milliseconds(50), .body_time = milliseconds(50), .idle_time = milliseconds(50)});
+    RawClient client(server->port());
+    client.send(get_root);
+    const auto reply = replies.take().value();
+    // Another connection's whole life passes meanwhile, which shows that the time is over.
+    EXPECT_TRUE(RawClient(server->port()).sees_close());
+    reply->send(200, {}, "thought");
+    EXPECT_EQ(client.read_response().body, "thought");
+}
+
+TEST(HttpLimits, ConnectionsBeyondTheLimitAreClosedAtOnce) {
+    const auto server = start_server(echo, {.connections_max = 3});
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 3; ++i) {
+        clients.emplace_back(server->port());
+        EXPECT_EQ(clients.back().ask(get_root).status, 200);
+    }
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(RawClient(server->port()).sees_close());
+    EXPECT_EQ(server->counts().refused, 5u);
+    EXPECT_EQ(server->counts().connections, 3u);
+
+    clients.pop_back();
+    EXPECT_TRUE(becomes_true([&] { return server->counts().connections == 2; }));
+    EXPECT_EQ(RawClient(server->port()).ask(get_root).status, 200);
+}
+
+TEST(HttpLimits, FiveHundredDripsDoNotKeepGoodClientsWaiting) {
+    const size_t before = open_descriptors();
+    {
+        const auto server = start_server(echo, {.header_bytes_max = 1 << 20, .header_time = milliseconds(1000)});
+        std::vector<RawClient> drips;
+        for (int i = 0; i < 500; ++i) {
+            drips.emplace_back(server->port());
+            EXPECT_TRUE(drips.back().send("GET / HTTP/1.1\r\nHost: "));
+        }
+        RawClient good(server->port());
+        size_t answered = 0;
+        size_t asked = 0;
+        const bool all_closed = becomes_true([&] {
+            size_t closed = 0;
+            for (RawClient& client : drips) {
+                client.send("x");
+                closed += client.is_closed_now() ? 1 : 0;
+            }
+            ++asked;
+            answered += good.ask(get_root).status == 200 ? 1 : 0;
+            return closed == drips.size();
+        });
+        EXPECT_TRUE(all_closed);
+        EXPECT_GT(asked, 1u);
+        EXPECT_EQ(answered, asked);
+        EXPECT_EQ(server->counts().timed_out, 500u);
+        EXPECT_TRUE(becomes_true([&] { return server->counts().connections == 1; }));
+    }
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(HttpLimits, AbortedRequestsGiveEverythingBack) {
+    Replies replies;
+    const auto server = start_server(keep_in(replies));
+    const size_t before = open_descriptors();
+    std::atomic<int> gone{0};
+    for (int i = 0; i < 1000; ++i) {
+        RawClient client(server->port());
+        client.send(get_root);
+        const auto reply = replies.take().value();
+        reply->on_gone([&] { ++gone; });
+        if (i % 2 == 0) reply->begin(200, {});
+        i % 3 == 0 ? client.reset() : client.close();
+    }
+    EXPECT_TRUE(all_gone(*server));
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(HttpLimits, AnIdleConnectionHoldsLittleMemory) {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "the sanitizer's allocator does not say what is in use";
+#endif
+    const auto in_use = [] {
+        const auto heap = ::mallinfo2();
+        return heap.uordblks + heap.hblkhd;
+    };
+    const auto server = start_server(echo, {.write_bytes_max = 1 << 20});
+    constexpr size_t count = 2000;
+    std::vector<RawClient> clients;
+    clients.reserve(count);
+    const std::string request =
+        "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 50000\r\n\r\n" + std::string(50'000, 'x');
+    EXPECT_EQ(RawClient(server->port()).ask(request).status, 200);
+    const size_t before = in_use();
+    for (size_t i = 0; i < count; ++i) {
+        clients.emplace_back(server->port());
+        EXPECT_EQ(clients.back().ask(request).status, 200);
+    }
+    const size_t bytes_each = (in_use() - before) / count;
+    RecordProperty("bytes_each", static_cast<int>(bytes_each));
+    EXPECT_LT(bytes_each, 4096u) << "both ends together";
+}
+
+TEST(HttpLimits, GoesOnAcceptingAfterTheProcessRanOutOfDescriptors) {
+    const auto server = start_server(echo);
+    RawClient client(server->port());
+    EXPECT_EQ(client.ask(get_root).status, 200);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    // The connection takes the last descriptor there is, so the server finds none for its end.
+    const int next = ::dup(0);
+    ASSERT_GE(next, 0);
+    ::close(next);
+    const rlimit none_left{static_cast<rlim_t>(next) + 1, limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    RawClient waiting(server->port());
+    waiting.send(get_root);
+    EXPECT_EQ(client.ask(get_root).status, 200) << "who is in is served";
+    EXPECT_EQ(server->counts().connections, 1u);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(waiting.read_response().status, 200);
+}
+
+TEST(HttpDrain, ClosesIdleConnectionsAndFinishesAnswers) {
+    Replies replies;
+    Mailbox<bool> drained;
+    const auto server = start_server(keep_in(replies));
+    RawClient idle(server->port());
+    RawClient waiting(server->port());
+    RawClient streaming(server->port());
+    RawClient sending(server->port());
+    sending.send("GET / HTTP/1.1\r\nHo");
+    waiting.send(get_root);
+    const auto first = replies.take().value();
+    streaming.send(get_root);
+    const auto second = replies.take().value();
+    second->begin(200, {});
+    EXPECT_EQ(streaming.read_head().status, 200);
+    ASSERT_TRUE(becomes_true([&] { return server->counts().connections == 4; }));
+
+    server->drain(test_patience, [&] { drained.put(true); });
+    EXPECT_TRUE(idle.sees_close());
+    EXPECT_FALSE(RawClient(server->port()).is_connected());
+    sending.send("st: t\r\n\r\n");
+    const auto third = replies.take().value();
+    third->send(200, {}, "third");
+    EXPECT_EQ(sending.read_response().headers.at("connection"), "close");
+    EXPECT_TRUE(sending.sees_close());
+    first->send(200, {}, "first");
+    EXPECT_EQ(waiting.read_response().headers.at("connection"), "close");
+    EXPECT_TRUE(waiting.sees_close());
+    EXPECT_TRUE(second->write("piece"));
+    EXPECT_EQ(streaming.read_chunk(), "piece");
+    EXPECT_EQ(drained.size(), 0u);
+    second->finish();
+    EXPECT_EQ(streaming.read_chunk(), "");
+    EXPECT_TRUE(streaming.sees_close());
+    for (RawClient* client : {&sending, &waiting, &streaming}) client->close();
+    EXPECT_TRUE(drained.take());
+    EXPECT_EQ(server->counts().connections, 0u);
+}
+
+TEST(HttpDrain, AnswersARequestThatIsOnItsWay) {
+    Replies replies;
+    Mailbox<bool> drained;
+    const auto server = start_server(keep_in(replies));
+    RawClient client(server->port());
+    client.send(get_root);
+    replies.take().value()->send(200, {}, "first");
+    EXPECT_EQ(client.read_response().body, "first");
+    client.send(get_root);
+    server->drain(test_patience, [&] { drained.put(true); });
+    replies.take().value()->send(200, {}, "second");
+    EXPECT_EQ(client.read_response().body, "second");
+}
+
+TEST(HttpDrain, ClosesTheRestWhenPatienceIsOver) {
+    Replies replies;
+    Mailbox<bool> drained;
+    Mailbox<bool> gone;
+    const auto server = start_server(keep_in(replies));
+    RawClient client(server->port());
+    client.send(get_root);
+    const auto reply = replies.take().value();
+    reply->on_gone([&] { gone.put(true); });
+    server->drain(test_patience, [&] { drained.put(true); });
+    server->drain(milliseconds(50), [&] { drained.put(true); });
+    EXPECT_TRUE(gone.take());
+    EXPECT_TRUE(drained.take());
+    EXPECT_TRUE(drained.take());
+    EXPECT_TRUE(client.sees_close());
+}
+
+TEST(HttpDrain, EndsAtOnceWithoutConnections) {
+    Mailbox<bool> drained;
+    const auto server = start_server(echo);
+    server->drain(test_patience, [&] { drained.put(true); });
+    EXPECT_TRUE(drained.take());
+}
+
+TEST(HttpServerEnd, ClosesEverythingInEveryState) {
+    const size_t before = open_descriptors();
+    Replies replies;
+    auto server = start_server(keep_in(replies), {}, 2);
+    std::vector<RawClient> clients;
+    for (const std::string_view bytes : {std::string_view(""), std::string_view("GET / HT"), get_root,
+                                         std::string_view("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nx"),
+                                         std::string_view("nonsense\n")}) {
+        clients.emplace_back(server->port());
+        clients.back().send(bytes);
+    }
+    const auto reply = replies.take().value();
+    ASSERT_TRUE(becomes_true([&] { return server->counts().connections >= 4; }));
+    server->drain(test_patience, [] {});
+    server.reset();
+    for (RawClient& client : clients) {
+        client.read_to_end();
+        client.close();
+    }
+    reply->send(200, {}, "late");
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace rondo

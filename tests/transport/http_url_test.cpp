@@ -1,0 +1,82 @@
+#include "transport/http_url.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Url, HasHostPortAndPath) {
+    struct Case {
+        const char *text, *host;
+        uint16_t port;
+        const char *path, *authority;
+    };
+    for (const Case& one : {
+             Case{"http://127.0.0.1:8080/v1", "127.0.0.1", 8080, "/v1", "127.0.0.1:8080"},
+             Case{"http://localhost", "localhost", 80, "", "localhost:80"},
+             Case{"HTTP://Some-host.example:65535/", "Some-host.example", 65535, "", "Some-host.example:65535"},
+             Case{"http://h:1//a//", "h", 1, "//a", "h:1"},
+             Case{"http://[::1]:9/x/y", "::1", 9, "/x/y", "[::1]:9"},
+             Case{"http://[fe80::1]", "fe80::1", 80, "", "[fe80::1]:80"},
+         }) {
+        const auto url = Url::parse(one.text);
+        ASSERT_TRUE(url) << one.text << ": " << url.error().message;
+        EXPECT_EQ(url->host, one.host);
+        EXPECT_EQ(url->port, one.port);
+        EXPECT_EQ(url->path, one.path);
+        EXPECT_EQ(url->authority(), one.authority);
+    }
+}
+
+TEST(Url, RefusesWhatItCannotReach) {
+    for (const char* text : {"",
+                             "http://",
+                             "http:/a",
+                             "localhost:8080",
+                             "ftp://a",
+                             "http://:80",
+                             "http://a:",
+                             "http://a:0",
+                             "http://a:65536",
+                             "http://a:-1",
+                             "http://a:8x",
+                             "http://a:80:80",
+                             "http://a b",
+                             "http://a\r\nX: y",
+                             "http://a/b c",
+                             "http://a/\n",
+                             "http://a/?q",
+                             "http://a/#f",
+                             "http://[::1",
+                             "http://[::1]x",
+                             "http://[]:1",
+                             "http://a\\b",
+                             "http://\xff",
+                             "http://a/\x80"}) {
+        const auto url = Url::parse(text);
+        ASSERT_FALSE(url) << text;
+        EXPECT_EQ(url.error().code, ErrorCode::invalid_argument);
+        EXPECT_THAT(url.error().message, HasSubstr("would be right"));
+    }
+    EXPECT_FALSE(Url::parse("http://a/" + std::string(4000, 'a')));
+}
+
+TEST(Url, SaysThatHttpsIsNotSupported) {
+    const auto url = Url::parse("https://example.org/v1");
+    ASSERT_FALSE(url);
+    EXPECT_EQ(url.error().code, ErrorCode::unsupported);
+    EXPECT_THAT(url.error().message, HasSubstr("https is not supported"));
+}
+
+TEST(Url, ErrorsKeepPasswordsToThemselves) {
+    const auto url = Url::parse("http://me:secret@host/");
+    ASSERT_FALSE(url);
+    EXPECT_THAT(url.error().message, Not(HasSubstr("secret")));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,232 @@
+#include "transport/http_server.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "transport/http_server_connection.hpp"
+
+namespace rondo {
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using NetError = boost::system::error_code;
+
+constexpr int threads_max = 256;
+constexpr int send_buffer_bytes = 256 << 10;
+/// Until the next attempt, when the process has no descriptor or memory left to accept with.
+constexpr std::chrono::milliseconds accept_pause{50};
+
+/// Listens, keeps the list of connections and owns the threads. What concerns listening and draining happens on the
+/// acceptor's strand; the list has a lock, since connections leave it from strands of their own.
+class AsioHttpServer final : public HttpServer {
+public:
+    AsioHttpServer(Options options, Handler handle)
+        : options_(std::move(options)),
+          shared_{.limits = options_.limits,
+                  .handle = std::move(handle),
+                  .closed = [this](const std::shared_ptr<HttpConnection>& connection) { forget(connection); }},
+          io_(options_.threads),
+          work_(io_.get_executor()),
+          acceptor_(asio::make_strand(io_)),
+          pause_(acceptor_.get_executor()),
+          patience_(acceptor_.get_executor()) {}
+    ~AsioHttpServer() override;
+
+    Status listen();
+    uint16_t port() const override { return port_; }
+    Counts counts() const override;
+    void drain(std::chrono::milliseconds patience, std::function<void()> drained) override;
+
+private:
+    void serve();
+    void accept();
+    void admit(tcp::socket socket);
+    void forget(const std::shared_ptr<HttpConnection>& connection);
+    void stop_listening();
+    void for_each(void (HttpConnection::*step)());
+    void tell_if_drained();
+
+    const Options options_;
+    HttpShared shared_;
+    asio::io_context io_;
+    std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
+    tcp::acceptor acceptor_;
+    asio::steady_timer pause_;
+    asio::steady_timer patience_;
+    uint16_t port_ = 0;
+    uint64_t refused_ = 0;
+    mutable std::mutex mutex_;
+    std::unordered_set<std::shared_ptr<HttpConnection>> connections_;
+    std::vector<std::function<void()>> drained_;  ///< to be called when the last connection is gone
+    std::vector<std::thread> threads_;
+};
+
+/// Closed connections leave nothing pending, so the threads come to an end by themselves.
+AsioHttpServer::~AsioHttpServer() {
+    asio::post(acceptor_.get_executor(), [this] {
+        stop_listening();
+        patience_.cancel();
+        for_each(&HttpConnection::close);
+        work_.reset();
+    });
+    for (std::thread& thread : threads_) thread.join();
+}
+
+Status AsioHttpServer::listen() {
+    const auto refused = [this](const std::string& reason) {
+        return make_error(ErrorCode::io, "HTTP server: cannot listen on " + options_.host + ":" +
+                                             std::to_string(options_.port) + ": " + reason);
+    };
+    NetError error;
+    tcp::resolver resolver(io_);
+    const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
+                                        tcp::resolver::passive | tcp::resolver::numeric_service, error);
+    if (error || found.empty()) return refused("no such address");
+    const tcp::endpoint endpoint = *found.begin();
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (!error) port_ = acceptor_.local_endpoint(error).port();
+    if (error) return refused(error.message());
+    accept();
+    try {
+        for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { serve(); });
+    } catch (const std::exception&) {
+        return refused("the system gives no more threads");
+    }
+    return {};
+}
+
+/// Memory may run out in any step of a connection: that one is left to its deadline, the others go on.
+void AsioHttpServer::serve() {
+    for (;;) {
+        try {
+            io_.run();
+            return;
+        } catch (const std::exception&) {
+        }
+    }
+}
+
+void AsioHttpServer::accept() {
+    acceptor_.async_accept(asio::make_strand(io_), [this](const NetError& error, tcp::socket socket) {
+        if (!acceptor_.is_open()) return;
+        if (!error) {
+            accept();
+            return admit(std::move(socket));
+        }
+        pause_.expires_after(accept_pause);
+        pause_.async_wait([this](const NetError& cancelled) {
+            if (!cancelled && acceptor_.is_open()) accept();
+        });
+    });
+}
+
+void AsioHttpServer::admit(tcp::socket socket) {
+    NetError error;
+    const tcp::endpoint peer = socket.remote_endpoint(error);
+    if (!error) socket.non_blocking(true, error);
+    if (!error) socket.set_option(tcp::no_delay(true), error);
+    // Otherwise the kernel would hold megabytes for a client that does not read.
+    if (!error) socket.set_option(tcp::socket::send_buffer_size(send_buffer_bytes), error);
+    if (error) return;  // it has left already
+    std::shared_ptr<HttpConnection> connection;
+    {
+        const std::lock_guard lock(mutex_);
+        if (connections_.size() >= options_.limits.connections_max) {
+            ++refused_;
+            return;
+        }
+        connection = std::make_shared<HttpConnection>(std::move(socket), peer.address().to_string(), shared_);
+        connections_.insert(connection);
+    }
+    connection->start();
+}
+
+void AsioHttpServer::forget(const std::shared_ptr<HttpConnection>& connection) {
+    {
+        const std::lock_guard lock(mutex_);
+        connections_.erase(connection);
+    }
+    tell_if_drained();
+}
+
+HttpServer::Counts AsioHttpServer::counts() const {
+    const std::lock_guard lock(mutex_);
+    return {.connections = connections_.size(), .refused = refused_, .timed_out = shared_.timed_out};
+}
+
+void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<void()> drained) {
+    asio::post(acceptor_.get_executor(), [this, patience, drained = std::move(drained)]() mutable {
+        shared_.draining = true;
+        stop_listening();
+        {
+            const std::lock_guard lock(mutex_);
+            drained_.push_back(std::move(drained));
+        }
+        for_each(&HttpConnection::drain);
+        patience_.expires_after(patience);
+        patience_.async_wait([this](const NetError& cancelled) {
+            if (!cancelled) for_each(&HttpConnection::close);
+        });
+        tell_if_drained();
+    });
+}
+
+void AsioHttpServer::stop_listening() {
+    NetError ignored;
+    acceptor_.close(ignored);
+    pause_.cancel();
+}
+
+void AsioHttpServer::for_each(void (HttpConnection::*step)()) {
+    std::vector<std::shared_ptr<HttpConnection>> open;
+    {
+        const std::lock_guard lock(mutex_);
+        open.assign(connections_.begin(), connections_.end());
+    }
+    for (const auto& connection : open) ((*connection).*step)();
+}
+
+void AsioHttpServer::tell_if_drained() {
+    std::vector<std::function<void()>> drained;
+    {
+        const std::lock_guard lock(mutex_);
+        if (connections_.empty()) drained.swap(drained_);
+    }
+    for (const auto& tell : drained) {
+        try {
+            tell();
+        } catch (...) {
+            // What the owner does at the end must not take the server's thread down.
+        }
+    }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::start(Options options, Handler handle) {
+    if (options.host.empty())
+        return make_error(ErrorCode::invalid_argument, "HTTP server: host is empty, must be an address to listen on");
+    if (options.threads < 1 || options.threads > threads_max)
+        return make_error(ErrorCode::invalid_argument, "HTTP server: threads is " + std::to_string(options.threads) +
+                                                           ", must be 1 to " + std::to_string(threads_max));
+    auto server = std::make_unique<AsioHttpServer>(std::move(options), std::move(handle));
+    RONDO_TRY(server->listen());
+    return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+}  // namespace rondo

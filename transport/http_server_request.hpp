@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/http_server.hpp"
+#include "transport/http_server_chunks.hpp"
+
+namespace rondo {
+
+/// Why a request is not read on. The message never repeats what the client sent.
+struct HttpRefusal {
+    int status = 400;
+    std::string message;
+};
+
+/// Makes one request of the bytes of a connection, however they are cut. Knows no socket and no clock. Beast parses the
+/// header, once it is complete; what Beast would let pass and another server might read differently is refused before
+/// or after (folded lines, a second Content-Length, codings beside chunked).
+class HttpRequestReader {
+public:
+    enum class State { header, body, done, refused };
+
+    explicit HttpRequestReader(const HttpLimits& limits) : limits_(limits) {}
+
+    /// Returns how many of `bytes` were used; the others must come again, with what follows them.
+    size_t take(std::string_view bytes);
+    State state() const { return state_; }
+    const HttpRefusal& refusal() const { return refusal_; }  ///< when refused
+
+    bool is_http11() const { return http11_; }  ///< from the end of the header on, as the next two
+    bool keeps_alive() const { return keeps_alive_; }
+    bool awaits_continue() const { return expects_continue_ && request_.body.empty(); }
+    HttpRequest release() { return std::move(request_); }  ///< when done
+
+private:
+    size_t take_header(std::string_view bytes);
+    size_t take_body(std::string_view bytes);
+    /// The length of the header, or 0 while its end has not come (or when it was refused).
+    size_t find_end(std::string_view bytes);
+    void parse_header(std::string_view header);
+    /// False, after a refusal.
+    bool check_fields();
+    bool set_target(std::string_view target);
+    void start_body(std::optional<uint64_t> content_bytes);
+    bool refuse(int status, std::string message);
+
+    const HttpLimits& limits_;
+    State state_ = State::header;
+    HttpRequest request_;
+    HttpRefusal refusal_;
+    size_t scanned_bytes_ = 0;  ///< of the header
+    bool http11_ = false;
+    bool keeps_alive_ = false;
+    bool expects_continue_ = false;
+    size_t body_bytes_left_ = 0;
+    std::optional<HttpChunks> chunks_;
+};
+
+}  // namespace rondo

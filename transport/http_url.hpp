@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+/// Where a server listens, from "http://HOST:PORT/PATH".
+struct Url {
+    std::string host;  ///< a name or an address; IPv6 without its brackets
+    uint16_t port = 80;
+    std::string path;  ///< "", or begins with a slash and ends without one
+
+    static Result<Url> parse(std::string_view text);
+    /// HOST:PORT as a Host header has it.
+    std::string authority() const;
+};
+
+}  // namespace rondo
