@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
+#include "cli/multi_turn/multi_turn.hpp"
 #include "cli/progress.hpp"
 #include "config/checked.hpp"
 #include "memory/sequence_kv.hpp"
@@ -127,7 +128,7 @@ public:
         const int64_t context = options.depth + options.tokens + 1;
         const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
         const int64_t rows = std::max<int64_t>(chunk, options.batch);
-        const DType kv_type = dtype_of(runner.settings.memory.kv_dtype);
+        const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
         std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk));
         const auto blocks = static_cast<size_t>(ceil_div<int64_t>(context, kv_block_tokens) * options.batch);
         RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), blocks));
@@ -233,6 +234,7 @@ void add_bench(CLI::App& app, Action& run) {
     add("decode", "tokens of answers per second", bench_decode)
         ->add_option("--batch", options->batch, "sequences at once")
         ->check(CLI::Range(1, 1024));
+    add_multi_turn(*command, run);
 }
 
 }  // namespace rondo::cli

@@ -1,86 +1,120 @@
+#include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
 
+#include "cli/chat_partner.hpp"
 #include "cli/commands.hpp"
-#include "cli/model_options.hpp"
+#include "cli/line_editor.hpp"
+#include "config/limits.hpp"
 
 namespace rondo::cli {
 
 namespace {
 
-struct Options {
-    ModelOptions model;
-    std::string system;
-    int64_t tokens_max = 1024;
-    SamplingParams sampling;
-};
+std::atomic<bool> interrupted{false};
 
-/// One conversation: each line is a round. What earlier rounds have computed stays; only what is new is prefilled.
-class Chat {
+/// While it lives, Ctrl-C sets a flag instead of ending the program.
+class CatchInterrupts {
 public:
-    Chat(const Options& options, Runner& runner) : options_(options), runner_(runner) {
-        if (!options.system.empty()) messages_.push_back({"system", options.system});
+    CatchInterrupts() {
+        interrupted = false;
+        struct sigaction action {};
+        action.sa_handler = [](int) { interrupted = true; };
+        sigaction(SIGINT, &action, &before_);
     }
-
-    Status answer(const std::string& line) {
-        messages_.push_back({"user", line});
-        const Status status = try_answer();
-        if (!status.is_ok()) messages_.pop_back();
-        return status;
-    }
+    ~CatchInterrupts() { sigaction(SIGINT, &before_, nullptr); }
 
 private:
-    Status try_answer() {
-        RONDO_ASSIGN(const std::vector<int32_t> ids, runner_.model.encode_chat(messages_));
-        const int64_t room = runner_.generator->context_tokens_max() - static_cast<int64_t>(ids.size());
-        if (room <= 0) {
-            return make_error(ErrorCode::out_of_range, "the conversation has " + std::to_string(ids.size()) +
-                                                           " tokens; the context holds " +
-                                                           std::to_string(runner_.generator->context_tokens_max()));
-        }
-        const int64_t kept = runner_.generator->keep_prefix(ids);
-        runner_.generator->begin_round();
-        GenerateOptions how;
-        how.tokens_max = std::min(options_.tokens_max, room);
-        how.sampling = options_.sampling;
-        RONDO_ASSIGN(const Generated made,
-                     runner_.generator->generate(std::span(ids).subspan(static_cast<size_t>(kept)), how,
-                                                 [](std::string_view piece) {
-                                                     std::fwrite(piece.data(), 1, piece.size(), stdout);
-                                                     std::fflush(stdout);
-                                                     return true;
-                                                 }));
-        std::printf("\n");
-        messages_.push_back({"assistant", made.text});
+    struct sigaction before_ {};
+};
+
+constexpr const char* help =
+    "/rounds        what was said so far\n"
+    "/rewind K      forget round K and all after it\n"
+    "/stats         where the last turn's time and KV went\n"
+    "/method        how attention is computed\n"
+    "/help, /quit   Ctrl-C stops an answer, Ctrl-D ends\n";
+
+class Chat {
+public:
+    Chat(ChatPartner& partner, bool terminal) : partner_(partner), terminal_(terminal) {}
+
+    Status answer(const std::string& line) {
+        const CatchInterrupts catching;
+        Result<TurnEnd> end = partner_.ask(line, [](std::string_view piece) {
+            std::fwrite(piece.data(), 1, piece.size(), stdout);
+            std::fflush(stdout);
+            return !interrupted;
+        });
+        if (!end) return end.error();
+        last_ = std::move(*end);
+        std::printf(last_->outcome == TurnOutcome::cancelled ? " [stopped]\n" : "\n");
         return Status::ok();
     }
 
-    const Options& options_;
-    Runner& runner_;
-    std::vector<ChatMessage> messages_;
+    /// A line that begins with a slash, on a terminal.
+    Status command(const std::string& line) {
+        if (line == "/help") return std::printf("%s", help), Status::ok();
+        if (line == "/rounds") return rounds();
+        if (line == "/stats") return stats();
+        if (line == "/method") return std::printf("dense\n"), Status::ok();
+        if (line.starts_with("/rewind ")) {
+            int64_t round = -1;
+            const char* const end = line.data() + line.size();
+            const auto [read, error] = std::from_chars(line.data() + 8, end, round);
+            if (error != std::errc() || read != end)
+                return make_error(ErrorCode::invalid_argument, "/rewind takes a round's number, as /rounds shows it");
+            return partner_.rewind(round);
+        }
+        return make_error(ErrorCode::invalid_argument, line.substr(0, 40) + ": no such command; /help lists them");
+    }
+
+private:
+    Status rounds() {
+        RONDO_ASSIGN(const ConversationInfo info, partner_.rounds());
+        for (size_t i = 0; i < info.rounds.size(); ++i) {
+            const Round& round = info.rounds[i];
+            std::printf("%zu  (%ld tokens) %s\n   %s\n", i, static_cast<long>(round.tokens),
+                        round.asked.empty() ? "" : round.asked.back().content.c_str(), round.answer.c_str());
+        }
+        return Status::ok();
+    }
+
+    Status stats() const {
+        if (!last_) return make_error(ErrorCode::not_found, "no turn so far");
+        const TurnUsage& usage = last_->usage;
+        const TurnTimings& times = last_->timings;
+        std::printf("prompt %ld tokens: %ld cached, %ld restored, %ld computed; answer %ld tokens\n",
+                    static_cast<long>(usage.prompt_tokens), static_cast<long>(usage.cached_tokens),
+                    static_cast<long>(usage.restored_tokens), static_cast<long>(usage.recomputed_tokens),
+                    static_cast<long>(usage.completion_tokens));
+        std::printf("queued %.1f ms, prefill %.1f ms, decode %.1f ms; first token after %.1f ms\n", times.queued * 1e3,
+                    times.prefill * 1e3, times.decode * 1e3, times.first_token * 1e3);
+        return Status::ok();
+    }
+
+    ChatPartner& partner_;
+    bool terminal_;
+    std::optional<TurnEnd> last_;
 };
 
-Status chat(const Options& options) {
-    RONDO_ASSIGN(const auto runner, Runner::open(options.model));
-    Chat conversation(options, *runner);
-    const bool terminal = isatty(STDIN_FILENO) == 1;
-    if (terminal)
-        std::printf("%s on %s. An empty line or Ctrl-D ends.\n", runner->model.name.c_str(),
-                    runner->device->name().c_str());
+Status chat(const ChatOptions& options) {
+    RONDO_ASSIGN(const auto partner, options.url.empty() ? open_engine_partner(options) : open_server_partner(options));
+    const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+    Chat conversation(*partner, terminal);
+    LineEditor editor(terminal, limits::prompt_bytes_max);
+    if (terminal) std::printf("%s. /help lists commands; Ctrl-D ends.\n", partner->name().c_str());
     for (;;) {
-        if (terminal) std::printf("> "), std::fflush(stdout);
-        RONDO_ASSIGN(std::optional<std::string> line,
-                     read_line(text_bytes_max(runner->generator->context_tokens_max())));
-        if (!line) break;
-        if (!line->empty() && line->back() == '\r') line->pop_back();
-        if (line->empty()) {
-            if (terminal) break;
-            continue;
-        }
-        const Status status = conversation.answer(*line);
+        RONDO_ASSIGN(std::optional<std::string> line, editor.next("> "));
+        if (!line || (terminal && *line == "/quit")) break;
+        if (line->empty()) continue;
+        const Status status =
+            terminal && line->front() == '/' ? conversation.command(*line) : conversation.answer(*line);
         if (status.is_ok()) continue;
         if (!terminal) return status;
         std::fprintf(stderr, "rondo: %s\n", status.error().message.c_str());
@@ -91,9 +125,11 @@ Status chat(const Options& options) {
 }  // namespace
 
 void add_chat(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ChatOptions>();
     CLI::App* const command = app.add_subcommand("chat", "talk to a model: a line is a message; reads a pipe too");
     options->model.add_all(*command);
+    command->add_option("--url", options->url, "of a running server, instead of a model in this process");
+    command->add_option("--api-key", options->api_key, "for --url")->envname("RONDO_API_KEY");
     command->add_option("--system", options->system, "system prompt");
     command->add_option("--max-tokens", options->tokens_max, "tokens of an answer at most")
         ->check(CLI::Range(1, 1 << 24));

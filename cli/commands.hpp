@@ -15,6 +15,7 @@ using Action = std::function<Status()>;
 /// Each adds its subcommand; `run` is set to what to do when that one was chosen.
 void add_generate(CLI::App& app, Action& run);
 void add_chat(CLI::App& app, Action& run);
+void add_serve(CLI::App& app, Action& run);
 void add_score(CLI::App& app, Action& run);
 void add_tokenize(CLI::App& app, Action& run);
 void add_inspect(CLI::App& app, Action& run);

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     rondo::cli::Action run;
     rondo::cli::add_generate(app, run);
     rondo::cli::add_chat(app, run);
+    rondo::cli::add_serve(app, run);
     rondo::cli::add_score(app, run);
     rondo::cli::add_tokenize(app, run);
     rondo::cli::add_inspect(app, run);

@@ -46,18 +46,6 @@ std::string_view name_of(MemorySettings::KvType type) {
     return "?";
 }
 
-DType dtype_of(MemorySettings::KvType type) {
-    switch (type) {
-        case MemorySettings::KvType::bf16:
-            return DType::bf16;
-        case MemorySettings::KvType::f32:
-            return DType::f32;
-        case MemorySettings::KvType::int8:
-            return DType::i8;
-    }
-    return DType::bf16;
-}
-
 void ModelOptions::add_text_side(CLI::App& app) {
     app.add_option("--model", model, "Hugging Face folder or .gguf file (default: the demo model)");
 }
@@ -113,15 +101,11 @@ Result<DeviceOptions> device_options(const ModelOptions& options, const Settings
     return chosen;
 }
 
-std::filesystem::path model_path(const Settings& settings) {
-    return settings.model.path == "demo" ? demo_model_path() : std::filesystem::path(settings.model.path);
-}
-
 }  // namespace
 
 Result<Model> ModelOptions::load_text() const {
     RONDO_ASSIGN(const Settings chosen, settings());
-    return load_model_text(model_path(chosen));
+    return load_model_text(model_path(chosen.model.path));
 }
 
 Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_t context_tokens_max) {
@@ -131,13 +115,13 @@ Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
     RONDO_ASSIGN(const DeviceOptions chosen, device_options(options, settings));
     RONDO_ASSIGN(runner->device, open_device(chosen));
-    const std::filesystem::path path = model_path(settings);
+    const std::filesystem::path path = model_path(settings.model.path);
     Progress progress("loading " + path.filename().string());
     RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));
     progress.finish();
     Generator::Options how;
     how.chunk_tokens = settings.pipeline.prefill.chunk_tokens;
-    how.kv_type = dtype_of(settings.memory.kv_dtype);
+    how.kv_type = kv_dtype(settings.memory.kv_dtype);
     how.context_tokens_max = context_tokens_max;
     how.kv_bytes_max = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
     RONDO_ASSIGN(runner->generator, Generator::create(runner->model, *runner->device, how));

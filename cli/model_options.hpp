@@ -45,7 +45,6 @@ struct Runner {
 };
 
 std::string_view name_of(MemorySettings::KvType type);
-DType dtype_of(MemorySettings::KvType type);
 /// "1,2,3" as ids.
 Result<std::vector<int32_t>> parse_ids(const std::string& text);
 /// Everything on standard input, or an error when that is more than `bytes_max`.

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace rondo {
+
+/// What the access log keeps of a request: neither its query, nor a key, nor a word of a prompt or an answer.
+struct AccessRecord {
+    std::chrono::system_clock::time_point time;  ///< of arrival
+    std::string peer;
+    std::string method;
+    std::string path;
+    int status = 0;
+    double seconds = 0.0;  ///< until the answer's last byte
+    uint64_t bytes = 0;    ///< of the answer
+    std::string tenant;    ///< "": the client gave no valid key
+    std::string request_id;
+    int64_t prompt_tokens = 0;
+    int64_t completion_tokens = 0;
+};
+
+/// One line of JSON in printable ASCII, with a line feed at its end: whatever a client put into a field, it can neither
+/// begin a line nor reach a terminal as a control sequence. Long fields are cut.
+std::string access_log_line(const AccessRecord& record);
+
+}  // namespace rondo

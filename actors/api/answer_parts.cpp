@@ -1,0 +1,95 @@
+#include "actors/api/answer_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/api/event_stream.hpp"
+
+namespace rondo {
+
+namespace {
+
+/// To the microsecond: more digits say nothing and make chunks long.
+double milliseconds(double seconds) {
+    return std::round(seconds * 1e6) / 1e3;
+}
+
+}  // namespace
+
+OrderedJson finish_reason_json(TurnOutcome outcome) {
+    switch (outcome) {
+        case TurnOutcome::stop:
+            return "stop";
+        case TurnOutcome::length:
+            return "length";
+        case TurnOutcome::cancelled:
+        case TurnOutcome::failed:
+            break;
+    }
+    return nullptr;
+}
+
+Error error_of(const TurnEnd& end) {
+    if (end.outcome == TurnOutcome::cancelled) return make_error(ErrorCode::cancelled, "the answer was cancelled");
+    return end.error;
+}
+
+TurnUsage usage_of(std::span<const FinishedAnswer> answers) {
+    TurnUsage sum;
+    if (answers.empty()) return sum;
+    sum = answers.front().end.usage;
+    for (const FinishedAnswer& answer : answers.subspan(1)) {
+        sum.completion_tokens += answer.end.usage.completion_tokens;
+    }
+    return sum;
+}
+
+TurnTimings timings_of(std::span<const FinishedAnswer> answers) {
+    TurnTimings all;
+    for (const FinishedAnswer& answer : answers) {
+        const TurnTimings& one = answer.end.timings;
+        for (const auto stage : {&TurnTimings::queued, &TurnTimings::restore, &TurnTimings::prefill,
+                                 &TurnTimings::decode, &TurnTimings::first_token}) {
+            all.*stage = std::max(all.*stage, one.*stage);
+        }
+        all.preemptions += one.preemptions;
+    }
+    return all;
+}
+
+OrderedJson usage_json(const TurnUsage& usage) {
+    return {{"prompt_tokens", usage.prompt_tokens},
+            {"completion_tokens", usage.completion_tokens},
+            {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+            {"prompt_tokens_details",
+             {{"cached_tokens", usage.cached_tokens},
+              {"restored_tokens", usage.restored_tokens},
+              {"recomputed_tokens", usage.recomputed_tokens}}}};
+}
+
+OrderedJson timings_json(const TurnTimings& timings) {
+    return {{"queued_ms", milliseconds(timings.queued)},           {"restore_ms", milliseconds(timings.restore)},
+            {"prefill_ms", milliseconds(timings.prefill)},         {"decode_ms", milliseconds(timings.decode)},
+            {"first_token_ms", milliseconds(timings.first_token)}, {"preemptions", timings.preemptions}};
+}
+
+OrderedJson head_json(const AnswerHead& head, const char* object) {
+    return {{"id", head.id}, {"object", object}, {"created", head.created_s}, {"model", head.model}};
+}
+
+OrderedJson chunk_json(const AnswerHead& head, const char* object, OrderedJson choice) {
+    OrderedJson chunk = head_json(head, object);
+    chunk["choices"] = OrderedJson::array({std::move(choice)});
+    if (head.include_usage) chunk["usage"] = nullptr;
+    return chunk;
+}
+
+std::string usage_event(const AnswerHead& head, const char* object, const TurnUsage& usage) {
+    if (!head.include_usage) return {};
+    OrderedJson chunk = head_json(head, object);
+    chunk["choices"] = OrderedJson::array();
+    chunk["usage"] = usage_json(usage);
+    return stream_event(json_text(chunk));
+}
+
+}  // namespace rondo

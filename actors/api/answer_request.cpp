@@ -1,0 +1,120 @@
+#include "actors/api/answer_request.hpp"
+
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "config/limits.hpp"
+
+namespace rondo {
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// The id that a member of logit_bias is called by: digits, as to_string writes them, so that none comes twice.
+std::optional<int32_t> token_id(const std::string& text, int64_t vocabulary) {
+    int32_t id = -1;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (read.ec != std::errc() || std::to_string(id) != text || id < 0 || id >= vocabulary) return std::nullopt;
+    return id;
+}
+
+void read_logit_bias(BodyFields& fields, int64_t vocabulary, SamplingParams& into) {
+    constexpr std::string_view name = "logit_bias";
+    constexpr double bias_max = 100.0;
+    const Json* biases = fields.find(name);
+    if (biases == nullptr) return;
+    if (!biases->is_object()) return fields.wrong(name, "not an object", "{\"token id\": bias}", "invalid_type");
+    if (biases->size() > limits::logit_bias_entries_max) {
+        return fields.wrong(name, "of " + std::to_string(biases->size()) + " entries",
+                            "0 to " + std::to_string(limits::logit_bias_entries_max));
+    }
+    for (const auto& [key, value] : biases->items()) {
+        const auto id = token_id(key, vocabulary);
+        if (!id) {
+            return fields.wrong(name, "for a token that is not there",
+                                "an id from 0 to " + std::to_string(vocabulary - 1));
+        }
+        const auto bias = fields.checked_number("logit_bias." + key, value, -bias_max, bias_max);
+        if (!bias) return;
+        into.logit_bias.emplace_back(*id, static_cast<float>(*bias));
+    }
+}
+
+void read_stops(BodyFields& fields, std::vector<std::string>& into) {
+    constexpr std::string_view right = "a string or a list of strings";
+    const Json* stop = fields.find("stop");
+    if (stop == nullptr) return;
+    if (stop->is_string()) {
+        into.push_back(stop->get<std::string>());
+    } else if (!stop->is_array()) {
+        return fields.wrong("stop", "of another type", right, "invalid_type");
+    } else if (fields.array("stop", limits::stop_strings_max) == nullptr) {
+        return;
+    } else {
+        for (const Json& item : *stop) {
+            if (!item.is_string()) return fields.wrong("stop", "a list of other things", right, "invalid_type");
+            into.push_back(item.get<std::string>());
+        }
+    }
+    for (size_t i = 0; i < into.size(); ++i) {
+        if (!into[i].empty() && into[i].size() <= limits::stop_string_bytes_max) continue;
+        return fields.wrong(stop->is_string() ? "stop" : item_name("stop", i),
+                            std::to_string(into[i].size()) + " bytes long",
+                            "1 to " + std::to_string(limits::stop_string_bytes_max));
+    }
+}
+
+void read_sampling(BodyFields& fields, int64_t vocabulary, AnswerRequest& into) {
+    SamplingParams& sampling = into.options.sampling;
+    sampling.temperature = 1.0F;
+    fields.number("temperature", 0, 2, sampling.temperature);
+    fields.whole("top_k", 0, vocabulary, sampling.top_k);
+    fields.number_above("top_p", 0, 1, sampling.top_p);
+    fields.number("min_p", 0, 1, sampling.min_p);
+    fields.number("repetition_penalty", 0.125, 8, sampling.repetition_penalty);  // what the sampler takes
+    fields.number("presence_penalty", -2, 2, sampling.presence_penalty);
+    fields.number("frequency_penalty", -2, 2, sampling.frequency_penalty);
+    read_logit_bias(fields, vocabulary, sampling);
+    int64_t seed = 0;
+    into.seed_given = fields.find("seed") != nullptr;
+    fields.whole("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), seed);
+    sampling.seed = static_cast<uint64_t>(seed);
+}
+
+void read_stream_options(BodyFields& fields, AnswerRequest& into) {
+    const Json* options = fields.find("stream_options");
+    if (options == nullptr) return;
+    if (!into.stream) return fields.wrong("stream_options", "there without stream", "leaving it out");
+    auto within = fields.within("stream_options", *options, "an object");
+    if (!within) return;
+    within->flag("include_usage", into.include_usage);
+    within->refuse_unless("include_obfuscation", false);
+    within->refuse_others();
+}
+
+}  // namespace
+
+void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& into) {
+    fields.text("model", limits::name_bytes_max, into.model);
+    into.tokens_max_given = fields.find("max_tokens") != nullptr;
+    fields.whole("max_tokens", 1, limits::context_tokens_max, into.options.tokens_max);
+    read_sampling(fields, vocabulary, into);
+    read_stops(fields, into.options.stops);
+    fields.whole("n", 1, limits::answers_max, into.n);
+    fields.flag("stream", into.stream);
+    read_stream_options(fields, into);
+    fields.conversation_id("conversation", into.conversation);
+    if (into.n > 1 && !into.conversation.empty()) {
+        fields.wrong("n", std::to_string(into.n) + " and a conversation is named", "1");
+    }
+    fields.flag("ignore_eos", into.options.ignore_eos);
+    fields.whole("priority", -10, 10, into.priority);
+    fields.number_above("deadline_s", 0, limits::deadline_s_max, into.deadline_s);
+    fields.word("method", into.method);
+    std::string unused;  // names an end user to whoever runs the server, and changes no answer
+    fields.text("user", limits::name_bytes_max, unused);
+}
+
+}  // namespace rondo

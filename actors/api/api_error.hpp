@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+/// What a client is told when a request fails: an HTTP status, and the fields of OpenAI's error object.
+struct ApiError {
+    int status = 500;
+    std::string type;     ///< "invalid_request_error", "authentication_error", "rate_limit_error" or "server_error"
+    std::string code;     ///< for programs: "invalid_value", "overloaded", …
+    std::string param;    ///< the field of the body at fault; "" when none is
+    std::string message;  ///< one line
+
+    /// {"error":{"message","type","param","code"}}; `param` and `code` are null when empty.
+    std::string body() const;
+};
+
+/// An engine's error as its client may see it. What went wrong inside (`io`, `device`, `corrupt`, `internal`) is told
+/// in general words, because its text may name paths of this host: log the error itself.
+ApiError api_error(const Error& error);
+
+/// A 400 about a field of the body.
+ApiError bad_field(std::string param, std::string code, std::string message);
+/// The same answer for a missing, a malformed and an unknown key.
+ApiError wrong_api_key();
+ApiError unknown_path();
+ApiError wrong_method(std::string_view allowed);
+ApiError unknown_model(std::string_view name, std::string_view served);
+
+/// A value or what to tell the client; otherwise as Result.
+template <class T>
+class [[nodiscard]] ApiResult {
+public:
+    ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+    ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+    bool is_ok() const { return state_.index() == 0; }
+    explicit operator bool() const { return is_ok(); }
+    T& value() & { return std::get<0>(state_); }
+    const T& value() const& { return std::get<0>(state_); }
+    T&& value() && { return std::get<0>(std::move(state_)); }
+    T& operator*() & { return value(); }
+    const T& operator*() const& { return value(); }
+    T&& operator*() && { return std::move(*this).value(); }
+    T* operator->() { return &value(); }
+    const T* operator->() const { return &value(); }
+    const ApiError& error() const { return std::get<1>(state_); }
+
+private:
+    std::variant<T, ApiError> state_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "actors/api/body_fields.hpp"
+#include "model/chat_template.hpp"
+
+namespace rondo {
+
+/// Reads a list of chat messages as OpenAI's API writes them; at least one where the member is there. "developer" is
+/// "system". The text parts of one message become lines of its content, as vLLM and llama.cpp have it.
+void read_messages(BodyFields& fields, std::string_view name, std::vector<ChatMessage>& into);
+
+}  // namespace rondo

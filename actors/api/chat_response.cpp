@@ -1,0 +1,61 @@
+#include "actors/api/chat_response.hpp"
+
+#include "actors/api/event_stream.hpp"
+#include "actors/api/token_logprobs.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr const char* chunk_object = "chat.completion.chunk";
+
+std::string event(const AnswerHead& head, OrderedJson choice) {
+    return stream_event(json_text(chunk_json(head, chunk_object, std::move(choice))));
+}
+
+}  // namespace
+
+std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer> answers, const TokenBytes& bytes_of) {
+    OrderedJson response = head_json(head, "chat.completion");
+    OrderedJson& choices = response["choices"] = OrderedJson::array();
+    for (const FinishedAnswer& answer : answers) {
+        choices.push_back({{"index", choices.size()},
+                           {"message", {{"role", "assistant"}, {"content", answer.delta.text}}},
+                           {"logprobs", chat_logprobs(answer.delta, bytes_of)},
+                           {"finish_reason", finish_reason_json(answer.end.outcome)}});
+    }
+    response["usage"] = usage_json(usage_of(answers));
+    response["timings"] = timings_json(timings_of(answers));
+    return json_text(response);
+}
+
+std::string chat_role_event(const AnswerHead& head, int index) {
+    return event(head, {{"index", index},
+                        {"delta", {{"role", "assistant"}, {"content", ""}}},
+                        {"logprobs", nullptr},
+                        {"finish_reason", nullptr}});
+}
+
+std::string chat_delta_event(const AnswerHead& head, int index, const TurnDelta& delta, const TokenBytes& bytes_of) {
+    if (delta.text.empty() && delta.logprobs.empty()) return {};
+    return event(head, {{"index", index},
+                        {"delta", {{"content", delta.text}}},
+                        {"logprobs", chat_logprobs(delta, bytes_of)},
+                        {"finish_reason", nullptr}});
+}
+
+std::string chat_finish_event(const AnswerHead& head, int index, const TurnEnd& end) {
+    OrderedJson chunk = chunk_json(head, chunk_object,
+                                   {{"index", index},
+                                    {"delta", OrderedJson::object()},
+                                    {"logprobs", nullptr},
+                                    {"finish_reason", finish_reason_json(end.outcome)}});
+    chunk["timings"] = timings_json(end.timings);
+    return stream_event(json_text(chunk));
+}
+
+std::string chat_usage_event(const AnswerHead& head, const TurnUsage& usage) {
+    return usage_event(head, chunk_object, usage);
+}
+
+}  // namespace rondo

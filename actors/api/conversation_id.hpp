@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace rondo {
+
+/// Whether a client may call a conversation so: 1 to 256 bytes of UTF-8 without control characters, line breaks or
+/// characters that change how text around them is shown. Such an id is still no file name.
+bool is_conversation_id(std::string_view text);
+
+}  // namespace rondo

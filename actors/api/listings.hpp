@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+struct ServedModel {
+    std::string id;
+    int64_t created_s = 0;
+    int64_t context_tokens_max = 0;
+};
+
+struct RoundInfo {
+    int index = 0;
+    int64_t tokens = 0;
+    std::string user;
+    std::string assistant;
+};
+
+struct SessionInfo {
+    std::string id;
+    int64_t tokens = 0;
+    std::vector<RoundInfo> rounds;
+};
+
+/// GET /v1/models
+std::string models_response(std::span<const ServedModel> models);
+/// A conversation: after create, rewind, fork and drop, and when it is asked for.
+std::string session_response(const SessionInfo& session);
+/// GET /v1/sessions: without what was said.
+std::string sessions_response(std::span<const SessionInfo> sessions);
+std::string session_deleted_response(std::string_view id);
+std::string tokenize_response(std::span<const int32_t> ids);
+/// `text` may be any bytes; what is no UTF-8 becomes U+FFFD.
+std::string detokenize_response(std::string_view text);
+
+}  // namespace rondo

@@ -1,0 +1,115 @@
+// The HTTP surface of `rondo serve`, and nothing about how it is shown.
+
+const key_name = 'rondo-api-key';
+const event_characters_max = 8 * 1024 * 1024;
+
+/** What went wrong as one line for the reader; status is the HTTP status, 0 when there was no answer. */
+export class ApiError extends Error {
+    constructor(message, status = 0) {
+        super(message);
+        this.status = status;
+    }
+}
+
+/** The key lives as long as the tab: it is kept in sessionStorage only. */
+export function set_api_key(key) {
+    if (key) sessionStorage.setItem(key_name, key);
+    else sessionStorage.removeItem(key_name);
+}
+
+export function has_api_key() {
+    return sessionStorage.getItem(key_name) !== null;
+}
+
+async function error_of(response) {
+    let message = `The server answered with status ${response.status}.`;
+    try {
+        message = (await response.json()).error?.message ?? message;
+    } catch {
+        // The body is not JSON, so the status has to speak.
+    }
+    return new ApiError(message, response.status);
+}
+
+async function request(path, { method = 'GET', body, signal } = {}) {
+    const headers = {};
+    const key = sessionStorage.getItem(key_name);
+    if (key) headers.Authorization = `Bearer ${key}`;
+    if (body !== undefined) headers['Content-Type'] = 'application/json';
+    let response;
+    try {
+        response = await fetch(path, {
+            method,
+            headers,
+            signal,
+            body: body && JSON.stringify(body),
+            cache: 'no-store',
+        });
+    } catch (error) {
+        if (signal?.aborted) throw error;
+        throw new ApiError('The server could not be reached.');
+    }
+    if (!response.ok) throw await error_of(response);
+    return response;
+}
+
+async function request_json(path, options) {
+    const response = await request(path, options);
+    try {
+        return await response.json();
+    } catch {
+        throw new ApiError('The server’s answer was not JSON.', response.status);
+    }
+}
+
+const session_path = (id) => `/v1/sessions/${encodeURIComponent(id)}`;
+
+export const list_models = async () => (await request_json('/v1/models')).data ?? [];
+export const list_sessions = async () => (await request_json('/v1/sessions')).data ?? [];
+export const read_session = (id) => request_json(session_path(id));
+export const create_session = (system) =>
+    request_json('/v1/sessions', { method: 'POST', body: system ? { system } : {} });
+export const rewind_session = (id, round) => request(`${session_path(id)}/rewind`, { method: 'POST', body: { round } });
+export const fork_session = (id) => request_json(`${session_path(id)}/fork`, { method: 'POST', body: {} });
+export const delete_session = (id) => request(session_path(id), { method: 'DELETE' });
+
+/** The data of each server-sent event. Comments and other fields are passed over. */
+async function* events_of(stream) {
+    const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+    let pending = '';
+    let data = [];
+    for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        pending += value;
+        if (pending.length > event_characters_max) throw new ApiError('The server sent an event without an end.');
+        const lines = pending.split('\n');
+        pending = lines.pop();
+        for (const line of lines.map((one) => one.replace(/\r$/, ''))) {
+            if (line.startsWith('data:')) data.push(line.slice(5).replace(/^ /, ''));
+            if (line !== '' || data.length === 0) continue;
+            yield data.join('\n');
+            data = [];
+        }
+    }
+}
+
+/** The chunks of a streamed chat completion. Aborting the signal cancels the turn; a stream that breaks off is an error. */
+export async function* stream_chat(body, signal) {
+    const response = await request('/v1/chat/completions', {
+        method: 'POST',
+        body: { ...body, stream: true, stream_options: { include_usage: true } },
+        signal,
+    });
+    try {
+        for await (const data of events_of(response.body)) {
+            if (data === '[DONE]') return;
+            const chunk = JSON.parse(data);
+            if (chunk.error) throw new ApiError(chunk.error.message ?? 'The server gave up on this answer.');
+            yield chunk;
+        }
+    } catch (error) {
+        if (signal.aborted || error instanceof ApiError) throw error;
+    }
+    throw new ApiError('The connection was lost before the answer ended.');
+}

@@ -1,0 +1,260 @@
+// Wires the page together: the conversations, what shows them, the composer, the drawers of narrow screens.
+
+import { list_models } from './api.js';
+import { Conversations } from './conversations.js';
+import { element, fit_height, icon } from './dom.js';
+import { ConversationView } from './messages.js';
+import { Panel } from './panel.js';
+import { ask_api_key, confirm, Settings } from './settings.js';
+import { draw_sidebar } from './sidebar.js';
+
+const announcements_max = 30;
+const by_id = (id) => document.getElementById(id);
+
+const composer = by_id('composer');
+const composer_text = by_id('composer-text');
+const settings = new Settings(by_id('settings'));
+const conversations = new Conversations(settings, changed);
+const panel = new Panel(by_id('panel'), go_to);
+const views = new Map();
+const asked_address = location.hash;
+let key_request = null;
+
+// --- What changed is drawn.
+
+function changed(what, conversation, turn) {
+    if (what === 'list') draw_list();
+    if (what === 'turns') views.get(conversation)?.sync();
+    if (what === 'turn') views.get(conversation)?.update(turn);
+    if (what === 'turn' && turn.state === 'failed' && turn.error.status === 401) answer_with_key(conversation, turn);
+    if (conversation === undefined || conversation !== conversations.current) return;
+    refresh_composer();
+    if (what === 'turns') panel.draw(conversation);
+    if (what === 'turn') panel.update(conversation, turn);
+    if (what === 'turn' && turn.state === 'stopped') announce('Stopped.');
+}
+
+function draw_list() {
+    draw_sidebar(by_id('conversations'), conversations, { open: open_conversation, fork, remove });
+    const { current } = conversations;
+    if (!current) return;
+    const title = current.title || 'New conversation';
+    by_id('title').textContent = title;
+    document.title = `${title} · Rondo`;
+    by_id('empty').hidden = current.turns.length > 0 || !current.is_loaded;
+    by_id('system-note').textContent = settings.system ? `System prompt: ${settings.system}` : 'No system prompt';
+    history.replaceState(null, '', address_of(current));
+}
+
+function address_of(conversation) {
+    return conversation.id === null ? location.pathname : `#${encodeURIComponent(conversation.id)}`;
+}
+
+function view_of(conversation) {
+    if (!views.has(conversation)) {
+        const view = new ConversationView(
+            conversation,
+            {
+                replay: (turn, text) => {
+                    conversations.replay(conversation, turn, text);
+                    composer_text.focus();
+                },
+                retry_load: () => conversations.open(conversation),
+            },
+            announce,
+        );
+        views.set(conversation, view);
+        by_id('views').append(view.root);
+    }
+    return views.get(conversation);
+}
+
+/** Says something to a screen reader. */
+function announce(text) {
+    const region = by_id('announcer');
+    region.append(element('p', {}, text));
+    while (region.children.length > announcements_max) region.firstChild.remove();
+}
+
+function go_to(turn) {
+    if (is_overlay('panel')) set_drawer('panel', false);
+    view_of(conversations.current).focus_turn(turn);
+}
+
+// --- Conversations: open, begin, fork, delete.
+
+function open_conversation(conversation) {
+    const view = view_of(conversation);
+    for (const other of views.values()) if (other !== view) other.hide();
+    if (conversations.current) conversations.current.unsent = composer_text.value;
+    conversations.open(conversation);
+    view.show();
+    composer_text.value = conversation.unsent;
+    fit_height(composer_text);
+    refresh_composer();
+    panel.draw(conversation);
+    if (is_overlay('sidebar')) set_drawer('sidebar', false);
+}
+
+function begin() {
+    open_conversation(conversations.draft());
+    composer_text.focus();
+}
+
+async function fork(conversation) {
+    await report(async () => {
+        open_conversation(await conversations.fork(conversation));
+        composer_text.focus();
+    });
+}
+
+async function remove(conversation) {
+    const title = conversation.title || 'New conversation';
+    if (conversation.turns.length > 0 && !(await confirm(by_id('confirm'), `Delete “${title}” with all its turns?`)))
+        return;
+    await report(async () => {
+        const at = conversations.all.indexOf(conversation);
+        await conversations.remove(conversation);
+        views.get(conversation)?.root.remove();
+        views.delete(conversation);
+        if (conversation === conversations.current)
+            open_conversation(conversations.all[at] ?? conversations.all[at - 1] ?? conversations.draft());
+        composer_text.focus();
+    });
+}
+
+/** Runs something a button of the sidebar asked for; why it failed is shown below the list. */
+async function report(work, retry = null) {
+    const line = by_id('sidebar-error');
+    line.replaceChildren();
+    try {
+        await work();
+    } catch (error) {
+        if (error.status === 401 && (await request_key())) return report(work, retry);
+        line.append(element('p', { class: 'failure', role: 'alert' }, error.message));
+        if (retry) line.append(element('button', { type: 'button', class: 'button', click: retry }, 'Retry'));
+    }
+}
+
+// --- The API key, asked for once however many requests were refused.
+
+function request_key() {
+    key_request ??= ask_api_key(by_id('key')).finally(() => {
+        key_request = null;
+    });
+    return key_request;
+}
+
+async function answer_with_key(conversation, turn) {
+    if ((await request_key()) && conversation.turns.includes(turn)) conversations.replay(conversation, turn, turn.user);
+}
+
+// --- The composer.
+
+function refresh_composer() {
+    const is_live = conversations.current.live_turn !== null;
+    by_id('stop').hidden = !is_live;
+    by_id('send').hidden = is_live;
+    by_id('send').disabled = composer_text.value.trim() === '';
+}
+
+function send() {
+    const { current } = conversations;
+    const text = composer_text.value.trim();
+    if (text === '' || current.live_turn) return;
+    composer_text.value = '';
+    current.unsent = '';
+    fit_height(composer_text);
+    composer_text.focus();
+    conversations.send(current, text);
+}
+
+function stop() {
+    conversations.stop(conversations.current);
+    composer_text.focus();
+}
+
+composer.addEventListener('submit', (event) => {
+    event.preventDefault();
+    send();
+});
+composer_text.addEventListener('input', () => {
+    fit_height(composer_text);
+    refresh_composer();
+});
+composer_text.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && conversations.current.live_turn) stop();
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+});
+by_id('stop').addEventListener('click', stop);
+by_id('new').addEventListener('click', begin);
+
+async function edit_settings() {
+    await settings.edit();
+    draw_list();
+}
+by_id('open-settings').addEventListener('click', edit_settings);
+by_id('set-system').addEventListener('click', edit_settings);
+
+// --- Drawers: columns beside the messages where there is room, else above them one at a time.
+
+const room = { sidebar: matchMedia('(min-width: 50rem)'), panel: matchMedia('(min-width: 72rem)') };
+const is_overlay = (name) => !room[name].matches;
+const toggle_of = (name) => by_id(`toggle-${name}`);
+
+function set_drawer(name, is_open) {
+    const had_focus = by_id(name).contains(document.activeElement);
+    by_id(name).hidden = !is_open;
+    toggle_of(name).setAttribute('aria-expanded', String(is_open));
+    const overlays = Object.keys(room).filter((one) => is_overlay(one) && !by_id(one).hidden);
+    by_id('main').inert = overlays.length > 0;
+    by_id('scrim').hidden = overlays.length === 0;
+    if (is_open && is_overlay(name)) by_id(name).querySelector('button').focus();
+    if (!is_open && had_focus) toggle_of(name).focus();
+}
+
+for (const name of Object.keys(room)) {
+    toggle_of(name).addEventListener('click', () => set_drawer(name, by_id(name).hidden));
+    by_id(`close-${name}`).addEventListener('click', () => set_drawer(name, false));
+    by_id(name).addEventListener('keydown', (event) => {
+        if (event.key === 'Escape' && is_overlay(name)) set_drawer(name, false);
+    });
+    room[name].addEventListener('change', () => set_drawer(name, room[name].matches));
+    set_drawer(name, room[name].matches);
+}
+by_id('scrim').addEventListener('click', () =>
+    Object.keys(room).forEach((name) => is_overlay(name) && set_drawer(name, false)),
+);
+
+// --- The start.
+
+function show_models(models) {
+    const ids = models.map((model) => model.id);
+    conversations.model ??= ids[0];
+    const choose = element(
+        'select',
+        {
+            'aria-label': 'Model',
+            change: () => {
+                conversations.model = choose.value;
+            },
+        },
+        ...ids.map((id) => element('option', { value: id }, id)),
+    );
+    by_id('model').replaceChildren(ids.length > 1 ? choose : (ids[0] ?? ''));
+}
+
+function load() {
+    return report(async () => {
+        const [models] = await Promise.all([list_models(), conversations.load()]);
+        show_models(models);
+        const wanted = conversations.all.find((one) => one.id !== null && address_of(one) === asked_address);
+        if (wanted) open_conversation(wanted);
+    }, load);
+}
+
+document.querySelectorAll('[data-icon]').forEach((button) => button.prepend(icon(button.dataset.icon)));
+open_conversation(conversations.draft());
+load().then(() => composer_text.focus());

@@ -1,0 +1,216 @@
+// Where each turn's time and KV went: one row a turn, the newest first. Bars of a kind share a scale, so that rows compare.
+
+import { element } from './dom.js';
+
+const time_stages = [
+    ['queued', 'Queued', 'queued_ms'],
+    ['restore', 'Restore', 'restore_ms'],
+    ['prefill', 'Prefill', 'prefill_ms'],
+    ['decode', 'Decode', 'decode_ms'],
+];
+const kv_sources = [
+    ['cached', 'Cached', 'cached_tokens'],
+    ['restored', 'Restored', 'restored_tokens'],
+    ['recomputed', 'Recomputed', 'recomputed_tokens'],
+];
+
+export function format_ms(ms) {
+    if (ms >= 1000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+    return `${ms < 10 && ms > 0 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
+const format_count = (count) => Math.round(count).toLocaleString('en');
+const sum = (parts) => parts.reduce((total, part) => total + part.value, 0);
+
+function median(values) {
+    const sorted = values.filter((value) => value !== null).sort((a, b) => a - b);
+    return sorted.length === 0 ? null : sorted[Math.floor((sorted.length - 1) / 2)];
+}
+
+/** The server's stages; of a turn without them (stopped, failed, still going on) the two spans this page saw itself. */
+function time_parts(turn) {
+    if (turn.timings) return time_stages.map(([kind, label, key]) => ({ kind, label, value: turn.timings[key] ?? 0 }));
+    const now = turn.ended_at ?? performance.now();
+    const first = turn.first_at ?? now;
+    return [
+        { kind: 'queued', label: 'Until the first word', value: first - turn.sent_at },
+        { kind: 'decode', label: 'Answering', value: now - first },
+    ];
+}
+
+function kv_parts(turn) {
+    const details = turn.usage?.prompt_tokens_details;
+    return details ? kv_sources.map(([kind, label, key]) => ({ kind, label, value: details[key] ?? 0 })) : [];
+}
+
+function first_token_ms(turn) {
+    return turn.timings?.first_token_ms ?? (turn.first_at === null ? null : turn.first_at - turn.sent_at);
+}
+
+/** The first token comes out of the prefill, so decoding made the others. */
+function tokens_per_second(turn) {
+    const made = (turn.usage?.completion_tokens ?? 0) - 1;
+    return turn.timings?.decode_ms > 0 && made > 0 ? (made * 1000) / turn.timings.decode_ms : null;
+}
+
+/** Tokens whose keys and values did not have to be computed, of all prompt tokens of some turns. */
+function reused_share(turns) {
+    const parts = turns.flatMap(kv_parts);
+    const all = sum(parts);
+    return all === 0 ? null : 1 - sum(parts.filter((part) => part.kind === 'recomputed')) / all;
+}
+
+const percent = (share) => `${Math.floor(share * 100)} %`;
+
+function bar_of(name, parts, scale, format) {
+    const shown = parts.filter((part) => part.value > 0);
+    const label = `${name}: ${parts.map((part) => `${part.label.toLowerCase()} ${format(part.value)}`).join(', ')}`;
+    const bar = element(
+        'div',
+        { class: 'bar' },
+        ...shown.map((part) => {
+            const segment = element('span', {
+                class: `segment ${part.kind}`,
+                title: `${part.label} ${format(part.value)}`,
+            });
+            segment.style.flexGrow = part.value;
+            return segment;
+        }),
+    );
+    bar.style.width = `${scale > 0 ? Math.max((100 * sum(parts)) / scale, 1) : 0}%`;
+    return element('div', { class: 'track', role: 'img', 'aria-label': label }, bar);
+}
+
+function table_of(parts, format) {
+    return parts.map((part) =>
+        element(
+            'tr',
+            {},
+            element('th', { scope: 'row' }, element('span', { class: `swatch ${part.kind}` }), part.label),
+            element('td', {}, format(part.value)),
+        ),
+    );
+}
+
+function state_of(turn) {
+    if (turn.state === 'waiting') return 'waiting';
+    if (turn.state === 'answering') return 'answering';
+    if (turn.state === 'failed') return 'failed';
+    return turn.state === 'stopped' ? 'stopped' : format_ms(sum(time_parts(turn)));
+}
+
+export class Panel {
+    /** go_to(turn) shows a turn among the messages. */
+    constructor(root, go_to) {
+        this.go_to = go_to;
+        this.summary = root.querySelector('#panel-summary');
+        this.rows = root.querySelector('#panel-turns');
+        this.empty = root.querySelector('#panel-empty');
+        this.legend = root.querySelector('#panel-legend');
+        this.opened = new WeakSet();
+        this.drawn_states = new WeakMap();
+    }
+
+    /** Draws a conversation's turns. Those of an earlier visit have no measurements. */
+    draw(conversation) {
+        const numbered = conversation.turns
+            .map((turn, index) => ({ turn, number: index + 1 }))
+            .filter(({ turn }) => turn.state !== 'stored');
+        this.empty.hidden = numbered.length > 0;
+        this.legend.hidden = numbered.length === 0;
+        this.summary.hidden = numbered.length === 0;
+        numbered.forEach(({ turn }) => this.drawn_states.set(turn, turn.state));
+        this.#draw_summary(numbered.map(({ turn }) => turn));
+        const time_scale = Math.max(0, ...numbered.map(({ turn }) => sum(time_parts(turn))));
+        const kv_scale = Math.max(0, ...numbered.map(({ turn }) => sum(kv_parts(turn))));
+        const focused = [...this.rows.children].findIndex((row) => row.contains(document.activeElement));
+        this.rows.replaceChildren(
+            ...numbered.reverse().map(({ turn, number }) => this.#row(turn, number, time_scale, kv_scale)),
+        );
+        if (focused >= 0) this.rows.children[focused]?.querySelector('summary').focus();
+    }
+
+    /** Draws anew when a turn's state changed: a growing answer changes nothing here. */
+    update(conversation, turn) {
+        if (this.drawn_states.get(turn) !== turn.state) this.draw(conversation);
+    }
+
+    #draw_summary(turns) {
+        const speed = median(turns.map(tokens_per_second));
+        const first = median(turns.map(first_token_ms));
+        const reused = reused_share(turns);
+        const figures = {
+            reused: reused === null ? '–' : percent(reused),
+            first: first === null ? '–' : format_ms(first),
+            speed: speed === null ? '–' : speed.toFixed(speed < 10 ? 1 : 0),
+        };
+        for (const [name, text] of Object.entries(figures))
+            this.summary.querySelector(`[data-figure=${name}]`).textContent = text;
+    }
+
+    #row(turn, number, time_scale, kv_scale) {
+        const times = time_parts(turn);
+        const sources = kv_parts(turn);
+        const first = first_token_ms(turn);
+        const speed = tokens_per_second(turn);
+        const time_note = [
+            first !== null && `first token ${format_ms(first)}`,
+            speed !== null && `${speed.toFixed(speed < 10 ? 1 : 0)} tokens/s`,
+        ];
+        const kv_note = sources.length > 0 && [
+            `${format_count(sum(sources))} prompt tokens`,
+            `${percent(reused_share([turn]) ?? 0)} reused`,
+        ];
+        const exact = element(
+            'table',
+            {},
+            element('tbody', {}, ...table_of(times, format_ms)),
+            element(
+                'tbody',
+                {},
+                ...table_of(sources, format_count),
+                ...(turn.usage
+                    ? table_of(
+                          [{ kind: 'none', label: 'Answer tokens', value: turn.usage.completion_tokens }],
+                          format_count,
+                      )
+                    : []),
+                ...(turn.timings?.preemptions
+                    ? table_of(
+                          [{ kind: 'none', label: 'Times put away', value: turn.timings.preemptions }],
+                          format_count,
+                      )
+                    : []),
+            ),
+        );
+        const details = element(
+            'details',
+            { open: this.opened.has(turn), toggle: () => this.#remember(turn, details.open) },
+            element(
+                'summary',
+                {},
+                element(
+                    'span',
+                    { class: 'row-head' },
+                    element('span', { class: 'row-name' }, `Turn ${number}`),
+                    element('span', { class: 'row-total', 'data-state': turn.state }, state_of(turn)),
+                ),
+                bar_of('Time', times, time_scale, format_ms),
+                element('span', { class: 'row-note' }, time_note.filter(Boolean).join(' · ')),
+                sources.length > 0 && bar_of('Prompt tokens', sources, kv_scale, format_count),
+                kv_note && element('span', { class: 'row-note' }, kv_note.join(' · ')),
+            ),
+            exact,
+            !turn.timings &&
+                !turn.is_live &&
+                element('p', { class: 'quiet' }, 'Seen from this page: the turn ended without the server’s figures.'),
+            element('button', { type: 'button', class: 'link', click: () => this.go_to(turn) }, 'Show the messages'),
+        );
+        return element('li', { class: 'row', 'data-testid': 'panel-turn' }, details);
+    }
+
+    #remember(turn, is_open) {
+        if (is_open) this.opened.add(turn);
+        else this.opened.delete(turn);
+    }
+}

@@ -1,0 +1,64 @@
+// The list of conversations.
+
+import { element, icon, icon_button } from './dom.js';
+
+function meta_of(conversation) {
+    if (conversation.live_turn) return 'Answering…';
+    const rounds = conversation.turns.length;
+    if (rounds === 0) return 'Not started';
+    const tokens = conversation.tokens > 0 ? ` · ${conversation.tokens.toLocaleString('en')} tokens` : '';
+    return `${rounds} ${rounds === 1 ? 'turn' : 'turns'}${tokens}`;
+}
+
+function item_of(conversation, is_current, actions) {
+    const title = conversation.title || 'New conversation';
+    const open = element(
+        'button',
+        {
+            type: 'button',
+            class: 'item-open',
+            'aria-current': is_current ? 'true' : null,
+            click: () => actions.open(conversation),
+        },
+        element('span', { class: 'item-title' }, title),
+        element(
+            'span',
+            { class: 'item-meta' },
+            conversation.live_turn && icon('ring'),
+            meta_of(conversation),
+            conversation.has_news && element('span', { class: 'news' }, 'new answer'),
+        ),
+    );
+    const is_kept = conversation.id !== null;
+    return element(
+        'li',
+        { class: 'item', 'data-testid': 'conversation-item' },
+        open,
+        element(
+            'div',
+            { class: 'item-actions' },
+            is_kept &&
+                icon_button('fork', `Fork “${title}”`, () => actions.fork(conversation), { 'data-testid': 'fork' }),
+            (is_kept || conversation.turns.length > 0) &&
+                icon_button('trash', `Delete “${title}”`, () => actions.remove(conversation), {
+                    'data-testid': 'delete',
+                }),
+        ),
+    );
+}
+
+let drawn = [];
+
+/** Draws the list anew; the focus stays on the button it was on. */
+export function draw_sidebar(list, conversations, actions) {
+    const focused = document.activeElement;
+    const at = [...list.children].findIndex((item) => item.contains(focused));
+    const label = focused?.getAttribute('aria-label');
+    const focused_conversation = drawn[at];
+    drawn = conversations.listed;
+    list.replaceChildren(...drawn.map((one) => item_of(one, one === conversations.current, actions)));
+    const item = list.children[drawn.indexOf(focused_conversation)];
+    [...(item?.querySelectorAll('button') ?? [])]
+        .find((button) => button.getAttribute('aria-label') === label)
+        ?.focus();
+}

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/handles.hpp"
+#include "actors/stages.hpp"
+#include "model/answer.hpp"
+
+namespace rondo {
+
+/// What a user asks for: a turn of a conversation, or a plain text to be continued. Checked at the edge for what can be
+/// checked without the conversation.
+struct Ask {
+    TurnId id = 0;
+    ConversationName conversation;      ///< an empty id: one that ends with this turn
+    std::vector<ChatMessage> messages;  ///< what is new in the conversation
+    std::vector<int32_t> ids;           ///< instead of messages: a prompt as it is
+    GenerateOptions options;
+    int priority = 0;
+    double deadline_seconds = 600.0;
+
+    // Filled in by the router.
+    listener_actor listener;
+    StagesPtr stages;
+};
+
+}  // namespace rondo

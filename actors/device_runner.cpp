@@ -1,0 +1,106 @@
+#include "actors/device_runner.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+DeviceRunner::behavior_type DeviceRunner::make_behavior() {
+    return {
+        [this](step_atom, const StepPtr& step) { return take(step); },
+        [this](chunk_atom, const ChunkPtr& chunk) { return take(chunk); },
+        [this](done_atom, const StatusPtr& status) { complete(*status); },
+    };
+}
+
+template <class Work>
+caf::typed_response_promise<std::shared_ptr<Work>> DeviceRunner::take(const std::shared_ptr<Work>& work) {
+    auto promise = make_response_promise<std::shared_ptr<Work>>();
+    waiting_.push_back(Asked<Work>{work, promise});
+    issue_next();
+    return promise;
+}
+
+void DeviceRunner::issue_next() {
+    if (current_ || waiting_.empty()) return;
+    current_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    started_ = std::chrono::steady_clock::now();
+    Status issued = std::visit([this](auto& asked) { return issue(*asked.work); }, *current_);
+    if (!issued) return answer(issued);  // refused whole: nothing has changed
+    // The device calls back on a thread of its own, or at once; either way the news is a message.
+    const auto self = caf::actor_cast<device_runner_actor>(this);
+    issued = stepper_->device().notify(StreamId::compute, [self](const Status& status) {
+        caf::anon_send(self, done_atom::value, std::make_shared<const Status>(status));
+    });
+    if (!issued) complete(issued);
+}
+
+void DeviceRunner::complete(const Status& status) {
+    // A device that fails underway may have written anything; the supervisor starts all over.
+    if (!status) return quit(caf::exit_reason::unhandled_exception);
+    answer(status);
+}
+
+Status DeviceRunner::issue(Step& step) {
+    std::vector<Stepper::Row> rows;
+    rows.reserve(step.turns.size());
+    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back()});
+    return stepper_->decode(rows);
+}
+
+Status DeviceRunner::issue(Chunk& chunk) {
+    if (chunk.drop) {
+        stepper_->drop_chunk();
+        issued_layers_ = 0;
+        return Status::ok();
+    }
+    Turn& turn = *chunk.turn;
+    if (stepper_->chunk_layers_left() == 0) {
+        chunk_rows_ = std::min(turn.missing(), stepper_->chunk_tokens());
+        const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
+                                                                       static_cast<size_t>(chunk_rows_));
+        RONDO_TRY(stepper_->begin_chunk(turn.kv, tokens, chunk_rows_ == turn.missing()));
+    }
+    const double per_layer = seconds_per_row_layer_ * static_cast<double>(chunk_rows_);
+    const double layers = per_layer > 0.0 ? chunk.budget_seconds / per_layer : 1.0;
+    issued_layers_ = static_cast<int>(std::clamp(layers, 1.0, static_cast<double>(stepper_->chunk_layers_left())));
+    return stepper_->run_chunk(issued_layers_);
+}
+
+void DeviceRunner::answer(const Status& status) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    Piece piece = std::move(*current_);
+    current_.reset();
+    std::visit(
+        [&](auto& asked) {
+            asked.work->status = status;
+            asked.work->seconds = seconds;
+            if (status) collect(*asked.work);
+            asked.promise.deliver(asked.work);
+        },
+        piece);
+    ++progress_->done;
+    progress_->last_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    issue_next();
+}
+
+void DeviceRunner::collect(Step& step) {
+    for (size_t i = 0; i < step.turns.size(); ++i) {
+        Turn& turn = *step.turns[i];
+        turn.take(turn.answer.next(stepper_->decode_logits(i)));
+    }
+}
+
+void DeviceRunner::collect(Chunk& chunk) {
+    chunk.open = stepper_->chunk_layers_left() > 0;
+    if (issued_layers_ > 0) {
+        const double measured = chunk.seconds / static_cast<double>(issued_layers_ * chunk_rows_);
+        seconds_per_row_layer_ = seconds_per_row_layer_ == 0.0 ? measured : (seconds_per_row_layer_ + measured) / 2;
+    }
+    Turn& turn = *chunk.turn;
+    if (chunk.drop || chunk.open || turn.missing() > 0) return;
+    turn.take(turn.answer.next(stepper_->chunk_logits()));
+    chunk.done = true;
+}
+
+}  // namespace rondo

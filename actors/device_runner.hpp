@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <variant>
+
+#include "actors/handles.hpp"
+#include "model/stepper.hpp"
+
+namespace rondo {
+
+/// What a device has done, for whoever watches it from another thread.
+struct Progress {
+    std::atomic<uint64_t> done{0};  ///< pieces of work
+    /// When the last of them was, in nanoseconds of the steady clock.
+    std::atomic<int64_t> last_ns{0};
+};
+
+/// The shell around one device: issues its work in order of arrival and never waits for it. On a CPU a piece of work
+/// runs on this actor's own thread, and is complete when it has been issued.
+class DeviceRunner : public device_runner_actor::base {
+public:
+    DeviceRunner(caf::actor_config& config, std::shared_ptr<Stepper> stepper, std::shared_ptr<Progress> progress)
+        : device_runner_actor::base(config), stepper_(std::move(stepper)), progress_(std::move(progress)) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "device_runner"; }
+
+private:
+    template <class Work>
+    struct Asked {
+        std::shared_ptr<Work> work;
+        caf::typed_response_promise<std::shared_ptr<Work>> promise;
+    };
+    using Piece = std::variant<Asked<Step>, Asked<Chunk>>;
+
+    template <class Work>
+    caf::typed_response_promise<std::shared_ptr<Work>> take(const std::shared_ptr<Work>& work);
+    void issue_next();
+    Status issue(Step& step);
+    Status issue(Chunk& chunk);
+    void complete(const Status& status);
+    void answer(const Status& status);
+    void collect(Step& step);
+    void collect(Chunk& chunk);
+
+    std::shared_ptr<Stepper> stepper_;
+    std::shared_ptr<Progress> progress_;
+    std::deque<Piece> waiting_;  // at most one a stage: each waits for its answer
+    std::optional<Piece> current_;
+    std::chrono::steady_clock::time_point started_;
+    int issued_layers_ = 0;
+    double seconds_per_row_layer_ = 0.0;  // of chunks, measured
+    int64_t chunk_rows_ = 0;
+};
+
+}  // namespace rondo

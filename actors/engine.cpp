@@ -1,0 +1,221 @@
+#include "actors/engine.hpp"
+
+#include <algorithm>
+
+#include "actors/decode.hpp"
+#include "actors/prefill.hpp"
+#include "actors/restore.hpp"
+#include "actors/store.hpp"
+#include "actors/supervisor.hpp"
+#include "kernels/backend.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr auto answer_within = std::chrono::seconds(20);
+
+Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::string& name) {
+    const DeviceSettings& wanted = *settings.device(name);
+    DeviceOptions options;
+    options.kind = wanted.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    options.ordinal = wanted.ordinal;
+    options.threads = wanted.threads;
+    return open_device(options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {
+    std::unique_ptr<Engine> engine(new Engine());
+    RONDO_TRY(engine->load_all(settings, options));
+    if (options.host != nullptr) {
+        engine->system_ = options.host;
+    } else {
+        engine->own_config_ = std::make_unique<caf::actor_system_config>();
+        // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
+        engine->own_config_->set("scheduler.policy", caf::atom("sharing"));
+        engine->own_system_ = std::make_unique<caf::actor_system>(*engine->own_config_);
+        engine->system_ = engine->own_system_.get();
+    }
+    engine->start(settings, options);
+    return engine;
+}
+
+Status Engine::load_all(const Settings& settings, const Options& options) {
+    const std::string& prompts = settings.pipeline.prefill.on.front();
+    const std::string& answers = settings.pipeline.decode.on.front();
+    devices_.resize(1);
+    RONDO_ASSIGN(devices_[0], open_named(settings, prompts));
+    if (answers != prompts) {
+        devices_.resize(2);
+        RONDO_ASSIGN(devices_[1], open_named(settings, answers));
+        if (!(devices_[0]->space() == devices_[1]->space())) {
+            return make_error(ErrorCode::unsupported,
+                              "pipeline.prefill.on is " + prompts + " and decode.on " + answers +
+                                  ", which do not share memory; two CPU devices would be right");
+        }
+    }
+    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
+    RONDO_ASSIGN(model_, load_model(model_path(settings.model.path), choice, *devices_[0], options.progress));
+    context_tokens_ = model_.spec.context_tokens;
+    // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
+    if (model_.spec.sliding_window > 0) context_tokens_ = std::min(context_tokens_, model_.spec.sliding_window);
+    const KvShape shape = Transformer::kv_shape(model_.spec, kv_dtype(settings.memory.kv_dtype));
+    const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
+    const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
+    if (blocks < 2) {
+        return make_error(ErrorCode::out_of_memory,
+                          "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
+                              "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
+    }
+    context_tokens_ = std::min(context_tokens_, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
+    RONDO_ASSIGN(pool_, KvPool::create(*devices_[0], shape, blocks));
+    return Status::ok();
+}
+
+void Engine::start(const Settings& settings, const Options& options) {
+    Router::Options router;
+    metrics_ = std::make_shared<Metrics>(model_.name);
+    running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
+    router.session.pool = pool_.get();
+    router.session.metrics = metrics_;
+    router.conversations_max = static_cast<size_t>(settings.server.conversations_max);
+    router.session.context_tokens = context_tokens_;
+    router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
+                       static_cast<size_t>(settings.server.requests_waiting_max);
+    router_ = system_->spawn<Router>(std::cref(model_), load_, router);
+    Supervisor::Options supervisor;
+    supervisor.start = [this, settings, detached = options.detached_runners](caf::local_actor& self) {
+        return start_stages(self, settings, detached);
+    };
+    supervisor.gave_up = options.gave_up ? options.gave_up : [](Error) {};
+    supervisor_ = system_->spawn<Supervisor>(std::move(supervisor));
+    caf::anon_send(supervisor_, router_);
+}
+
+Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const Settings& settings, bool detached) {
+    const PipelineSettings& pipeline = settings.pipeline;
+    Supervisor::Pipeline made;
+    const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
+    std::vector<device_runner_actor> runners;
+    for (const auto& device : devices_) {
+        Stepper::Limits limits;
+        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, context_tokens_);
+        limits.decode_rows = pipeline.decode.batch_max;
+        limits.context_tokens = context_tokens_;
+        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(model_, *pool_, *device, limits));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(stepper, progress_)
+                                   : self.spawn<DeviceRunner>(stepper, progress_));
+        keep(runners.back());
+    }
+    made.stages.store = self.spawn<Store>(std::ref(*pool_));
+    Restore::Options restore;
+    restore.running_max = static_cast<size_t>(pipeline.decode.batch_max);
+    restore.tokens_max = context_tokens_;
+    made.stages.restore = self.spawn<Restore>(made.stages.store, restore);
+    Prefill::Options prefill;
+    prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
+    made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.store, prefill);
+    Decode::Options decode;
+    decode.context_tokens = context_tokens_;
+    made.stages.decode = self.spawn<Decode>(runners.back(), made.stages.store, decode);
+    keep(made.stages.store);
+    keep(made.stages.restore);
+    keep(made.stages.prefill);
+    keep(made.stages.decode);
+    return made;
+}
+
+Engine::~Engine() {
+    if (system_ == nullptr) return;
+    caf::scoped_actor self{*system_};
+    if (router_) {
+        self->send_exit(router_, caf::exit_reason::user_shutdown);
+        self->wait_for(router_);
+    }
+    if (supervisor_) {
+        self->send_exit(supervisor_, caf::exit_reason::user_shutdown);
+        self->wait_for(supervisor_);
+    }
+    router_ = nullptr;
+    supervisor_ = nullptr;
+}
+
+TurnId Engine::ask(Ask ask, TurnPort::Callbacks callbacks) {
+    auto asked = std::make_shared<Ask>(std::move(ask));
+    asked->id = ++last_turn_;
+    asked->listener = system_->spawn<TurnPort>(router_, std::move(callbacks));
+    caf::anon_send(router_, ask_atom::value, asked);
+    return asked->id;
+}
+
+std::future<Engine::Reply> Engine::ask(Ask asked) {
+    struct Gathered {
+        Reply reply;
+        std::promise<Reply> promise;
+    };
+    auto gathered = std::make_shared<Gathered>();
+    TurnPort::Callbacks callbacks;
+    callbacks.on_delta = [gathered](TurnDelta delta) {
+        gathered->reply.text += delta.text;
+        gathered->reply.ids.insert(gathered->reply.ids.end(), delta.ids.begin(), delta.ids.end());
+    };
+    callbacks.on_end = [gathered](TurnEnd end) {
+        gathered->reply.end = std::move(end);
+        gathered->promise.set_value(std::move(gathered->reply));
+    };
+    std::future<Reply> reply = gathered->promise.get_future();
+    ask(std::move(asked), std::move(callbacks));
+    return reply;
+}
+
+void Engine::cancel(TurnId turn) {
+    caf::anon_send(router_, cancel_atom::value, turn);
+}
+
+template <class Answer, class... Request>
+Result<Answer> Engine::request(Request... what) {
+    caf::scoped_actor self{*system_};
+    Result<Answer> answer = make_error(ErrorCode::internal, "no answer");
+    self->request(router_, answer_within, std::move(what)...)
+        .receive([&](const Answer& value) { answer = value; },
+                 [&](const caf::error& error) { answer = from_caf(error, "the router"); });
+    return answer;
+}
+
+Result<ConversationInfoPtr> Engine::create(const ConversationName& name, const Preamble& preamble) {
+    return request<ConversationInfoPtr>(create_atom::value, name, preamble);
+}
+
+Result<ConversationInfoPtr> Engine::conversation(const ConversationName& name) {
+    return request<ConversationInfoPtr>(list_atom::value, name);
+}
+
+Result<ConversationListPtr> Engine::conversations(const Tenant& tenant) {
+    return request<ConversationListPtr>(list_atom::value, tenant);
+}
+
+Result<ConversationInfoPtr> Engine::rewind(const ConversationName& name, int64_t round) {
+    return request<ConversationInfoPtr>(rewind_atom::value, name, round);
+}
+
+Result<ConversationInfoPtr> Engine::drop(const ConversationName& name, const RoundList& rounds) {
+    return request<ConversationInfoPtr>(drop_atom::value, name, rounds);
+}
+
+Result<ConversationInfoPtr> Engine::fork(const ConversationName& from, const ConversationName& to) {
+    return request<ConversationInfoPtr>(fork_atom::value, from, to);
+}
+
+Result<bool> Engine::remove(const ConversationName& name) {
+    return request<bool>(remove_atom::value, name);
+}
+
+std::string Engine::device_names() const {
+    std::string names = devices_.front()->name();
+    if (devices_.size() > 1) names += " for prompts, " + devices_.back()->name() + " for answers";
+    return names;
+}
+
+}  // namespace rondo

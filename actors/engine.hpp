@@ -1,0 +1,98 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/device_runner.hpp"
+#include "actors/handles.hpp"
+#include "actors/metrics.hpp"
+#include "actors/router.hpp"
+#include "actors/supervisor.hpp"
+#include "actors/turn_port.hpp"
+#include "config/settings.hpp"
+#include "model/model.hpp"
+
+namespace rondo {
+
+/// The whole of Rondo in a host's process: a model, its devices and the actors that serve conversations with it.
+///
+///     RONDO_ASSIGN(auto engine, Engine::open(settings));
+///     auto turn = engine->ask({.conversation = {"", "c1"}, .messages = {{"user", "Hello"}}});
+///     std::puts(turn.get().text.c_str());
+///
+/// Or by actors: `router()` takes `Ask`s and tells a listener of the host's own.
+class Engine {
+public:
+    struct Options {
+        caf::actor_system* host = nullptr;     ///< none: the engine runs one of its own
+        std::function<void(double)> progress;  ///< of loading, 0 to 1
+        /// The stages died too often: nothing will be served any more.
+        std::function<void(Error)> gave_up;
+        bool detached_runners = true;  ///< off under CAF's test scheduler
+    };
+    /// A whole answer.
+    struct Reply {
+        std::string text;
+        std::vector<int32_t> ids;
+        TurnEnd end;
+    };
+
+    static Result<std::unique_ptr<Engine>> open(const Settings& settings, Options options);
+    static Result<std::unique_ptr<Engine>> open(const Settings& settings) { return open(settings, Options{}); }
+    /// Ends every turn first.
+    ~Engine();
+
+    /// Asks for a turn; the callbacks hear of it on threads of the actor system. Returns the id to cancel it with.
+    TurnId ask(Ask ask, TurnPort::Callbacks callbacks);
+    std::future<Reply> ask(Ask ask);
+    void cancel(TurnId turn);
+
+    /// Waits for what a conversation's session says.
+    Result<ConversationInfoPtr> create(const ConversationName& name, const Preamble& preamble);
+    Result<ConversationInfoPtr> conversation(const ConversationName& name);
+    Result<ConversationListPtr> conversations(const Tenant& tenant);
+    Result<ConversationInfoPtr> rewind(const ConversationName& name, int64_t round);
+    Result<ConversationInfoPtr> drop(const ConversationName& name, const RoundList& rounds);
+    Result<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
+    Result<bool> remove(const ConversationName& name);
+
+    const Model& model() const { return model_; }
+    int64_t context_tokens() const { return context_tokens_; }
+    KvPool& pool() { return *pool_; }
+    const Load& load() const { return *load_; }
+    const Progress& progress() const { return *progress_; }
+    Metrics& metrics() { return *metrics_; }
+    size_t running_max() const { return running_max_; }
+    router_actor router() const { return router_; }
+    caf::actor_system& system() { return *system_; }
+    std::string device_names() const;
+
+private:
+    Engine() = default;
+    Status load_all(const Settings& settings, const Options& options);
+    void start(const Settings& settings, const Options& options);
+    Result<Supervisor::Pipeline> start_stages(caf::local_actor& self, const Settings& settings, bool detached);
+    template <class Answer, class... Request>
+    Result<Answer> request(Request... request);
+
+    std::vector<std::unique_ptr<Device>> devices_;  // where prompts are computed, then where answers are, if elsewhere
+    Model model_;
+    int64_t context_tokens_ = 0;
+    std::unique_ptr<KvPool> pool_;
+    std::shared_ptr<Load> load_ = std::make_shared<Load>();
+    std::shared_ptr<Metrics> metrics_;
+    size_t running_max_ = 0;
+    std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+    std::unique_ptr<caf::actor_system_config> own_config_;
+    std::unique_ptr<caf::actor_system> own_system_;
+    caf::actor_system* system_ = nullptr;
+    router_actor router_;
+    supervisor_actor supervisor_;
+    std::atomic<TurnId> last_turn_{0};
+};
+
+}  // namespace rondo

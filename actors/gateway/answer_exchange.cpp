@@ -1,0 +1,132 @@
+#include "actors/gateway/answer_exchange.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "actors/api/chat_response.hpp"
+#include "actors/api/completion_response.hpp"
+#include "actors/api/event_stream.hpp"
+
+namespace rondo {
+
+namespace {
+
+uint64_t drawn_seed() {
+    static thread_local std::mt19937_64 random{std::random_device{}()};
+    return random();
+}
+
+}  // namespace
+
+AnswerExchange::AnswerExchange(Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head,
+                               AnswerRequest request, Ask ask)
+    : engine_(engine),
+      exchange_(std::move(exchange)),
+      api_(api),
+      head_(std::move(head)),
+      request_(std::move(request)),
+      ask_(std::move(ask)),
+      bytes_of_([&engine](int32_t id) { return engine.model().tokenizer->bytes_of(id, true); }),
+      choices_(static_cast<size_t>(request_.n)) {}
+
+void AnswerExchange::start() {
+    exchange_->reply().on_gone([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->cancel_all();
+    });
+    const std::lock_guard lock(mutex_);
+    if (!gone_) start_choice(0);
+}
+
+void AnswerExchange::start_choice(size_t index) {
+    Ask ask = ask_;
+    ask.options.sampling.seed = (request_.seed_given ? ask.options.sampling.seed : drawn_seed()) + index;
+    TurnPort::Callbacks callbacks;
+    callbacks.on_delta = [self = shared_from_this(), index](TurnDelta delta) { self->grew(index, std::move(delta)); };
+    callbacks.on_end = [self = shared_from_this(), index](TurnEnd end) { self->ended(index, std::move(end)); };
+    choices_[index].turn = engine_.ask(std::move(ask), std::move(callbacks));
+}
+
+void AnswerExchange::start_others() {
+    if (std::exchange(others_started_, true) || gone_) return;
+    for (size_t i = 1; i < choices_.size(); ++i) start_choice(i);
+}
+
+void AnswerExchange::grew(size_t index, TurnDelta delta) {
+    const std::lock_guard lock(mutex_);
+    if (finished_ || gone_) return;
+    start_others();
+    if (request_.stream) {
+        begin_stream();
+        const auto i = static_cast<int>(index);
+        write(api_ == Api::chat ? chat_delta_event(head_, i, delta, bytes_of_)
+                                : completion_delta_event(head_, i, delta, choices_[index].logprobs, bytes_of_));
+        return;
+    }
+    TurnDelta& all = choices_[index].answer.delta;
+    all.text += delta.text;
+    all.ids.insert(all.ids.end(), delta.ids.begin(), delta.ids.end());
+    for (auto& logprobs : delta.logprobs) all.logprobs.push_back(std::move(logprobs));
+}
+
+void AnswerExchange::ended(size_t index, TurnEnd end) {
+    const std::lock_guard lock(mutex_);
+    Choice& choice = choices_[index];
+    choice.ended = true;
+    choice.answer.end = std::move(end);
+    if (finished_) return;
+    const TurnEnd& how = choice.answer.end;
+    const bool whole = how.outcome == TurnOutcome::stop || how.outcome == TurnOutcome::length;
+    if (!whole) {  // one answer that cannot be had fails the request
+        finished_ = true;
+        const ApiError error = api_error(error_of(how));
+        cancel_all();
+        if (streaming_) {
+            write(stream_error(error));
+            return exchange_->finish_stream();
+        }
+        return exchange_->send_error(error);
+    }
+    if (request_.stream) {
+        begin_stream();
+        const auto i = static_cast<int>(index);
+        write(api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how));
+    }
+    start_others();
+    if (std::ranges::all_of(choices_, &Choice::ended)) finish();
+}
+
+void AnswerExchange::finish() {
+    finished_ = true;
+    std::vector<FinishedAnswer> answers;
+    for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
+    const TurnUsage usage = usage_of(answers);
+    exchange_->count(usage);
+    if (!request_.stream) {
+        return exchange_->send_json(200, api_ == Api::chat ? chat_response(head_, answers, bytes_of_)
+                                                           : completion_response(head_, answers, bytes_of_));
+    }
+    write(api_ == Api::chat ? chat_usage_event(head_, usage) : completion_usage_event(head_, usage));
+    write(stream_done());
+    exchange_->finish_stream();
+}
+
+void AnswerExchange::begin_stream() {
+    if (std::exchange(streaming_, true)) return;
+    exchange_->begin_stream();
+    if (api_ != Api::chat) return;
+    for (size_t i = 0; i < choices_.size(); ++i) write(chat_role_event(head_, static_cast<int>(i)));
+}
+
+void AnswerExchange::write(std::string piece) {
+    if (!piece.empty() && !gone_ && !exchange_->write(std::move(piece))) cancel_all();
+}
+
+/// The client is gone, or one of the answers is.
+void AnswerExchange::cancel_all() {
+    const std::lock_guard lock(mutex_);
+    gone_ = gone_ || !finished_;
+    for (const Choice& choice : choices_)
+        if (choice.turn != 0 && !choice.ended) engine_.cancel(choice.turn);
+}
+
+}  // namespace rondo

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "actors/api/answer_parts.hpp"
+#include "actors/api/answer_request.hpp"
+#include "actors/api/token_logprobs.hpp"
+#include "actors/ask.hpp"
+#include "actors/gateway/gateway.hpp"
+
+namespace rondo {
+
+/// A request for one or several answers to a prompt: runs a turn for each, and tells the client as it wished. The first
+/// one goes ahead, so that the others find its prompt computed.
+class AnswerExchange : public std::enable_shared_from_this<AnswerExchange> {
+public:
+    enum class Api { chat, completion };
+
+    AnswerExchange(Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head, AnswerRequest request,
+                   Ask ask);
+    void start();
+
+private:
+    struct Choice {
+        TurnId turn = 0;
+        FinishedAnswer answer;
+        CompletionLogprobs logprobs;
+        bool ended = false;
+    };
+
+    void start_choice(size_t index);
+    void grew(size_t index, TurnDelta delta);
+    void ended(size_t index, TurnEnd end);
+    void begin_stream();
+    void write(std::string piece);
+    void start_others();
+    void finish();
+    void cancel_all();
+
+    Engine& engine_;
+    const std::shared_ptr<Exchange> exchange_;
+    const Api api_;
+    const AnswerHead head_;
+    const AnswerRequest request_;
+    const Ask ask_;
+    const TokenBytes bytes_of_;
+
+    std::recursive_mutex mutex_;  // turns of one request call back from several threads, and a cancelled one at once
+    std::vector<Choice> choices_;
+    bool streaming_ = false, others_started_ = false, gone_ = false, finished_ = false;
+};
+
+}  // namespace rondo

@@ -1,0 +1,75 @@
+#include "actors/gateway/gateway.hpp"
+
+namespace rondo {
+
+Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, std::function<void(const std::string&)> log,
+                   std::string cors_origin)
+    : request_(std::move(request)),
+      reply_(std::move(reply)),
+      log_(std::move(log)),
+      cors_origin_(std::move(cors_origin)) {
+    record_.time = std::chrono::system_clock::now();
+}
+
+Exchange::~Exchange() {
+    if (!log_) return;
+    record_.peer = request_.peer;
+    record_.method = request_.method;
+    record_.path = request_.path;
+    record_.tenant = tenant;
+    record_.request_id = id;
+    record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - arrived_).count();
+    log_(access_log_line(record_));
+}
+
+HttpHeaders Exchange::headers(std::string type) const {
+    HttpHeaders headers{{"Content-Type", std::move(type)},
+                        {"Cache-Control", "no-store"},
+                        {"X-Content-Type-Options", "nosniff"},
+                        {"X-Request-Id", id}};
+    if (!cors_origin_.empty()) {
+        headers.emplace_back("Access-Control-Allow-Origin", cors_origin_);
+        headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type");
+        headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+        headers.emplace_back("Vary", "Origin");
+    }
+    return headers;
+}
+
+void Exchange::send(int status, std::string type, std::string body) {
+    record_.status = status;
+    record_.bytes = body.size();
+    HttpHeaders all = headers(std::move(type));
+    if (status == 429 || status == 503) all.emplace_back("Retry-After", "1");
+    if (status == 401) all.emplace_back("WWW-Authenticate", "Bearer");
+    reply_->send(status, std::move(all), std::move(body));
+}
+
+void Exchange::send_json(int status, std::string body) {
+    send(status, "application/json", std::move(body));
+}
+
+void Exchange::send_error(const ApiError& error) {
+    send_json(error.status, error.body());
+}
+
+void Exchange::begin_stream() {
+    record_.status = 200;
+    reply_->begin(200, headers("text/event-stream; charset=utf-8"));
+}
+
+bool Exchange::write(std::string piece) {
+    record_.bytes += piece.size();
+    return reply_->write(std::move(piece));
+}
+
+void Exchange::finish_stream() {
+    reply_->finish();
+}
+
+void Exchange::count(const TurnUsage& usage) {
+    record_.prompt_tokens = usage.prompt_tokens;
+    record_.completion_tokens = usage.completion_tokens;
+}
+
+}  // namespace rondo

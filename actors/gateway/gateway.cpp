@@ -1,0 +1,213 @@
+#include "actors/gateway/gateway.hpp"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "actors/api/chat_request.hpp"
+#include "actors/api/completion_request.hpp"
+#include "actors/api/listings.hpp"
+#include "actors/api/tokenize_requests.hpp"
+#include "actors/gateway/answer_exchange.hpp"
+#include "actors/gateway/page_files.hpp"
+
+namespace rondo {
+
+Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options) {
+    std::unique_ptr<Gateway> gateway(new Gateway(engine, std::move(options)));
+    const ServerSettings& server = gateway->options_.server;
+    if (!server.api_keys_file.empty()) {
+        RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file));
+    }
+    gateway->started_s_ =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    HttpServer::Options http;
+    http.host = server.host;
+    http.port = static_cast<uint16_t>(server.port);
+    http.limits = gateway->options_.limits;
+    RONDO_ASSIGN(gateway->server_,
+                 HttpServer::start(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+                     raw->handle(std::move(request), std::move(reply));
+                 }));
+    return gateway;
+}
+
+Gateway::~Gateway() = default;
+
+void Gateway::drain(std::chrono::milliseconds patience) {
+    draining_ = true;
+    struct Done {
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool done = false;
+    };
+    auto done = std::make_shared<Done>();
+    server_->drain(patience, [done] {
+        const std::lock_guard lock(done->mutex);
+        done->done = true;
+        done->changed.notify_all();
+    });
+    std::unique_lock lock(done->mutex);
+    done->changed.wait_for(lock, patience + std::chrono::seconds(1), [&] { return done->done; });
+}
+
+std::string Gateway::new_id(const char* prefix) {
+    // Unlike those of another start, and in order within this one.
+    return prefix + std::to_string(started_s_) + "-" + std::to_string(++ids_);
+}
+
+void Gateway::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+    auto exchange =
+        std::make_shared<Exchange>(std::move(request), std::move(reply), options_.log, options_.server.cors_origin);
+    exchange->id = new_id("req-");
+    route(exchange);
+}
+
+void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
+    const std::string& path = exchange->request().path;
+    const std::string& method = exchange->request().method;
+    const auto only = [&](std::string_view allowed, auto&& answer) {
+        if (method == allowed || (allowed == "GET" && method == "HEAD")) return answer();
+        exchange->send_error(wrong_method(allowed));
+    };
+    if (method == "OPTIONS" && !options_.server.cors_origin.empty()) return exchange->send(204, "text/plain", "");
+    if (path == "/") return only("GET", [&] { page(*exchange, "index.html"); });
+    if (path.starts_with("/page/")) return only("GET", [&] { page(*exchange, path.substr(6)); });
+    if (path == "/health") return only("GET", [&] { health(*exchange, false); });
+    if (path == "/ready") return only("GET", [&] { health(*exchange, true); });
+    if (path == "/metrics") return only("GET", [&] { metrics(*exchange); });
+    if (!let_in(*exchange)) return exchange->send_error(wrong_api_key());
+    if (path == "/v1/models") return only("GET", [&] { models(*exchange); });
+    if (path == "/v1/chat/completions") return only("POST", [&] { chat(exchange); });
+    if (path == "/v1/completions") return only("POST", [&] { completion(exchange); });
+    if (path == "/tokenize") return only("POST", [&] { tokenize(exchange); });
+    if (path == "/detokenize") return only("POST", [&] { detokenize(*exchange); });
+    if (path == "/v1/sessions" || path.starts_with("/v1/sessions/")) return sessions(exchange);
+    exchange->send_error(unknown_path());
+}
+
+bool Gateway::let_in(Exchange& exchange) const {
+    const std::optional<std::string> tenant = keys_.tenant_of(exchange.request().header("authorization"));
+    if (tenant) exchange.tenant = *tenant;
+    return tenant.has_value();
+}
+
+void Gateway::page(Exchange& exchange, const std::string& file) const {
+    const PageFile* found = page_file(file);
+    if (found == nullptr) return exchange.send_error(unknown_path());
+    exchange.send(200, found->type, std::string(found->content));
+}
+
+void Gateway::health(Exchange& exchange, bool ready) {
+    const Health::Verdict verdict = health_.look();
+    if (!verdict.good) return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, verdict.reason)));
+    if (ready && draining_)
+        return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, "the server is shutting down")));
+    exchange.send_json(200, "{\"status\":\"ok\"}");
+}
+
+void Gateway::metrics(Exchange& exchange) {
+    const KvPool& pool = engine_.pool();
+    const auto turns = static_cast<double>(engine_.load().turns);
+    const auto places = static_cast<double>(engine_.running_max());
+    Metrics::Now now;
+    now.running = std::min(turns, places);
+    now.waiting = std::max(turns - places, 0.0);
+    const auto blocks = static_cast<double>(pool.blocks_total(LayerGroup::upper));
+    now.kv_usage = 1.0 - static_cast<double>(pool.blocks_free(LayerGroup::upper)) / blocks;
+    now.conversations = static_cast<double>(engine_.load().conversations);
+    now.refused = static_cast<double>(engine_.load().refused);
+    now.connections = static_cast<double>(server_->counts().connections);
+    exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", engine_.metrics().text(now));
+}
+
+void Gateway::models(Exchange& exchange) const {
+    const ServedModel served{engine_.model().name, started_s_, engine_.context_tokens()};
+    exchange.send_json(200, models_response(std::span(&served, 1)));
+}
+
+namespace {
+
+/// What a request says of its turn, or what is wrong with that here.
+ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, const std::string& tenant,
+                        const AnswerRequest& request) {
+    const std::string& served = engine.model().name;
+    if (!request.model.empty() && request.model != served) return unknown_model(request.model, served);
+    if (!request.method.empty() && request.method != "dense")
+        return bad_field("method", "unsupported_value", "method is not one of this server's; dense would be right");
+    if (request.n > 1 && !request.conversation.empty())
+        return bad_field(
+            "n", "invalid_value",
+            "n is " + std::to_string(request.n) + "; in a conversation 1 would be right, or a fork for each");
+    Ask ask;
+    ask.conversation = {tenant, request.conversation};
+    ask.options = request.options;
+    ask.priority = request.priority;
+    ask.deadline_seconds = server.deadline_s;
+    if (request.deadline_s > 0.0) ask.deadline_seconds = std::min(ask.deadline_seconds, request.deadline_s);
+    return ask;
+}
+
+}  // namespace
+
+void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
+    ApiResult<ChatRequest> request = parse_chat_request(exchange->request().body, engine_.model().spec.vocabulary);
+    if (!request) return exchange->send_error(request.error());
+    ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
+    if (!ask) return exchange->send_error(ask.error());
+    ask->messages = std::move(request->messages);
+    if (!request->tokens_max_given) ask->options.tokens_max = engine_.context_tokens();
+    AnswerHead head{new_id("chatcmpl-"), started_s_, engine_.model().name, request->stream && request->include_usage};
+    head.created_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::chat, std::move(head), std::move(*request),
+                                     std::move(*ask))
+        ->start();
+}
+
+void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
+    ApiResult<CompletionRequest> request =
+        parse_completion_request(exchange->request().body, engine_.model().spec.vocabulary);
+    if (!request) return exchange->send_error(request.error());
+    if (!request->conversation.empty()) {
+        return exchange->send_error(bad_field("conversation", "unsupported_value",
+                                              "a plain prompt belongs to no conversation; "
+                                              "/v1/chat/completions would be right"));
+    }
+    ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
+    if (!ask) return exchange->send_error(ask.error());
+    if (const auto* text = std::get_if<std::string>(&request->prompt)) {
+        Result<std::vector<int32_t>> ids = engine_.model().encode_text(*text);
+        if (!ids) return exchange->send_error(api_error(ids.error()));
+        ask->ids = std::move(*ids);
+    } else {
+        ask->ids = std::get<std::vector<int32_t>>(request->prompt);
+    }
+    AnswerHead head{new_id("cmpl-"), 0, engine_.model().name, request->stream && request->include_usage};
+    head.created_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
+                                     std::move(*request), std::move(*ask))
+        ->start();
+}
+
+void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
+    ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
+    if (!request) return exchange->send_error(request.error());
+    // A long text takes a while; the server's thread goes on meanwhile.
+    engine_.system().spawn([this, exchange, wanted = std::move(*request)] {
+        const Model& model = engine_.model();
+        const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
+                                                 : wanted.add_special     ? model.encode_text(wanted.text)
+                                                                          : model.tokenizer->encode(wanted.text, true);
+        if (!ids) return exchange->send_error(api_error(ids.error()));
+        exchange->send_json(200, tokenize_response(*ids));
+    });
+}
+
+void Gateway::detokenize(Exchange& exchange) const {
+    ApiResult<DetokenizeRequest> request = parse_detokenize(exchange.request().body, engine_.model().spec.vocabulary);
+    if (!request) return exchange.send_error(request.error());
+    exchange.send_json(200, detokenize_response(engine_.model().tokenizer->decode(request->ids, true)));
+}
+
+}  // namespace rondo

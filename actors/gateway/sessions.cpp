@@ -1,0 +1,112 @@
+#include "actors/api/conversation_id.hpp"
+#include "actors/api/listings.hpp"
+#include "actors/api/session_requests.hpp"
+#include "actors/gateway/gateway.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr auto answer_within = std::chrono::seconds(20);
+
+SessionInfo told(const ConversationInfo& info) {
+    SessionInfo out{info.id, info.tokens, {}};
+    for (const Round& round : info.rounds) {
+        std::string user;
+        for (const ChatMessage& message : round.asked)
+            if (message.role == "user") user += (user.empty() ? "" : "\n") + message.content;
+        out.rounds.push_back({static_cast<int>(out.rounds.size()), round.tokens, std::move(user), round.answer});
+    }
+    return out;
+}
+
+/// Asks the router and answers with what comes; the server's thread goes on meanwhile.
+template <class Answer, class... Request>
+void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
+                std::function<std::string(const Answer&)> body, Request... request) {
+    engine.system().spawn([=, router = engine.router()](caf::event_based_actor* self) {
+        self->request(router, answer_within, request...)
+            .then(
+                [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
+                [=](const caf::error& error) { exchange->send_error(api_error(from_caf(error, "the conversation"))); });
+    });
+}
+
+std::string one(const ConversationInfoPtr& info) {
+    return session_response(told(*info));
+}
+
+}  // namespace
+
+void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
+    const HttpRequest& request = exchange->request();
+    if (request.path == "/v1/sessions") {
+        if (request.method == "GET") {
+            return ask_router<ConversationListPtr>(
+                engine_, exchange,
+                [](const ConversationListPtr& all) {
+                    std::vector<SessionInfo> infos;
+                    for (const ConversationInfo& info : *all) infos.push_back(told(info));
+                    return sessions_response(infos);
+                },
+                list_atom::value, Tenant(exchange->tenant));
+        }
+        if (request.method != "POST") return exchange->send_error(wrong_method("GET, POST"));
+        const ApiResult<SessionCreateRequest> wanted = parse_session_create(request.body);
+        if (!wanted) return exchange->send_error(wanted.error());
+        Preamble preamble;
+        if (!wanted->system.empty()) preamble.push_back({"system", wanted->system});
+        const ConversationName name{exchange->tenant, wanted->id.empty() ? new_id("conv-") : wanted->id};
+        return ask_router<ConversationInfoPtr>(engine_, exchange, one, create_atom::value, name, preamble);
+    }
+    std::string id = request.path.substr(std::string_view("/v1/sessions/").size());
+    std::string verb;
+    for (const char* known : {"/rewind", "/fork", "/drop"}) {
+        if (!id.ends_with(known)) continue;
+        verb = known + 1;
+        id.resize(id.size() - verb.size() - 1);
+        break;
+    }
+    if (!is_conversation_id(id)) return exchange->send_error(unknown_path());
+    session(exchange, id, verb);
+}
+
+void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::string& id, const std::string& verb) {
+    const HttpRequest& request = exchange->request();
+    const ConversationName name{exchange->tenant, id};
+    if (verb.empty()) {
+        if (request.method == "GET")
+            return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
+        if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, DELETE"));
+        engine_.system().spawn([=, router = engine_.router()](caf::event_based_actor* self) {
+            self->request(router, answer_within, remove_atom::value, name)
+                .then(
+                    [=](bool found) {
+                        if (found) return exchange->send_json(200, session_deleted_response(id));
+                        exchange->send_error(api_error(make_error(ErrorCode::not_found, "no conversation of that id")));
+                    },
+                    [=](const caf::error& error) {
+                        exchange->send_error(api_error(from_caf(error, "the conversation")));
+                    });
+        });
+        return;
+    }
+    if (request.method != "POST") return exchange->send_error(wrong_method("POST"));
+    if (verb == "rewind") {
+        const ApiResult<SessionRewindRequest> wanted = parse_session_rewind(request.body);
+        if (!wanted) return exchange->send_error(wanted.error());
+        return ask_router<ConversationInfoPtr>(engine_, exchange, one, rewind_atom::value, name, wanted->round);
+    }
+    if (verb == "drop") {
+        const ApiResult<SessionDropRequest> wanted = parse_session_drop(request.body);
+        if (!wanted) return exchange->send_error(wanted.error());
+        return ask_router<ConversationInfoPtr>(engine_, exchange, one, drop_atom::value, name,
+                                               RoundList(wanted->rounds));
+    }
+    const ApiResult<SessionForkRequest> wanted = parse_session_fork(request.body);
+    if (!wanted) return exchange->send_error(wanted.error());
+    const ConversationName to{exchange->tenant, wanted->id.empty() ? new_id("conv-") : wanted->id};
+    ask_router<ConversationInfoPtr>(engine_, exchange, one, fork_atom::value, name, to);
+}
+
+}  // namespace rondo

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "actors/messages.hpp"
+
+/// Who answers what. Bulk bytes are never in a message: turns and steps travel as shared pointers within the process.
+namespace rondo {
+
+using ask_atom = caf::atom_constant<caf::atom("ask")>;
+using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
+using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
+using closed_atom = caf::atom_constant<caf::atom("closed")>;
+using copy_atom = caf::atom_constant<caf::atom("copy")>;
+using create_atom = caf::atom_constant<caf::atom("create")>;
+using decode_atom = caf::atom_constant<caf::atom("decode")>;
+using done_atom = caf::atom_constant<caf::atom("done")>;
+using drop_atom = caf::atom_constant<caf::atom("drop")>;
+using expire_atom = caf::atom_constant<caf::atom("expire")>;
+using fork_atom = caf::atom_constant<caf::atom("fork")>;
+using keep_atom = caf::atom_constant<caf::atom("keep")>;
+using list_atom = caf::atom_constant<caf::atom("list")>;
+using open_atom = caf::atom_constant<caf::atom("open")>;
+using over_atom = caf::atom_constant<caf::atom("over")>;
+using prefill_atom = caf::atom_constant<caf::atom("prefill")>;
+using pump_atom = caf::atom_constant<caf::atom("pump")>;
+using remove_atom = caf::atom_constant<caf::atom("remove")>;
+using rewind_atom = caf::atom_constant<caf::atom("rewind")>;
+using room_atom = caf::atom_constant<caf::atom("room")>;
+using select_atom = caf::atom_constant<caf::atom("select")>;
+using share_atom = caf::atom_constant<caf::atom("share")>;
+using step_atom = caf::atom_constant<caf::atom("step")>;
+using take_atom = caf::atom_constant<caf::atom("take")>;
+using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
+
+/// The only one that issues work to a device. Answers when the device has done it.
+using device_runner_actor = caf::typed_actor<
+    /// A decode step. Failed, no sequence has grown.
+    caf::replies_to<step_atom, StepPtr>::with<StepPtr>,
+    /// More of a prompt, as far as its budget of time goes; or the open chunk given up.
+    caf::replies_to<chunk_atom, ChunkPtr>::with<ChunkPtr>,
+    /// From the device, when what was issued last is complete.
+    caf::reacts_to<done_atom, StatusPtr>>;
+
+/// KV that may be used again.
+using store_actor = caf::typed_actor<
+    /// Gives a turn the blocks of its prompt's longest known beginning and sets the others aside, leaving this many
+    /// free for turns that grow; false: no room.
+    caf::replies_to<take_atom, TurnPtr, int64_t>::with<bool>,
+    /// What a turn has computed may be used again.
+    caf::reacts_to<keep_atom, TurnPtr>,
+    /// The same for a turn that goes on, but for a last block that it will still write to.
+    caf::replies_to<share_atom, TurnPtr>::with<bool>,
+    /// Frees this many blocks, if it can.
+    caf::replies_to<room_atom, int64_t>::with<bool>>;
+
+/// Lets turns in, in fair order, when there is memory for them, and brings back what is known of their prompts.
+using restore_actor =
+    caf::typed_actor<caf::replies_to<open_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+                     /// A turn has let go of its memory.
+                     caf::reacts_to<closed_atom, TurnId>, caf::reacts_to<pump_atom>>;
+
+/// Computes what is missing of prompts, and each answer's first token.
+using prefill_actor =
+    caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>>;
+
+/// Continues answers, many at a time. Every further token goes to `deltas` as it comes.
+using decode_actor = caf::typed_actor<caf::replies_to<decode_atom, TurnPtr, delta_sink_actor>::with<StageReply>,
+                                      caf::reacts_to<withdraw_atom, TurnId>>;
+
+/// One conversation. Turns are served in order; each one's listener hears its events.
+using session_actor = delta_sink_actor::extend<
+    /// Turns of a conversation wait for each other.
+    caf::reacts_to<ask_atom, AskPtr>, caf::reacts_to<cancel_atom, TurnId>, caf::reacts_to<expire_atom, TurnId>,
+    caf::replies_to<list_atom>::with<ConversationInfoPtr>,
+    caf::replies_to<rewind_atom, int64_t>::with<ConversationInfoPtr>,
+    caf::replies_to<drop_atom, RoundList>::with<ConversationInfoPtr>,
+    /// Ends, once the turn under way is cancelled and handed back.
+    caf::reacts_to<remove_atom>,
+    /// What it remembers, for a fork.
+    caf::replies_to<copy_atom>::with<ConversationPtr>>;
+
+/// Who hears a turn's events: some deltas, then one end.
+using listener_actor = caf::typed_actor<
+    /// The session that serves the turn, so that its death is noticed.
+    caf::reacts_to<session_actor>, caf::reacts_to<TurnDelta>, caf::reacts_to<TurnEnd>>;
+
+/// Where turns come in: finds or makes the session of each, and refuses what is too much.
+using router_actor =
+    caf::typed_actor<caf::reacts_to<ask_atom, AskPtr>, caf::reacts_to<cancel_atom, TurnId>,
+                     /// From a session: the turn is over.
+                     caf::reacts_to<over_atom, TurnId>,
+                     /// To itself, when the next deadline may have come.
+                     caf::reacts_to<expire_atom>,
+                     caf::replies_to<create_atom, ConversationName, Preamble>::with<ConversationInfoPtr>,
+                     caf::replies_to<list_atom, Tenant>::with<ConversationListPtr>,
+                     caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
+                     caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,
+                     caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
+                     caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
+                     caf::replies_to<remove_atom, ConversationName>::with<bool>,
+                     /// From the supervisor: the stages that serve from now on.
+                     caf::reacts_to<StagesPtr>>;
+
+/// Keeps the stages running.
+using supervisor_actor = caf::typed_actor<caf::reacts_to<router_actor>>;
+
+}  // namespace rondo

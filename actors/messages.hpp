@@ -1,0 +1,105 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/conversation.hpp"
+#include "actors/turn.hpp"
+#include "actors/turn_events.hpp"
+
+/// What actors say to each other: plain structs, and shared pointers where something is handed over.
+namespace rondo {
+
+using Tenant = std::string;
+
+/// A conversation as its client names it. Names of different tenants are different conversations.
+struct ConversationName {
+    Tenant tenant;
+    std::string id;
+    bool operator==(const ConversationName&) const = default;
+    auto operator<=>(const ConversationName&) const = default;
+};
+
+struct ConversationInfo {
+    std::string id;
+    int64_t tokens = 0;
+    std::vector<Round> rounds;
+};
+
+using ConversationInfoPtr = std::shared_ptr<const ConversationInfo>;
+using ConversationListPtr = std::shared_ptr<const std::vector<ConversationInfo>>;
+using ConversationPtr = std::shared_ptr<const Conversation>;
+using RoundList = std::vector<int64_t>;
+/// Messages that stand before a conversation's first round.
+using Preamble = std::vector<ChatMessage>;
+
+/// How a stage hands a turn back.
+struct StageReply {
+    enum class Outcome : uint8_t { done, over, preempted, refused };
+
+    Outcome outcome = Outcome::done;
+    TurnPtr turn;
+    Error error;  ///< of a refused one
+};
+
+/// One decode step of several turns. Each takes its next token.
+struct Step {
+    std::vector<TurnPtr> turns;
+    Status status;
+    double seconds = 0.0;
+};
+
+/// A piece of a turn's prefill. With `drop`, what is open of it is given up.
+struct Chunk {
+    TurnPtr turn;
+    double budget_seconds = 0.1;  ///< decode steps wait behind it for about as long; at least a layer is run
+    bool drop = false;
+    Status status;
+    double seconds = 0.0;
+    bool done = false;  ///< the prompt is complete, and the first token taken
+    bool open = false;  ///< stopped between layers: no other turn's chunk may come before the rest of it
+};
+
+/// What an answer has grown by.
+struct DeltaOf {
+    TurnId turn = 0;
+    TurnDelta delta;
+};
+
+using StepPtr = std::shared_ptr<Step>;
+using ChunkPtr = std::shared_ptr<Chunk>;
+using StatusPtr = std::shared_ptr<const Status>;
+
+struct Ask;     // ask.hpp
+struct Stages;  // stages.hpp
+using AskPtr = std::shared_ptr<Ask>;
+using StagesPtr = std::shared_ptr<const Stages>;
+
+/// Who is told how an answer grows.
+using delta_sink_actor = caf::typed_actor<caf::reacts_to<DeltaOf>>;
+
+/// Our errors as CAF carries them, and any of CAF's as ours.
+caf::error to_caf(const Error& error);
+Error from_caf(const caf::error& error, const char* who);
+
+}  // namespace rondo
+
+// These never leave the process.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationInfoPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationListPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationName)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StepPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnDelta)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnEnd)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnPtr)

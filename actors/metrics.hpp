@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "actors/turn_events.hpp"
+
+namespace rondo {
+
+/// What is measured, under vLLM's names with our prefix so that dashboards port. Any thread may count.
+class Metrics {
+public:
+    explicit Metrics(const std::string& model);
+    ~Metrics();
+
+    void turn_over(const TurnEnd& end, double seconds);
+    void between_tokens(double seconds);
+
+    /// What can only be looked up, filled in when somebody asks.
+    struct Now {
+        double running = 0.0;  ///< turns under way
+        double waiting = 0.0;
+        double kv_usage = 0.0;  ///< share of blocks that are not free
+        double conversations = 0.0;
+        double connections = 0.0;
+        double refused = 0.0;
+    };
+    /// In Prometheus' text format.
+    std::string text(const Now& now);
+
+private:
+    struct All;
+    std::unique_ptr<All> all_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "actors/handles.hpp"
+#include "actors/prefill_order.hpp"
+
+namespace rondo {
+
+/// Feeds devices with chunks of prompts, one outstanding each, and changes between prompts only where a chunk ends.
+class Prefill : public prefill_actor::base {
+public:
+    struct Options {
+        double chunk_seconds = 0.1;  ///< pipeline.decode.step_ms_max
+        /// New tokens up to which a prompt may be computed on a device that decodes, when that is sooner.
+        int64_t at_home_tokens = 512;
+        caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
+    };
+    /// The first runner is meant for prompts; `home` decodes, and may be the same.
+    Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, store_actor store,
+            const Options& options);
+    behavior_type make_behavior() override;
+    const char* name() const override { return "prefill"; }
+
+private:
+    struct Job {
+        TurnPtr turn;
+        caf::typed_response_promise<StageReply> promise;
+        double started = 0.0;
+        bool withdrawn = false;
+        bool complete = false;  // only the store's word is missing
+    };
+    struct Lane {
+        device_runner_actor runner;
+        PrefillOrder order;
+        std::map<TurnId, Job> jobs;
+        std::optional<TurnId> open;  // its chunk stopped between layers
+        std::optional<TurnId> busy;  // whose chunk the runner has
+        int64_t chunk_tokens = 0;    // of the chunk under way
+        double chunk_seconds = 0.0;
+        double tokens_per_second = 0.0;  // measured
+    };
+
+    size_t choose_lane(const Turn& turn) const;
+    void pump(size_t lane);
+    void send(size_t lane, const ChunkPtr& chunk);
+    void answered(size_t lane, const ChunkPtr& chunk, int64_t computed);
+    void share(size_t lane, TurnId id);
+    void finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error = {});
+    void withdraw(size_t lane, TurnId id);
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+
+    Options options_;
+    store_actor store_;
+    std::vector<Lane> lanes_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace rondo {
+
+/// Whose chunk comes next on a device. Each prompt is due after four times its own length of work from when it came: so
+/// a short one passes long ones, none waits for ever, and equal ones go in order of arrival.
+class PrefillOrder {
+public:
+    struct Job {
+        uint64_t id = 0;
+        int priority = 0;
+        int64_t tokens = 0;  ///< still to be computed
+        double due = 0.0;    ///< on a clock of tokens computed here
+    };
+
+    void add(uint64_t id, int priority, int64_t tokens) {
+        jobs_.push_back({id, priority, tokens, clock_ + stretch * static_cast<double>(tokens)});
+    }
+    bool remove(uint64_t id) {
+        return std::erase_if(jobs_, [&](const Job& job) { return job.id == id; }) > 0;
+    }
+    /// Work was done for a job.
+    void computed(uint64_t id, int64_t tokens) {
+        clock_ += static_cast<double>(tokens);
+        for (Job& job : jobs_)
+            if (job.id == id) job.tokens -= tokens;
+    }
+    std::optional<uint64_t> next() const {
+        if (jobs_.empty()) return std::nullopt;
+        return std::min_element(jobs_.begin(), jobs_.end(),
+                                [](const Job& a, const Job& b) {
+                                    return a.priority != b.priority ? a.priority > b.priority : a.due < b.due;
+                                })
+            ->id;
+    }
+    int64_t tokens() const {
+        int64_t sum = 0;
+        for (const Job& job : jobs_) sum += job.tokens;
+        return sum;
+    }
+
+private:
+    static constexpr double stretch = 4.0;
+    std::vector<Job> jobs_;
+    double clock_ = 0.0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "actors/fair_queue.hpp"
+#include "actors/handles.hpp"
+
+namespace rondo {
+
+/// Turns wait here until there is room for them: a place among those that run, and blocks for their prompt.
+class Restore : public restore_actor::base {
+public:
+    struct Options {
+        size_t running_max = 32;  ///< turns that are computed at a time
+        int64_t tokens_max = 0;   ///< the pool's: a prompt beyond can never be let in
+        caf::timespan timeout = std::chrono::seconds(30);
+    };
+    Restore(caf::actor_config& config, store_actor store, const Options& options)
+        : restore_actor::base(config), store_(std::move(store)), options_(options) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "restore"; }
+
+private:
+    struct Waiting {
+        TurnPtr turn;
+        caf::typed_response_promise<StageReply> promise;
+    };
+
+    void pump();
+    void granted(Waiting waiting, bool room);
+    size_t running();
+
+    store_actor store_;
+    Options options_;
+    FairQueue<Waiting> waiting_;
+    std::vector<std::pair<TurnId, std::weak_ptr<Turn>>> running_;  // weak: a place is free again however its turn ended
+    TurnId asking_ = 0;                                            // whose room the store is looking for; 0: nobody's
+    bool withdrawn_ = false;                                       // that one was taken back meanwhile
+    bool pump_later_ = false;
+};
+
+}  // namespace rondo

@@ -1,0 +1,242 @@
+#include "actors/router.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+namespace {
+
+constexpr auto answer_within = std::chrono::seconds(10);
+
+}  // namespace
+
+Router::behavior_type Router::make_behavior() {
+    set_down_handler([this](const caf::down_msg& message) { down(message); });
+    return {
+        [this](ask_atom, const AskPtr& asked) { ask(asked); },
+        [this](cancel_atom, TurnId id) {
+            if (const auto turn = turns_.find(id); turn != turns_.end())
+                send(turn->second.session, cancel_atom::value, id);
+        },
+        [this](over_atom, TurnId id) { over(id); },
+        [this](expire_atom) { expire(); },
+        [this](create_atom, const ConversationName& name, const Preamble& preamble) {
+            return create_info(name, preamble);
+        },
+        [this](list_atom, const Tenant& tenant) { return list(tenant); },
+        [this](list_atom, const ConversationName& name) { return pass_on(name, list_atom::value); },
+        [this](rewind_atom, const ConversationName& name, int64_t round) {
+            return pass_on(name, rewind_atom::value, round);
+        },
+        [this](drop_atom, const ConversationName& name, const RoundList& rounds) {
+            return pass_on(name, drop_atom::value, rounds);
+        },
+        [this](fork_atom, const ConversationName& from, const ConversationName& to) { return fork(from, to); },
+        [this](remove_atom, const ConversationName& name) {
+            const auto found = conversations_.find(name);
+            if (found == conversations_.end()) return false;
+            send(found->second, remove_atom::value);
+            conversations_.erase(found);
+            load_->conversations = conversations_.size();
+            return true;
+        },
+        [this](const StagesPtr& stages) { stages_ = stages; },
+    };
+}
+
+void Router::on_exit() {
+    for (const auto& [name, session] : conversations_) send_exit(session, caf::exit_reason::user_shutdown);
+    for (const auto& [id, turn] : turns_) send_exit(turn.session, caf::exit_reason::user_shutdown);
+    conversations_.clear();
+    turns_.clear();
+    stages_.reset();
+}
+
+void Router::refuse(const AskPtr& ask, Error error) {
+    if (error.code == ErrorCode::overloaded) ++load_->refused;
+    TurnEnd end;
+    end.outcome = TurnOutcome::failed;
+    end.error = std::move(error);
+    send(ask->listener, std::move(end));
+}
+
+void Router::ask(const AskPtr& asked) {
+    if (turns_.size() >= options_.turns_max) {
+        return refuse(asked, make_error(ErrorCode::overloaded, std::to_string(turns_.size()) +
+                                                                   " turns are under way or waiting; asking later "
+                                                                   "would be right"));
+    }
+    if (!stages_) return refuse(asked, make_error(ErrorCode::overloaded, "the pipeline is starting"));
+    session_actor session;
+    if (asked->conversation.id.empty()) {
+        session = open(asked->conversation, Conversation(model_), true);
+    } else if (const auto known = conversations_.find(asked->conversation); known != conversations_.end()) {
+        session = known->second;
+    } else {
+        Result<session_actor> made = create(asked->conversation, Conversation(model_));
+        if (!made) return refuse(asked, made.error());
+        session = *made;
+    }
+    asked->stages = stages_;
+    const double deadline = now() + asked->deadline_seconds;
+    if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    turns_[asked->id] = {session, deadline};
+    load_->turns = turns_.size();
+    deadlines_.emplace(deadline, asked->id);
+    watch_deadlines();
+    send(asked->listener, session);
+    send(session, ask_atom::value, asked);
+}
+
+session_actor Router::open(const ConversationName& name, Conversation conversation, bool ends_with_turn) {
+    Session::Options options = options_.session;
+    options.ends_with_turn = ends_with_turn;
+    const session_actor session =
+        spawn<Session>(std::cref(model_), std::move(conversation), name, router_actor(this), options);
+    monitor(session);
+    return session;
+}
+
+Result<session_actor> Router::find(const ConversationName& name) const {
+    const auto found = conversations_.find(name);
+    if (found != conversations_.end()) return found->second;
+    return make_error(ErrorCode::not_found, "no conversation of that id; one of those listed would be right");
+}
+
+Result<session_actor> Router::create(const ConversationName& name, Conversation conversation) {
+    if (conversations_.contains(name))
+        return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; another id would be right");
+    if (conversations_.size() >= options_.conversations_max) {
+        return make_error(ErrorCode::overloaded, std::to_string(conversations_.size()) +
+                                                     " conversations are kept; deleting one would be right");
+    }
+    const session_actor session = open(name, std::move(conversation), false);
+    conversations_[name] = session;
+    load_->conversations = conversations_.size();
+    return session;
+}
+
+void Router::over(TurnId id) {
+    const auto turn = turns_.find(id);
+    if (turn == turns_.end()) return;
+    deadlines_.erase({turn->second.deadline, id});
+    turns_.erase(turn);
+    load_->turns = turns_.size();
+}
+
+void Router::expire() {
+    wake_at_ = 0.0;
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now()) {
+        const TurnId id = deadlines_.begin()->second;
+        deadlines_.erase(deadlines_.begin());
+        send(turns_.at(id).session, expire_atom::value, id);
+    }
+    watch_deadlines();
+}
+
+/// One message is under way for the earliest deadline; a later one finds out when that comes.
+void Router::watch_deadlines() {
+    if (deadlines_.empty()) return;
+    const double first = deadlines_.begin()->first;
+    if (wake_at_ > 0.0 && wake_at_ <= first) return;
+    wake_at_ = first;
+    const auto wait = std::chrono::duration<double>(std::max(first - now(), 0.0));
+    delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1),
+                 expire_atom::value);
+}
+
+void Router::down(const caf::down_msg& message) {
+    const auto is = [&](const session_actor& session) { return session.address() == message.source; };
+    std::erase_if(conversations_, [&](const auto& one) { return is(one.second); });
+    load_->conversations = conversations_.size();
+    std::vector<TurnId> gone;
+    for (const auto& [id, turn] : turns_)
+        if (is(turn.session)) gone.push_back(id);
+    for (const TurnId id : gone) over(id);
+}
+
+template <class... Request>
+caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const ConversationName& name, Request... what) {
+    auto promise = make_response_promise<ConversationInfoPtr>();
+    const Result<session_actor> session = find(name);
+    if (!session) {
+        promise.deliver(to_caf(session.error()));
+        return promise;
+    }
+    request(*session, answer_within, std::move(what)...)
+        .then([promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); },
+              [promise](const caf::error& error) mutable {
+                  promise.deliver(to_caf(from_caf(error, "the conversation")));
+              });
+    return promise;
+}
+
+caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const ConversationName& name,
+                                                                     const Preamble& preamble) {
+    Conversation conversation(model_);
+    conversation.preamble = preamble;
+    if (const Result<session_actor> made = create(name, std::move(conversation)); !made) {
+        auto promise = make_response_promise<ConversationInfoPtr>();
+        promise.deliver(to_caf(made.error()));
+        return promise;
+    }
+    return pass_on(name, list_atom::value);
+}
+
+caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tenant) {
+    auto promise = make_response_promise<ConversationListPtr>();
+    struct Gathered {
+        caf::typed_response_promise<ConversationListPtr> promise;
+        std::vector<ConversationInfo> all;
+        size_t missing = 1;  // this function itself
+
+        void one_less() {
+            if (--missing > 0) return;
+            std::ranges::sort(all, {}, &ConversationInfo::id);
+            promise.deliver(ConversationListPtr(std::make_shared<std::vector<ConversationInfo>>(std::move(all))));
+        }
+    };
+    auto gathered = std::make_shared<Gathered>();
+    gathered->promise = promise;
+    for (auto at = conversations_.lower_bound({tenant, ""}); at != conversations_.end() && at->first.tenant == tenant;
+         ++at) {
+        ++gathered->missing;
+        request(at->second, answer_within, list_atom::value)
+            .then(
+                [gathered](const ConversationInfoPtr& info) {
+                    gathered->all.push_back(*info);
+                    gathered->one_less();
+                },
+                [gathered](const caf::error&) { gathered->one_less(); });
+    }
+    gathered->one_less();
+    return promise;
+}
+
+caf::typed_response_promise<ConversationInfoPtr> Router::fork(const ConversationName& from,
+                                                              const ConversationName& to) {
+    auto promise = make_response_promise<ConversationInfoPtr>();
+    const Result<session_actor> session = find(from);
+    if (!session) {
+        promise.deliver(to_caf(session.error()));
+        return promise;
+    }
+    const auto failed = [promise](const caf::error& error) mutable {
+        promise.deliver(to_caf(from_caf(error, "the conversation")));
+    };
+    request(*session, answer_within, copy_atom::value)
+        .then(
+            [=, this](const ConversationPtr& copy) mutable {
+                const Result<session_actor> made = create(to, *copy);
+                if (!made) {
+                    promise.deliver(to_caf(made.error()));
+                    return;
+                }
+                request(*made, answer_within, list_atom::value)
+                    .then([promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); }, failed);
+            },
+            failed);
+    return promise;
+}
+
+}  // namespace rondo

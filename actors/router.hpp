@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "actors/ask.hpp"
+#include "actors/handles.hpp"
+#include "actors/session.hpp"
+
+namespace rondo {
+
+/// How much is under way, for whoever asks from another thread.
+struct Load {
+    std::atomic<size_t> turns{0};
+    std::atomic<int64_t> busy_since_ns{0};  ///< of the steady clock; while there are turns
+    std::atomic<size_t> conversations{0};
+    std::atomic<uint64_t> refused{0};
+};
+
+/// Knows every conversation and every turn under way; lets no more in than can be served, and watches deadlines.
+class Router : public router_actor::base {
+public:
+    struct Options {
+        Session::Options session;
+        size_t turns_max = 288;  ///< under way or waiting
+        size_t conversations_max = 10'000;
+    };
+    Router(caf::actor_config& config, const Model& model, std::shared_ptr<Load> load, const Options& options)
+        : router_actor::base(config), model_(model), load_(std::move(load)), options_(options) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "router"; }
+    void on_exit() override;
+
+private:
+    struct Running {
+        session_actor session;
+        double deadline = 0.0;
+    };
+
+    void ask(const AskPtr& ask);
+    void refuse(const AskPtr& ask, Error error);
+    session_actor open(const ConversationName& name, Conversation conversation, bool ends_with_turn);
+    Result<session_actor> find(const ConversationName& name) const;
+    Result<session_actor> create(const ConversationName& name, Conversation conversation);
+    void over(TurnId id);
+    void expire();
+    void watch_deadlines();
+    void down(const caf::down_msg& message);
+    /// What a conversation answers to this request, or that there is none.
+    template <class... Request>
+    caf::typed_response_promise<ConversationInfoPtr> pass_on(const ConversationName& name, Request... request);
+    caf::typed_response_promise<ConversationInfoPtr> create_info(const ConversationName& name,
+                                                                 const Preamble& preamble);
+    caf::typed_response_promise<ConversationListPtr> list(const Tenant& tenant);
+    caf::typed_response_promise<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+
+    const Model& model_;
+    std::shared_ptr<Load> load_;
+    Options options_;
+    StagesPtr stages_;
+    std::map<ConversationName, session_actor> conversations_;
+    std::unordered_map<TurnId, Running> turns_;
+    std::set<std::pair<double, TurnId>> deadlines_;
+    double wake_at_ = 0.0;  // when expire comes next; 0: not at all
+};
+
+}  // namespace rondo

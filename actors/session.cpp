@@ -1,0 +1,322 @@
+#include "actors/session.hpp"
+
+#include <algorithm>
+
+#include "model/batch.hpp"
+
+namespace rondo {
+
+namespace {
+
+// Beyond a turn's deadline the session waits this long for a stage to hand it back.
+constexpr double grace_seconds = 60.0;
+
+}  // namespace
+
+Session::behavior_type Session::make_behavior() {
+    set_down_handler([this](const caf::down_msg& message) { down(message); });
+    return {
+        [this](const DeltaOf& news) {
+            if (current_ && news.turn == current_->id && flow_.state() == TurnFlow::State::decoding) give(news.delta);
+        },
+        [this](ask_atom, const AskPtr& asked) { ask(asked); },
+        [this](cancel_atom, TurnId id) { stop(id, TurnFlow::Event::cancel); },
+        [this](expire_atom, TurnId id) { stop(id, TurnFlow::Event::expired); },
+        [this](list_atom) { return info(); },
+        [this](rewind_atom, int64_t round) {
+            return change([round](Conversation& conversation) { return conversation.rewind(round); });
+        },
+        [this](drop_atom, const RoundList& rounds) {
+            return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
+        },
+        [this](remove_atom) {
+            options_.ends_with_turn = true;
+            while (!waiting_.empty()) stop(waiting_.front().first->id, TurnFlow::Event::cancel);
+            if (current_) return stop(current_->id, TurnFlow::Event::cancel);
+            quit();
+        },
+        [this](copy_atom) { return ConversationPtr(std::make_shared<Conversation>(conversation_)); },
+    };
+}
+
+void Session::on_exit() {
+    router_ = nullptr;
+    current_.reset();
+    waiting_.clear();
+    turn_.reset();
+}
+
+void Session::ask(const AskPtr& asked) {
+    if (waiting_.size() >= options_.waiting_max) {
+        return refuse(
+            this, asked,
+            make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(waiting_.size()) +
+                                                  " turns waiting; asking when they are over would be right"));
+    }
+    monitor(asked->listener);
+    waiting_.emplace_back(asked, now());
+    start_next();
+}
+
+/// Terminal events of turns that never began.
+void Session::refuse(Session* self, const AskPtr& ask, Error error) {
+    const bool cancelled = error.code == ErrorCode::cancelled;
+    TurnEnd end;
+    end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
+    end.error = std::move(error);
+    self->send(ask->listener, std::move(end));
+    self->demonitor(ask->listener.address());
+    if (self->router_) self->send(self->router_, over_atom::value, ask->id);
+}
+
+void Session::start_next() {
+    while (flow_.idle() && !waiting_.empty()) {
+        auto [ask, arrived] = std::move(waiting_.front());
+        waiting_.pop_front();
+        Result<TurnPtr> turn = make_turn(*ask);
+        if (!turn) {
+            refuse(this, ask, turn.error());
+            continue;
+        }
+        current_ = std::move(ask);
+        arrived_ = arrived;
+        turn_ = std::move(*turn);
+        cancelled_ = false;
+        answer_.clear();
+        usage_ = {};
+        usage_.prompt_tokens = turn_->prompt_tokens;
+        timings_ = {};
+        error_ = {};
+        monitor(current_->stages->restore);
+        monitor(current_->stages->prefill);
+        monitor(current_->stages->decode);
+        happen(TurnFlow::Event::start);
+    }
+    if (flow_.idle() && options_.ends_with_turn) quit();
+}
+
+Result<TurnPtr> Session::make_turn(const Ask& ask) const {
+    std::vector<int32_t> ids = ask.ids;
+    if (ids.empty()) {
+        RONDO_ASSIGN(ids, conversation_.prompt(ask.messages));
+    }
+    const auto tokens = static_cast<int64_t>(ids.size());
+    if (tokens == 0)
+        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    if (tokens >= options_.context_tokens) {
+        return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
+                                                       " tokens; the context holds " +
+                                                       std::to_string(options_.context_tokens) +
+                                                       " with the answer: rewinding or dropping rounds would help");
+    }
+    GenerateOptions options = ask.options;
+    options.tokens_max = std::min(options.tokens_max, options_.context_tokens - tokens);
+    RONDO_TRY(options.check(model_.spec.vocabulary));
+    RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
+    Answer answer(model_, std::move(options), ids);
+    return std::make_shared<Turn>(Turn{.id = ask.id,
+                                       .space = name_.tenant,
+                                       .flow = name_.tenant + "/" + name_.id,
+                                       .priority = ask.priority,
+                                       .ids = std::move(ids),
+                                       .prompt_tokens = tokens,
+                                       .kv = SequenceKv(*options_.pool),
+                                       .answer = std::move(answer),
+                                       .last = {},
+                                       .usage = {},
+                                       .timings = {}});
+}
+
+void Session::stop(TurnId id, TurnFlow::Event event) {
+    const bool expired = event == TurnFlow::Event::expired;
+    if (current_ && current_->id == id) {
+        cancelled_ = cancelled_ || (!expired && flow_.state() != TurnFlow::State::draining);
+        return happen(event);
+    }
+    const auto found = std::ranges::find_if(waiting_, [&](const auto& one) { return one.first->id == id; });
+    if (found == waiting_.end()) return;
+    const AskPtr ask = std::move(found->first);
+    waiting_.erase(found);
+    refuse(this, ask,
+           expired ? make_error(ErrorCode::timeout, "the turn's deadline passed before it began")
+                   : make_error(ErrorCode::cancelled, "cancelled"));
+    start_next();
+}
+
+void Session::happen(TurnFlow::Event event) {
+    for (const TurnFlow::Action action : flow_.on(event)) act(action);
+    if (current_ && flow_.idle()) {
+        let_go();
+        start_next();
+    }
+}
+
+void Session::act(TurnFlow::Action action) {
+    switch (action) {
+        case TurnFlow::Action::open:
+            return dispatch(Stage::restore);
+        case TurnFlow::Action::prefill:
+            return dispatch(Stage::prefill);
+        case TurnFlow::Action::decode:
+            return dispatch(Stage::decode);
+        case TurnFlow::Action::end_done:
+            return end_done();
+        case TurnFlow::Action::end_cancelled:
+            return end(TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"));
+        case TurnFlow::Action::end_expired:
+            return end(TurnOutcome::failed, make_error(ErrorCode::timeout, "the turn's deadline passed"));
+        case TurnFlow::Action::end_failed:
+            return end(TurnOutcome::failed, error_);
+        case TurnFlow::Action::withdraw:
+            return withdraw();
+        case TurnFlow::Action::keep_kv:
+            if (cancelled_) remember();
+            if (turn_ && turn_->kv.tokens() > 0) send(current_->stages->store, keep_atom::value, turn_);
+            return;
+        case TurnFlow::Action::drop_kv:
+            return turn_.reset();
+    }
+}
+
+void Session::dispatch(Stage stage) {
+    stage_ = stage;
+    entered_ = now();
+    const uint64_t number = ++asked_;
+    const auto answered = [this, number](const StageReply& reply) {
+        if (number == asked_) replied(reply);
+    };
+    const auto failed = [this, number](const caf::error& error) {
+        if (number != asked_) return;
+        error_ = from_caf(error, "a stage of the pipeline");
+        happen(TurnFlow::Event::lost);
+    };
+    const auto timeout = caf::timespan(static_cast<int64_t>((current_->deadline_seconds + grace_seconds) * 1e9));
+    const Stages& stages = *current_->stages;
+    TurnPtr turn = std::move(turn_);
+    turn_.reset();
+    switch (stage) {
+        case Stage::restore:
+            return request(stages.restore, timeout, open_atom::value, turn).then(answered, failed);
+        case Stage::prefill:
+            return request(stages.prefill, timeout, prefill_atom::value, turn).then(answered, failed);
+        case Stage::decode:
+            return request(stages.decode, timeout, decode_atom::value, turn, delta_sink_actor(this))
+                .then(answered, failed);
+    }
+}
+
+void Session::replied(StageReply reply) {
+    using Outcome = StageReply::Outcome;
+    const double spent = now() - entered_;
+    (stage_ == Stage::restore   ? timings_.queued
+     : stage_ == Stage::prefill ? timings_.prefill
+                                : timings_.decode) += spent;
+    turn_ = std::move(reply.turn);
+    timings_.preemptions = turn_->timings.preemptions;
+    if (reply.outcome == Outcome::refused) {
+        error_ = std::move(reply.error);
+        return happen(TurnFlow::Event::refused);
+    }
+    if (reply.outcome == Outcome::preempted) return happen(TurnFlow::Event::preempted);
+    if (stage_ == Stage::restore) {
+        if (timings_.preemptions == 0) {
+            usage_.cached_tokens = turn_->kv.tokens();
+            usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens;
+        }
+        return happen(TurnFlow::Event::opened);
+    }
+    if (stage_ == Stage::prefill && flow_.state() == TurnFlow::State::prefilling) {
+        TurnDelta delta{std::move(turn_->last.text), {turn_->last.id}, {}};
+        if (!turn_->last.logprobs.empty()) delta.logprobs.push_back(std::move(turn_->last.logprobs));
+        give(std::move(delta));
+    }
+    happen(reply.outcome == Outcome::over ? TurnFlow::Event::over : TurnFlow::Event::prefilled);
+}
+
+void Session::give(TurnDelta delta) {
+    const double at = now();
+    if (usage_.completion_tokens == 0) {
+        timings_.first_token = at - arrived_;
+    } else if (!delta.ids.empty()) {
+        options_.metrics->between_tokens(at - last_piece_);
+    }
+    last_piece_ = at;
+    usage_.completion_tokens += static_cast<int64_t>(delta.ids.size());
+    answer_ += delta.text;
+    send(current_->listener, std::move(delta));
+}
+
+void Session::end(TurnOutcome outcome, Error error) {
+    TurnEnd end{outcome, std::move(error), usage_, timings_};
+    options_.metrics->turn_over(end, now() - arrived_);
+    send(current_->listener, std::move(end));
+    demonitor(current_->listener.address());
+}
+
+void Session::end_done() {
+    std::string rest = turn_->answer.finish();
+    if (!rest.empty()) give({std::move(rest), {}, {}});
+    remember();
+    end(turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length);
+}
+
+/// The round becomes part of the conversation, as far as its user was told of it.
+void Session::remember() {
+    if (!current_->ids.empty() || !turn_ || usage_.completion_tokens == 0) return;
+    const auto answer = std::span<const int32_t>(turn_->ids).subspan(static_cast<size_t>(turn_->prompt_tokens));
+    const bool exact = model_.tokenizer->decode(answer) == answer_;
+    conversation_.answered(current_->messages, answer_, turn_->ids, exact);
+}
+
+/// The turn is over and no stage holds it.
+void Session::let_go() {
+    turn_.reset();
+    ++asked_;
+    demonitor(current_->stages->restore.address());
+    demonitor(current_->stages->prefill.address());
+    demonitor(current_->stages->decode.address());
+    send(current_->stages->restore, closed_atom::value, current_->id);
+    if (router_) send(router_, over_atom::value, current_->id);
+    current_.reset();
+}
+
+void Session::withdraw() {
+    const Stages& stages = *current_->stages;
+    switch (stage_) {
+        case Stage::restore:
+            return send(stages.restore, withdraw_atom::value, current_->id);
+        case Stage::prefill:
+            return send(stages.prefill, withdraw_atom::value, current_->id);
+        case Stage::decode:
+            return send(stages.decode, withdraw_atom::value, current_->id);
+    }
+}
+
+/// Somebody this conversation depends on is gone: whoever listened, or a stage.
+void Session::down(const caf::down_msg& message) {
+    const auto is = [&](const auto& actor) { return actor.address() == message.source; };
+    for (size_t i = waiting_.size(); i-- > 0;)
+        if (is(waiting_[i].first->listener)) stop(waiting_[i].first->id, TurnFlow::Event::cancel);
+    if (!current_) return;
+    if (is(current_->listener)) return stop(current_->id, TurnFlow::Event::cancel);
+    const Stages& stages = *current_->stages;
+    if (!is(stages.restore) && !is(stages.prefill) && !is(stages.decode)) return;
+    error_ = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
+    happen(TurnFlow::Event::lost);
+}
+
+ConversationInfoPtr Session::info() const {
+    return std::make_shared<ConversationInfo>(
+        ConversationInfo{name_.id, conversation_.tokens(), conversation_.rounds()});
+}
+
+caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
+    if (current_) {
+        return to_caf(make_error(ErrorCode::invalid_argument,
+                                 "the conversation has a turn under way; cancelling it first would be right"));
+    }
+    if (const Status status = how(conversation_); !status) return to_caf(status.error());
+    return info();
+}
+
+}  // namespace rondo

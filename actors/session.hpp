@@ -1,0 +1,83 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/ask.hpp"
+#include "actors/conversation.hpp"
+#include "actors/handles.hpp"
+#include "actors/metrics.hpp"
+#include "actors/turn_flow.hpp"
+#include "memory/kv_pool.hpp"
+
+namespace rondo {
+
+/// The shell around one conversation and the flow of its turn.
+class Session : public session_actor::base {
+public:
+    struct Options {
+        KvPool* pool = nullptr;
+        std::shared_ptr<Metrics> metrics;
+        int64_t context_tokens = 0;
+        size_t waiting_max = 8;       ///< turns behind the one under way
+        bool ends_with_turn = false;  ///< of a client who keeps the history himself
+    };
+    Session(caf::actor_config& config, const Model& model, Conversation conversation, ConversationName name,
+            router_actor router, const Options& options)
+        : session_actor::base(config),
+          model_(model),
+          conversation_(std::move(conversation)),
+          name_(std::move(name)),
+          router_(std::move(router)),
+          options_(options) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "session"; }
+    void on_exit() override;
+
+private:
+    enum class Stage : uint8_t { restore, prefill, decode };
+
+    void ask(const AskPtr& ask);
+    void start_next();
+    Result<TurnPtr> make_turn(const Ask& ask) const;
+    void happen(TurnFlow::Event event);
+    void act(TurnFlow::Action action);
+    void dispatch(Stage stage);
+    void replied(StageReply reply);
+    void give(TurnDelta delta);
+    void end(TurnOutcome outcome, Error error = {});
+    void end_done();
+    void remember();
+    void let_go();
+    void withdraw();
+    void stop(TurnId id, TurnFlow::Event event);
+    void down(const caf::down_msg& message);
+    static void refuse(Session* self, const AskPtr& ask, Error error);
+    ConversationInfoPtr info() const;
+    caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+
+    const Model& model_;
+    Conversation conversation_;
+    ConversationName name_;
+    router_actor router_;
+    Options options_;
+
+    std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
+    TurnFlow flow_;
+    AskPtr current_;
+    TurnPtr turn_;                          // while no stage holds it
+    Stage stage_ = Stage::restore;          // the one asked last
+    uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
+    double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
+    double last_piece_ = 0.0;
+    bool cancelled_ = false;  // what was said until then stays said
+    std::string answer_;
+    TurnUsage usage_;
+    TurnTimings timings_;
+    Error error_;  // of the stage that refused
+};
+
+}  // namespace rondo

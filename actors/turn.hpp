@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/turn_events.hpp"
+#include "memory/sequence_kv.hpp"
+#include "model/answer.hpp"
+
+namespace rondo {
+
+using TurnId = uint64_t;
+
+/// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
+/// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
+struct Turn {
+    TurnId id = 0;
+    std::string space;  ///< the prefix cache's name space
+    std::string flow;   ///< whom it is served for; flows of one priority share fairly
+    int priority = 0;   ///< higher first
+
+    std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
+    int64_t prompt_tokens = 0;  ///< ids before the answer
+    SequenceKv kv;
+    Answer answer;
+    AnswerPiece last;  ///< what the stage just made; the next piece to give out
+
+    TurnUsage usage;
+    TurnTimings timings;
+
+    /// Keys still to be computed before the next token can be chosen.
+    int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }
+    void take(AnswerPiece piece) {
+        ids.push_back(piece.id);
+        last = std::move(piece);
+    }
+};
+
+using TurnPtr = std::shared_ptr<Turn>;
+
+}  // namespace rondo

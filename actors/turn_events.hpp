@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "model/sampler.hpp"
+
+namespace rondo {
+
+/// How a turn ended. `cancelled` and `failed` are the user's only news of it; the others end an answer as wished.
+enum class TurnOutcome : uint8_t { stop, length, cancelled, failed };
+
+/// Where the prompt's keys came from. cached + restored + recomputed = prompt tokens.
+struct TurnUsage {
+    int64_t prompt_tokens = 0;
+    int64_t completion_tokens = 0;
+    int64_t cached_tokens = 0;      ///< found on the device
+    int64_t restored_tokens = 0;    ///< read back from a lower tier
+    int64_t recomputed_tokens = 0;  ///< prefilled
+};
+
+/// Seconds a turn spent in each stage; first_token counts from the turn's arrival.
+struct TurnTimings {
+    double queued = 0.0;
+    double restore = 0.0;
+    double prefill = 0.0;
+    double decode = 0.0;
+    double first_token = 0.0;
+    int preemptions = 0;
+};
+
+/// More of an answer. `text` is whole UTF-8 characters and may be empty (text that could still become a stop string is
+/// held back).
+struct TurnDelta {
+    std::string text;
+    std::vector<int32_t> ids;
+    std::vector<std::vector<TokenLogprob>> logprobs;  ///< by id: the chosen one, then the likeliest; when asked for
+};
+
+/// The one terminal event of a turn.
+struct TurnEnd {
+    TurnOutcome outcome = TurnOutcome::failed;
+    Error error;  ///< of a failed turn
+    TurnUsage usage;
+    TurnTimings timings;
+};
+
+}  // namespace rondo

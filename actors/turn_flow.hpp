@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+/// The life of a turn as its session sees it, without actors: which stage holds it, what is asked of whom next, and
+/// that its user hears exactly one terminal event whatever fails, is cancelled or runs out of time.
+///
+///     idle → opening → prefilling → decoding → idle
+///               ↑__________preempted____|        cancelled, expired, failed: → draining → idle
+///
+/// A stage always answers (or its death is noticed), so draining ends. A turn's KV is kept when its stage handed it
+/// back, and dropped when the stage is gone and nobody can say what it had written.
+class TurnFlow {
+public:
+    enum class State : uint8_t { idle, opening, prefilling, decoding, draining };
+    enum class Event : uint8_t {
+        start,
+        opened,     ///< blocks are found or set aside
+        prefilled,  ///< the first token is chosen
+        over,       ///< the answer is complete
+        preempted,  ///< decode gave the turn back for want of memory
+        refused,    ///< the stage hands the turn back unharmed with an error, or as it was told to
+        lost,       ///< the stage died or never answered
+        cancel,     ///< by the user
+        expired,    ///< its deadline passed
+    };
+    enum class Action : uint8_t {
+        open,
+        prefill,
+        decode,
+        end_done,       ///< the terminal event: stop or length
+        end_cancelled,  ///< the terminal event
+        end_failed,     ///< the terminal event: the stage's error
+        end_expired,    ///< the terminal event
+        withdraw,       ///< tell the stage that holds the turn to hand it back
+        keep_kv,        ///< what has been computed may be used again
+        drop_kv,
+    };
+    /// What to do, in order.
+    using Actions = std::vector<Action>;
+
+    Actions on(Event event);
+    State state() const { return state_; }
+    bool idle() const { return state_ == State::idle; }
+
+private:
+    Actions end_early(Action terminal);
+
+    State state_ = State::idle;
+};
+
+std::string_view name_of(TurnFlow::State state);
+std::string_view name_of(TurnFlow::Event event);
+
+}  // namespace rondo

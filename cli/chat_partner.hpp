@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "actors/engine.hpp"
+#include "cli/model_options.hpp"
+
+namespace rondo::cli {
+
+/// One conversation of the terminal chat, wherever it is served.
+class ChatPartner {
+public:
+    virtual ~ChatPartner() = default;
+    /// Who answers, in one line.
+    virtual std::string name() const = 0;
+    /// Asks and waits; `on_text` hears the answer as it comes, and false from it cancels the rest.
+    virtual Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) = 0;
+    virtual Result<ConversationInfo> rounds() = 0;
+    virtual Status rewind(int64_t round) = 0;
+};
+
+struct ChatOptions {
+    ModelOptions model;
+    std::string url;  ///< of a server; none: an engine in this process
+    std::string api_key;
+    std::string system;
+    int64_t tokens_max = 1024;
+    SamplingParams sampling;
+};
+
+Result<std::unique_ptr<ChatPartner>> open_engine_partner(const ChatOptions& options);
+Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options);
+
+}  // namespace rondo::cli

@@ -1,0 +1,153 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/chat_partner.hpp"
+#include "transport/http_client.hpp"
+#include "transport/sse_reader.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+/// Any server with our API.
+class ServerPartner : public ChatPartner {
+public:
+    ServerPartner(const ChatOptions& options, Url url) : options_(options), prefix_(url.path), client_(std::move(url)) {
+        headers_ = {{"Content-Type", "application/json"}};
+        if (!options.api_key.empty()) headers_.emplace_back("Authorization", "Bearer " + options.api_key);
+    }
+
+    Status open() {
+        RONDO_ASSIGN(const json models, call("GET", "/v1/models", ""));
+        model_ = models.at("data").at(0).at("id").get<std::string>();
+        json wanted = json::object();
+        if (!options_.system.empty()) wanted["system"] = options_.system;
+        RONDO_ASSIGN(const json made, call("POST", "/v1/sessions", wanted.dump()));
+        conversation_ = made.at("id").get<std::string>();
+        return Status::ok();
+    }
+
+    std::string name() const override { return model_ + " at " + client_.url().authority(); }
+
+    Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
+        const json body{{"model", model_},
+                        {"conversation", conversation_},
+                        {"messages", json::array({{{"role", "user"}, {"content", message}}})},
+                        {"stream", true},
+                        {"stream_options", {{"include_usage", true}}},
+                        {"max_tokens", options_.tokens_max},
+                        {"temperature", options_.sampling.temperature},
+                        {"top_p", options_.sampling.top_p},
+                        {"seed", options_.sampling.seed}};
+        SseReader reader;
+        TurnEnd end;
+        Status broken;
+        bool stopped = false;
+        const auto on_event = [&](const SseEvent& event) {
+            if (event.data == "[DONE]" || !broken.is_ok()) return;
+            broken = take(json::parse(event.data, nullptr, false), end,
+                          [&](std::string_view text) { stopped = stopped || !on_text(text); });
+        };
+        const auto on_piece = [&](std::string_view piece) {
+            if (Status read = reader.read(piece, on_event); broken.is_ok() && !read) broken = read;
+            if (piece.empty()) stopped = stopped || !on_text("");
+            return !stopped && broken.is_ok();
+        };
+        const Result<HttpResponse> response =
+            client_.stream("POST", prefix_ + "/v1/chat/completions", headers_,
+                           body.dump(-1, ' ', false, json::error_handler_t::replace), deadline(), on_piece);
+        if (!broken.is_ok()) return broken.error();
+        if (stopped) {
+            end.outcome = TurnOutcome::cancelled;
+            return end;
+        }
+        if (!response) return response.error();
+        if (!response->is_success()) return refusal(*response);
+        if (end.outcome == TurnOutcome::failed)
+            return make_error(ErrorCode::io, "the server ended the answer before it was whole");
+        return end;
+    }
+
+    Result<ConversationInfo> rounds() override {
+        RONDO_ASSIGN(const json said, call("GET", "/v1/sessions/" + conversation_, ""));
+        ConversationInfo info;
+        info.id = conversation_;
+        for (const json& one : said.value("rounds", json::array())) {
+            info.rounds.push_back(
+                {{{"user", one.value("user", "")}}, one.value("assistant", ""), one.value("tokens", 0)});
+        }
+        return info;
+    }
+
+    Status rewind(int64_t round) override {
+        return call("POST", "/v1/sessions/" + conversation_ + "/rewind", json{{"round", round}}.dump()).status();
+    }
+
+private:
+    steady_clock::time_point deadline() const { return steady_clock::now() + std::chrono::hours(1); }
+
+    static Error refusal(const HttpResponse& response) {
+        const json body = json::parse(response.body, nullptr, false);
+        std::string message = "the server answered with status " + std::to_string(response.status);
+        if (body.is_object() && body.contains("error") && body["error"].is_object())
+            message = body["error"].value("message", message);
+        return make_error(response.status == 429 ? ErrorCode::overloaded : ErrorCode::invalid_argument, message);
+    }
+
+    Result<json> call(const std::string& method, const std::string& target, std::string body) {
+        RONDO_ASSIGN(const HttpResponse response,
+                     client_.request(method, prefix_ + target, headers_, std::move(body), deadline()));
+        if (!response.is_success()) return refusal(response);
+        json value = json::parse(response.body, nullptr, false);
+        if (!value.is_object()) return make_error(ErrorCode::corrupt, "the server's answer is no JSON object");
+        return value;
+    }
+
+    static Status take(const json& chunk, TurnEnd& end, const std::function<void(std::string_view)>& on_text) {
+        if (!chunk.is_object())
+            return make_error(ErrorCode::corrupt, "a piece of the server's answer is no JSON object");
+        if (chunk.contains("error"))
+            return make_error(ErrorCode::internal,
+                              chunk["error"].is_object() ? chunk["error"].value("message", "") : "");
+        for (const json& choice : chunk.value("choices", json::array())) {
+            const json delta = choice.value("delta", json::object());
+            if (delta.contains("content") && delta["content"].is_string()) on_text(delta["content"].get<std::string>());
+            const json reason = choice.value("finish_reason", json());
+            if (reason.is_string()) end.outcome = reason == "length" ? TurnOutcome::length : TurnOutcome::stop;
+        }
+        if (const json times = chunk.value("timings", json()); times.is_object()) {
+            end.timings.queued = times.value("queued_ms", 0.0) / 1e3;
+            end.timings.prefill = times.value("prefill_ms", 0.0) / 1e3;
+            end.timings.decode = times.value("decode_ms", 0.0) / 1e3;
+            end.timings.first_token = times.value("first_token_ms", 0.0) / 1e3;
+        }
+        if (const json usage = chunk.value("usage", json()); usage.is_object()) {
+            end.usage.prompt_tokens = usage.value("prompt_tokens", 0);
+            end.usage.completion_tokens = usage.value("completion_tokens", 0);
+            const json details = usage.value("prompt_tokens_details", json::object());
+            end.usage.cached_tokens = details.value("cached_tokens", 0);
+            end.usage.restored_tokens = details.value("restored_tokens", 0);
+            end.usage.recomputed_tokens = details.value("recomputed_tokens", 0);
+        }
+        return Status::ok();
+    }
+
+    const ChatOptions& options_;
+    std::string prefix_;
+    HttpClient client_;
+    HttpHeaders headers_;
+    std::string model_, conversation_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options) {
+    RONDO_ASSIGN(Url url, Url::parse(options.url));
+    auto partner = std::make_unique<ServerPartner>(options, std::move(url));
+    RONDO_TRY(partner->open());
+    return std::unique_ptr<ChatPartner>(std::move(partner));
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "transport/http_client.hpp"
+
+namespace rondo::cli::multi_turn {
+
+/// What one turn cost. Times are seconds.
+struct TurnRecord {
+    size_t round = 0;            ///< of its conversation, from 0
+    double start_s = 0.0;        ///< since the run began
+    double ttft_s = 0.0;         ///< from sending to the first text
+    double e2e_s = 0.0;          ///< from sending to the last text
+    std::vector<double> gaps_s;  ///< between pieces of text
+    int64_t asked_tokens = 0;
+    int64_t prompt_tokens = 0, answer_tokens = 0;  ///< as the server counts them
+    std::optional<int64_t> cached_tokens, restored_tokens, recomputed_tokens;
+    std::string error;    ///< its kind; "" when the answer is as it should be
+    std::string message;  ///< what the error was
+
+    /// Seconds per token after the first.
+    std::optional<double> tpot_s() const;
+};
+
+struct Answer {
+    TurnRecord record;
+    std::string text;
+};
+
+/// What is asked of a server in one turn.
+struct Question {
+    nlohmann::json messages;
+    int64_t answer_tokens = 1;
+    std::string conversation;  ///< of a server that keeps conversations; "" sends no such field
+};
+
+/// A server of OpenAI's chat completions, and a connection to it. One thread at a time.
+class Endpoint {
+public:
+    struct Options {
+        Url url;            ///< with or without /v1 at its end
+        std::string model;  ///< "" takes the first that the server lists
+        std::string api_key;
+        std::chrono::milliseconds timeout{600'000};  ///< of one request
+    };
+
+    /// Asks for the model's name where none is given.
+    static Result<Endpoint> open(Options options);
+
+    /// Streams one answer of exactly the wanted length and times it. Whatever goes wrong is in the record.
+    Answer ask(const Question& question);
+    /// How many tokens a word of draw_words is, on average, to this server's tokenizer.
+    Result<double> tokens_per_word(uint64_t seed);
+
+    const Options& options() const { return options_; }
+    /// Another connection to the same server.
+    Endpoint again() const { return Endpoint(options_); }
+
+private:
+    explicit Endpoint(Options options);
+
+    Result<nlohmann::json> fetch(const std::string& method, const std::string& target, const nlohmann::json& body);
+    Result<int64_t> prompt_tokens(const std::string& text);
+    HttpClient::Deadline deadline() const { return std::chrono::steady_clock::now() + options_.timeout; }
+
+    Options options_;
+    HttpHeaders headers_;
+    HttpClient http_;
+};
+
+}  // namespace rondo::cli::multi_turn

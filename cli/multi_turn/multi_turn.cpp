@@ -1,0 +1,141 @@
+#include "cli/multi_turn/multi_turn.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/model_options.hpp"
+#include "cli/multi_turn/plot.hpp"
+#include "cli/multi_turn/replay.hpp"
+#include "cli/multi_turn/report.hpp"
+#include "cli/multi_turn/workload_options.hpp"
+#include "cli/progress.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+using namespace multi_turn;
+
+constexpr size_t key_bytes_max = 4096;
+
+struct Options {
+    std::string url = "http://127.0.0.1:8080";
+    std::string model, api_key_file;
+    WorkloadOptions workload;
+    uint64_t seed = 1;
+    bool stateful = false;
+    double timeout_s = 600.0;
+    Goals goals;
+    bool json = false;
+    std::string plot_file;
+};
+
+/// A key on the command line would be in every process list, so it comes in a file.
+Result<std::string> read_key(const std::string& path) {
+    if (path.empty()) return std::string();
+    RONDO_ASSIGN(std::string key, read_file(path, key_bytes_max));
+    while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+    return key;
+}
+
+Result<Endpoint> open_endpoint(const Options& options) {
+    Endpoint::Options how;
+    RONDO_ASSIGN(how.url, Url::parse(options.url));
+    how.model = options.model;
+    RONDO_ASSIGN(how.api_key, read_key(options.api_key_file));
+    if (!(options.timeout_s > 0.0)) {  // not a number is neither more nor less
+        return make_error(ErrorCode::invalid_argument, "--timeout-s; a number of seconds would be right");
+    }
+    how.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1e3));
+    return Endpoint::open(std::move(how));
+}
+
+/// One answer before the clock starts: whatever the whole run would stumble over is found here, and the server is warm.
+Status try_out(Endpoint& endpoint) {
+    Question question;
+    question.messages = nlohmann::json::array({{{"role", "user"}, {"content", "Say hello to everybody."}}});
+    question.answer_tokens = 4;
+    const TurnRecord record = endpoint.ask(question).record;
+    if (record.error.empty()) return Status::ok();
+    return make_error(ErrorCode::io, "a first request failed (" + record.error + "): " + record.message);
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+    std::FILE* const file = std::fopen(path.c_str(), "wb");
+    if (file == nullptr) return make_error(ErrorCode::io, path + " cannot be written: " + std::strerror(errno));
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (std::fclose(file) == 0 && written) return Status::ok();
+    return make_error(ErrorCode::io, path + " could not be written whole");
+}
+
+/// Another for each run, so that a server that keeps conversations does not go on with those of an earlier one.
+std::string conversation_name() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return "bench-" + std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+std::string flags_of(const Options& options) {
+    std::string flags = options.workload.flags() + " --seed " + std::to_string(options.seed);
+    return options.stateful ? flags + " --stateful" : flags;
+}
+
+Status bench_multi_turn(const Options& options) {
+    ReplayOptions how;
+    RONDO_ASSIGN(how.workload, options.workload.resolve());
+    how.seed = options.seed;
+    how.stateful = options.stateful;
+    how.conversation = conversation_name();
+    RONDO_ASSIGN(Endpoint endpoint, open_endpoint(options));
+    RONDO_TRY(try_out(endpoint));
+    RONDO_ASSIGN(how.tokens_per_word, endpoint.tokens_per_word(options.seed));
+
+    Progress progress(how.workload.name + " against " + options.url);
+    RONDO_ASSIGN(const Replayed replayed, replay(endpoint, how, [&](double share) { progress.show(share); }));
+    progress.finish();
+    const Statistics statistics = gather(replayed, options.goals);
+    const RunFacts facts = {how.workload.name, options.url,         endpoint.options().model, options.stateful,
+                            options.seed,      how.tokens_per_word, flags_of(options),        options.goals};
+    if (options.json) {
+        constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
+        std::printf("%s\n", to_json(facts, statistics).dump(-1, ' ', false, replace).c_str());
+    } else {
+        std::printf("%s", to_table(facts, statistics).c_str());
+    }
+    if (!options.plot_file.empty()) RONDO_TRY(write_file(options.plot_file, draw_plot(facts, statistics)));
+    if (statistics.answers == statistics.requests) return Status::ok();
+    return make_error(ErrorCode::io, std::to_string(statistics.requests - statistics.answers) + " of " +
+                                         std::to_string(statistics.requests) +
+                                         " requests failed; the first: " + statistics.first_error);
+}
+
+}  // namespace
+
+void add_multi_turn(CLI::App& bench, Action& run) {
+    auto options = std::make_shared<Options>();
+    CLI::App* const command =
+        bench.add_subcommand("multi_turn", "how a server does in conversations: latencies, throughput, goodput");
+    command->add_option("--url", options->url, "server that speaks OpenAI's protocol, with or without /v1")
+        ->capture_default_str();
+    command->add_option("--model", options->model, "name in the requests (default: the first the server lists)");
+    command->add_option("--api-key-file", options->api_key_file, "file that holds the key of the server");
+    options->workload.add_to(*command);
+    command->add_option("--seed", options->seed, "of lengths, words and arrivals; a server may still hold an old one's")
+        ->capture_default_str();
+    command->add_flag("--stateful", options->stateful,
+                      "send only what is new, with a \"conversation\" (Rondo keeps the rest; others do not)");
+    command->add_option("--timeout-s", options->timeout_s, "of one request")->check(CLI::Range(0.001, 86400.0));
+    command->add_option("--slo-ttft-ms", options->goals.ttft_ms_max, "goodput counts answers that begin by then")
+        ->check(CLI::Range(0.0, 1e9));
+    command->add_option("--slo-tpot-ms", options->goals.tpot_ms_max, "and go on at this pace on average")
+        ->check(CLI::Range(0.0, 1e9));
+    command->add_option("--plot", options->plot_file, "SVG file: first token by round, spread of the gaps");
+    command->add_flag("--json", options->json);
+    command->callback([options, &run] { run = [options] { return bench_multi_turn(*options); }; });
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/multi_turn/endpoint.hpp"
+#include "cli/multi_turn/workload.hpp"
+#include "config/result.hpp"
+
+namespace rondo::cli::multi_turn {
+
+struct ReplayOptions {
+    Workload workload;
+    uint64_t seed = 0;
+    double tokens_per_word = 1.0;
+    bool stateful = false;     ///< the server keeps the conversations; only what is new is sent
+    std::string conversation;  ///< stateful: what their ids begin with; another for each run
+};
+
+struct Replayed {
+    std::vector<TurnRecord> records;  ///< in the order in which they ended
+    int64_t turns_skipped = 0;        ///< of conversations in which something went wrong before
+    int64_t turns_late = 0;           ///< that no client was free for when they were due
+    double seconds = 0.0;             ///< from the first request to the last answer
+};
+
+/// Sends all turns of a workload, from as many threads as it has clients. `on_progress` is called by this thread with
+/// the share of the turns that are over.
+Result<Replayed> replay(const Endpoint& endpoint, const ReplayOptions& options,
+                        const std::function<void(double)>& on_progress);
+
+}  // namespace rondo::cli::multi_turn

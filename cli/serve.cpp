@@ -1,0 +1,91 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/gateway/gateway.hpp"
+#include "cli/commands.hpp"
+#include "cli/model_options.hpp"
+#include "cli/progress.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+struct Options {
+    ModelOptions model;
+    std::string host;
+    int port = -1;
+    std::string api_keys_file;
+    bool quiet = false;
+    int drain_seconds = 30;
+};
+
+/// Blocks the signals that end a server, in this thread and those it starts, so that one place can wait for them.
+sigset_t block_signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    return signals;
+}
+
+Status serve(const Options& options) {
+    const sigset_t signals = block_signals();
+    RONDO_ASSIGN(Settings settings, options.model.settings());
+    if (!options.host.empty()) settings.server.host = options.host;
+    if (options.port >= 0) settings.server.port = options.port;
+    if (!options.api_keys_file.empty()) settings.server.api_keys_file = options.api_keys_file;
+
+    struct GaveUp {
+        std::mutex mutex;
+        std::optional<Error> why;
+    };
+    auto gave_up = std::make_shared<GaveUp>();
+    Progress progress("loading " + model_path(settings.model.path).filename().string());
+    Engine::Options how;
+    how.progress = [&](double share) { progress.show(share); };
+    how.gave_up = [gave_up](Error why) {
+        const std::lock_guard lock(gave_up->mutex);
+        gave_up->why = std::move(why);
+        ::kill(::getpid(), SIGTERM);
+    };
+    RONDO_ASSIGN(const auto engine, Engine::open(settings, std::move(how)));
+    progress.finish();
+    Gateway::Options gateway_options;
+    gateway_options.server = settings.server;
+    if (!options.quiet) gateway_options.log = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
+    RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
+    std::printf("%s on %s: http://%s:%d/\n", engine->model().name.c_str(), engine->device_names().c_str(),
+                settings.server.host.c_str(), gateway->port());
+    std::fflush(stdout);
+    int signal = 0;
+    sigwait(&signals, &signal);
+    gateway->drain(std::chrono::seconds(gave_up->why ? 0 : options.drain_seconds));
+    const std::lock_guard lock(gave_up->mutex);
+    return gave_up->why ? Status(*gave_up->why) : Status::ok();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Action& run) {
+    auto options = std::make_shared<Options>();
+    CLI::App* const command =
+        app.add_subcommand("serve", "serve a model over HTTP, as OpenAI's API and as a chat page");
+    options->model.add_all(*command);
+    command->add_option("--host", options->host, "address to listen on (default: server.host)");
+    command->add_option("--port", options->port, "0 is any free one (default: server.port)")
+        ->check(CLI::Range(0, 65535));
+    command->add_option("--api-keys", options->api_keys_file,
+                        "file of lines KEY TENANT (default: server.api_keys_file)");
+    command->add_flag("--quiet", options->quiet, "no access log");
+    command->add_option("--drain-s", options->drain_seconds, "how long turns under way may go on after SIGTERM")
+        ->check(CLI::Range(0, 3600));
+    command->callback([options, &run] { run = [options] { return serve(*options); }; });
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "actors/api/access_log.hpp"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::json;
+
+AccessRecord record() {
+    AccessRecord out;
+    out.time = std::chrono::system_clock::time_point(std::chrono::milliseconds(1'700'000'000'007));
+    out.peer = "127.0.0.1";
+    out.method = "POST";
+    out.path = "/v1/chat/completions";
+    out.status = 200;
+    out.seconds = 0.0123456;
+    out.bytes = 345;
+    out.tenant = "acme";
+    out.request_id = "chatcmpl-1";
+    out.prompt_tokens = 12;
+    out.completion_tokens = 3;
+    return out;
+}
+
+TEST(AccessLog, IsOneJsonObjectALine) {
+    const std::string line = access_log_line(record());
+    EXPECT_EQ(Json::parse(line), Json::parse(R"({"time": "2023-11-14T22:13:20.007Z", "peer": "127.0.0.1",
+        "method": "POST", "path": "/v1/chat/completions", "status": 200, "ms": 12.346, "bytes": 345,
+        "tenant": "acme", "request_id": "chatcmpl-1", "prompt_tokens": 12, "completion_tokens": 3})"));
+    EXPECT_TRUE(line.ends_with("}\n"));
+    EXPECT_TRUE(line.starts_with(R"({"time":)"));
+}
+
+TEST(AccessLog, LetsNoFieldBreakTheLineOrReachATerminal) {
+    const std::string attack =
+        "a\r\n{\"status\":200}\x1b[2J\x07\x7f\xC2\x9B\xE2\x80\xA8\xE2\x80\xAE\xFF\"\\" + std::string(1, '\0');
+    for (std::string AccessRecord::*field : {&AccessRecord::peer, &AccessRecord::method, &AccessRecord::path,
+                                             &AccessRecord::tenant, &AccessRecord::request_id}) {
+        AccessRecord attacked = record();
+        attacked.*field = attack;
+        const std::string line = access_log_line(attacked);
+        EXPECT_EQ(std::ranges::count(line, '\n'), 1);
+        EXPECT_TRUE(std::all_of(line.begin(), line.end() - 1, [](char c) { return c >= ' ' && c <= '~'; })) << line;
+        EXPECT_EQ(Json::parse(line)["status"], 200);
+        EXPECT_EQ(Json::parse(line).size(), Json::parse(access_log_line(record())).size());
+    }
+}
+
+TEST(AccessLog, CutsLongFields) {
+    AccessRecord long_one = record();
+    long_one.path = "/" + std::string(100'000, 'x');
+    EXPECT_LT(access_log_line(long_one).size(), 1000U);
+    long_one.path = std::string(511, 'x') + "é";
+    EXPECT_TRUE(Json::accept(access_log_line(long_one)));
+}
+
+TEST(AccessLog, SurvivesTimesThatMakeNoSense) {
+    AccessRecord odd = record();
+    odd.seconds = std::numeric_limits<double>::quiet_NaN();
+    odd.time = std::chrono::system_clock::time_point(std::chrono::milliseconds(-1));
+    const Json line = Json::parse(access_log_line(odd));
+    EXPECT_TRUE(line["ms"].is_null());
+    EXPECT_EQ(line["time"], "1969-12-31T23:59:59.999Z");
+}
+
+}  // namespace
+}  // namespace rondo

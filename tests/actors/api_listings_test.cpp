@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include "actors/api/listings.hpp"
+#include "tests/actors/api_answers.hpp"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST(Listings, ListModels) {
+    const ServedModel model{"demo", 1700000000, 4096};
+    EXPECT_EQ(Json::parse(models_response({&model, 1})), parsed(R"({"object": "list", "data": [{"id": "demo",
+        "object": "model", "created": 1700000000, "owned_by": "rondo", "context_tokens_max": 4096}]})"));
+}
+
+TEST(Listings, ShowASessionWithItsRounds) {
+    const SessionInfo session{"a \"b\"", 12, {{0, 5, "Hi\n", "Hello"}, {1, 7, "x\xFF", ""}}};
+    EXPECT_EQ(Json::parse(session_response(session)), parsed(R"({"id": "a \"b\"", "object": "session", "tokens": 12,
+        "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
+                   {"index": 1, "tokens": 7, "user": "x\ufffd", "assistant": ""}]})"));
+    EXPECT_EQ(Json::parse(sessions_response({&session, 1})), parsed(R"({"object": "list", "data": [
+        {"id": "a \"b\"", "object": "session", "tokens": 12, "round_count": 2}]})"));
+    EXPECT_EQ(Json::parse(sessions_response({})), parsed(R"({"object": "list", "data": []})"));
+    EXPECT_EQ(Json::parse(session_deleted_response("a")),
+              parsed(R"({"id": "a", "object": "session", "deleted": true})"));
+}
+
+TEST(Listings, ShowIdsAndText) {
+    const std::vector<int32_t> ids = {3, 1, 2};
+    EXPECT_EQ(Json::parse(tokenize_response(ids)), parsed(R"({"ids": [3, 1, 2], "count": 3})"));
+    EXPECT_EQ(Json::parse(tokenize_response({})), parsed(R"({"ids": [], "count": 0})"));
+    EXPECT_EQ(Json::parse(detokenize_response("a\xC3")), parsed(R"({"text": "a\ufffd"})"));
+}
+
+}  // namespace
+}  // namespace rondo

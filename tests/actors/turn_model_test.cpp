@@ -1,0 +1,315 @@
+// A seeded model check of what a turn may go through: the flow of turns, the pool, sequences and the prefix cache,
+// driven by random work, faults, cancellations, rewinds, forks and restarts, with stages that only pretend to compute.
+// Each key "computed" leaves a mark of everything it was computed from, so that a key found under the wrong tokens,
+// tenant or before it was written is seen at once.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "actors/turn_flow.hpp"
+#include "memory/prefix_cache.hpp"
+#include "tests/memory/fake_device.hpp"
+
+namespace rondo {
+namespace {
+
+using Action = TurnFlow::Action;
+using Event = TurnFlow::Event;
+using State = TurnFlow::State;
+
+constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
+constexpr int64_t context_tokens = 160;
+
+/// Marks of keys by group, block and place, as the device's memory would hold them.
+using Marks = std::map<std::pair<LayerGroup, int32_t>, uint64_t>;
+
+struct SimulatedTurn {
+    std::vector<int32_t> ids;
+    SequenceKv kv;
+    bool opened = false;
+};
+
+struct Chat {
+    std::string tenant;
+    std::vector<int32_t> history;
+    TurnFlow flow;
+    std::unique_ptr<SimulatedTurn> turn;
+    bool asked_back = false;  // the stage that holds the turn knows that it is wanted back
+    int terminals = 0;        // of the present turn
+    int64_t serial = 0;
+};
+
+class World {
+public:
+    explicit World(uint64_t seed) : random_(seed) {
+        const KvShape shape{.layers = 2, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
+        pool_ = std::move(KvPool::create(device_, shape, 24)).value();
+        cache_ = std::make_unique<PrefixCache>(*pool_);
+        for (int i = 0; i < 5; ++i) {
+            chats_.emplace_back();
+            chats_.back().tenant = i < 3 ? "a" : "b";
+        }
+    }
+
+    void run(int operations) {
+        for (int i = 0; i < operations && !::testing::Test::HasFailure(); ++i) {
+            operate();
+            check();
+        }
+        drain();
+    }
+
+private:
+    int roll(int sides) { return static_cast<int>(random_() % static_cast<uint64_t>(sides)); }
+    Chat& any() { return chats_[static_cast<size_t>(roll(static_cast<int>(chats_.size())))]; }
+
+    void operate() {
+        Chat& chat = any();
+        switch (roll(24)) {
+            case 0:
+            case 1:
+            case 2:
+                return start(chat);
+            case 3:
+                return happen(chat, Event::cancel);
+            case 4:
+                return happen(chat, Event::expired);
+            case 5:
+                if (chat.turn) lose(chat);
+                return;
+            case 6:
+                return rewind(chat);
+            case 7:
+                return fork(chat, any());
+            case 8:
+                if (roll(10) == 0) restart();
+                return;
+            case 9:
+                if (chat.turn) happen(chat, Event::refused);
+                return;
+            default:
+                return work(chat);
+        }
+    }
+
+    void start(Chat& chat) {
+        if (!chat.flow.idle()) return;
+        if (chat.history.size() > context_tokens / 2) chat.history.clear();
+        chat.turn = std::make_unique<SimulatedTurn>(SimulatedTurn{chat.history, SequenceKv(*pool_)});
+        for (int i = 1 + roll(30); i > 0; --i) chat.turn->ids.push_back(roll(2));  // few letters: many equal beginnings
+        chat.terminals = 0;
+        chat.asked_back = false;
+        chat.serial = ++serial_;
+        happen(chat, Event::start);
+    }
+
+    void happen(Chat& chat, Event event) {
+        const bool was_idle = chat.flow.idle();
+        for (const Action action : chat.flow.on(event)) act(chat, action);
+        if (was_idle || !chat.flow.idle()) return;
+        EXPECT_EQ(chat.terminals, 1) << "a turn is over without its one terminal event";
+        chat.turn.reset();
+    }
+
+    void act(Chat& chat, Action action) {
+        switch (action) {
+            case Action::open:
+                chat.turn->opened = false;
+                return;
+            case Action::prefill:
+            case Action::decode:
+                return;
+            case Action::end_done:
+                chat.history = chat.turn->ids;
+                [[fallthrough]];
+            case Action::end_cancelled:
+            case Action::end_failed:
+            case Action::end_expired:
+                ++chat.terminals;
+                EXPECT_EQ(chat.terminals, 1);
+                return;
+            case Action::withdraw:
+                chat.asked_back = true;
+                return;
+            case Action::keep_kv:
+                cache_->insert(chat.tenant, chat.turn->ids, chat.turn->kv);
+                chat.turn->kv = SequenceKv(*pool_);
+                return;
+            case Action::drop_kv:
+                return;
+        }
+    }
+
+    /// The stage that holds the turn does a piece of its work.
+    void work(Chat& chat) {
+        if (!chat.turn) return;
+        if (chat.asked_back) return happen(chat, Event::refused);
+        switch (chat.flow.state()) {
+            case State::opening:
+                return open(chat);
+            case State::prefilling:
+                return prefill(chat);
+            case State::decoding:
+                return decode(chat);
+            default:
+                return;
+        }
+    }
+
+    void open(Chat& chat) {
+        SimulatedTurn& turn = *chat.turn;
+        turn.kv = cache_->match(chat.tenant, turn.ids, static_cast<int64_t>(turn.ids.size()) - 1);
+        EXPECT_LT(turn.kv.tokens(), static_cast<int64_t>(turn.ids.size()));
+        const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
+        if (cache_->make_room(turn.kv.blocks_for(tokens)) && turn.kv.set_aside(tokens)) {
+            turn.opened = true;
+            return happen(chat, Event::opened);
+        }
+        turn.kv = SequenceKv(*pool_);  // waits
+    }
+
+    void prefill(Chat& chat) {
+        SimulatedTurn& turn = *chat.turn;
+        const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
+        compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
+        if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
+        turn.ids.push_back(roll(2));
+        happen(chat, Event::prefilled);
+    }
+
+    void decode(Chat& chat) {
+        SimulatedTurn& turn = *chat.turn;
+        if (!turn.kv.set_aside(1) && !(cache_->make_room(1) && turn.kv.set_aside(1))) {
+            Chat* latest = nullptr;
+            for (Chat& other : chats_) {
+                if (other.turn && other.flow.state() == State::decoding && (!latest || other.serial > latest->serial))
+                    latest = &other;
+            }
+            return happen(*latest, Event::preempted);
+        }
+        compute(chat, 1);
+        turn.ids.push_back(roll(2));
+        if (roll(12) == 0 || turn.ids.size() >= context_tokens) happen(chat, Event::over);
+    }
+
+    uint64_t mark(const Chat& chat, int64_t key) const {
+        uint64_t mark = std::hash<std::string>()(chat.tenant);
+        for (int64_t i = 0; i <= key; ++i)
+            mark = (mark ^ static_cast<uint64_t>(chat.turn->ids[static_cast<size_t>(i)] + 1)) * 0x9E3779B97F4A7C15U;
+        return mark;
+    }
+
+    void compute(Chat& chat, int64_t tokens) {
+        SequenceKv& kv = chat.turn->kv;
+        const int64_t first = kv.tokens();
+        ASSERT_TRUE(kv.extend(tokens)) << "blocks were set aside, and still there was none";
+        for (const LayerGroup group : groups) {
+            for (int64_t key = first; key < kv.tokens(); ++key) marks_[{group, kv.slot(group, key)}] = mark(chat, key);
+        }
+    }
+
+    /// The stage dies in the middle of writing; nobody knows what its blocks hold.
+    void lose(Chat& chat) {
+        SequenceKv& kv = chat.turn->kv;
+        if (chat.flow.state() == State::prefilling && kv.extend(1)) {
+            for (const LayerGroup group : groups) marks_[{group, kv.slot(group, kv.tokens() - 1)}] = 0xDEAD;
+        }
+        happen(chat, Event::lost);
+    }
+
+    void rewind(Chat& chat) {
+        if (chat.flow.idle() && !chat.history.empty())
+            chat.history.resize(static_cast<size_t>(roll(static_cast<int>(chat.history.size()))));
+    }
+
+    void fork(const Chat& from, Chat& to) {
+        if (&from != &to && to.flow.idle() && from.tenant == to.tenant) to.history = from.history;
+    }
+
+    void restart() {
+        for (Chat& chat : chats_)
+            if (chat.turn) lose(chat);
+        cache_ = std::make_unique<PrefixCache>(*pool_);
+    }
+
+    void check() {
+        for (const LayerGroup group : groups) {
+            std::map<int32_t, int> holders;
+            int64_t set_aside = 0;
+            for (const Chat& chat : chats_) {
+                if (!chat.turn) continue;
+                for (const int32_t block : chat.turn->kv.blocks(group)) ++holders[block];
+                set_aside += chat.turn->kv.blocks_set_aside();
+            }
+            int64_t cached_and_held = 0, held_only = 0;
+            for (const auto& [block, count] : holders) {
+                const int by_cache = pool_->references(group, block) - count;
+                ASSERT_TRUE(by_cache == 0 || by_cache == 1) << "block " << block << " is counted wrong";
+                (by_cache == 1 ? cached_and_held : held_only) += 1;
+            }
+            ASSERT_EQ(cached_and_held + cache_->blocks_unused(), cache_->blocks());
+            ASSERT_EQ(static_cast<int64_t>(pool_->blocks_free(group)),
+                      static_cast<int64_t>(pool_->blocks_total(group)) - cache_->blocks() - held_only - set_aside);
+        }
+        for (const Chat& chat : chats_) {
+            if (!chat.turn) continue;
+            const SequenceKv& kv = chat.turn->kv;
+            for (const LayerGroup group : groups) {
+                for (int64_t key = 0; key < kv.tokens(); ++key) {
+                    const auto found = marks_.find({group, kv.slot(group, key)});
+                    ASSERT_TRUE(found != marks_.end()) << "a key that was never computed";
+                    ASSERT_EQ(found->second, mark(chat, key)) << "key " << key << " was computed from something else";
+                }
+            }
+        }
+    }
+
+    /// Every turn gets to its end when nothing more happens to it, and then only the cache holds blocks.
+    void drain() {
+        for (int rounds = 0; rounds < 20'000 && !::testing::Test::HasFailure(); ++rounds) {
+            bool busy = false;
+            for (Chat& chat : chats_) {
+                busy = busy || chat.turn;
+                work(chat);
+            }
+            check();
+            if (!busy) break;
+        }
+        for (Chat& chat : chats_) EXPECT_TRUE(chat.flow.idle()) << "stuck in " << name_of(chat.flow.state());
+        for (const LayerGroup group : groups) {
+            EXPECT_EQ(static_cast<int64_t>(pool_->blocks_free(group)),
+                      static_cast<int64_t>(pool_->blocks_total(group)) - cache_->blocks());
+        }
+        EXPECT_TRUE(cache_->make_room(static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper))));
+        EXPECT_EQ(cache_->blocks(), 0);
+    }
+
+    std::mt19937_64 random_;
+    testing::FakeDevice device_;
+    std::unique_ptr<KvPool> pool_;
+    std::unique_ptr<PrefixCache> cache_;
+    std::vector<Chat> chats_;
+    Marks marks_;
+    int64_t serial_ = 0;
+};
+
+class TurnModel : public ::testing::TestWithParam<int> {};
+
+TEST_P(TurnModel, HoldsWhateverHappens) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+        const uint64_t whole = static_cast<uint64_t>(GetParam()) * 20 + seed;
+        SCOPED_TRACE("seed " + std::to_string(whole));
+        World(whole).run(1500);
+        if (HasFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, TurnModel, ::testing::Range(0, 10));
+
+}  // namespace
+}  // namespace rondo

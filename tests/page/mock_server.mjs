@@ -1,0 +1,225 @@
+// A stand-in for `rondo serve` that answers with canned text, for working on the chat page without a model.
+//   node tests/page/mock_server.mjs [PORT]       MOCK_KEY=k asks for that API key, MOCK_TOKEN_MS=20 sets the pace
+// Messages that begin so are answered specially: /long, /refuse (429), /break (error in the stream), /drop (connection lost).
+
+import { createReadStream } from 'node:fs';
+import { createServer } from 'node:http';
+import { basename, extname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const port = Number(process.argv[2] ?? 8080);
+const api_key = process.env.MOCK_KEY ?? '';
+const token_ms = Number(process.env.MOCK_TOKEN_MS ?? 20);
+const page_folder = fileURLToPath(new URL('../../actors/api/page/', import.meta.url));
+const body_bytes_max = 1 << 20;
+const resident_max = 2;
+const content_types = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript' };
+const content_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const sessions = new Map();
+let resident = [];
+let sessions_made = 0;
+
+const answers = [
+    `A **round** is one message and its answer. Rondo keeps the keys and values of every round apart, so it can
+
+- drop a round or go back to it,
+- load only the rounds that a question needs,
+- share equal beginnings between conversations.
+
+The last token of an answer has no keys yet; it opens the next round.`,
+    `### How a turn runs
+
+1. The *router* finds the conversation's actor.
+2. What was put away is restored, layer by layer, while the first layers are already computing.
+3. Only what is new is prefilled. Then tokens are decoded, one step of the batch at a time.
+
+\`\`\`cpp
+Result<KvLease> lease = pool.acquire(LayerGroup::lower, blocks);
+if (!lease.ok()) return lease.error();   // the turn waits; nothing is half taken
+\`\`\`
+
+Set \`pipeline.prefill.chunk_tokens\` to bound how long others wait.`,
+    'Yes. The conversation continues where it was: its keys and values were still on the device, so only your new message had to be computed.',
+];
+const long_answer = Array.from(
+    { length: 40 },
+    (_, index) =>
+        `Paragraph ${index + 1} of a long answer says again, ` +
+        'in slightly more words than it needs, that the end is not yet near.',
+).join('\n\n');
+
+class Refusal extends Error {
+    constructor(status, message) {
+        super(message);
+        this.status = status;
+    }
+}
+
+const count_tokens = (text) => text.split(/(?=\s)/).length;
+
+function view_of(session) {
+    const { id, tokens, rounds } = session;
+    return { id, tokens, rounds: rounds.map((round, index) => ({ index, ...round })) };
+}
+
+function create_session({ id, system }) {
+    const session = { id: id ?? `c-${++sessions_made}`, tokens: system ? count_tokens(system) : 0, rounds: [], system };
+    if (sessions.has(session.id)) throw new Refusal(409, `conversation '${session.id}' exists already`);
+    sessions.set(session.id, session);
+    return session;
+}
+
+function find_session(id) {
+    if (!sessions.has(id)) throw new Refusal(404, `conversation '${id}' is not known`);
+    return sessions.get(id);
+}
+
+function rewind(session, round) {
+    if (!Number.isInteger(round) || round < 0) throw new Refusal(400, `round: ${round} is not a round's index`);
+    for (const dropped of session.rounds.splice(round)) session.tokens -= dropped.tokens;
+}
+
+function fork(session, { id }) {
+    const copy = create_session({ id, system: session.system });
+    copy.rounds = session.rounds.map((round) => ({ ...round }));
+    copy.tokens = session.tokens;
+    return copy;
+}
+
+/** The latest few conversations are on the device; another's history is mostly restored, its beginning computed again. */
+function sources_of(session, new_tokens) {
+    const history = session.tokens;
+    const is_resident = resident.includes(session);
+    resident = [session, ...resident.filter((other) => other !== session)].slice(0, resident_max);
+    const restored_tokens = is_resident ? 0 : Math.round(history * 0.85);
+    const cached_tokens = is_resident ? history : 0;
+    return {
+        cached_tokens,
+        restored_tokens,
+        recomputed_tokens: history - cached_tokens - restored_tokens + new_tokens,
+    };
+}
+
+function answer_to(session, text) {
+    return text.startsWith('/long') ? long_answer : answers[session.rounds.length % answers.length];
+}
+
+async function chat(request, response, body) {
+    const text = body.messages?.at(-1)?.content ?? '';
+    const session = sessions.get(body.conversation) ?? create_session({ id: body.conversation });
+    if (text.startsWith('/refuse')) throw new Refusal(429, 'too many requests are waiting (256); try again in 2 s');
+    const send = (data) => response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
+    const chunk = (delta, more = {}) =>
+        send({
+            id: 'chat-1',
+            object: 'chat.completion.chunk',
+            model: 'mock',
+            ...more,
+            choices: [{ index: 0, delta, finish_reason: more.finish_reason ?? null }],
+        });
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
+    const started = performance.now();
+    const sources = sources_of(session, count_tokens(text) + 4);
+    const timings = {
+        queued_ms: 3 + 9 * Math.random(),
+        restore_ms: sources.restored_tokens * 0.4,
+        prefill_ms: 20 + sources.recomputed_tokens * 3,
+        decode_ms: 0,
+        first_token_ms: 0,
+        preemptions: 0,
+    };
+    await pause(timings.queued_ms + timings.restore_ms + timings.prefill_ms);
+    timings.first_token_ms = performance.now() - started;
+    const pieces = answer_to(session, text)
+        .split(/(?=\s)/)
+        .slice(0, body.max_tokens ?? Infinity);
+    let answer = '';
+    chunk({ role: 'assistant', content: '' });
+    for (const [index, piece] of pieces.entries()) {
+        if (response.destroyed) break;
+        if (index === 12 && text.startsWith('/drop')) return response.destroy();
+        if (index === 12 && text.startsWith('/break'))
+            return response.end('data: {"error":{"message":"the decode actor was restarted; ask again"}}\n\n');
+        answer += piece;
+        chunk({ content: piece });
+        await pause(token_ms);
+    }
+    timings.decode_ms = performance.now() - started - timings.first_token_ms;
+    const completion_tokens = count_tokens(answer);
+    const prompt_tokens = sources.cached_tokens + sources.restored_tokens + sources.recomputed_tokens;
+    const tokens = prompt_tokens - session.tokens + completion_tokens;
+    session.rounds.push({ tokens, user: text, assistant: answer });
+    session.tokens += tokens;
+    chunk({}, { finish_reason: pieces.length === body.max_tokens ? 'length' : 'stop', timings });
+    send({
+        id: 'chat-1',
+        object: 'chat.completion.chunk',
+        choices: [],
+        usage: { prompt_tokens, completion_tokens, prompt_tokens_details: sources },
+    });
+    send('[DONE]');
+    response.end();
+}
+
+async function body_of(request) {
+    let text = '';
+    for await (const part of request) {
+        text += part;
+        if (text.length > body_bytes_max) throw new Refusal(413, 'the body is over 1 MiB');
+    }
+    return text === '' ? {} : JSON.parse(text);
+}
+
+function send_json(response, value, status = 200) {
+    response.writeHead(status, { 'Content-Type': 'application/json' });
+    response.end(JSON.stringify(value));
+}
+
+function send_page(response, name) {
+    const type = content_types[extname(name)];
+    if (!type || basename(name) !== name) throw new Refusal(404, `there is no page '${name}'`);
+    const file = createReadStream(page_folder + name);
+    file.on('error', () => send_json(response, { error: { message: `there is no page '${name}'` } }, 404));
+    file.on('open', () => {
+        response.writeHead(200, {
+            'Content-Type': `${type}; charset=utf-8`,
+            'Content-Security-Policy': content_policy,
+            'Cache-Control': 'no-store',
+        });
+        file.pipe(response);
+    });
+}
+
+async function answer(request, response) {
+    const path = new URL(request.url, 'http://mock').pathname;
+    if (path === '/') return send_page(response, 'index.html');
+    if (path.startsWith('/page/')) return send_page(response, path.slice('/page/'.length));
+    if (api_key && request.headers.authorization !== `Bearer ${api_key}`)
+        throw new Refusal(401, 'the API key is missing or wrong');
+    const body = request.method === 'POST' ? await body_of(request) : {};
+    const [, encoded_id, action = ''] = /^\/v1\/sessions\/([^/]+)(?:\/(\w+))?$/.exec(path) ?? [];
+    const route = `${request.method} ${encoded_id ? `session ${action}` : path}`.trim();
+    const session = encoded_id && find_session(decodeURIComponent(encoded_id));
+    if (route === 'GET /v1/models')
+        return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model' }] });
+    if (route === 'GET /v1/sessions') return send_json(response, { data: [...sessions.values()].map(view_of) });
+    if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));
+    if (route === 'POST /v1/chat/completions') return chat(request, response, body);
+    if (route === 'GET session') return send_json(response, view_of(session));
+    if (route === 'POST session fork') return send_json(response, view_of(fork(session, body)));
+    if (route === 'POST session rewind') rewind(session, body.round);
+    else if (route === 'DELETE session') sessions.delete(session.id);
+    else throw new Refusal(404, `there is no ${request.method} ${path}`);
+    return send_json(response, request.method === 'DELETE' ? { id: session.id, deleted: true } : view_of(session));
+}
+
+createServer((request, response) => {
+    answer(request, response).catch((error) => {
+        if (response.headersSent) response.destroy();
+        else send_json(response, { error: { message: error.message } }, error.status ?? 400);
+    });
+}).listen(port, '127.0.0.1', () => console.log(`mock of rondo serve on http://127.0.0.1:${port}/`));

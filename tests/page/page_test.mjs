@@ -1,0 +1,271 @@
+// The chat page in Chromium, against any server that keeps the contract. How to run it: README.md.
+
+import assert from 'node:assert/strict';
+import test, { after, afterEach, before, beforeEach } from 'node:test';
+
+import {
+    answer_ended,
+    ask,
+    close_page,
+    current_item,
+    end,
+    last_answer,
+    messages_on_server,
+    open_page,
+    pace_ms,
+    page,
+    part,
+    proxy,
+    send,
+    shoot,
+    shoot_all,
+    shown,
+    start,
+    until,
+} from './driver.mjs';
+import { markdown_cases } from './markdown_cases.mjs';
+
+before(start);
+beforeEach(open_page);
+afterEach(close_page);
+after(end);
+
+test('an answer grows while it arrives, and the panel shows where its time and KV went', async () => {
+    await shoot_all('empty');
+    await page.evaluate(() => {
+        window.lengths = new Set();
+        new MutationObserver(() => {
+            const answer = document.querySelector('[data-testid=message-assistant]');
+            if (answer) window.lengths.add(answer.textContent.length);
+        }).observe(document.body, { subtree: true, childList: true, characterData: true });
+    });
+    await ask('The code of the red box is 4711.');
+    assert.deepEqual(await shown('message-user'), ['The code of the red box is 4711.']);
+    assert.ok((await page.evaluate(() => window.lengths.size)) >= 3, 'the answer was seen in several lengths');
+    assert.equal(await part('panel-turn').count(), 1);
+    const bars = await part('panel-turn')
+        .getByRole('img')
+        .evaluateAll((all) => all.map((bar) => bar.getAttribute('aria-label')));
+    assert.match(bars[0], /^Time: queued .+, restore .+, prefill .+, decode /);
+    assert.match(bars[1], /^Prompt tokens: cached \d.*, restored \d.*, recomputed \d/);
+    await ask('What is the code of the red box?');
+    await ask('And where do I find it?');
+    assert.equal(await part('panel-turn').count(), 3);
+    await part('panel-turn').first().locator('summary').click();
+    await shoot_all('chat');
+});
+
+test('stopping keeps the part that came', async () => {
+    proxy.pace.ms = 300;
+    await send('/long Tell me everything you know about boxes.');
+    await until('some text came', last_answer);
+    await part('stop').click();
+    assert.equal(await answer_ended(), 'stopped');
+    assert.ok(await part('send').isVisible());
+    const kept = await last_answer();
+    await page.waitForTimeout(700);
+    assert.equal(await last_answer(), kept);
+    await page.getByText('Stopped', { exact: true }).waitFor();
+    assert.equal(await part('panel-turn').count(), 1);
+    await shoot('stopped');
+    proxy.pace.ms = pace_ms;
+    await ask('Go on.');
+    assert.equal((await shown('message-user')).length, 2);
+});
+
+test('two conversations answer at once and do not mix', async () => {
+    proxy.pace.ms = 150;
+    await send('/long first: Ada lives in Paris.');
+    await until('the first answers', last_answer);
+    await part('new-conversation').click();
+    assert.deepEqual(await shown('message-user'), []);
+    await part('composer').fill('half a thought');
+    await part('new-conversation').click();
+    assert.equal(await part('composer').inputValue(), 'half a thought');
+    proxy.pace.ms = 40;
+    await ask('second: Bob lives in Rome.');
+    assert.deepEqual(await shown('message-user'), ['second: Bob lives in Rome.']);
+    const second = await shown('message-assistant');
+    await shoot('two-at-once');
+    await page.getByTestId('conversation-item').filter({ hasText: 'first: Ada' }).getByRole('button').first().click();
+    assert.deepEqual(await shown('message-user'), ['/long first: Ada lives in Paris.']);
+    if (await part('stop').isVisible()) await part('stop').click();
+    await answer_ended();
+    assert.equal(await part('panel-turn').count(), 1);
+    await page.getByTestId('conversation-item').filter({ hasText: 'second: Bob' }).getByRole('button').first().click();
+    assert.deepEqual(await shown('message-assistant'), second);
+});
+
+test('editing a message rewinds to its round', async () => {
+    for (const text of ['one', 'two', 'three']) await ask(text);
+    await page.getByRole('article', { name: 'Turn 2' }).hover();
+    await shoot('hover');
+    await page.getByRole('article', { name: 'Turn 2' }).getByTestId('edit').click();
+    await page.getByLabel('Edit message').last().fill('two, said better');
+    await shoot('edit');
+    await page.keyboard.press('Enter');
+    await until(
+        'the later turns are gone',
+        () => shown('message-user'),
+        (all) => all.length === 2,
+    );
+    assert.equal(await answer_ended(), 'done');
+    assert.deepEqual(await shown('message-user'), ['one', 'two, said better']);
+    assert.deepEqual(await messages_on_server(), ['one', 'two, said better']);
+});
+
+test('a reload finds the conversation again; it can be forked and deleted', async () => {
+    await ask('remember me');
+    const answer = await last_answer();
+    await page.reload();
+    await until('the messages are read again', last_answer);
+    assert.deepEqual(await shown('message-user'), ['remember me']);
+    assert.equal((await last_answer()).replace(/\s/g, ''), answer.replace(/\s/g, ''));
+    const items = page.getByTestId('conversation-item');
+    const count = await items.count();
+    const address = page.url();
+    await current_item().hover();
+    await current_item().getByTestId('fork').click();
+    await until(
+        'the fork is open',
+        () => page.url(),
+        (url) => url !== address && url.includes('#'),
+    );
+    await until(
+        'the fork has the messages',
+        () => shown('message-user'),
+        (all) => all[0] === 'remember me',
+    );
+    assert.equal(await items.count(), count + 1);
+    await current_item().hover();
+    await current_item().getByTestId('delete').click();
+    await shoot('confirm');
+    await part('confirm').click();
+    await until(
+        'the fork is gone',
+        () => items.count(),
+        (now) => now === count,
+    );
+});
+
+test('a lost connection is one line with a retry', async () => {
+    await page.route('**/v1/chat/completions', (route) => route.abort(), { times: 1 });
+    await send('are you there?');
+    await part('failure').waitFor();
+    assert.deepEqual(await shown('failure'), ['The server could not be reached.']);
+    await shoot('failure');
+    await part('retry').click();
+    await until(
+        'it is tried again',
+        () => part('failure').count(),
+        (count) => count === 0,
+    );
+    assert.equal(await answer_ended(), 'done');
+    assert.deepEqual(await shown('message-user'), ['are you there?']);
+    assert.ok(await last_answer());
+});
+
+test('an API key is asked for once, sent as Bearer, and kept in the tab only', async () => {
+    await page.context().route('**/v1/**', (route) => {
+        if (route.request().headers().authorization === 'Bearer sesame') return route.continue();
+        return route.fulfill({ status: 401, json: { error: { message: 'the API key is missing or wrong' } } });
+    });
+    await page.reload();
+    await shoot('key');
+    await part('api-key').fill('sesame');
+    await page.keyboard.press('Enter');
+    await ask('open');
+    assert.ok(await last_answer());
+    assert.equal(await page.evaluate(() => JSON.stringify({ ...localStorage }).includes('sesame')), false);
+});
+
+test('everything can be done from the keyboard', async () => {
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('line one');
+    await page.keyboard.press('Shift+Enter');
+    await page.keyboard.type('line two');
+    proxy.pace.ms = 300;
+    await page.keyboard.press('Enter');
+    await until('some text came', last_answer);
+    assert.deepEqual(await shown('message-user'), ['line one\nline two']);
+    await page.keyboard.press('Escape');
+    assert.equal(await answer_ended(), 'stopped');
+});
+
+test('settings go with the next message', async () => {
+    await part('settings').click();
+    await page.getByLabel('Temperature').fill('0.5');
+    await page.getByLabel('Longest answer').fill('7');
+    await page.getByLabel('System prompt').fill('Be brief.');
+    await shoot('settings');
+    await page.getByRole('button', { name: 'Save' }).click();
+    const creation = page.waitForRequest('**/v1/sessions');
+    const chat = page.waitForRequest('**/v1/chat/completions');
+    await ask('hello');
+    assert.deepEqual((await creation).postDataJSON(), { system: 'Be brief.' });
+    const { temperature, max_tokens, stream, messages } = (await chat).postDataJSON();
+    assert.deepEqual(
+        { temperature, max_tokens, stream, messages },
+        { temperature: 0.5, max_tokens: 7, stream: true, messages: [{ role: 'user', content: 'hello' }] },
+    );
+});
+
+test('the reader who scrolls up is left where he is', async () => {
+    await page.setViewportSize({ width: 900, height: 420 });
+    for (const text of ['one', 'two', 'three', 'four']) await ask(text);
+    const scroller = page.locator('.scroller').filter({ visible: true });
+    const from_end = () => scroller.evaluate((node) => node.scrollHeight - node.scrollTop - node.clientHeight);
+    assert.ok((await from_end()) < 4, 'the end is followed');
+    await send('five');
+    await until('some text came', last_answer);
+    await scroller.hover();
+    await page.mouse.wheel(0, -4000);
+    await until(
+        'scrolled up',
+        () => scroller.evaluate((node) => node.scrollTop),
+        (top) => top === 0,
+    );
+    await answer_ended();
+    assert.equal(await scroller.evaluate((node) => node.scrollTop), 0);
+    await page.getByRole('button', { name: 'Latest' }).click();
+    await until('back at the end', from_end, (distance) => distance < 4);
+});
+
+test('on a narrow screen the list and the panel are drawers', async () => {
+    await ask('hello');
+    await page.setViewportSize({ width: 390, height: 780 });
+    assert.equal(await page.locator('#sidebar').isVisible(), false);
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await shoot('drawer-list');
+    await page.keyboard.press('Escape');
+    assert.equal(await page.locator('#sidebar').isVisible(), false);
+    await page.getByRole('button', { name: 'Time and KV' }).click();
+    await part('panel-turn').waitFor();
+    await shoot('drawer-panel');
+});
+
+test('Markdown becomes safe nodes', async () => {
+    const made_of = (text) =>
+        page.evaluate(async (source) => {
+            const { MarkdownView } = await import('/page/markdown.js');
+            const whole = document.createElement('div');
+            new MarkdownView(whole).update(source);
+            const grown = document.createElement('div');
+            const view = new MarkdownView(grown);
+            for (let length = 0; length <= source.length; length += 1) view.update(source.slice(0, length));
+            for (const node of [whole, grown]) node.querySelectorAll('button').forEach((button) => button.remove());
+            return [whole.innerHTML, grown.innerHTML];
+        }, text);
+    for (const [text, html] of markdown_cases) assert.deepEqual(await made_of(text), [html, html], text);
+    const took = await page.evaluate(async () => {
+        const { MarkdownView } = await import('/page/markdown.js');
+        const started = performance.now();
+        for (const text of ['**a ', '*a', '_a ', '`', '``a`', '- ', '[', '\\*', '> ', '```\n']) {
+            new MarkdownView(document.createElement('div')).update(text.repeat(20000));
+        }
+        return performance.now() - started;
+    });
+    assert.ok(took < 5000, `hostile text took ${took} ms`);
+});
