@@ -44,9 +44,14 @@ struct Chat {
     int64_t serial = 0;
 };
 
+/// What the random walk came by, so that a test that never gets anywhere is noticed.
+struct Seen {
+    int64_t over = 0, preempted = 0, found = 0, evicted = 0;
+};
+
 class World {
 public:
-    explicit World(uint64_t seed) : random_(seed) {
+    World(uint64_t seed, Seen& seen) : random_(seed), seen_(seen) {
         const KvShape shape{.layers = 2, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
         pool_ = std::move(KvPool::create(device_, shape, 24)).value();
         cache_ = std::make_unique<PrefixCache>(*pool_);
@@ -70,30 +75,29 @@ private:
 
     void operate() {
         Chat& chat = any();
-        switch (roll(24)) {
+        switch (roll(400)) {
             case 0:
             case 1:
-            case 2:
-                return start(chat);
-            case 3:
                 return happen(chat, Event::cancel);
-            case 4:
+            case 2:
                 return happen(chat, Event::expired);
-            case 5:
+            case 3:
                 if (chat.turn) lose(chat);
                 return;
+            case 4:
+                if (chat.turn) happen(chat, Event::refused);
+                return;
+            case 5:
             case 6:
                 return rewind(chat);
             case 7:
-                return fork(chat, any());
             case 8:
+                return fork(chat, any());
+            case 9:
                 if (roll(10) == 0) restart();
                 return;
-            case 9:
-                if (chat.turn) happen(chat, Event::refused);
-                return;
             default:
-                return work(chat);
+                return chat.turn ? work(chat) : start(chat);
         }
     }
 
@@ -165,6 +169,7 @@ private:
         SimulatedTurn& turn = *chat.turn;
         turn.kv = cache_->match(chat.tenant, turn.ids, static_cast<int64_t>(turn.ids.size()) - 1);
         EXPECT_LT(turn.kv.tokens(), static_cast<int64_t>(turn.ids.size()));
+        seen_.found += turn.kv.tokens() > 0;
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
         if (cache_->make_room(turn.kv.blocks_for(tokens)) && turn.kv.set_aside(tokens)) {
             turn.opened = true;
@@ -178,6 +183,7 @@ private:
         const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
         compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
         if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
+        cache_->insert_full(chat.tenant, turn.ids, turn.kv);
         turn.ids.push_back(roll(2));
         happen(chat, Event::prefilled);
     }
@@ -190,11 +196,12 @@ private:
                 if (other.turn && other.flow.state() == State::decoding && (!latest || other.serial > latest->serial))
                     latest = &other;
             }
+            ++seen_.preempted;
             return happen(*latest, Event::preempted);
         }
         compute(chat, 1);
         turn.ids.push_back(roll(2));
-        if (roll(12) == 0 || turn.ids.size() >= context_tokens) happen(chat, Event::over);
+        if (roll(12) == 0 || turn.ids.size() >= context_tokens) ++seen_.over, happen(chat, Event::over);
     }
 
     uint64_t mark(const Chat& chat, int64_t key) const {
@@ -271,6 +278,7 @@ private:
 
     /// Every turn gets to its end when nothing more happens to it, and then only the cache holds blocks.
     void drain() {
+        seen_.evicted += cache_->evictions();
         for (int rounds = 0; rounds < 20'000 && !::testing::Test::HasFailure(); ++rounds) {
             bool busy = false;
             for (Chat& chat : chats_) {
@@ -290,6 +298,7 @@ private:
     }
 
     std::mt19937_64 random_;
+    Seen& seen_;
     testing::FakeDevice device_;
     std::unique_ptr<KvPool> pool_;
     std::unique_ptr<PrefixCache> cache_;
@@ -301,12 +310,17 @@ private:
 class TurnModel : public ::testing::TestWithParam<int> {};
 
 TEST_P(TurnModel, HoldsWhateverHappens) {
+    Seen seen;
     for (uint64_t seed = 0; seed < 20; ++seed) {
         const uint64_t whole = static_cast<uint64_t>(GetParam()) * 20 + seed;
         SCOPED_TRACE("seed " + std::to_string(whole));
-        World(whole).run(1500);
+        World(whole, seen).run(1500);
         if (HasFailure()) return;
     }
+    EXPECT_GT(seen.over, 100);
+    EXPECT_GT(seen.preempted, 10);
+    EXPECT_GT(seen.found, 100);
+    EXPECT_GT(seen.evicted, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TurnModel, ::testing::Range(0, 10));

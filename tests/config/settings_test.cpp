@@ -83,9 +83,9 @@ TEST(Settings, OverridesWinOverTheFileAndLaterOverEarlierOnes) {
 }
 
 TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
-    EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("\npipelin:\n  prefill: {}\n"),
-              "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline or memory; did you mean pipeline?");
+              "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline, memory or server; did you mean pipeline?");
     EXPECT_EQ(
         error_of("pipeline:\n  prefill:\n    chunk_token: 3"),
         "f.yaml:3: pipeline.prefill.chunk_token: unknown key, must be on, chunk_tokens or attention; did you mean "
@@ -93,9 +93,9 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
     EXPECT_EQ(error_of("devices: {a: {thread: 1}}"),
               "f.yaml:1: devices.a.thread: unknown key, must be kind, threads or ordinal; did you mean threads?");
     EXPECT_EQ(error_of("\"a\\nb\\e\": 1"),
-              "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be model, devices, pipeline or memory");
+              "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("memory.device_kv_mib: 1"),
-              "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be model, devices, pipeline or memory");
+              "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("", {"memory.kv=1"}),
               "--set memory.kv: memory.kv: unknown key, must be device_kv_mib or kv_dtype");
 }
@@ -137,8 +137,8 @@ TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
     EXPECT_EQ(error_of("model: demo"), "f.yaml:1: model: is \"demo\", must be a map of path or weights");
     EXPECT_EQ(error_of("devices: [a]"), "f.yaml:1: devices: is a list of 1, must be a map of names");
     EXPECT_EQ(error_of("[]"),
-              "f.yaml:1: the document: is a list of 0, must be a map of model, devices, pipeline or memory");
-    EXPECT_EQ(error_of("5"), "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline or memory");
+              "f.yaml:1: the document: is a list of 0, must be a map of model, devices, pipeline, memory or server");
+    EXPECT_EQ(error_of("5"), "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: cpu}}"),
               "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of one device's name");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: []}}"),
@@ -192,7 +192,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 5);
+    EXPECT_EQ(numbers, 10);
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
@@ -228,7 +228,7 @@ TEST(Settings, OverridesSayWhatIsWrongWithThem) {
     EXPECT_EQ(error_of("model: demo", {"model.path=x"}),
               "--set model.path: model: is \"demo\" at f.yaml:1, must be a map");
     EXPECT_EQ(error_of("", {"memory=a: b: c"}), "--set memory: not valid YAML: illegal map value");
-    EXPECT_EQ(error_of("", {"a..b=1"}), "--set a..b: a: unknown key, must be model, devices, pipeline or memory");
+    EXPECT_EQ(error_of("", {"a..b=1"}), "--set a..b: a: unknown key, must be model, devices, pipeline, memory or server");
 }
 
 TEST(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {

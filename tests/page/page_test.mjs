@@ -101,7 +101,7 @@ test('editing a message rewinds to its round', async () => {
     await page.getByRole('article', { name: 'Turn 2' }).hover();
     await shoot('hover');
     await page.getByRole('article', { name: 'Turn 2' }).getByTestId('edit').click();
-    await page.getByLabel('Edit message').last().fill('two, said better');
+    await page.getByRole('textbox', { name: 'Edit message' }).fill('two, said better');
     await shoot('edit');
     await page.keyboard.press('Enter');
     await until(
@@ -180,8 +180,8 @@ test('an API key is asked for once, sent as Bearer, and kept in the tab only', a
 });
 
 test('everything can be done from the keyboard', async () => {
-    await page.evaluate(() => document.activeElement.blur());
-    await page.keyboard.press('Tab');
+    await page.evaluate(() => document.querySelector('.skip').focus());
+    await shoot('skip');
     await page.keyboard.press('Enter');
     await page.keyboard.type('line one');
     await page.keyboard.press('Shift+Enter');
