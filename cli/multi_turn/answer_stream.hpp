@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/multi_turn/endpoint.hpp"
+#include "cli/multi_turn/turn_record.hpp"
 #include "transport/sse_reader.hpp"
 
 namespace rondo::cli::multi_turn {

@@ -57,11 +57,6 @@ std::string_view kind_of(const Error& error) {
 
 }  // namespace
 
-std::optional<double> TurnRecord::tpot_s() const {
-    if (answer_tokens < 2) return std::nullopt;
-    return (e2e_s - ttft_s) / static_cast<double>(answer_tokens - 1);
-}
-
 Endpoint::Endpoint(Options options) : options_(std::move(options)), http_(options_.url) {
     headers_ = {{"Content-Type", "application/json"}};
     if (!options_.api_key.empty()) headers_.emplace_back("Authorization", "Bearer " + options_.api_key);

@@ -152,7 +152,7 @@ private:
     /// The stage that holds the turn does a piece of its work.
     void work(Chat& chat) {
         if (!chat.turn) return;
-        if (chat.asked_back) return happen(chat, Event::refused);
+        if (chat.asked_back) return roll(4) == 0 ? lose(chat) : happen(chat, Event::refused);
         switch (chat.flow.state()) {
             case State::opening:
                 return open(chat);
@@ -223,7 +223,7 @@ private:
     /// The stage dies in the middle of writing; nobody knows what its blocks hold.
     void lose(Chat& chat) {
         SequenceKv& kv = chat.turn->kv;
-        if (chat.flow.state() == State::prefilling && kv.extend(1)) {
+        if (kv.tokens() < static_cast<int64_t>(chat.turn->ids.size()) && kv.extend(1)) {
             for (const LayerGroup group : groups) marks_[{group, kv.slot(group, kv.tokens() - 1)}] = 0xDEAD;
         }
         happen(chat, Event::lost);

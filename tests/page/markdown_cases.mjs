@@ -9,7 +9,7 @@ export const markdown_cases = [
     ['one\ntwo\n\nthree', '<p>one<br>two</p><p>three</p>'],
     ['<img src=x onerror=alert(1)>', '<p>&lt;img src=x onerror=alert(1)&gt;</p>'],
     ['[a](javascript:alert(1))', '<p>[a](javascript:alert(1))</p>'],
-    ['# Big\n## Less', '<h3>Big</h3><h4>Less</h4>'],
+    ['# Big\n## Less', '<h2>Big</h2><h3>Less</h3>'],
     [
         '**bold** *it* __bold__ _it_ ***both***',
         '<p><strong>bold</strong> <em>it</em> <strong>bold</strong> <em>it</em> <strong><em>both</em></strong></p>',

@@ -1,6 +1,7 @@
 // A stand-in for `rondo serve` that answers with canned text, for working on the chat page without a model.
 //   node tests/page/mock_server.mjs [PORT]       MOCK_KEY=k asks for that API key, MOCK_TOKEN_MS=20 sets the pace
-// Messages that begin so are answered specially: /long, /refuse (429), /break (error in the stream), /drop (connection lost).
+// Messages that begin with one of these are answered specially: /long, /refuse (status 429), /break (an error in the
+// stream), /drop (the connection is lost).
 
 import { createReadStream } from 'node:fs';
 import { createServer } from 'node:http';
@@ -43,7 +44,7 @@ if (!lease.ok()) return lease.error();   // the turn waits; nothing is half take
 \`\`\`
 
 Set \`pipeline.prefill.chunk_tokens\` to bound how long others wait.`,
-    'Yes. The conversation continues where it was: its keys and values were still on the device, so only your new message had to be computed.',
+    'Yes. The conversation goes on where it was: only what is new has to be computed, however long we pause.',
 ];
 const long_answer = Array.from(
     { length: 40 },
@@ -90,7 +91,7 @@ function fork(session, { id }) {
     return copy;
 }
 
-/** The latest few conversations are on the device; another's history is mostly restored, its beginning computed again. */
+/** The latest conversations are on the device; the history of another is mostly restored, its beginning computed again. */
 function sources_of(session, new_tokens) {
     const history = session.tokens;
     const is_resident = resident.includes(session);

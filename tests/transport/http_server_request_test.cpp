@@ -233,7 +233,8 @@ TEST(HttpRequestReader, TakesMutatedRequestsTheSameWholeAndInPieces) {
     const std::string chunked =
         with_fields("Transfer-Encoding: chunked\r\n", "5;x=y\r\nhello\r\n1\r\n!\r\n0\r\nT: u\r\n\r\n");
     const std::string plain = "GET /a%20b?c HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nbody";
-    constexpr std::string_view interesting{"\r\n \t:;,%0fF\0\x7f\xff/", 18};
+    using namespace std::string_view_literals;
+    constexpr std::string_view interesting = "\r\n \t:;,%0fF\0\x7f\xff/"sv;
     for (int round = 0; round < 20'000; ++round) {
         std::string bytes = round % 2 == 0 ? chunked : plain;
         for (size_t changes = 1 + random() % 3; changes > 0; --changes) {

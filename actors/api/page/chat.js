@@ -189,6 +189,11 @@ composer_text.addEventListener('keydown', (event) => {
     send();
 });
 by_id('stop').addEventListener('click', stop);
+by_id('skip').addEventListener('click', (event) => {
+    // Following the link would put its own fragment where the address names the conversation.
+    event.preventDefault();
+    composer_text.focus();
+});
 by_id('new').addEventListener('click', begin);
 
 async function edit_settings() {

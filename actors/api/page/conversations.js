@@ -186,7 +186,7 @@ export class Conversations {
     async fork(conversation) {
         const session = await api.fork_session(conversation.id);
         const copy = new Conversation(session.id);
-        copy.title = conversation.title;
+        copy.title = `${conversation.title} · fork`;
         copy.tokens = session.tokens ?? conversation.tokens;
         this.all.splice(this.all.indexOf(conversation), 0, copy);
         return copy;

@@ -54,8 +54,9 @@ export function copy_button(label, text_of) {
     return button;
 }
 
-/** Grows a textarea with its text; its CSS max-height bounds it. */
+/** Grows a textarea with its text where CSS does not yet; its max-height bounds it. */
 export function fit_height(textarea) {
+    if (CSS.supports('field-sizing', 'content')) return;
     textarea.style.height = 'auto';
     textarea.style.height = `${textarea.scrollHeight}px`;
 }

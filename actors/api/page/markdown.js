@@ -181,8 +181,8 @@ function render_block(block) {
             element('pre', { tabindex: 0 }, element('code', {}, block.text)),
         );
     }
-    // The page has h1 and h2; a model's headings go below them.
-    const node = element(block.kind === 'heading' ? `h${Math.min(block.level + 2, 6)}` : 'p');
+    // The conversation's title is the h1; a model's headings go below it.
+    const node = element(block.kind === 'heading' ? `h${Math.min(block.level + 1, 6)}` : 'p');
     append_inline(node, block.text);
     return node;
 }

@@ -1,131 +1,9 @@
-// The messages of one conversation, in a scroller of their own. A growing answer is followed only while the reader is at its end.
+// The messages of one conversation, in a scroller of their own. A growing answer is followed while the reader is at its end.
 
-import { copy_button, element, fit_height, icon, icon_button } from './dom.js';
-import { MarkdownView } from './markdown.js';
+import { element, icon } from './dom.js';
+import { TurnView } from './turn.js';
 
 const end_distance_max = 48;
-
-/** One turn: the message, its answer, and what became of it. */
-class TurnView {
-    constructor(turn, number, actions) {
-        this.turn = turn;
-        this.actions = actions;
-        this.announced = 0;
-        this.text = element('div', { class: 'user-text', 'data-testid': 'message-user' }, turn.user);
-        this.edit = icon_button('edit', `Edit message ${number} and answer again`, () => this.#open_editor(), {
-            'data-testid': 'edit',
-        });
-        this.user = element(
-            'div',
-            { class: 'user', role: 'group', 'aria-label': 'You' },
-            this.text,
-            element(
-                'div',
-                { class: 'actions' },
-                copy_button('Copy message', () => turn.user),
-                this.edit,
-            ),
-        );
-        this.answer = element('div', { class: 'markdown', 'data-testid': 'message-assistant' });
-        this.markdown = new MarkdownView(this.answer);
-        this.outcome = element('div', { class: 'outcome' });
-        this.answer_actions = element(
-            'div',
-            { class: 'actions' },
-            copy_button('Copy answer', () => turn.answer),
-        );
-        this.root = element(
-            'article',
-            { class: 'turn', 'aria-label': `Turn ${number}`, tabindex: -1 },
-            element('span', { class: 'turn-number', 'aria-hidden': 'true' }, String(number)),
-            this.user,
-            element(
-                'div',
-                { class: 'assistant', role: 'group', 'aria-label': 'Answer' },
-                this.answer,
-                this.outcome,
-                this.answer_actions,
-            ),
-        );
-        this.update();
-    }
-
-    update() {
-        const { turn } = this;
-        this.markdown.update(turn.answer);
-        this.root.dataset.state = turn.state;
-        this.answer.setAttribute('aria-busy', String(turn.is_live));
-        if (this.shown_state === turn.state) return;
-        this.shown_state = turn.state;
-        this.outcome.replaceChildren(...this.#outcome());
-        this.answer_actions.hidden = turn.is_live || turn.answer === '';
-    }
-
-    /** The paragraphs that are complete and have not been read out, for a screen reader. */
-    take_announcement() {
-        const complete = this.answer.children.length - (this.turn.is_live ? 1 : 0);
-        const blocks = [...this.answer.children].slice(this.announced, Math.max(complete, this.announced));
-        this.announced += blocks.length;
-        return blocks.map((block) => block.textContent);
-    }
-
-    #outcome() {
-        const { turn } = this;
-        if (turn.state === 'waiting')
-            return [icon('ring'), element('span', { class: 'quiet' }, 'Waiting for the first word')];
-        if (turn.state === 'stopped') return [element('span', { class: 'quiet' }, 'Stopped')];
-        if (turn.state === 'done' && turn.finish_reason === 'length')
-            return [element('span', { class: 'quiet' }, 'Ended at the length limit')];
-        if (turn.state !== 'failed') return [];
-        return [
-            element('p', { class: 'failure', role: 'alert', 'data-testid': 'failure' }, turn.error.message),
-            element(
-                'button',
-                {
-                    type: 'button',
-                    class: 'button',
-                    'data-testid': 'retry',
-                    click: () => this.actions.replay(turn, turn.user),
-                },
-                'Retry',
-            ),
-        ];
-    }
-
-    #open_editor() {
-        const area = element('textarea', { 'aria-label': 'Edit message', rows: 1 });
-        area.value = this.turn.user;
-        const close = () => {
-            editor.replaceWith(this.user);
-            this.edit.focus();
-        };
-        const send = (event) => {
-            event.preventDefault();
-            const text = area.value.trim();
-            if (text) this.actions.replay(this.turn, text);
-        };
-        const editor = element(
-            'form',
-            { class: 'editor', submit: send },
-            area,
-            element(
-                'div',
-                { class: 'editor-row' },
-                element('span', { class: 'quiet' }, 'This turn and those after it are answered anew.'),
-                element('button', { type: 'button', class: 'button', click: close }, 'Cancel'),
-                element('button', { class: 'button primary' }, 'Send'),
-            ),
-        );
-        area.addEventListener('input', () => fit_height(area));
-        area.addEventListener('keydown', (event) => {
-            if (event.key === 'Escape') close();
-            if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send(event);
-        });
-        this.user.replaceWith(editor);
-        fit_height(area);
-        area.focus();
-    }
-}
 
 export class ConversationView {
     /** actions: replay(turn, text), retry_load(); announce(text) speaks to a screen reader. */
@@ -158,6 +36,9 @@ export class ConversationView {
             'Latest',
         );
         this.root = element('div', { class: 'conversation', hidden: true }, this.scroller, this.to_end);
+        const sizes = new ResizeObserver(() => this.#resized());
+        sizes.observe(this.scroller);
+        sizes.observe(this.list);
         this.sync();
     }
 
@@ -186,21 +67,18 @@ export class ConversationView {
             this.views.set(turn, view);
             this.list.append(view.root);
         });
-        const { load_error } = this.conversation;
-        this.notice.replaceChildren(
-            ...(load_error
-                ? [
-                      element('p', { class: 'failure', role: 'alert' }, load_error.message),
-                      element(
-                          'button',
-                          { type: 'button', class: 'button', click: () => this.actions.retry_load() },
-                          'Retry',
-                      ),
-                  ]
-                : []),
-        );
+        this.#show_load_error();
         this.#refresh_edits();
         this.scroll_to_end();
+    }
+
+    #show_load_error() {
+        const { load_error } = this.conversation;
+        this.notice.replaceChildren();
+        if (!load_error) return;
+        const retry = element('button', { type: 'button', class: 'button' }, 'Retry');
+        retry.addEventListener('click', () => this.actions.retry_load());
+        this.notice.append(element('p', { class: 'failure', role: 'alert' }, load_error.message), retry);
     }
 
     /** Draws a turn that changed, once a frame at most. */
@@ -218,8 +96,6 @@ export class ConversationView {
         }
         this.dirty.clear();
         this.#refresh_edits();
-        if (this.follows_end) this.scroll_to_end();
-        else this.#show_to_end();
     }
 
     /** A turn can be edited while none is being answered. */
@@ -236,23 +112,35 @@ export class ConversationView {
 
     focus_turn(turn) {
         const root = this.views.get(turn)?.root;
-        this.follows_end = false;
         root?.scrollIntoView({ block: 'start' });
         root?.focus({ preventScroll: true });
+        this.follows_end = this.#is_at_end();
+        this.#show_to_end();
+    }
+
+    /** The text grew, or the window changed. */
+    #resized() {
+        if (this.root.hidden) return;
+        if (this.follows_end) this.scroll_to_end();
+        else this.#show_to_end();
+    }
+
+    #is_at_end() {
+        const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+        return scrollHeight - scrollTop - clientHeight < end_distance_max;
     }
 
     /** Only a scroll upwards leaves the end: text that grows moves the end away too, which is no wish of the reader's. */
     #scrolled() {
         if (this.root.hidden) return;
-        const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-        if (scrollHeight - scrollTop - clientHeight < end_distance_max) this.follows_end = true;
+        const { scrollTop } = this.scroller;
+        if (this.#is_at_end()) this.follows_end = true;
         else if (scrollTop < this.last_top) this.follows_end = false;
         this.last_top = scrollTop;
         this.#show_to_end();
     }
 
     #show_to_end() {
-        const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-        this.to_end.hidden = this.follows_end || scrollHeight - scrollTop - clientHeight < end_distance_max;
+        this.to_end.hidden = this.follows_end || this.#is_at_end();
     }
 }

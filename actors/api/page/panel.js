@@ -14,11 +14,12 @@ const kv_sources = [
     ['recomputed', 'Recomputed', 'recomputed_tokens'],
 ];
 
-export function format_ms(ms) {
+function format_ms(ms) {
     if (ms >= 1000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
     return `${ms < 10 && ms > 0 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
+const format_speed = (speed) => speed.toFixed(speed < 10 ? 1 : 0);
 const format_count = (count) => Math.round(count).toLocaleString('en');
 const sum = (parts) => parts.reduce((total, part) => total + part.value, 0);
 
@@ -27,14 +28,13 @@ function median(values) {
     return sorted.length === 0 ? null : sorted[Math.floor((sorted.length - 1) / 2)];
 }
 
-/** The server's stages; of a turn without them (stopped, failed, still going on) the two spans this page saw itself. */
+/** The server's stages; of a turn that was stopped or failed on its way, the two spans that the page itself saw. */
 function time_parts(turn) {
     if (turn.timings) return time_stages.map(([kind, label, key]) => ({ kind, label, value: turn.timings[key] ?? 0 }));
-    const now = turn.ended_at ?? performance.now();
-    const first = turn.first_at ?? now;
+    if (turn.first_at === null || turn.is_live) return [];
     return [
-        { kind: 'queued', label: 'Until the first word', value: first - turn.sent_at },
-        { kind: 'decode', label: 'Answering', value: now - first },
+        { kind: 'queued', label: 'Until the first word', value: turn.first_at - turn.sent_at },
+        { kind: 'decode', label: 'Answering', value: turn.ended_at - turn.first_at },
     ];
 }
 
@@ -60,7 +60,7 @@ function reused_share(turns) {
     return all === 0 ? null : 1 - sum(parts.filter((part) => part.kind === 'recomputed')) / all;
 }
 
-const percent = (share) => `${Math.floor(share * 100)} %`;
+const percent = (share) => `${Math.floor(share * 100)}%`;
 
 function bar_of(name, parts, scale, format) {
     const shown = parts.filter((part) => part.value > 0);
@@ -81,15 +81,33 @@ function bar_of(name, parts, scale, format) {
     return element('div', { class: 'track', role: 'img', 'aria-label': label }, bar);
 }
 
+function time_note(turn) {
+    const first = first_token_ms(turn);
+    const speed = tokens_per_second(turn);
+    const notes = [
+        first !== null && `first token ${format_ms(first)}`,
+        speed !== null && `${format_speed(speed)} tokens/s`,
+    ];
+    return notes.filter(Boolean).join(' · ');
+}
+
+function kv_note(turn) {
+    return `${format_count(sum(kv_parts(turn)))} prompt tokens · ${percent(reused_share([turn]) ?? 0)} reused`;
+}
+
 function table_of(parts, format) {
-    return parts.map((part) =>
-        element(
-            'tr',
-            {},
-            element('th', { scope: 'row' }, element('span', { class: `swatch ${part.kind}` }), part.label),
-            element('td', {}, format(part.value)),
-        ),
-    );
+    const rows = parts.map(({ kind, label, value }) => {
+        const name = element('th', { scope: 'row' }, element('span', { class: `swatch ${kind}` }), label);
+        return element('tr', {}, name, element('td', {}, format(value)));
+    });
+    return element('tbody', {}, ...rows);
+}
+
+function exact_figures(turn) {
+    const counts = kv_parts(turn);
+    if (turn.usage) counts.push({ kind: 'none', label: 'Answer', value: turn.usage.completion_tokens });
+    if (turn.timings?.preemptions) counts.push({ kind: 'none', label: 'Put away', value: turn.timings.preemptions });
+    return element('table', {}, table_of(time_parts(turn), format_ms), table_of(counts, format_count));
 }
 
 function state_of(turn) {
@@ -142,7 +160,7 @@ export class Panel {
         const figures = {
             reused: reused === null ? '–' : percent(reused),
             first: first === null ? '–' : format_ms(first),
-            speed: speed === null ? '–' : speed.toFixed(speed < 10 ? 1 : 0),
+            speed: speed === null ? '–' : format_speed(speed),
         };
         for (const [name, text] of Object.entries(figures))
             this.summary.querySelector(`[data-figure=${name}]`).textContent = text;
@@ -151,61 +169,23 @@ export class Panel {
     #row(turn, number, time_scale, kv_scale) {
         const times = time_parts(turn);
         const sources = kv_parts(turn);
-        const first = first_token_ms(turn);
-        const speed = tokens_per_second(turn);
-        const time_note = [
-            first !== null && `first token ${format_ms(first)}`,
-            speed !== null && `${speed.toFixed(speed < 10 ? 1 : 0)} tokens/s`,
-        ];
-        const kv_note = sources.length > 0 && [
-            `${format_count(sum(sources))} prompt tokens`,
-            `${percent(reused_share([turn]) ?? 0)} reused`,
-        ];
-        const exact = element(
-            'table',
-            {},
-            element('tbody', {}, ...table_of(times, format_ms)),
-            element(
-                'tbody',
-                {},
-                ...table_of(sources, format_count),
-                ...(turn.usage
-                    ? table_of(
-                          [{ kind: 'none', label: 'Answer tokens', value: turn.usage.completion_tokens }],
-                          format_count,
-                      )
-                    : []),
-                ...(turn.timings?.preemptions
-                    ? table_of(
-                          [{ kind: 'none', label: 'Times put away', value: turn.timings.preemptions }],
-                          format_count,
-                      )
-                    : []),
-            ),
-        );
-        const details = element(
-            'details',
-            { open: this.opened.has(turn), toggle: () => this.#remember(turn, details.open) },
-            element(
-                'summary',
-                {},
-                element(
-                    'span',
-                    { class: 'row-head' },
-                    element('span', { class: 'row-name' }, `Turn ${number}`),
-                    element('span', { class: 'row-total', 'data-state': turn.state }, state_of(turn)),
-                ),
-                bar_of('Time', times, time_scale, format_ms),
-                element('span', { class: 'row-note' }, time_note.filter(Boolean).join(' · ')),
-                sources.length > 0 && bar_of('Prompt tokens', sources, kv_scale, format_count),
-                kv_note && element('span', { class: 'row-note' }, kv_note.join(' · ')),
-            ),
-            exact,
-            !turn.timings &&
-                !turn.is_live &&
-                element('p', { class: 'quiet' }, 'Seen from this page: the turn ended without the server’s figures.'),
-            element('button', { type: 'button', class: 'link', click: () => this.go_to(turn) }, 'Show the messages'),
-        );
+        const head = element('span', { class: 'row-head' });
+        head.append(element('span', {}, `Turn ${number}`));
+        head.append(element('span', { class: 'row-total', 'data-state': turn.state }, state_of(turn)));
+        const summary = element('summary', {}, head);
+        if (times.length > 0) summary.append(bar_of('Time', times, time_scale, format_ms));
+        summary.append(element('span', { class: 'row-note' }, time_note(turn)));
+        if (sources.length > 0) {
+            summary.append(bar_of('Prompt tokens', sources, kv_scale, format_count));
+            summary.append(element('span', { class: 'row-note' }, kv_note(turn)));
+        }
+        const details = element('details', { open: this.opened.has(turn) }, summary, exact_figures(turn));
+        details.addEventListener('toggle', () => this.#remember(turn, details.open));
+        if (!turn.timings && !turn.is_live) {
+            details.append(element('p', { class: 'quiet' }, 'Seen from this page: the server sent no figures.'));
+        }
+        const go_to = () => this.go_to(turn);
+        details.append(element('button', { type: 'button', class: 'link', click: go_to }, 'Show the messages'));
         return element('li', { class: 'row', 'data-testid': 'panel-turn' }, details);
     }
 
