@@ -48,7 +48,7 @@ export async function open_page() {
     made = [];
     page.on('pageerror', (error) => problems.push(error.message));
     page.on('console', (message) => {
-        // Chromium itself logs every request that fails; the tests that make some fail look at what the page says of it.
+        // Chromium logs every request that fails; the tests that make some fail look at what the page says of it.
         if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
             problems.push(message.text());
     });

@@ -207,7 +207,8 @@ async function answer(request, response) {
     const session = encoded_id && find_session(decodeURIComponent(encoded_id));
     if (route === 'GET /v1/models')
         return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model' }] });
-    if (route === 'GET /v1/sessions') return send_json(response, { data: [...sessions.values()].map(view_of) });
+    if (route === 'GET /v1/sessions')
+        return send_json(response, { data: [...sessions.values()].map(view_of).reverse() });
     if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));
     if (route === 'POST /v1/chat/completions') return chat(request, response, body);
     if (route === 'GET session') return send_json(response, view_of(session));

@@ -1,5 +1,5 @@
-// A proxy before the server under test. It passes everything on and lets one event of an answer through every `pace.ms`,
-// so that an answer can be seen growing and be stopped however fast the server is. When the browser leaves, so does it.
+// A proxy before the server under test. It passes everything on, but only one event of an answer every `pace.ms`, so
+// that an answer can be seen growing and be stopped however fast the server is. When the browser leaves, so does it.
 
 import { createServer, request as request_of } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -94,7 +94,7 @@ async function* events_of(stream) {
     }
 }
 
-/** The chunks of a streamed chat completion. Aborting the signal cancels the turn; a stream that breaks off is an error. */
+/** The chunks of a streamed completion. Aborting the signal cancels the turn; a stream that breaks off is an error. */
 export async function* stream_chat(body, signal) {
     const response = await request('/v1/chat/completions', {
         method: 'POST',

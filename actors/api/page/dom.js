@@ -37,8 +37,8 @@ export function icon_button(icon_name, label, on_click, attributes = {}) {
 }
 
 /**
- * Copies text, and shows on the button for a moment that it did. Null where the browser gives no clipboard, which it does
- * not to pages of plain http from another host.
+ * Copies text, and shows on the button for a moment that it did. Null where the browser gives no clipboard: to pages of
+ * plain http from another host.
  */
 export function copy_button(label, text_of) {
     if (!navigator.clipboard) return null;

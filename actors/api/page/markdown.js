@@ -187,7 +187,7 @@ function render_block(block) {
     return node;
 }
 
-/** Keeps an element equal to a growing text. A block that did not change keeps its nodes, and so the reader's selection. */
+/** Keeps an element equal to a growing text. A block that did not change keeps its nodes, and the reader's selection. */
 export class MarkdownView {
     constructor(parent) {
         this.parent = parent;

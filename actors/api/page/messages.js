@@ -1,4 +1,4 @@
-// The messages of one conversation, in a scroller of their own. A growing answer is followed while the reader is at its end.
+// The messages of one conversation in a scroller of their own. A growing answer is followed while its end is in sight.
 
 import { element, icon } from './dom.js';
 import { TurnView } from './turn.js';
@@ -130,7 +130,7 @@ export class ConversationView {
         return scrollHeight - scrollTop - clientHeight < end_distance_max;
     }
 
-    /** Only a scroll upwards leaves the end: text that grows moves the end away too, which is no wish of the reader's. */
+    /** Only a scroll upwards leaves the end: growing text moves the end away too, which is no wish of the reader's. */
     #scrolled() {
         if (this.root.hidden) return;
         const { scrollTop } = this.scroller;

@@ -1,4 +1,4 @@
-// Where each turn's time and KV went: one row a turn, the newest first. Bars of a kind share a scale, so that rows compare.
+// Where each turn's time and KV went, a row a turn, the newest first. Bars of a kind share a scale, so that rows compare.
 
 import { element } from './dom.js';
 

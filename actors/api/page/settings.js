@@ -1,4 +1,4 @@
-// What a person may set, and the dialogs. Settings stay in this browser; an empty field leaves the choice to the server.
+// What a person may set, and the dialogs. Settings stay in this browser; an empty field is the server's choice.
 
 import { has_api_key, set_api_key } from './api.js';
 
@@ -45,7 +45,7 @@ export class Settings {
     }
 }
 
-/** Opens a dialog; resolves to whether its main button closed it. Escape would leave the value of last time, so that goes first. */
+/** Opens a dialog; resolves to whether its main button closed it. Escape would leave the value of last time. */
 function answer_of(dialog) {
     dialog.returnValue = '';
     dialog.querySelector('[data-cancel]').onclick = () => dialog.close('');

@@ -1,0 +1,125 @@
+// One turn on the screen: the message, its answer, and what became of it.
+
+import { copy_button, element, fit_height, icon, icon_button } from './dom.js';
+import { MarkdownView } from './markdown.js';
+
+export class TurnView {
+    constructor(turn, number, actions) {
+        this.turn = turn;
+        this.actions = actions;
+        this.announced = 0;
+        this.text = element('div', { class: 'user-text', 'data-testid': 'message-user' }, turn.user);
+        this.edit = icon_button('edit', `Edit message ${number} and answer again`, () => this.#open_editor(), {
+            'data-testid': 'edit',
+        });
+        this.user = element(
+            'div',
+            { class: 'user', role: 'group', 'aria-label': 'You' },
+            this.text,
+            element(
+                'div',
+                { class: 'actions' },
+                copy_button('Copy message', () => turn.user),
+                this.edit,
+            ),
+        );
+        this.answer = element('div', { class: 'markdown', 'data-testid': 'message-assistant' });
+        this.markdown = new MarkdownView(this.answer);
+        this.outcome = element('div', { class: 'outcome' });
+        this.answer_actions = element(
+            'div',
+            { class: 'actions' },
+            copy_button('Copy answer', () => turn.answer),
+        );
+        this.root = element(
+            'article',
+            { class: 'turn', 'aria-label': `Turn ${number}`, tabindex: -1 },
+            element('span', { class: 'turn-number', 'aria-hidden': 'true' }, String(number)),
+            this.user,
+            element(
+                'div',
+                { class: 'assistant', role: 'group', 'aria-label': 'Answer' },
+                this.answer,
+                this.outcome,
+                this.answer_actions,
+            ),
+        );
+        this.update();
+    }
+
+    update() {
+        const { turn } = this;
+        this.markdown.update(turn.answer);
+        this.root.dataset.state = turn.state;
+        this.answer.setAttribute('aria-busy', String(turn.is_live));
+        if (this.shown_state === turn.state) return;
+        this.shown_state = turn.state;
+        this.outcome.replaceChildren(...this.#outcome());
+        this.answer_actions.hidden = turn.is_live || turn.answer === '';
+    }
+
+    /** The paragraphs that are complete and have not been read out, for a screen reader. */
+    take_announcement() {
+        const complete = this.answer.children.length - (this.turn.is_live ? 1 : 0);
+        const blocks = [...this.answer.children].slice(this.announced, Math.max(complete, this.announced));
+        this.announced += blocks.length;
+        return blocks.map((block) => block.textContent);
+    }
+
+    #outcome() {
+        const { turn } = this;
+        if (turn.state === 'waiting')
+            return [icon('ring'), element('span', { class: 'quiet' }, 'Waiting for the first word')];
+        if (turn.state === 'stopped') return [element('span', { class: 'quiet' }, 'Stopped')];
+        if (turn.state === 'done' && turn.finish_reason === 'length')
+            return [element('span', { class: 'quiet' }, 'Ended at the length limit')];
+        if (turn.state !== 'failed') return [];
+        return [
+            element('p', { class: 'failure', role: 'alert', 'data-testid': 'failure' }, turn.error.message),
+            element(
+                'button',
+                {
+                    type: 'button',
+                    class: 'button',
+                    'data-testid': 'retry',
+                    click: () => this.actions.replay(turn, turn.user),
+                },
+                'Retry',
+            ),
+        ];
+    }
+
+    #open_editor() {
+        const area = element('textarea', { 'aria-label': 'Edit message', rows: 1 });
+        area.value = this.turn.user;
+        const close = () => {
+            editor.replaceWith(this.user);
+            this.edit.focus();
+        };
+        const send = (event) => {
+            event.preventDefault();
+            const text = area.value.trim();
+            if (text) this.actions.replay(this.turn, text);
+        };
+        const editor = element(
+            'form',
+            { class: 'editor', submit: send },
+            area,
+            element(
+                'div',
+                { class: 'editor-row' },
+                element('span', { class: 'quiet' }, 'Everything after this message is dropped.'),
+                element('button', { type: 'button', class: 'button', click: close }, 'Cancel'),
+                element('button', { class: 'button primary' }, 'Send'),
+            ),
+        );
+        area.addEventListener('input', () => fit_height(area));
+        area.addEventListener('keydown', (event) => {
+            if (event.key === 'Escape') close();
+            if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send(event);
+        });
+        this.user.replaceWith(editor);
+        fit_height(area);
+        area.focus();
+    }
+}
