@@ -24,6 +24,13 @@ Decode::behavior_type Decode::make_behavior() {
     };
 }
 
+/// A dead actor may be held for minutes by a timer; its turns may not.
+void Decode::on_exit() {
+    rows_.clear();
+    runner_ = nullptr;
+    store_ = nullptr;
+}
+
 /// Every row of the next step has a place for its token, or somebody is asked for one.
 bool Decode::make_room() {
     int64_t short_of = 0;

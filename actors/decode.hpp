@@ -20,6 +20,7 @@ public:
         : decode_actor::base(config), options_(options), runner_(std::move(runner)), store_(std::move(store)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "decode"; }
+    void on_exit() override;
 
 private:
     struct Row {

@@ -12,6 +12,13 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     };
 }
 
+/// A dead actor may be held for minutes by a timer; its turns may not.
+void DeviceRunner::on_exit() {
+    waiting_.clear();
+    current_.reset();
+    stepper_.reset();
+}
+
 template <class Work>
 caf::typed_response_promise<std::shared_ptr<Work>> DeviceRunner::take(const std::shared_ptr<Work>& work) {
     auto promise = make_response_promise<std::shared_ptr<Work>>();

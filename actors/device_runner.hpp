@@ -21,10 +21,12 @@ struct Progress {
 /// runs on this actor's own thread, and is complete when it has been issued.
 class DeviceRunner : public device_runner_actor::base {
 public:
-    DeviceRunner(caf::actor_config& config, std::shared_ptr<Stepper> stepper, std::shared_ptr<Progress> progress)
-        : device_runner_actor::base(config), stepper_(std::move(stepper)), progress_(std::move(progress)) {}
+    DeviceRunner(caf::actor_config& config, HomePtr home, std::shared_ptr<Stepper> stepper,
+                 std::shared_ptr<Progress> progress)
+        : device_runner_actor::base(config), home_(std::move(home)), stepper_(std::move(stepper)), progress_(std::move(progress)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "device_runner"; }
+    void on_exit() override;
 
 private:
     template <class Work>
@@ -44,6 +46,7 @@ private:
     void collect(Step& step);
     void collect(Chunk& chunk);
 
+    const HomePtr home_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;
     std::shared_ptr<Progress> progress_;
     std::deque<Piece> waiting_;  // at most one a stage: each waits for its answer

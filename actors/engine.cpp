@@ -45,23 +45,23 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
 Status Engine::load_all(const Settings& settings, const Options& options) {
     const std::string& prompts = settings.pipeline.prefill.on.front();
     const std::string& answers = settings.pipeline.decode.on.front();
-    devices_.resize(1);
-    RONDO_ASSIGN(devices_[0], open_named(settings, prompts));
+    home_->devices.resize(1);
+    RONDO_ASSIGN(home_->devices[0], open_named(settings, prompts));
     if (answers != prompts) {
-        devices_.resize(2);
-        RONDO_ASSIGN(devices_[1], open_named(settings, answers));
-        if (!(devices_[0]->space() == devices_[1]->space())) {
+        home_->devices.resize(2);
+        RONDO_ASSIGN(home_->devices[1], open_named(settings, answers));
+        if (!(home_->devices[0]->space() == home_->devices[1]->space())) {
             return make_error(ErrorCode::unsupported,
                               "pipeline.prefill.on is " + prompts + " and decode.on " + answers +
                                   ", which do not share memory; two CPU devices would be right");
         }
     }
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(model_, load_model(model_path(settings.model.path), choice, *devices_[0], options.progress));
-    context_tokens_ = model_.spec.context_tokens;
+    RONDO_ASSIGN(home_->model, load_model(model_path(settings.model.path), choice, *home_->devices[0], options.progress));
+    home_->context_tokens = home_->model.spec.context_tokens;
     // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
-    if (model_.spec.sliding_window > 0) context_tokens_ = std::min(context_tokens_, model_.spec.sliding_window);
-    const KvShape shape = Transformer::kv_shape(model_.spec, kv_dtype(settings.memory.kv_dtype));
+    if (home_->model.spec.sliding_window > 0) home_->context_tokens = std::min(home_->context_tokens, home_->model.spec.sliding_window);
+    const KvShape shape = Transformer::kv_shape(home_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
     if (blocks < 2) {
@@ -69,25 +69,27 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
                           "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
                               "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
     }
-    context_tokens_ = std::min(context_tokens_, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
-    RONDO_ASSIGN(pool_, KvPool::create(*devices_[0], shape, blocks));
+    home_->context_tokens = std::min(home_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
+    RONDO_ASSIGN(home_->pool, KvPool::create(*home_->devices[0], shape, blocks));
     return Status::ok();
 }
 
 void Engine::start(const Settings& settings, const Options& options) {
     Router::Options router;
-    metrics_ = std::make_shared<Metrics>(model_.name);
+    metrics_ = std::make_shared<Metrics>(home_->model.name);
     running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
-    router.session.pool = pool_.get();
+    router.session.home = home_;
     router.session.metrics = metrics_;
     router.conversations_max = static_cast<size_t>(settings.server.conversations_max);
-    router.session.context_tokens = context_tokens_;
     router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
                        static_cast<size_t>(settings.server.requests_waiting_max);
-    router_ = system_->spawn<Router>(std::cref(model_), load_, router);
+    router_ = system_->spawn<Router>(load_, router);
     Supervisor::Options supervisor;
-    supervisor.start = [this, settings, detached = options.detached_runners](caf::local_actor& self) {
-        return start_stages(self, settings, detached);
+    supervisor.start = [this, settings, detached = options.detached_runners,
+                        started = options.started](caf::local_actor& self) {
+        Result<Supervisor::Pipeline> made = start_stages(self, settings, detached);
+        if (made && started) started(*made);
+        return made;
     };
     supervisor.gave_up = options.gave_up ? options.gave_up : [](Error) {};
     supervisor_ = system_->spawn<Supervisor>(std::move(supervisor));
@@ -99,26 +101,26 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     Supervisor::Pipeline made;
     const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
     std::vector<device_runner_actor> runners;
-    for (const auto& device : devices_) {
+    for (const auto& device : home_->devices) {
         Stepper::Limits limits;
-        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, context_tokens_);
+        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, home_->context_tokens);
         limits.decode_rows = pipeline.decode.batch_max;
-        limits.context_tokens = context_tokens_;
-        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(model_, *pool_, *device, limits));
-        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(stepper, progress_)
-                                   : self.spawn<DeviceRunner>(stepper, progress_));
+        limits.context_tokens = home_->context_tokens;
+        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(home_->model, *home_->pool, *device, limits));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, progress_)
+                                   : self.spawn<DeviceRunner>(home_, stepper, progress_));
         keep(runners.back());
     }
-    made.stages.store = self.spawn<Store>(std::ref(*pool_));
+    made.stages.store = self.spawn<Store>(home_);
     Restore::Options restore;
     restore.running_max = static_cast<size_t>(pipeline.decode.batch_max);
-    restore.tokens_max = context_tokens_;
+    restore.tokens_max = home_->context_tokens;
     made.stages.restore = self.spawn<Restore>(made.stages.store, restore);
     Prefill::Options prefill;
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
     made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.store, prefill);
     Decode::Options decode;
-    decode.context_tokens = context_tokens_;
+    decode.context_tokens = home_->context_tokens;
     made.stages.decode = self.spawn<Decode>(runners.back(), made.stages.store, decode);
     keep(made.stages.store);
     keep(made.stages.restore);
@@ -127,16 +129,18 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     return made;
 }
 
+void Engine::shut_down() {
+    if (router_) caf::anon_send_exit(router_, caf::exit_reason::user_shutdown);
+    if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+}
+
 Engine::~Engine() {
     if (system_ == nullptr) return;
-    caf::scoped_actor self{*system_};
-    if (router_) {
-        self->send_exit(router_, caf::exit_reason::user_shutdown);
-        self->wait_for(router_);
-    }
-    if (supervisor_) {
-        self->send_exit(supervisor_, caf::exit_reason::user_shutdown);
-        self->wait_for(supervisor_);
+    shut_down();
+    {
+        caf::scoped_actor self{*system_};
+        if (router_) self->wait_for(router_);
+        if (supervisor_) self->wait_for(supervisor_);
     }
     router_ = nullptr;
     supervisor_ = nullptr;
@@ -213,8 +217,8 @@ Result<bool> Engine::remove(const ConversationName& name) {
 }
 
 std::string Engine::device_names() const {
-    std::string names = devices_.front()->name();
-    if (devices_.size() > 1) names += " for prompts, " + devices_.back()->name() + " for answers";
+    std::string names = home_->devices.front()->name();
+    if (home_->devices.size() > 1) names += " for prompts, " + home_->devices.back()->name() + " for answers";
     return names;
 }
 

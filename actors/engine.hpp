@@ -32,6 +32,8 @@ public:
         std::function<void(double)> progress;  ///< of loading, 0 to 1
         /// The stages died too often: nothing will be served any more.
         std::function<void(Error)> gave_up;
+        /// Told of the stages each time they are started.
+        std::function<void(const Supervisor::Pipeline&)> started;
         bool detached_runners = true;  ///< off under CAF's test scheduler
     };
     /// A whole answer.
@@ -43,8 +45,10 @@ public:
 
     static Result<std::unique_ptr<Engine>> open(const Settings& settings, Options options);
     static Result<std::unique_ptr<Engine>> open(const Settings& settings) { return open(settings, Options{}); }
-    /// Ends every turn first.
+    /// Ends every turn, and waits for the actors to be gone.
     ~Engine();
+    /// Begins that without waiting. Nothing may be asked for afterwards.
+    void shut_down();
 
     /// Asks for a turn; the callbacks hear of it on threads of the actor system. Returns the id to cancel it with.
     TurnId ask(Ask ask, TurnPort::Callbacks callbacks);
@@ -60,9 +64,9 @@ public:
     Result<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
     Result<bool> remove(const ConversationName& name);
 
-    const Model& model() const { return model_; }
-    int64_t context_tokens() const { return context_tokens_; }
-    KvPool& pool() { return *pool_; }
+    const Model& model() const { return home_->model; }
+    int64_t context_tokens() const { return home_->context_tokens; }
+    const KvPool& pool() const { return *home_->pool; }
     const Load& load() const { return *load_; }
     const Progress& progress() const { return *progress_; }
     Metrics& metrics() { return *metrics_; }
@@ -79,10 +83,7 @@ private:
     template <class Answer, class... Request>
     Result<Answer> request(Request... request);
 
-    std::vector<std::unique_ptr<Device>> devices_;  // where prompts are computed, then where answers are, if elsewhere
-    Model model_;
-    int64_t context_tokens_ = 0;
-    std::unique_ptr<KvPool> pool_;
+    HomePtr home_ = std::make_shared<Home>();
     std::shared_ptr<Load> load_ = std::make_shared<Load>();
     std::shared_ptr<Metrics> metrics_;
     size_t running_max_ = 0;

@@ -28,6 +28,12 @@ Prefill::behavior_type Prefill::make_behavior() {
     };
 }
 
+/// A dead actor may be held for minutes by a timer; its turns may not.
+void Prefill::on_exit() {
+    for (Lane& lane : lanes_) lane.jobs.clear();
+    store_ = nullptr;
+}
+
 /// Where it would be done sooner by what was measured; a long prompt does not go where answers are made.
 size_t Prefill::choose_lane(const Turn& turn) const {
     if (lanes_.size() == 1 || turn.missing() > options_.at_home_tokens) return 0;

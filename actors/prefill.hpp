@@ -23,6 +23,7 @@ public:
             const Options& options);
     behavior_type make_behavior() override;
     const char* name() const override { return "prefill"; }
+    void on_exit() override;
 
 private:
     struct Job {

@@ -55,6 +55,13 @@ Restore::behavior_type Restore::make_behavior() {
     };
 }
 
+/// A dead actor may be held for minutes by a timer; its turns may not.
+void Restore::on_exit() {
+    waiting_ = {};
+    running_.clear();
+    store_ = nullptr;
+}
+
 size_t Restore::running() {
     std::erase_if(running_, [](const auto& turn) { return turn.second.expired(); });
     return running_.size();

@@ -21,6 +21,7 @@ public:
         : restore_actor::base(config), store_(std::move(store)), options_(options) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "restore"; }
+    void on_exit() override;
 
 private:
     struct Waiting {

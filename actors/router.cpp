@@ -92,7 +92,7 @@ session_actor Router::open(const ConversationName& name, Conversation conversati
     Session::Options options = options_.session;
     options.ends_with_turn = ends_with_turn;
     const session_actor session =
-        spawn<Session>(std::cref(model_), std::move(conversation), name, router_actor(this), options);
+        spawn<Session>(std::move(conversation), name, router_actor(this), options);
     monitor(session);
     return session;
 }

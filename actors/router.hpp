@@ -29,8 +29,8 @@ public:
         size_t turns_max = 288;  ///< under way or waiting
         size_t conversations_max = 10'000;
     };
-    Router(caf::actor_config& config, const Model& model, std::shared_ptr<Load> load, const Options& options)
-        : router_actor::base(config), model_(model), load_(std::move(load)), options_(options) {}
+    Router(caf::actor_config& config, std::shared_ptr<Load> load, const Options& options)
+        : router_actor::base(config), model_(options.session.home->model), load_(std::move(load)), options_(options) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "router"; }
     void on_exit() override;
@@ -59,9 +59,9 @@ private:
     caf::typed_response_promise<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
-    const Model& model_;
+    const Model& model_;  // options_ keep it
     std::shared_ptr<Load> load_;
-    Options options_;
+    const Options options_;
     StagesPtr stages_;
     std::map<ConversationName, session_actor> conversations_;
     std::unordered_map<TurnId, Running> turns_;

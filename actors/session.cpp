@@ -30,7 +30,7 @@ Session::behavior_type Session::make_behavior() {
             return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
         },
         [this](remove_atom) {
-            options_.ends_with_turn = true;
+            ends_with_turn_ = true;
             while (!waiting_.empty()) stop(waiting_.front().first->id, TurnFlow::Event::cancel);
             if (current_) return stop(current_->id, TurnFlow::Event::cancel);
             quit();
@@ -92,7 +92,7 @@ void Session::start_next() {
         monitor(current_->stages->decode);
         happen(TurnFlow::Event::start);
     }
-    if (flow_.idle() && options_.ends_with_turn) quit();
+    if (flow_.idle() && ends_with_turn_) quit();
 }
 
 Result<TurnPtr> Session::make_turn(const Ask& ask) const {
@@ -103,24 +103,25 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     const auto tokens = static_cast<int64_t>(ids.size());
     if (tokens == 0)
         return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
-    if (tokens >= options_.context_tokens) {
+    if (tokens >= options_.home->context_tokens) {
         return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +
-                                                       std::to_string(options_.context_tokens) +
+                                                       std::to_string(options_.home->context_tokens) +
                                                        " with the answer: rewinding or dropping rounds would help");
     }
     GenerateOptions options = ask.options;
-    options.tokens_max = std::min(options.tokens_max, options_.context_tokens - tokens);
+    options.tokens_max = std::min(options.tokens_max, options_.home->context_tokens - tokens);
     RONDO_TRY(options.check(model_.spec.vocabulary));
     RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
     Answer answer(model_, std::move(options), ids);
-    return std::make_shared<Turn>(Turn{.id = ask.id,
+    return std::make_shared<Turn>(Turn{.home = options_.home,
+                                       .id = ask.id,
                                        .space = name_.tenant,
                                        .flow = name_.tenant + "/" + name_.id,
                                        .priority = ask.priority,
                                        .ids = std::move(ids),
                                        .prompt_tokens = tokens,
-                                       .kv = SequenceKv(*options_.pool),
+                                       .kv = SequenceKv(*options_.home->pool),
                                        .answer = std::move(answer),
                                        .last = {},
                                        .usage = {},

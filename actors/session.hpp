@@ -10,7 +10,6 @@
 #include "actors/handles.hpp"
 #include "actors/metrics.hpp"
 #include "actors/turn_flow.hpp"
-#include "memory/kv_pool.hpp"
 
 namespace rondo {
 
@@ -18,20 +17,20 @@ namespace rondo {
 class Session : public session_actor::base {
 public:
     struct Options {
-        KvPool* pool = nullptr;
+        HomePtr home;
         std::shared_ptr<Metrics> metrics;
-        int64_t context_tokens = 0;
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
     };
-    Session(caf::actor_config& config, const Model& model, Conversation conversation, ConversationName name,
+    Session(caf::actor_config& config, Conversation conversation, ConversationName name,
             router_actor router, const Options& options)
         : session_actor::base(config),
-          model_(model),
+          options_(options),
+          model_(options.home->model),
           conversation_(std::move(conversation)),
           name_(std::move(name)),
           router_(std::move(router)),
-          options_(options) {}
+          ends_with_turn_(options.ends_with_turn) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "session"; }
     void on_exit() override;
@@ -59,11 +58,12 @@ private:
     caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
+    const Options options_;
     const Model& model_;
     Conversation conversation_;
     ConversationName name_;
     router_actor router_;
-    Options options_;
+    bool ends_with_turn_;
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     TurnFlow flow_;

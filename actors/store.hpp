@@ -1,7 +1,8 @@
 #pragma once
 
+#include <optional>
+
 #include "actors/handles.hpp"
-#include "memory/kv_pool.hpp"
 #include "memory/prefix_cache.hpp"
 
 namespace rondo {
@@ -9,16 +10,20 @@ namespace rondo {
 /// The shell around the prefix cache of one memory space.
 class Store : public store_actor::base {
 public:
-    Store(caf::actor_config& config, KvPool& pool) : store_actor::base(config), pool_(pool), cache_(pool) {}
+    Store(caf::actor_config& config, HomePtr home)
+        : store_actor::base(config), home_(std::move(home)), pool_(*home_->pool), cache_(std::in_place, pool_) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "store"; }
+    /// A dead actor may be held for minutes by a timer; its blocks may not.
+    void on_exit() override;
 
 private:
     bool take(Turn& turn, int64_t left_free);
     void keep(Turn& turn);
 
+    const HomePtr home_;
     KvPool& pool_;
-    PrefixCache cache_;
+    std::optional<PrefixCache> cache_;
 };
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/home.hpp"
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
@@ -17,6 +18,7 @@ using TurnId = uint64_t;
 /// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
 /// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
 struct Turn {
+    HomePtr home;
     TurnId id = 0;
     std::string space;  ///< the prefix cache's name space
     std::string flow;   ///< whom it is served for; flows of one priority share fairly

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "memory/kv_pool.hpp"
+#include "model/model.hpp"
+
+namespace rondo {
+
+/// What a pipeline computes with. Whoever uses any of it holds it whole, so that it goes when the last actor and the
+/// last turn are gone, in whatever order that is.
+struct Home {
+    std::vector<std::unique_ptr<Device>> devices;  ///< for prompts, then for answers if elsewhere
+    Model model;
+    std::unique_ptr<KvPool> pool;
+    int64_t context_tokens = 0;
+};
+
+using HomePtr = std::shared_ptr<Home>;
+
+}  // namespace rondo

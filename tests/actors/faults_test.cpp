@@ -1,0 +1,126 @@
+// A turn is disturbed after each single message of its life, by each kind of fault: its user hears exactly one end, every
+// block comes back, and the next turn is answered as ever.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::Heard;
+using testing::settings_of;
+using testing::Stage;
+
+constexpr auto exit_kill = caf::exit_reason::kill;
+const char* const question = "The code of the red box is 4817. What is the code of the red box?";
+const char* const right_answer = "The code of the red box is 4817.";
+
+struct Fault {
+    const char* name;
+    /// Whether the engine may go on as before, or has to start its stages anew.
+    bool restarts;
+    void (*strike)(Stage& stage, TurnId turn);
+};
+
+template <class Handle>
+void kill_actor(const Handle& actor) {
+    caf::anon_send_exit(actor, exit_kill);
+}
+
+const Fault faults[] = {
+    {"cancel", false, [](Stage& stage, TurnId turn) { stage.engine().cancel(turn); }},
+    {"deadline", false, [](Stage& stage, TurnId) { stage.scheduler().advance_time(std::chrono::seconds(2)); }},
+    {"restore_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.restore); }},
+    {"prefill_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.prefill); }},
+    {"decode_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.decode); }},
+    {"store_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.store); }},
+    {"runner_dies", true,
+     [](Stage& stage, TurnId) { kill_actor(caf::actor_cast<caf::actor>(stage.pipeline().actors.front())); }},
+    {"conversation_is_removed", false,
+     [](Stage& stage, TurnId) {
+         caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+     }},
+};
+
+class Faults : public ::testing::TestWithParam<Fault> {
+protected:
+    /// After the cache has given back what it can.
+    static size_t free_blocks(Stage& stage) {
+        const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
+        caf::anon_send(stage.pipeline().stages.store, room_atom::value, all);
+        stage.run();
+        return stage.engine().pool().blocks_free(LayerGroup::upper);
+    }
+
+    static void expect_as_ever(Stage& stage) {
+        Heard heard;
+        stage.engine().ask(chat("after", question), heard.callbacks());
+        stage.run();
+        ASSERT_EQ(heard.ends.size(), 1U);
+        EXPECT_EQ(heard.text, right_answer);
+        caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "after"});
+        stage.run();
+    }
+};
+
+TEST_P(Faults, AfterEachMessageOfATurn) {
+    const Settings settings = settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    Stage stage(settings);
+    const size_t all = free_blocks(stage);
+    int steps = 0, undisturbed = 0;
+    for (int after = 0; undisturbed == 0; ++after) {
+        SCOPED_TRACE("after message " + std::to_string(after));
+        ASSERT_LT(after, 1000);
+        Heard heard;
+        Ask ask = chat("c", question);
+        ask.deadline_seconds = 1.0;
+        const TurnId turn = stage.engine().ask(std::move(ask), heard.callbacks());
+        steps = 0;
+        while (steps < after && stage.run_one()) ++steps;
+        if (steps < after) ++undisturbed;  // the turn was over before
+        GetParam().strike(stage, turn);
+        stage.run();
+        stage.pass(std::chrono::seconds(120));  // restarts are counted by the minute
+        ASSERT_EQ(heard.ends.size(), 1U);
+        EXPECT_EQ(heard.after_the_end, 0U);
+        EXPECT_EQ(stage.engine().load().turns, 0U);
+        const TurnEnd& end = heard.ends[0];
+        if (end.outcome == TurnOutcome::stop) EXPECT_EQ(heard.text, right_answer);
+        EXPECT_THAT(std::string(right_answer), ::testing::StartsWith(heard.text));
+        caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+        stage.run();
+        EXPECT_EQ(free_blocks(stage), all);
+        if (after % 7 == 0) expect_as_ever(stage);
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(steps, 30);  // the table has been through a whole turn
+    EXPECT_EQ(stage.starts > 1, GetParam().restarts);
+    expect_as_ever(stage);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Faults, ::testing::ValuesIn(faults),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Supervisor, GivesUpWhenStagesKeepDying) {
+    Engine::Options options;
+    std::vector<Error> reasons;
+    options.gave_up = [&](Error why) { reasons.push_back(std::move(why)); };
+    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), std::move(options));
+    for (int i = 0; i < 7; ++i) {
+        kill_actor(stage.pipeline().stages.decode);
+        stage.run();
+    }
+    ASSERT_EQ(reasons.size(), 1U);
+    EXPECT_THAT(reasons[0].message, ::testing::HasSubstr("died 6 times"));
+    Heard heard;
+    stage.engine().ask(chat("c", question), heard.callbacks());
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,2 @@
+// The golden models, for tests of the pipeline.
+#include "tests/model/golden_models.cpp"

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/engine.hpp"
+#include "config/settings.hpp"
+#include "kernels/backend.hpp"
+#include "model/generator.hpp"
+
+namespace rondo::testing {
+
+template <class T>
+T must(Result<T> result) {
+    if (!result.is_ok()) throw std::runtime_error(result.error().message);
+    return std::move(result).value();
+}
+
+inline Settings settings_of(const std::vector<std::string>& overrides) {
+    return must(settings_from_yaml("", "test", overrides));
+}
+
+inline Ask chat(const std::string& conversation, const std::string& text, int64_t tokens_max = 64) {
+    Ask ask;
+    ask.conversation = {"t", conversation};
+    ask.messages = {{"user", text}};
+    ask.options.tokens_max = tokens_max;
+    return ask;
+}
+
+inline Ask continue_ids(std::vector<int32_t> ids, int64_t tokens_max) {
+    Ask ask;
+    ask.conversation = {"t", ""};
+    ask.ids = std::move(ids);
+    ask.options.tokens_max = tokens_max;
+    ask.options.ignore_eos = true;
+    return ask;
+}
+
+/// What a turn's user heard.
+struct Heard {
+    std::string text;
+    std::vector<int32_t> ids;
+    std::vector<TurnEnd> ends;
+    size_t after_the_end = 0;  ///< deltas that came too late
+
+    TurnPort::Callbacks callbacks() {
+        TurnPort::Callbacks callbacks;
+        callbacks.on_delta = [this](TurnDelta delta) {
+            after_the_end += !ends.empty();
+            text += delta.text;
+            ids.insert(ids.end(), delta.ids.begin(), delta.ids.end());
+        };
+        callbacks.on_end = [this](TurnEnd end) { ends.push_back(std::move(end)); };
+        return callbacks;
+    }
+};
+
+/// An engine under CAF's test scheduler: every message is delivered in this thread, when the test says so, and time
+/// stands still until the test moves it.
+class Stage {
+public:
+    explicit Stage(const Settings& settings, Engine::Options options = {}) {
+        config_.set("scheduler.policy", caf::atom("testing"));
+        system_ = std::make_unique<caf::actor_system>(config_);
+        options.host = system_.get();
+        options.detached_runners = false;
+        options.started = [this](const Supervisor::Pipeline& pipeline) {
+            pipeline_ = pipeline;
+            ++starts;
+        };
+        engine_ = must(Engine::open(settings, std::move(options)));
+        run();
+    }
+    ~Stage() {
+        engine_->shut_down();
+        pipeline_ = {};
+        run();
+        engine_.reset();
+        run();
+    }
+
+    Engine& engine() { return *engine_; }
+    caf::actor_system& system() { return *system_; }
+    const Supervisor::Pipeline& pipeline() const { return pipeline_; }
+    caf::scheduler::test_coordinator& scheduler() {
+        return dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
+    }
+    void run() { scheduler().run(); }
+    bool run_one() { return scheduler().try_run_once(); }
+    void pass(std::chrono::nanoseconds time) {
+        scheduler().advance_time(std::chrono::duration_cast<caf::timespan>(time));
+        run();
+    }
+
+    int starts = 0;
+
+private:
+    caf::actor_system_config config_;
+    std::unique_ptr<caf::actor_system> system_;
+    std::unique_ptr<Engine> engine_;
+    Supervisor::Pipeline pipeline_;
+};
+
+}  // namespace rondo::testing
