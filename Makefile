@@ -3,7 +3,7 @@ SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 
-.PHONY: build test chat bench check clean packages
+.PHONY: build test chat serve bench check clean packages
 
 build: packages
 	@cmake --preset default --log-level=WARNING
@@ -19,8 +19,13 @@ test: build
 	@cmake --build build-fuzz -j $(jobs) --target fuzz_targets
 	@tools/run_tests.sh build build-fuzz
 
+cluster := examples/chat_cluster/cluster.yaml
+
 chat: build
-	@build/bin/rondo chat
+	@build/bin/rondo chat --config $(cluster)
+
+serve: build
+	@build/bin/rondo serve --config $(cluster)
 
 # Each program validates, then times, and prints the machine's ceiling beside its figure.
 bench: build

@@ -57,10 +57,12 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
         }
     }
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(home_->model, load_model(model_path(settings.model.path), choice, *home_->devices[0], options.progress));
+    RONDO_ASSIGN(home_->model,
+                 load_model(model_path(settings.model.path), choice, *home_->devices[0], options.progress));
     home_->context_tokens = home_->model.spec.context_tokens;
     // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
-    if (home_->model.spec.sliding_window > 0) home_->context_tokens = std::min(home_->context_tokens, home_->model.spec.sliding_window);
+    if (home_->model.spec.sliding_window > 0)
+        home_->context_tokens = std::min(home_->context_tokens, home_->model.spec.sliding_window);
     const KvShape shape = Transformer::kv_shape(home_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
@@ -148,7 +150,7 @@ Engine::~Engine() {
 
 TurnId Engine::ask(Ask ask, TurnPort::Callbacks callbacks) {
     auto asked = std::make_shared<Ask>(std::move(ask));
-    asked->id = ++last_turn_;
+    asked->id = new_turn_id();
     asked->listener = system_->spawn<TurnPort>(router_, std::move(callbacks));
     caf::anon_send(router_, ask_atom::value, asked);
     return asked->id;

@@ -52,6 +52,8 @@ public:
 
     /// Asks for a turn; the callbacks hear of it on threads of the actor system. Returns the id to cancel it with.
     TurnId ask(Ask ask, TurnPort::Callbacks callbacks);
+    /// For an Ask that is sent to the router itself.
+    TurnId new_turn_id() { return ++last_turn_; }
     std::future<Reply> ask(Ask ask);
     void cancel(TurnId turn);
 

@@ -101,7 +101,7 @@ using router_actor =
                      caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
                      caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
                      caf::replies_to<remove_atom, ConversationName>::with<bool>,
-                     /// From the supervisor: the stages that serve from now on.
+                     /// From the supervisor: the stages that serve from now on; null: there will be none any more.
                      caf::reacts_to<StagesPtr>>;
 
 /// Keeps the stages running.

@@ -16,7 +16,12 @@ Router::behavior_type Router::make_behavior() {
         [this](ask_atom, const AskPtr& asked) { ask(asked); },
         [this](cancel_atom, TurnId id) {
             if (const auto turn = turns_.find(id); turn != turns_.end())
-                send(turn->second.session, cancel_atom::value, id);
+                return send(turn->second.session, cancel_atom::value, id);
+            const auto early = std::ranges::find(early_, id, [](const AskPtr& ask) { return ask->id; });
+            if (early == early_.end()) return;
+            send((*early)->listener,
+                 TurnEnd{TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), {}, {}});
+            early_.erase(early);
         },
         [this](over_atom, TurnId id) { over(id); },
         [this](expire_atom) { expire(); },
@@ -40,7 +45,7 @@ Router::behavior_type Router::make_behavior() {
             load_->conversations = conversations_.size();
             return true;
         },
-        [this](const StagesPtr& stages) { stages_ = stages; },
+        [this](const StagesPtr& stages) { serve_by(stages); },
     };
 }
 
@@ -49,6 +54,7 @@ void Router::on_exit() {
     for (const auto& [id, turn] : turns_) send_exit(turn.session, caf::exit_reason::user_shutdown);
     conversations_.clear();
     turns_.clear();
+    early_.clear();
     stages_.reset();
 }
 
@@ -61,12 +67,13 @@ void Router::refuse(const AskPtr& ask, Error error) {
 }
 
 void Router::ask(const AskPtr& asked) {
-    if (turns_.size() >= options_.turns_max) {
+    if (turns_.size() + early_.size() >= options_.turns_max) {
         return refuse(asked, make_error(ErrorCode::overloaded, std::to_string(turns_.size()) +
                                                                    " turns are under way or waiting; asking later "
                                                                    "would be right"));
     }
-    if (!stages_) return refuse(asked, make_error(ErrorCode::overloaded, "the pipeline is starting"));
+    if (gave_up_) return refuse(asked, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
+    if (!stages_) return early_.push_back(asked);
     session_actor session;
     if (asked->conversation.id.empty()) {
         session = open(asked->conversation, Conversation(model_), true);
@@ -88,11 +95,16 @@ void Router::ask(const AskPtr& asked) {
     send(session, ask_atom::value, asked);
 }
 
+void Router::serve_by(const StagesPtr& stages) {
+    stages_ = stages;
+    gave_up_ = stages == nullptr;
+    for (const AskPtr& early : std::exchange(early_, {})) ask(early);
+}
+
 session_actor Router::open(const ConversationName& name, Conversation conversation, bool ends_with_turn) {
     Session::Options options = options_.session;
     options.ends_with_turn = ends_with_turn;
-    const session_actor session =
-        spawn<Session>(std::move(conversation), name, router_actor(this), options);
+    const session_actor session = spawn<Session>(std::move(conversation), name, router_actor(this), options);
     monitor(session);
     return session;
 }

@@ -42,6 +42,7 @@ private:
     };
 
     void ask(const AskPtr& ask);
+    void serve_by(const StagesPtr& stages);
     void refuse(const AskPtr& ask, Error error);
     session_actor open(const ConversationName& name, Conversation conversation, bool ends_with_turn);
     Result<session_actor> find(const ConversationName& name) const;
@@ -63,6 +64,8 @@ private:
     std::shared_ptr<Load> load_;
     const Options options_;
     StagesPtr stages_;
+    std::vector<AskPtr> early_;  // that came before the first stages
+    bool gave_up_ = false;
     std::map<ConversationName, session_actor> conversations_;
     std::unordered_map<TurnId, Running> turns_;
     std::set<std::pair<double, TurnId>> deadlines_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/limits.hpp"
 #include "model/batch.hpp"
 
 namespace rondo {
@@ -97,6 +98,14 @@ void Session::start_next() {
 
 Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     std::vector<int32_t> ids = ask.ids;
+    size_t bytes = 0;
+    for (const ChatMessage& message : ask.messages) bytes += message.content.size();
+    const size_t bytes_max = static_cast<size_t>(options_.home->context_tokens) * limits::prompt_bytes_per_token_max;
+    if (bytes > bytes_max) {  // before it is tokenized
+        return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
+                                                       " bytes fit into a context of " +
+                                                       std::to_string(options_.home->context_tokens) + " tokens");
+    }
     if (ids.empty()) {
         RONDO_ASSIGN(ids, conversation_.prompt(ask.messages));
     }

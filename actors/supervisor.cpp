@@ -21,10 +21,15 @@ void Supervisor::on_exit() {
 
 void Supervisor::start() {
     Result<Pipeline> started = options_.start(*this);
-    if (!started) return options_.gave_up(started.error());
+    if (!started) return give_up(started.error());
     pipeline_ = std::move(*started);
     for (const caf::strong_actor_ptr& actor : pipeline_.actors) monitor(caf::actor_cast<caf::actor>(actor));
     send(router_, StagesPtr(std::make_shared<const Stages>(pipeline_.stages)));
+}
+
+void Supervisor::give_up(Error why) {
+    send(router_, StagesPtr());
+    options_.gave_up(std::move(why));
 }
 
 void Supervisor::stop() {
@@ -44,7 +49,7 @@ void Supervisor::down(const caf::down_msg& message) {
     const auto now = clock().now();
     while (!restarts_.empty() && now - restarts_.front() > options_.window) restarts_.pop_front();
     if (restarts_.size() >= options_.restarts_max) {
-        return options_.gave_up(make_error(
+        return give_up(make_error(
             ErrorCode::internal,
             "the pipeline's stages died " + std::to_string(restarts_.size() + 1) + " times within a minute"));
     }

@@ -31,6 +31,7 @@ public:
 private:
     void start();
     void stop();
+    void give_up(Error why);
     void down(const caf::down_msg& message);
 
     Options options_;

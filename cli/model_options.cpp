@@ -14,9 +14,6 @@ namespace rondo::cli {
 
 namespace {
 
-// Longer tokens exist (runs of spaces), prompts made of nothing else do not.
-constexpr size_t token_bytes_max = 256;
-
 Error too_long(const std::string& where, size_t bytes_max) {
     return make_error(ErrorCode::out_of_range,
                       where + " is too long; at most " + std::to_string(bytes_max) + " bytes would be right");
@@ -160,7 +157,7 @@ Result<std::optional<std::string>> read_line(size_t bytes_max) {
 }
 
 size_t text_bytes_max(int64_t context_tokens) {
-    return std::min(limits::prompt_bytes_max, static_cast<size_t>(context_tokens) * token_bytes_max);
+    return std::min(limits::prompt_bytes_max, static_cast<size_t>(context_tokens) * limits::prompt_bytes_per_token_max);
 }
 
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {

@@ -19,6 +19,8 @@ if(TARGET rondo)
   install(TARGETS rondo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+install(DIRECTORY examples/demo_model DESTINATION ${CMAKE_INSTALL_DATADIR}/rondo)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 install(EXPORT rondo NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/rondo-config.cmake.in rondo-config.cmake INSTALL_DESTINATION ${package_dir})

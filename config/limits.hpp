@@ -32,6 +32,8 @@ inline constexpr size_t template_work_bytes_max = size_t{256} << 20;  // of text
 inline constexpr size_t template_output_bytes_max = size_t{64} << 20;
 inline constexpr int64_t template_range_max = 100'000;  // as Jinja's sandbox has it
 inline constexpr size_t prompt_bytes_max = size_t{64} << 20;
+// Longer tokens exist (runs of spaces), prompts made of nothing else do not.
+inline constexpr size_t prompt_bytes_per_token_max = 256;
 inline constexpr size_t logit_bias_entries_max = 1024;
 inline constexpr int logprobs_max = 20;
 inline constexpr size_t stop_strings_max = 16;
