@@ -1,0 +1,155 @@
+// The official OpenAI client against `rondo serve`.
+//   node openai_test.mjs RONDO      with the package "openai" to be found from NODE_MODULES
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, before, after } from 'node:test';
+
+const require = createRequire((process.env.NODE_MODULES ?? process.cwd()) + '/');
+const { OpenAI } = require('openai');
+const program = process.env.RONDO;
+const key = 'test-key-0123456789';
+const fact = 'The code of the red box is 4817. What is the code of the red box?';
+const answer = 'The code of the red box is 4817.';
+let server, base, client;
+
+before(async () => {
+    const keys = join(mkdtempSync(join(tmpdir(), 'rondo-')), 'keys');
+    writeFileSync(keys, `${key} tests\n`);
+    server = spawn(program, ['serve', '--port', '0', '--quiet', '--api-keys', keys]);
+    const line = await new Promise((resolve, reject) => {
+        let text = '';
+        server.stdout.on('data', (piece) => {
+            text += piece;
+            if (text.includes('\n')) resolve(text);
+        });
+        server.on('exit', (code) => reject(new Error(`rondo serve ended with ${code}`)));
+    });
+    base = line.match(/http:\S+\//)[0];
+    client = new OpenAI({ apiKey: key, baseURL: base + 'v1', maxRetries: 0 });
+});
+
+after(async () => {
+    server.removeAllListeners('exit');
+    const code = new Promise((resolve) => server.on('exit', resolve));
+    server.kill('SIGTERM');
+    assert.equal(await code, 0);
+});
+
+const ask = (more = {}) =>
+    client.chat.completions.create({
+        model: 'demo_model',
+        messages: [{ role: 'user', content: fact }],
+        temperature: 0,
+        ...more,
+    });
+
+test('lists models', async () => {
+    const models = await client.models.list();
+    assert.deepEqual(models.data.map((model) => model.id), ['demo_model']);
+});
+
+test('answers, and says what it used', async () => {
+    const reply = await ask();
+    assert.equal(reply.choices[0].message.content, answer);
+    assert.equal(reply.choices[0].finish_reason, 'stop');
+    const { usage } = reply;
+    assert.equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens);
+    const details = usage.prompt_tokens_details;
+    assert.equal(details.cached_tokens + details.restored_tokens + details.recomputed_tokens, usage.prompt_tokens);
+});
+
+test('streams the same, with usage at the end', async () => {
+    const stream = await ask({ stream: true, stream_options: { include_usage: true } });
+    let text = '', usage = null, finish = null, chunks = 0;
+    for await (const chunk of stream) {
+        ++chunks;
+        text += chunk.choices[0]?.delta?.content ?? '';
+        finish = chunk.choices[0]?.finish_reason ?? finish;
+        usage = chunk.usage ?? usage;
+    }
+    assert.equal(text, answer);
+    assert.equal(finish, 'stop');
+    assert.ok(chunks > 5);
+    assert.ok(usage.completion_tokens > 5);
+});
+
+test('stops at a stop string, which it does not give out', async () => {
+    const reply = await ask({ stop: ['box'] });
+    assert.equal(reply.choices[0].message.content, 'The code of the red ');
+    assert.equal(reply.choices[0].finish_reason, 'stop');
+});
+
+test('gives the same text for the same seed, and obeys max_tokens', async () => {
+    // Nothing it knows how to answer, or it is too sure of its answer for a seed to matter.
+    const unsure = { messages: [{ role: 'user', content: 'qzx' }], temperature: 2, ignore_eos: true };
+    const seeded = (seed) => ask({ ...unsure, seed, max_completion_tokens: 24 });
+    const [one, two, three] = [await seeded(7), await seeded(7), await seeded(8)];
+    assert.equal(one.choices[0].message.content, two.choices[0].message.content);
+    assert.notEqual(one.choices[0].message.content, three.choices[0].message.content);
+    assert.ok(one.usage.completion_tokens <= 24);
+});
+
+test('gives logprobs that are probabilities', async () => {
+    const reply = await ask({ logprobs: true, top_logprobs: 3 });
+    const tokens = reply.choices[0].logprobs.content;
+    assert.equal(tokens.length, reply.usage.completion_tokens);
+    for (const token of tokens) {
+        assert.ok(token.logprob <= 0);
+        assert.equal(token.top_logprobs.length, 3);
+        assert.ok(token.top_logprobs[0].logprob >= token.top_logprobs[2].logprob);
+    }
+});
+
+test('answers twice for n=2', async () => {
+    const unsure = { messages: [{ role: 'user', content: 'qzx' }], temperature: 2, ignore_eos: true };
+    const reply = await ask({ ...unsure, n: 2, seed: 3, max_tokens: 20 });
+    assert.deepEqual(reply.choices.map((choice) => choice.index), [0, 1]);
+    assert.notEqual(reply.choices[0].message.content, reply.choices[1].message.content);
+});
+
+test('plain completions', async () => {
+    const reply = await client.completions.create({ model: 'demo_model', prompt: 'Hello', max_tokens: 5, temperature: 0 });
+    assert.equal(reply.object, 'text_completion');
+    assert.ok(reply.usage.completion_tokens <= 5);
+});
+
+test('an aborted stream ends its turn', async () => {
+    const stream = await ask({ stream: true, max_tokens: 3000, ignore_eos: true });
+    for await (const chunk of stream) {
+        if (chunk.choices[0].delta.content) break;  // leaving the loop aborts
+    }
+    for (let i = 0; i < 100; ++i) {
+        const metrics = await (await fetch(base + 'metrics')).text();
+        if (/num_requests_running\{[^}]*\} 0/.test(metrics) && /finished_reason="abort"[^}]*\} [1-9]/.test(metrics)) return;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    assert.fail('the turn went on without its client');
+});
+
+test('a conversation is kept by the server', async () => {
+    const say = (content) =>
+        client.chat.completions.create({
+            model: 'demo_model', temperature: 0, conversation: 'c1', messages: [{ role: 'user', content }],
+        });
+    await say('The code of the red box is 4817.');
+    const reply = await say('What is the code of the red box?');
+    assert.equal(reply.choices[0].message.content, answer);
+    assert.ok(reply.usage.prompt_tokens_details.cached_tokens > 10);
+});
+
+test('refuses a wrong key with 401', async () => {
+    const stranger = new OpenAI({ apiKey: 'wrong-key-0123456789', baseURL: base + 'v1', maxRetries: 0 });
+    await assert.rejects(stranger.models.list(), (error) => error.status === 401 && error instanceof OpenAI.AuthenticationError);
+});
+
+test('refuses a bad parameter with 400 and its name', async () => {
+    const bad = [['temperature', 3], ['top_p', 0], ['n', 0], ['max_tokens', -1], ['logit_bias', { 99999999: 1 }],
+        ['presence_penalty', 9], ['tools', [{ type: 'function', function: { name: 'f' } }]], ['no_such_field', 1]];
+    for (const [name, value] of bad) {
+        await assert.rejects(ask({ [name]: value }), (error) => error.status === 400 && error.param?.startsWith(name), name);
+    }
+});
