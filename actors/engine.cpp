@@ -113,7 +113,7 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
                                    : self.spawn<DeviceRunner>(home_, stepper, progress_));
         keep(runners.back());
     }
-    made.stages.store = self.spawn<Store>(home_);
+    made.stages.store = self.spawn<Store>(home_, load_);
     Restore::Options restore;
     restore.running_max = static_cast<size_t>(pipeline.decode.batch_max);
     restore.tokens_max = home_->context_tokens;

@@ -65,6 +65,7 @@ struct Metrics::All {
     prometheus::Gauge& running = gauge("num_requests_running", "Turns under way");
     prometheus::Gauge& waiting = gauge("num_requests_waiting", "Turns waiting to be let in");
     prometheus::Gauge& kv_usage = gauge("kv_cache_usage_perc", "Share of KV blocks in use or kept for reuse, 0 to 1");
+    prometheus::Gauge& blocks_in_turns = gauge("kv_blocks_in_turns", "KV blocks that only turns under way hold");
     prometheus::Gauge& conversations = gauge("conversations", "Conversations kept by id");
     prometheus::Gauge& connections = gauge("connections", "Open HTTP connections");
     prometheus::Gauge& refused = gauge("requests_refused", "Turns refused for overload since the start");
@@ -99,6 +100,7 @@ std::string Metrics::text(const Now& now) {
     all_->running.Set(now.running);
     all_->waiting.Set(now.waiting);
     all_->kv_usage.Set(now.kv_usage);
+    all_->blocks_in_turns.Set(now.blocks_in_turns);
     all_->conversations.Set(now.conversations);
     all_->connections.Set(now.connections);
     all_->refused.Set(now.refused);

@@ -21,6 +21,7 @@ public:
         double running = 0.0;  ///< turns under way
         double waiting = 0.0;
         double kv_usage = 0.0;  ///< share of blocks that are not free
+        double blocks_in_turns = 0.0;
         double conversations = 0.0;
         double connections = 0.0;
         double refused = 0.0;

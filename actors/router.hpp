@@ -9,17 +9,10 @@
 
 #include "actors/ask.hpp"
 #include "actors/handles.hpp"
+#include "actors/load.hpp"
 #include "actors/session.hpp"
 
 namespace rondo {
-
-/// How much is under way, for whoever asks from another thread.
-struct Load {
-    std::atomic<size_t> turns{0};
-    std::atomic<int64_t> busy_since_ns{0};  ///< of the steady clock; while there are turns
-    std::atomic<size_t> conversations{0};
-    std::atomic<uint64_t> refused{0};
-};
 
 /// Knows every conversation and every turn under way; lets no more in than can be served, and watches deadlines.
 class Router : public router_actor::base {

@@ -10,21 +10,29 @@ Store::behavior_type Store::make_behavior() {
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
             cache_->insert_full(turn->space, turn->ids, turn->kv);
+            count();
             return true;
         },
-        [this](room_atom, int64_t blocks) { return cache_->make_room(blocks); },
+        [this](room_atom, int64_t blocks) {
+            const bool room = cache_->make_room(blocks);
+            count();
+            return room;
+        },
     };
 }
 
 void Store::on_exit() {
     cache_.reset();
+    load_->blocks_cached = 0;
 }
 
 /// The last token of a prompt is always computed: its logits are wanted.
 bool Store::take(Turn& turn, int64_t left_free) {
     turn.kv = cache_->match(turn.space, turn.ids, static_cast<int64_t>(turn.ids.size()) - 1);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    if (cache_->make_room(turn.kv.blocks_for(tokens) + left_free) && turn.kv.set_aside(tokens)) return true;
+    const bool room = cache_->make_room(turn.kv.blocks_for(tokens) + left_free);
+    count();
+    if (room && turn.kv.set_aside(tokens)) return true;
     turn.kv = SequenceKv(pool_);
     return false;
 }
@@ -32,6 +40,7 @@ bool Store::take(Turn& turn, int64_t left_free) {
 /// The turn lets go of its blocks, so that they can go when there is need.
 void Store::keep(Turn& turn) {
     cache_->insert(turn.space, turn.ids, turn.kv);
+    count();
     turn.kv = SequenceKv(pool_);
 }
 

@@ -129,7 +129,8 @@ void add_chat(CLI::App& app, Action& run) {
     CLI::App* const command = app.add_subcommand("chat", "talk to a model: a line is a message; reads a pipe too");
     options->model.add_all(*command);
     command->add_option("--url", options->url, "of a running server, instead of a model in this process");
-    command->add_option("--api-key", options->api_key, "for --url")->envname("RONDO_API_KEY");
+    // Not an argument: every process list would show it.
+    command->add_option("--api-key-file", options->api_key_file, "a file with the key for --url");
     command->add_option("--system", options->system, "system prompt");
     command->add_option("--max-tokens", options->tokens_max, "tokens of an answer at most")
         ->check(CLI::Range(1, 1 << 24));

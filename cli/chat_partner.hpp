@@ -25,7 +25,7 @@ public:
 struct ChatOptions {
     ModelOptions model;
     std::string url;  ///< of a server; none: an engine in this process
-    std::string api_key;
+    std::string api_key_file;
     std::string system;
     int64_t tokens_max = 1024;
     SamplingParams sampling;

@@ -16,10 +16,14 @@ class ServerPartner : public ChatPartner {
 public:
     ServerPartner(const ChatOptions& options, Url url) : options_(options), prefix_(url.path), client_(std::move(url)) {
         headers_ = {{"Content-Type", "application/json"}};
-        if (!options.api_key.empty()) headers_.emplace_back("Authorization", "Bearer " + options.api_key);
     }
 
     Status open() {
+        if (!options_.api_key_file.empty()) {
+            RONDO_ASSIGN(std::string key, read_file(options_.api_key_file, 4096));
+            while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+            headers_.emplace_back("Authorization", "Bearer " + key);
+        }
         RONDO_ASSIGN(const json models, call("GET", "/v1/models", ""));
         model_ = models.at("data").at(0).at("id").get<std::string>();
         json wanted = json::object();

@@ -45,6 +45,17 @@ void Exchange::send(int status, std::string type, std::string body) {
     reply_->send(status, std::move(all), std::move(body));
 }
 
+/// A page that loads nothing from elsewhere, runs no script but its own files, and stands in no frame.
+void Exchange::send_page(std::string type, std::string content) {
+    record_.status = 200;
+    record_.bytes = content.size();
+    HttpHeaders all = headers(std::move(type));
+    all.emplace_back("Content-Security-Policy",
+                     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+                     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    reply_->send(200, std::move(all), std::move(content));
+}
+
 void Exchange::send_json(int status, std::string body) {
     send(status, "application/json", std::move(body));
 }

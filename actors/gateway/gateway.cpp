@@ -94,7 +94,7 @@ bool Gateway::let_in(Exchange& exchange) const {
 void Gateway::page(Exchange& exchange, const std::string& file) const {
     const PageFile* found = page_file(file);
     if (found == nullptr) return exchange.send_error(unknown_path());
-    exchange.send(200, found->type, std::string(found->content));
+    exchange.send_page(found->type, std::string(found->content));
 }
 
 void Gateway::health(Exchange& exchange, bool ready) {
@@ -113,6 +113,8 @@ void Gateway::metrics(Exchange& exchange) {
     now.running = std::min(turns, places);
     now.waiting = std::max(turns - places, 0.0);
     const auto blocks = static_cast<double>(pool.blocks_total(LayerGroup::upper));
+    now.blocks_in_turns = blocks - static_cast<double>(pool.blocks_free(LayerGroup::upper)) -
+                          static_cast<double>(engine_.load().blocks_cached);
     now.kv_usage = 1.0 - static_cast<double>(pool.blocks_free(LayerGroup::upper)) / blocks;
     now.conversations = static_cast<double>(engine_.load().conversations);
     now.refused = static_cast<double>(engine_.load().refused);

@@ -29,6 +29,7 @@ public:
 
     void send_json(int status, std::string body);
     void send(int status, std::string type, std::string body);
+    void send_page(std::string type, std::string content);
     void send_error(const ApiError& error);
     void begin_stream();
     bool write(std::string piece);

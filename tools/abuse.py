@@ -1,0 +1,294 @@
+#!/usr/bin/python3
+"""What a server of ours does under clients who behave badly; each part prints its figures, and fails when they are bad.
+
+  tools/abuse.py [--program build/bin/rondo] [--only aborts,slow,drip,overload] [--aborts 10000] [--json]
+
+Runs `rondo serve` on the demo model by itself. Needs nothing but Python. Exit status 1 when something did not hold.
+"""
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import resource
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+
+REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+
+class Server:
+    def __init__(self, program, *settings):
+        flags = [flag for setting in settings for flag in ("--set", setting)]
+        self.process = subprocess.Popen([program, "serve", "--port", "0", "--quiet", "--drain-s", "1", *flags],
+                                        stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        self.port = int(re.search(r":(\d+)/", line).group(1))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+    def rss_mib(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        found = re.findall(r"^rondo:(\w+)\{([^}]*)\} (\S+)$", text, re.M)
+        return {name if "reason" not in labels else f"{name}:" + re.search(r'reason="(\w+)"', labels).group(1): float(value)
+                for name, labels, value in found if "le=" not in labels}
+
+    async def idle(self, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            now = await asyncio.to_thread(self.metrics)
+            if now["num_requests_running"] == 0 and now["num_requests_waiting"] == 0:
+                return now
+            await asyncio.sleep(0.05)
+        raise SystemExit("abuse: turns are still under way after a minute")
+
+
+def request(words, tokens, stream=True, **more):
+    body = json.dumps({"messages": [{"role": "user", "content": " ".join(words)}], "max_tokens": tokens,
+                       "temperature": 0, "stream": stream, "ignore_eos": True, **more}).encode()
+    return (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
+
+
+def words(count):
+    return random.choices(["the", "red", "box", "code", "lamp", "of", "is", "old", "4817", "Oslo"], k=count)
+
+
+async def stream_tokens(port, tokens, prompt=8):
+    """Times at which the pieces of one answer came, and its status."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request(words(prompt), tokens))
+        status = int((await reader.readuntil(b"\r\n")).split()[1])
+        times = []
+        while status == 200:
+            line = await reader.readline()
+            if not line or b"[DONE]" in line:
+                break
+            if line.startswith(b"data:"):
+                times.append(time.monotonic())
+        return status, times
+    finally:
+        writer.close()
+
+
+async def abort_one(port, limit):
+    async with limit:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(request(words(random.choices([2, 20, 200, 1500], [50, 40, 8, 2])[0]), random.choice([4, 64, 1500])))
+            await writer.drain()
+            kind = random.randrange(3)
+            if kind == 0:
+                await asyncio.sleep(random.random() * 0.1)
+            elif kind == 1:
+                await reader.read(1)
+            else:
+                await reader.read(1)
+                await asyncio.sleep(random.random() * 0.05)
+            gone = writer.get_extra_info("socket")
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        finally:
+            writer.close()
+
+
+async def aborts(program, count):
+    server = Server(program, "memory.device_kv_mib=64", "pipeline.decode.batch_max=8")
+    try:
+        limit = asyncio.Semaphore(32)
+        await asyncio.gather(*(abort_one(server.port, limit) for _ in range(count // 10)))
+        before = await server.idle()
+        rss, descriptors = server.rss_mib(), server.descriptors()
+        await asyncio.gather(*(abort_one(server.port, limit) for _ in range(count)))
+        after = await server.idle()
+        await asyncio.sleep(0.5)
+        figures = {"aborted": count, "turns_aborted": after["request_success_total:abort"] - before["request_success_total:abort"],
+                   "turns_whole": after.get("request_success_total:length", 0) - before.get("request_success_total:length", 0),
+                   "blocks_in_turns_after": after["kv_blocks_in_turns"], "fds_before": descriptors,
+                   "fds_after": server.descriptors(), "rss_mib_before": round(rss, 1),
+                   "rss_mib_after": round(server.rss_mib(), 1)}
+        good = (figures["blocks_in_turns_after"] == 0 and figures["fds_after"] <= descriptors
+                and figures["rss_mib_after"] <= rss * 1.1 + 8)
+        return figures, good
+    finally:
+        server.stop()
+
+
+async def slow_reader(port, seconds):
+    """Asks for a long answer and takes one byte a second."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, ("127.0.0.1", port))
+    await loop.sock_sendall(raw, request(words(8), 2000))
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            if not await loop.sock_recv(raw, 1):
+                break
+            await asyncio.sleep(1)
+    except OSError:
+        pass
+    finally:
+        raw.close()
+
+
+def gaps(times):
+    return [b - a for a, b in zip(times[2:], times[3:])]
+
+
+async def probe(port, rounds):
+    """p99 of the gaps between tokens, of four good clients."""
+    all_gaps = []
+    for _ in range(rounds):
+        for status, times in await asyncio.gather(*(stream_tokens(port, 200) for _ in range(4))):
+            assert status == 200, status
+            all_gaps += gaps(times)
+    all_gaps.sort()
+    return all_gaps[int(len(all_gaps) * 0.99)] * 1e3
+
+
+async def slow(program):
+    server = Server(program, "memory.device_kv_mib=256", "pipeline.decode.batch_max=256")
+    try:
+        await probe(server.port, 1)
+        alone = await probe(server.port, 6)
+        rss = server.rss_mib()
+        readers = [asyncio.create_task(slow_reader(server.port, 40)) for _ in range(200)]
+        await asyncio.sleep(25)  # their answers are made, or cut off, by now
+        peak = server.rss_mib()
+        beside = await probe(server.port, 6)
+        figures = {"slow_readers": 200, "still_open": sum(not reader.done() for reader in readers),
+                   "rss_kib_a_stream": round((peak - rss) * 1024 / 200, 1), "others_p99_ms_alone": round(alone, 2),
+                   "others_p99_ms_beside": round(beside, 2)}
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        return figures, figures["rss_kib_a_stream"] < 2048
+    finally:
+        server.stop()
+
+
+async def drip_one(port, seconds, closed):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    start = time.monotonic()
+    try:
+        for byte in b"GET /v1/models HTTP/1.1\r\nHost: " + b"x" * 1000:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            try:
+                if await asyncio.wait_for(reader.read(1), 0.5) == b"":
+                    break
+            except asyncio.TimeoutError:
+                pass
+            if time.monotonic() - start > seconds:
+                return
+        closed.append(time.monotonic() - start)
+    except OSError:
+        closed.append(time.monotonic() - start)
+    finally:
+        writer.close()
+
+
+async def drip(program):
+    server = Server(program)
+    try:
+        closed = []
+        dripping = [asyncio.create_task(drip_one(server.port, 20, closed)) for _ in range(1000)]
+        await asyncio.sleep(1)
+        answers, end = [], time.monotonic() + 12
+        while time.monotonic() < end:
+            answers.append((await stream_tokens(server.port, 5))[0])
+        await asyncio.gather(*dripping)
+        figures = {"drips": 1000, "closed": len(closed), "closed_after_s_median": round(statistics.median(closed or [0]), 1),
+                   "good_requests": len(answers), "good_share": answers.count(200) / len(answers)}
+        return figures, len(closed) == 1000 and figures["good_share"] == 1.0
+    finally:
+        server.stop()
+
+
+async def offer(port, rate, seconds):
+    """Requests at a rate, whatever becomes of them: tokens/s of whole answers, times of refusals, and whether a whole
+    answer was cut."""
+    whole, refused, broken = [], [], 0
+
+    async def one():
+        nonlocal broken
+        start = time.monotonic()
+        status, times = await stream_tokens(port, 100)
+        if status == 429:
+            refused.append(time.monotonic() - start)
+        elif status == 200 and len(times) > 50:
+            whole.append(time.monotonic())
+        else:
+            broken += 1
+
+    start, tasks = time.monotonic(), []
+    while time.monotonic() - start < seconds:
+        tasks.append(asyncio.create_task(one()))
+        await asyncio.sleep(max(0.0, start + len(tasks) / rate - time.monotonic()))
+    await asyncio.gather(*tasks)
+    inside = sum(start + 2 < at < start + seconds for at in whole)
+    return inside / (seconds - 2), sorted(refused), broken
+
+
+async def overload(program):
+    server = Server(program, "pipeline.decode.batch_max=16", "server.requests_waiting_max=32")
+    try:
+        peak = 0.0
+        for rate in (10, 20, 40, 80):  # the most it finishes a second at any rate it still takes
+            done, refused, _ = await offer(server.port, rate, 8)
+            peak = max(peak, done)
+            if refused:
+                break
+        done, refused, broken = await offer(server.port, 5 * peak, 20)
+        figures = {"peak_per_s": round(peak, 1), "offered_per_s": round(5 * peak, 1), "finished_per_s": round(done, 1),
+                   "goodput_share": round(done / peak, 3), "refused": len(refused), "broken": broken,
+                   "refused_p99_ms": round(refused[int(len(refused) * 0.99)] * 1e3, 1) if refused else None}
+        return figures, bool(refused) and broken == 0 and figures["goodput_share"] >= 0.9 and figures["refused_p99_ms"] < 50
+    finally:
+        server.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=os.path.join(REPOSITORY, "build/bin/rondo"))
+    parser.add_argument("--only", default="aborts,slow,drip,overload")
+    parser.add_argument("--aborts", type=int, default=10_000)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    random.seed(1)
+    parts = {"aborts": lambda: aborts(args.program, args.aborts), "slow": lambda: slow(args.program),
+             "drip": lambda: drip(args.program), "overload": lambda: overload(args.program)}
+    results, all_good = {}, True
+    for name in args.only.split(","):
+        figures, good = asyncio.run(parts[name]())
+        results[name] = figures | {"held": good}
+        all_good = all_good and good
+        if not args.json:
+            print(f"{name}: {'held' if good else 'DID NOT HOLD'}: " + ", ".join(f"{k} {v}" for k, v in figures.items()), flush=True)
+    if args.json:
+        print(json.dumps(results))
+    sys.exit(0 if all_good else 1)
+
+
+if __name__ == "__main__":
+    main()
