@@ -66,7 +66,10 @@ void Decode::step() {
     if (rows_.empty() || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
-    for (const Row& row : rows_) next->turns.push_back(row.turn);
+    for (const Row& row : rows_) {
+        if (next->turns.size() == options_.rows_max) break;
+        next->turns.push_back(row.turn);
+    }
     request(runner_, options_.timeout, step_atom::value, next)
         .then([this](const StepPtr& done) { stepped(done); },
               // Nobody knows what the device has written: every answer on it fails with this stage.

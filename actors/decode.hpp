@@ -13,6 +13,7 @@ namespace rondo {
 class Decode : public decode_actor::base {
 public:
     struct Options {
+        size_t rows_max = 32;  ///< of a step; further turns wait
         int64_t context_tokens = 0;
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a step, and of the store
     };

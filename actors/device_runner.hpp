@@ -23,7 +23,10 @@ class DeviceRunner : public device_runner_actor::base {
 public:
     DeviceRunner(caf::actor_config& config, HomePtr home, std::shared_ptr<Stepper> stepper,
                  std::shared_ptr<Progress> progress)
-        : device_runner_actor::base(config), home_(std::move(home)), stepper_(std::move(stepper)), progress_(std::move(progress)) {}
+        : device_runner_actor::base(config),
+          home_(std::move(home)),
+          stepper_(std::move(stepper)),
+          progress_(std::move(progress)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "device_runner"; }
     void on_exit() override;

@@ -1,6 +1,7 @@
 #include "actors/engine.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "actors/decode.hpp"
 #include "actors/prefill.hpp"
@@ -35,6 +36,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
         engine->own_config_ = std::make_unique<caf::actor_system_config>();
         // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
         engine->own_config_->set("scheduler.policy", caf::atom("sharing"));
+        // A long text being tokenized keeps a worker for a while; the others go on.
+        engine->own_config_->set("scheduler.max-threads", std::max<size_t>(std::thread::hardware_concurrency(), 4));
         engine->own_system_ = std::make_unique<caf::actor_system>(*engine->own_config_);
         engine->system_ = engine->own_system_.get();
     }
@@ -122,6 +125,7 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
     made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.store, prefill);
     Decode::Options decode;
+    decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
     decode.context_tokens = home_->context_tokens;
     made.stages.decode = self.spawn<Decode>(runners.back(), made.stages.store, decode);
     keep(made.stages.store);

@@ -41,6 +41,7 @@ Router::behavior_type Router::make_behavior() {
             const auto found = conversations_.find(name);
             if (found == conversations_.end()) return false;
             send(found->second, remove_atom::value);
+            names_.erase(found->second.id());
             conversations_.erase(found);
             load_->conversations = conversations_.size();
             return true;
@@ -124,6 +125,7 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
     }
     const session_actor session = open(name, std::move(conversation), false);
     conversations_[name] = session;
+    names_[session.id()] = name;
     load_->conversations = conversations_.size();
     return session;
 }
@@ -158,12 +160,14 @@ void Router::watch_deadlines() {
 }
 
 void Router::down(const caf::down_msg& message) {
-    const auto is = [&](const session_actor& session) { return session.address() == message.source; };
-    std::erase_if(conversations_, [&](const auto& one) { return is(one.second); });
-    load_->conversations = conversations_.size();
+    if (const auto name = names_.find(message.source.id()); name != names_.end()) {
+        conversations_.erase(name->second);
+        names_.erase(name);
+        load_->conversations = conversations_.size();
+    }
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)
-        if (is(turn.session)) gone.push_back(id);
+        if (turn.session.address() == message.source) gone.push_back(id);
     for (const TurnId id : gone) over(id);
 }
 

@@ -60,6 +60,7 @@ private:
     std::vector<AskPtr> early_;  // that came before the first stages
     bool gave_up_ = false;
     std::map<ConversationName, session_actor> conversations_;
+    std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session
     std::unordered_map<TurnId, Running> turns_;
     std::set<std::pair<double, TurnId>> deadlines_;
     double wake_at_ = 0.0;  // when expire comes next; 0: not at all

@@ -22,8 +22,8 @@ public:
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
     };
-    Session(caf::actor_config& config, Conversation conversation, ConversationName name,
-            router_actor router, const Options& options)
+    Session(caf::actor_config& config, Conversation conversation, ConversationName name, router_actor router,
+            const Options& options)
         : session_actor::base(config),
           options_(options),
           model_(options.home->model),

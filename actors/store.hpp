@@ -12,7 +12,11 @@ namespace rondo {
 class Store : public store_actor::base {
 public:
     Store(caf::actor_config& config, HomePtr home, std::shared_ptr<Load> load)
-        : store_actor::base(config), home_(std::move(home)), load_(std::move(load)), pool_(*home_->pool), cache_(std::in_place, pool_) {}
+        : store_actor::base(config),
+          home_(std::move(home)),
+          load_(std::move(load)),
+          pool_(*home_->pool),
+          cache_(std::in_place, pool_) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "store"; }
     /// A dead actor may be held for minutes by a timer; its blocks may not.

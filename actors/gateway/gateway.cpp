@@ -196,8 +196,8 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
     if (!request) return exchange->send_error(request.error());
     // A long text takes a while; the server's thread goes on meanwhile.
-    engine_.system().spawn([this, exchange, wanted = std::move(*request)] {
-        const Model& model = engine_.model();
+    engine_.system().spawn([&engine = engine_, exchange, wanted = std::move(*request)] {
+        const Model& model = engine.model();
         const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
                                                  : wanted.add_special     ? model.encode_text(wanted.text)
                                                                           : model.tokenizer->encode(wanted.text, true);
