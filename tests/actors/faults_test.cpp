@@ -1,5 +1,5 @@
-// A turn is disturbed after each single message of its life, by each kind of fault: its user hears exactly one end, every
-// block comes back, and the next turn is answered as ever.
+// A turn is disturbed after each single message of its life, by each kind of fault: its user hears exactly one end,
+// every block comes back, and the next turn is answered as ever.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
