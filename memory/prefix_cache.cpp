@@ -165,20 +165,6 @@ bool PrefixCache::make_room(int64_t blocks) {
     return true;
 }
 
-void PrefixCache::erase(std::string_view space) {
-    const auto root = roots_.find(std::string(space));
-    if (root == roots_.end()) return;
-    for (auto at = by_use_.end(); at != by_use_.begin();) {
-        Node* const node = *--at;
-        const Node* top = node;
-        while (top->parent != nullptr) top = top->parent;
-        if (top != root->second.get()) continue;
-        ++at;
-        remove(node);
-    }
-    roots_.erase(root);
-}
-
 int64_t PrefixCache::blocks_unused() const {
     return std::ranges::count_if(by_use_, [&](const Node* node) { return only_here(*node); });
 }

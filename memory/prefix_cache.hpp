@@ -37,8 +37,6 @@ public:
     void insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
     /// Gives blocks back until `blocks` are free in every group that has layers; false if that cannot be.
     bool make_room(int64_t blocks);
-    /// Forgets a name space; blocks still held by sequences stay theirs.
-    void erase(std::string_view space);
 
     int64_t blocks() const { return static_cast<int64_t>(by_use_.size()); }
     /// Blocks that nobody but the cache holds, counted one by one: for tests and metrics.

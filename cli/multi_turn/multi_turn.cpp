@@ -28,7 +28,7 @@ struct Options {
     std::string model, api_key_file;
     WorkloadOptions workload;
     uint64_t seed = 1;
-    bool stateful = false;
+    bool stateful = false, fixed_history = false;
     double timeout_s = 600.0;
     Goals goals;
     bool json = false;
@@ -81,7 +81,13 @@ std::string conversation_name() {
 
 std::string flags_of(const Options& options) {
     std::string flags = options.workload.flags() + " --seed " + std::to_string(options.seed);
+    if (options.fixed_history) flags += " --fixed-history";
     return options.stateful ? flags + " --stateful" : flags;
+}
+
+const char* mode_of(const Options& options) {
+    if (options.fixed_history) return "stateless with a fixed history";
+    return options.stateful ? "stateful" : "stateless";
 }
 
 Status bench_multi_turn(const Options& options) {
@@ -89,6 +95,7 @@ Status bench_multi_turn(const Options& options) {
     RONDO_ASSIGN(how.workload, options.workload.resolve());
     how.seed = options.seed;
     how.stateful = options.stateful;
+    how.fixed_history = options.fixed_history;
     how.conversation = conversation_name();
     RONDO_ASSIGN(Endpoint endpoint, open_endpoint(options));
     RONDO_TRY(try_out(endpoint));
@@ -98,7 +105,7 @@ Status bench_multi_turn(const Options& options) {
     RONDO_ASSIGN(const Replayed replayed, replay(endpoint, how, [&](double share) { progress.show(share); }));
     progress.finish();
     const Statistics statistics = gather(replayed, options.goals);
-    const RunFacts facts = {how.workload.name, options.url,         endpoint.options().model, options.stateful,
+    const RunFacts facts = {how.workload.name, options.url,         endpoint.options().model, mode_of(options),
                             options.seed,      how.tokens_per_word, flags_of(options),        options.goals};
     if (options.json) {
         constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
@@ -126,8 +133,13 @@ void add_multi_turn(CLI::App& bench, Action& run) {
     options->workload.add_to(*command);
     command->add_option("--seed", options->seed, "of lengths, words and arrivals; a server may still hold an old one's")
         ->capture_default_str();
-    command->add_flag("--stateful", options->stateful,
-                      "send only what is new, with a \"conversation\" (Rondo keeps the rest; others do not)");
+    CLI::Option* const stateful =
+        command->add_flag("--stateful", options->stateful,
+                          "send only what is new, with a \"conversation\" (Rondo keeps the rest; others do not)");
+    command
+        ->add_flag("--fixed-history", options->fixed_history,
+                   "resend words in place of the answers, so that every server is asked the same")
+        ->excludes(stateful);
     command->add_option("--timeout-s", options->timeout_s, "of one request")->check(CLI::Range(0.001, 86400.0));
     command->add_option("--slo-ttft-ms", options->goals.ttft_ms_max, "goodput counts answers that begin by then")
         ->check(CLI::Range(0.0, 1e9));

@@ -18,19 +18,23 @@ constexpr std::string_view ink = "#1f2933";
 constexpr std::string_view quiet = "#5f6b7a";
 constexpr std::string_view grid = "#e3e7ec";
 constexpr std::string_view blue = "#2563a8";
-constexpr std::string_view light_blue = "#9dbde0";
+constexpr std::string_view light_blue = "#6f9fd2";
 constexpr std::string_view orange = "#c2681c";
 
 constexpr double width = 1120.0, height = 460.0;
 constexpr double panel_top = 122.0, panel_height = 262.0, panel_width = 450.0;
 constexpr int bins = 45;
+// Pieces that arrive together have no time between them; a logarithm needs one.
+constexpr double shortest_ms = 0.01;
 
-/// A rectangle with two axes. Both begin at a number of their own and end at a round one.
+/// A rectangle with two axes; the vertical one begins at 0.
 struct Panel {
     double left;
     double x_low, x_high, y_high;
 
     double x(double value) const { return left + (value - x_low) / (x_high - x_low) * panel_width; }
+    /// Where the horizontal axis is logarithmic.
+    double log_x(double value) const { return left + std::log(value / x_low) / std::log(x_high / x_low) * panel_width; }
     double y(double value) const { return panel_top + panel_height * (1.0 - value / y_high); }
 };
 
@@ -55,12 +59,10 @@ void draw_frame(Svg& svg, const Panel& panel, const std::string& title, const st
     svg.text_upwards({panel.left - 52.0, panel_top + panel_height / 2.0}, y_name, 12.0, quiet);
 }
 
-void draw_x_ticks(Svg& svg, const Panel& panel, double first, double step) {
+void draw_x_tick(Svg& svg, double x, const std::string& label) {
     const double bottom = panel_top + panel_height;
-    for (double value = first; value <= panel.x_high + 1e-9 * step; value += step) {
-        svg.line({panel.x(value), bottom}, {panel.x(value), bottom + 5.0}, quiet, 1.0);
-        svg.text({panel.x(value), bottom + 20.0}, tick_label(value, step), 12.0, quiet, Anchor::middle);
-    }
+    svg.line({x, bottom}, {x, bottom + 5.0}, quiet, 1.0);
+    svg.text({x, bottom + 20.0}, label, 12.0, quiet, Anchor::middle);
 }
 
 void draw_nothing(Svg& svg, const Panel& panel) {
@@ -83,7 +85,8 @@ void draw_rounds(Svg& svg, const std::vector<Statistics::Round>& rounds, double 
     const Panel panel{left, 0.5, last + 0.5, round_up(highest * 1.04, 5)};
     draw_frame(svg, panel, "Time to first token, by round", "round of the conversation", "milliseconds");
     if (highest <= 0.0) return draw_nothing(svg, panel);
-    draw_x_ticks(svg, panel, 1.0, std::max(1.0, std::ceil(last / 18.0)));
+    const double step = std::ceil(last / 18.0);
+    for (double round = 1.0; round <= last; round += step) draw_x_tick(svg, panel.x(round), tick_label(round, 1.0));
 
     std::vector<Point> p50, p90;
     for (size_t i = 0; i < rounds.size(); ++i) {
@@ -94,50 +97,50 @@ void draw_rounds(Svg& svg, const std::vector<Statistics::Round>& rounds, double 
     }
     std::vector<Point> band = p90;
     band.insert(band.end(), p50.rbegin(), p50.rend());
-    svg.area(band, light_blue, 0.35);
+    svg.area(band, light_blue, 0.22);
     const double apart = std::max(0.0, 14.0 - (p50.back().y - p90.back().y)) / 2.0;
     draw_curve(svg, p90, light_blue, p90.back().y - apart, "p90");
     draw_curve(svg, p50, blue, p50.back().y + apart, "p50");
 }
 
 void draw_mark(Svg& svg, const Panel& panel, double value, const std::string& name, double label_y) {
-    const double x = panel.x(value);
+    const double x = panel.log_x(std::max(value, panel.x_low));
     svg.dashed_line({x, label_y + 5.0}, {x, panel_top + panel_height}, orange);
-    const bool right_edge = x > panel.left + panel_width - 90.0;
-    svg.text({right_edge ? x - 5.0 : x + 5.0, label_y + 4.0},
-             name + " " + tick_label(value, value < 10 ? 0.01 : 0.1) + " ms", 12.0, orange,
-             right_edge ? Anchor::end : Anchor::start);
+    const bool is_right = x > panel.left + panel_width - 110.0;
+    const std::string label = name + " " + tick_label(value, value < 10.0 ? 0.01 : 0.1) + " ms";
+    svg.text({is_right ? x - 5.0 : x + 5.0, label_y + 4.0}, label, 12.0, orange,
+             is_right ? Anchor::end : Anchor::start);
 }
 
+/// The times between pieces reach from a step's to a long prompt's of somebody else, so their axis is logarithmic.
 void draw_gaps(Svg& svg, const std::vector<double>& gaps_ms, double left) {
-    const double x_high = round_up(percentile(gaps_ms, 0.99) * 1.05, 6);
+    const double low = round_number(std::max(percentile(gaps_ms, 0.005), shortest_ms), false);
+    const double high = round_number(std::max(percentile(gaps_ms, 1.0), low * 1.001), true);
+    Panel panel{left, low, high, 1.0};
+    const double bin_width = panel_width / bins;
     std::vector<double> shares(bins, 0.0);
     for (const double gap : gaps_ms) {
-        const auto bin = static_cast<size_t>(gap / x_high * bins);
-        if (bin < shares.size()) shares[bin] += 100.0 / static_cast<double>(gaps_ms.size());
+        const double bin = (panel.log_x(std::max(gap, low)) - left) / bin_width;
+        shares[std::min<size_t>(static_cast<size_t>(bin), bins - 1)] += 100.0 / static_cast<double>(gaps_ms.size());
     }
-    const double highest = *std::max_element(shares.begin(), shares.end());
     // The marks' names have the upper part for themselves.
-    const Panel panel{left, 0.0, x_high, round_up(highest * 1.3, 5)};
-    draw_frame(svg, panel, "Time between pieces of text (ITL)", "milliseconds", "percent of the gaps");
+    panel.y_high = round_up(*std::max_element(shares.begin(), shares.end()) * 1.25, 5);
+    draw_frame(svg, panel, "Time between pieces of text (ITL)", "milliseconds, logarithmic", "percent of the gaps");
     if (gaps_ms.empty()) return draw_nothing(svg, panel);
-    draw_x_ticks(svg, panel, 0.0, round_step(x_high, 6));
-
-    const double bar_width = panel_width / bins;
-    for (int i = 0; i < bins; ++i) {
-        const double top = panel.y(shares[static_cast<size_t>(i)]);
-        const double bottom = panel_top + panel_height;
-        if (bottom - top >= 0.05) svg.bar({left + i * bar_width + 0.5, top}, bar_width - 1.0, bottom - top, blue);
+    const bool only_powers = high / low > 1e4;
+    for (double tick = low; tick <= high * 1.001; tick = round_number(tick * 1.001, true)) {
+        const bool is_power = std::abs(std::log10(tick) - std::round(std::log10(tick))) < 1e-6;
+        if (is_power || !only_powers) draw_x_tick(svg, panel.log_x(tick), tick_label(tick, tick));
+    }
+    for (size_t i = 0; i < shares.size(); ++i) {
+        const double top = panel.y(shares[i]);
+        const double height = panel_top + panel_height - top;
+        const double x = left + static_cast<double>(i) * bin_width;
+        if (height >= 0.05) svg.bar({x + 0.5, top}, bin_width - 1.0, height, blue);
     }
     draw_mark(svg, panel, percentile(gaps_ms, 0.5), "p50", panel_top + 4.0);
     draw_mark(svg, panel, percentile(gaps_ms, 0.9), "p90", panel_top + 20.0);
     draw_mark(svg, panel, percentile(gaps_ms, 0.99), "p99", panel_top + 36.0);
-    const auto beyond = static_cast<double>(gaps_ms.end() - std::upper_bound(gaps_ms.begin(), gaps_ms.end(), x_high));
-    if (beyond == 0.0) return;
-    char note[128];
-    std::snprintf(note, sizeof note, "%.2g%% lie beyond, the longest at %.4g ms",
-                  100.0 * beyond / static_cast<double>(gaps_ms.size()), gaps_ms.back());
-    svg.text({left + panel_width, panel_top - 24.0}, note, 12.0, quiet, Anchor::end);
 }
 
 std::string summary_line(const RunFacts& facts, const Statistics& statistics) {
@@ -146,7 +149,7 @@ std::string summary_line(const RunFacts& facts, const Statistics& statistics) {
                   statistics.answers, statistics.requests,
                   statistics.per_second(static_cast<double>(statistics.answers)),
                   statistics.per_second(static_cast<double>(statistics.answer_tokens)));
-    return facts.model + " at " + facts.url + "; " + (facts.stateful ? "stateful" : "stateless") + "; " + figures;
+    return facts.model + " at " + facts.url + "; " + facts.mode + "; " + figures;
 }
 
 }  // namespace

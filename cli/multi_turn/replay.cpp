@@ -53,6 +53,7 @@ public:
     }
 
     void take_answer(std::string text) {
+        if (options_.fixed_history) text = draw(plan_.turns[round_].answer_tokens);
         ++round_;
         if (options_.stateful || turns_left() == 0) {
             messages_.clear();
@@ -112,9 +113,7 @@ private:
         while (const std::optional<size_t> taken = take()) {
             Conversation& conversation = conversations_[*taken];
             const Question question = conversation.next_question();
-            const double start_s = now();
             Answer answer = endpoint.ask(question);
-            answer.record.start_s = start_s;
             answer.record.round = conversation.round();
             const bool good = answer.record.error.empty();
             conversation.take_answer(std::move(answer.text));

@@ -15,8 +15,9 @@ struct ReplayOptions {
     Workload workload;
     uint64_t seed = 0;
     double tokens_per_word = 1.0;
-    bool stateful = false;     ///< the server keeps the conversations; only what is new is sent
-    std::string conversation;  ///< stateful: what their ids begin with; another for each run
+    bool fixed_history = false;  ///< drawn words stand where the answers would: every server is asked the same
+    bool stateful = false;       ///< the server keeps the conversations; only what is new is sent
+    std::string conversation;    ///< stateful: what their ids begin with; another for each run
 };
 
 struct Replayed {

@@ -81,7 +81,7 @@ ordered_json to_json(const RunFacts& facts, const Statistics& statistics) {
                         {"workload", facts.workload},
                         {"url", facts.url},
                         {"model", facts.model},
-                        {"mode", facts.stateful ? "stateful" : "stateless"},
+                        {"mode", facts.mode},
                         {"seed", facts.seed},
                         {"flags", facts.flags},
                         {"tokens_per_word", facts.tokens_per_word},
@@ -122,8 +122,7 @@ ordered_json to_json(const RunFacts& facts, const Statistics& statistics) {
 }
 
 std::string to_table(const RunFacts& facts, const Statistics& statistics) {
-    std::string text = facts.workload + (facts.stateful ? ", stateful, " : ", stateless, ") + facts.model + " at " +
-                       facts.url + "\n\n";
+    std::string text = facts.workload + ", " + facts.mode + ", " + facts.model + " at " + facts.url + "\n\n";
     add_line(text, "%-24s %10s %10s %10s %10s", "ms", "mean", "p50", "p90", "p99");
     add_summary(text, "time to first token", statistics.ttft_ms);
     add_summary(text, "time per further token", statistics.tpot_ms);

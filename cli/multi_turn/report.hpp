@@ -10,7 +10,7 @@ namespace rondo::cli::multi_turn {
 /// What a run was, beside its figures.
 struct RunFacts {
     std::string workload, url, model;
-    bool stateful = false;
+    std::string mode;  ///< who keeps the history
     uint64_t seed = 0;
     double tokens_per_word = 1.0;
     std::string flags;  ///< with which the run can be repeated

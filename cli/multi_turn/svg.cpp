@@ -117,12 +117,18 @@ std::string Svg::finish() && {
 }
 
 double round_step(double span, int count) {
-    const double wanted = span / count;
-    const double power = std::pow(10.0, std::floor(std::log10(wanted)));
-    for (const double factor : {1.0, 2.0, 5.0}) {
-        if (factor * power >= wanted * 0.999) return factor * power;
+    return round_number(span / count, true);
+}
+
+double round_number(double value, bool up) {
+    constexpr double slack = 1e-9;  // so that what is round stays what it is
+    const double power = std::pow(10.0, std::floor(std::log10(value) + slack));
+    double below = power;
+    for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+        if (factor * power > value * (1.0 + slack)) return up && below < value * (1.0 - slack) ? factor * power : below;
+        below = factor * power;
     }
-    return 10.0 * power;
+    return below;
 }
 
 std::string tick_label(double value, double step) {

@@ -33,6 +33,8 @@ private:
 
 /// A step of 1, 2 or 5 times a power of ten, so that about `count` of them make `span`.
 double round_step(double span, int count);
+/// The next such number above or below a value, or the value itself.
+double round_number(double value, bool up);
 /// A number as short as its step allows.
 std::string tick_label(double value, double step);
 

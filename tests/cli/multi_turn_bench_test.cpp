@@ -51,10 +51,11 @@ public:
     }
     int in_flight_max() const { return in_flight_max_; }
 
-    static bool stream(const json& body, const ScriptedServer::Send& send, int64_t tokens) {
+    static bool stream(const json& body, const ScriptedServer::Send& send, int64_t tokens,
+                       const std::string& word = "word") {
         send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int64_t i = 0; i < tokens; ++i) {
-            send_event(send, {{"choices", {{{"delta", {{"content", "word" + std::to_string(i) + " "}}}}}}});
+            send_event(send, {{"choices", {{{"delta", {{"content", word + std::to_string(i) + " "}}}}}}});
         }
         int64_t prompt = 0;
         for (const json& message : body.at("messages")) prompt += 2 * count_words(message.at("content"));
@@ -191,6 +192,27 @@ TEST(MultiTurn, StatefulSendsOnlyWhatIsNew) {
         if (body.contains("conversation")) ids.insert(body.at("conversation"));
     }
     EXPECT_EQ(ids.size(), 8u);  // a second run does not go on with the first one's
+}
+
+TEST(MultiTurn, FixedHistoriesDoNotDependOnTheAnswers) {
+    const auto asked = [](const std::string& word) {
+        ChatServer server("text", [word](int64_t, const json& body, const auto& send) {
+            return ChatServer::stream(body, send, 5, word);
+        });
+        EXPECT_EQ(run_json(small(server.url(), {"--fixed-history"})).at("mode"), "stateless with a fixed history");
+        std::multiset<std::string> out;
+        for (const json& body : server.bodies()) {
+            const json& messages = body.at("messages");
+            for (size_t i = 2; i < messages.size(); i += 2) {
+                EXPECT_EQ(messages[i].at("role"), "assistant");
+                EXPECT_NEAR(count_words(messages[i].at("content")), 2.5, 0.5);  // five tokens
+            }
+            out.insert(body.dump());
+        }
+        return out;
+    };
+    EXPECT_EQ(asked("yes"), asked("no"));
+    expect_error(run_rondo({"bench", "multi_turn", "--fixed-history", "--stateful"}), 2, "excludes");
 }
 
 TEST(MultiTurn, KeepsToItsClients) {

@@ -117,6 +117,7 @@ TEST(Report, HoldsTheFiguresAsJson) {
 TEST(Report, IsATableForPeople) {
     RunFacts facts;
     facts.workload = "vllm";
+    facts.mode = "stateless";
     facts.model = "a-model";
     facts.url = "http://h:1";
     facts.flags = "--seed 9";

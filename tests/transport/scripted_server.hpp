@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ private:
         for (int count = 0;; ++count) {
             const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
             if (connection < 0) return;
+            const int now = 1;  // small pieces leave at once, as a server of streams has it
+            ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
             const std::lock_guard lock(mutex_);
             open_.push_back(connection);
             threads_.emplace_back([this, connection, count] { serve(connection, count); });

@@ -1,0 +1,110 @@
+#include "memory/prefix_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/memory/fake_device.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::FakeDevice;
+
+class PrefixCacheTest : public ::testing::Test {
+protected:
+    PrefixCacheTest() {
+        const KvShape shape{.layers = 3, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
+        pool = std::move(KvPool::create(device, shape, 32)).value();
+        cache = std::make_unique<PrefixCache>(*pool);
+    }
+
+    static std::vector<int32_t> ids(int64_t count, int32_t first = 0) {
+        std::vector<int32_t> all(static_cast<size_t>(count));
+        std::iota(all.begin(), all.end(), first);
+        return all;
+    }
+    SequenceKv computed(int64_t tokens) {
+        SequenceKv kv(*pool);
+        EXPECT_TRUE(kv.extend(tokens).is_ok());
+        return kv;
+    }
+    size_t free() const { return pool->blocks_free(LayerGroup::upper); }
+
+    FakeDevice device;
+    std::unique_ptr<KvPool> pool;
+    std::unique_ptr<PrefixCache> cache;
+};
+
+TEST_F(PrefixCacheTest, FindsTheLongestBeginningInWholeBlocks) {
+    cache->insert("t", ids(40), computed(40));
+    EXPECT_EQ(cache->blocks(), 3);
+    std::vector<int32_t> other = ids(40);
+    other[35] = -7;
+    EXPECT_EQ(cache->match("t", other, 40).tokens(), 32);
+    EXPECT_EQ(cache->match("t", ids(100), 100).tokens(), 40);
+    EXPECT_EQ(cache->match("t", ids(40), 39).tokens(), 32);
+    EXPECT_EQ(cache->match("t", ids(10), 10).tokens(), 0);
+    EXPECT_EQ(cache->match("u", ids(40), 40).tokens(), 0);
+}
+
+TEST_F(PrefixCacheTest, ASequenceThatGoesOnWritesToItsOwnBlocks) {
+    cache->insert("t", ids(20), computed(20));
+    SequenceKv kv = cache->match("t", ids(60), 60);
+    ASSERT_EQ(kv.tokens(), 20);
+    ASSERT_TRUE(kv.extend(5).is_ok());
+    const auto blocks = kv.blocks(LayerGroup::upper);
+    ASSERT_EQ(blocks.size(), 3U);
+    EXPECT_EQ(pool->references(LayerGroup::upper, blocks[1]), 2);
+    EXPECT_EQ(pool->references(LayerGroup::upper, blocks[2]), 1);
+    kv.truncate(18);  // inside what is shared: the next keys must not go there
+    ASSERT_TRUE(kv.extend(1).is_ok());
+    EXPECT_EQ(pool->references(LayerGroup::upper, kv.blocks(LayerGroup::upper)[2]), 1);
+}
+
+TEST_F(PrefixCacheTest, TheSameTokensInOtherRoundsAreFoundByTheLongerWay) {
+    SequenceKv rounds(*pool);
+    ASSERT_TRUE(rounds.extend(5).is_ok());
+    rounds.begin_round();
+    ASSERT_TRUE(rounds.extend(45).is_ok());
+    cache->insert("t", ids(16), computed(16));
+    cache->insert("t", ids(50), rounds);
+    EXPECT_EQ(cache->match("t", ids(60), 60).tokens(), 50);
+}
+
+TEST_F(PrefixCacheTest, KeepsOneCopyOfWhatIsComputedTwice) {
+    cache->insert("t", ids(40), computed(40));
+    cache->insert("t", ids(40), computed(40));
+    EXPECT_EQ(cache->blocks(), 3);
+    EXPECT_EQ(free(), 29U);
+}
+
+TEST_F(PrefixCacheTest, WhatGoesOnIsSharedButForItsLastBlock) {
+    const SequenceKv going_on = computed(40);
+    cache->insert_full("t", ids(40), going_on);
+    EXPECT_EQ(cache->blocks(), 2);
+    EXPECT_EQ(cache->match("t", ids(40), 40).tokens(), 32);
+}
+
+TEST_F(PrefixCacheTest, MakesRoomFromWhatWasUsedLongestAgo) {
+    cache->insert("t", ids(32, 1000), computed(32));
+    cache->insert("t", ids(32, 2000), computed(32));
+    EXPECT_EQ(cache->match("t", ids(32, 1000), 32).tokens(), 32);  // used again
+    EXPECT_TRUE(cache->make_room(30));
+    EXPECT_EQ(cache->match("t", ids(32, 2000), 32).tokens(), 0);
+    EXPECT_EQ(cache->match("t", ids(32, 1000), 32).tokens(), 32);
+    EXPECT_EQ(cache->evictions(), 2);
+}
+
+TEST_F(PrefixCacheTest, NeverGivesUpWhatASequenceHolds) {
+    cache->insert("t", ids(64), computed(64));
+    const SequenceKv held = cache->match("t", ids(40), 40);
+    ASSERT_EQ(held.tokens(), 32);
+    EXPECT_FALSE(cache->make_room(32));
+    EXPECT_EQ(free(), 30U);
+    EXPECT_EQ(cache->blocks_unused(), 0);
+    EXPECT_EQ(held.blocks(LayerGroup::lower).size(), 2U);
+}
+
+}  // namespace
+}  // namespace rondo
