@@ -127,7 +127,7 @@ def write_tokenizer(folder, tokens, merges):
 
 def gguf_metadata(config, name, dtype, tokens, merges):
     kind = gguf_architecture(config)
-    kinds = [3 if token in SPECIAL else 5 if token.startswith("<|pad_") else 1 for token in tokens]
+    kinds = [3 if token in SPECIAL else 1 for token in tokens]  # none unused: random weights draw any of them
     metadata = {
         "general.architecture": kind,
         "general.name": name,

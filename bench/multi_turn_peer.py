@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""Rondo's server against llama-server on the same weights and the same multi-turn workload, in one run: in each round
+first one, then the other is started, replayed against, and stopped; the medians of the rounds are compared.
+
+  bench/multi_turn_peer.py [--rounds 3] [--threads N] [--weights q4_0|q8_0|bf16] [--conversations 8] [--scale 0.25]
+                           [--no-save]
+
+LMCache's shape: a long system prompt and history, short answers. Needs root (tools/peer.sh). Writes
+docs/measurements/multi-turn-DATE.md and .json.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+
+import peer
+
+PORT = 18200
+
+
+def wait_until_up(port, process, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise SystemExit(f"the server at port {port} did not come up")
+
+
+def rondo_command(args):
+    model = os.path.join(peer.MODELS, peer.FOLDER, peer.FILES[args.weights])
+    return [os.path.join(peer.PROGRAMS, "rondo"), "serve", "--model", model, "--port", str(PORT), "--quiet",
+            "--threads", str(args.threads), "--set", f"pipeline.decode.batch_max={args.conversations}", "--set",
+            "memory.device_kv_mib=2048"]
+
+
+def peer_command(args):
+    context = args.context * args.conversations
+    return [os.path.join(peer.TOOLS, "peer.sh"), "run", "llama-server", "-m", peer.peer_path(args.weights), "--host",
+            "127.0.0.1", "--port", str(PORT), "-t", str(args.threads), "-tb", str(args.threads), "-c", str(context),
+            "-np", str(args.conversations), "-cb", "-fa", "on"]
+
+
+def client_command(args, seed):
+    return [os.path.join(peer.PROGRAMS, "rondo"), "bench", "multi_turn", "--url", f"http://127.0.0.1:{PORT}",
+            "--workload", "lmcache", "--conversations", str(args.conversations), "--scale", str(args.scale), "--seed",
+            str(seed), "--fixed-history", "--json"]
+
+
+def measure(command, args, seed):
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_until_up(PORT, server)
+        out = subprocess.run(client_command(args, seed), capture_output=True, text=True, check=False)
+        if out.returncode != 0:
+            raise SystemExit(f"{' '.join(client_command(args, seed))}: {out.stderr.strip()}")
+        return json.loads(out.stdout)
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def figures(results):
+    """Medians over the rounds."""
+    def median(value):
+        return statistics.median(value(one) for one in results)
+    return {
+        "requests/s": median(lambda r: r["requests_per_s"]),
+        "output tokens/s": median(lambda r: r["output_tokens_per_s"]),
+        "all tokens/s": median(lambda r: r["total_tokens_per_s"]),
+        "TTFT p50, ms": median(lambda r: r["ttft_ms"]["p50"]),
+        "TTFT p99, ms": median(lambda r: r["ttft_ms"]["p99"]),
+        "TPOT p50, ms": median(lambda r: r["tpot_ms"]["p50"]),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--weights", choices=peer.FILES, default="bf16")
+    parser.add_argument("--conversations", type=int, default=8)
+    parser.add_argument("--scale", type=float, default=0.25, help="of LMCache's numbers of tokens")
+    parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    progress = peer.Progress(1 + 2 * args.rounds)
+    progress.step("setting up llama.cpp and the models")
+    version, _ = peer.prepare()
+    rondo, other = [], []
+    for number in range(1, args.rounds + 1):
+        progress.step(f"round {number}: Rondo")
+        rondo.append(measure(rondo_command(args), args, number))
+        progress.step(f"round {number}: llama-server")
+        other.append(measure(peer_command(args), args, number))
+    ours, theirs = figures(rondo), figures(other)
+    today = datetime.date.today().isoformat()
+    commit = peer.run(["git", "describe", "--always", "--dirty"]).strip()
+    rows = [f"| {name} | {ours[name]:.4g} | {theirs[name]:.4g} | {ours[name] / theirs[name]:.2f} |" for name in ours]
+    text = "\n".join([
+        f"# Multi-turn serving: Rondo and llama-server, {today}", "",
+        f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo {commit}; shape {peer.SHAPE}, {args.weights}; "
+        f"LMCache's workload × {args.scale}, {args.conversations} conversations; medians of {args.rounds} rounds, alternating.",
+        "", "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|", *rows, "", "Commands:", "```",
+        " ".join(rondo_command(args)), " ".join(peer_command(args)), " ".join(client_command(args, 1)), "```", ""])
+    text = re.sub(re.escape(peer.REPOSITORY) + "/", "", text)
+    print(text)
+    if not args.no_save:
+        path = os.path.join(peer.REPOSITORY, "docs/measurements", f"multi-turn-{today}")
+        with open(path + ".md", "w", encoding="utf-8") as file:
+            file.write(text)
+        with open(path + ".json", "w", encoding="utf-8") as file:
+            json.dump({"rondo": rondo, "llama-server": other}, file, indent=1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
