@@ -113,6 +113,8 @@ public:
     }
     /// Waits for the server to close; false when bytes come instead.
     bool sees_close() { return !receive() && !gave_up_; }
+    /// Whether what ended the reading was a reset, by which bytes on their way are lost.
+    bool was_reset() const { return was_reset_; }
     /// Does not wait.
     bool is_closed_now() {
         char c = 0;
@@ -172,6 +174,7 @@ private:
         char bytes[16384];
         const ssize_t count = ::recv(socket_, bytes, sizeof bytes, 0);
         if (count > 0) in_.append(bytes, static_cast<size_t>(count));
+        was_reset_ = count < 0;
         return count > 0;
     }
     std::string take(size_t count) {
@@ -184,6 +187,7 @@ private:
     int socket_;
     bool connected_ = false;
     bool gave_up_ = false;
+    bool was_reset_ = false;
     std::string in_;
 };
 

@@ -76,6 +76,20 @@ TEST(HttpLimits, NoDeadlineRunsWhileTheHandlerThinks) {
     EXPECT_EQ(client.read_response().body, "thought");
 }
 
+TEST(HttpLimits, WriteTimeRunsOnlyWhileThereIsSomethingToWrite) {
+    Replies replies;
+    const auto server =
+        start_server(keep_in(replies), {.idle_time = milliseconds(300), .write_time = milliseconds(50)});
+    RawClient client(server->port());
+    client.send(get_root);
+    const auto reply = replies.take().value();
+    reply->begin(200, {});
+    EXPECT_EQ(client.read_head().status, 200);
+    EXPECT_TRUE(RawClient(server->port()).sees_close());
+    EXPECT_TRUE(reply->write("piece"));
+    EXPECT_EQ(client.read_chunk(), "piece");
+}
+
 TEST(HttpLimits, ConnectionsBeyondTheLimitAreClosedAtOnce) {
     const auto server = start_server(echo, {.connections_max = 3});
     std::vector<RawClient> clients;
@@ -141,7 +155,7 @@ TEST(HttpLimits, AbortedRequestsGiveEverythingBack) {
 }
 
 TEST(HttpLimits, AnIdleConnectionHoldsLittleMemory) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "the sanitizer's allocator does not say what is in use";
 #endif
     const auto in_use = [] {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -205,9 +204,15 @@ TEST(HttpStream, ClosesOnAReaderThatTakesNothing) {
 }
 
 TEST(HttpStream, WaitsForAReaderThatIsOnlySlow) {
-    Stream stream({.write_time = std::chrono::milliseconds(2000)}, small_buffer);
-    stream.reply->send(200, {}, std::string(size_t{4} << 20, 'x'));
-    EXPECT_EQ(stream.client.read_response().body.size(), size_t{4} << 20);
+    constexpr size_t part = size_t{512} << 10;
+    Stream stream({.write_time = std::chrono::milliseconds(1000)}, 64 << 10);
+    stream.reply->send(200, {}, std::string(12 * part, 'x'));
+    EXPECT_EQ(stream.client.read_head().status, 200);
+    // All of it takes longer than `write_time`, each part much less: the pace is what is tested here.
+    for (int i = 0; i < 12; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ASSERT_TRUE(stream.client.read_bytes(part));
+    }
     EXPECT_EQ(stream.server->counts().timed_out, 0u);
 }
 
