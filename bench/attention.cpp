@@ -114,10 +114,12 @@ public:
     int layers() const { return layers_; }
 
 private:
+    /// As in a KvPool: a block holds its 16 tokens of all layers, so a layer's keys lie far apart.
     KvLayer layer(int l) const {
         const KvAtom atom{DType::bf16, d_};
-        return {pool_.as<std::byte>() + static_cast<size_t>(l) * layer_bytes_,
-                static_cast<size_t>(kv_heads_) * atom.bytes(), kv_heads_, atom};
+        const size_t of_a_layer = static_cast<size_t>(kv_heads_) * atom.bytes();
+        return {pool_.as<std::byte>() + static_cast<size_t>(l) * of_a_layer, static_cast<size_t>(layers_) * of_a_layer,
+                kv_heads_, atom};
     }
 
     Device& device_;

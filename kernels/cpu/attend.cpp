@@ -101,6 +101,7 @@ AttendTile tile_of(const AttendArgs& args, const Work& work, int group) {
     tile.blocks = tables.blocks + work.sequence * tables.blocks_stride + first;
     tile.block_begin = block_begin + first;
     tile.block_count = work.splits == 1 ? blocks : std::min(split_blocks, blocks - first);
+    tile.blocks_behind = blocks - first - tile.block_count;
     return tile;
 }
 
@@ -148,7 +149,7 @@ Status Attend::run(const AttendArgs& args) {
     const auto sums_at = [&](float* base, int64_t lines, int64_t first) {
         return AttendSums{base + first * d, base + lines * d + first, base + lines * (d + 1) + first};
     };
-    pool_.run(plan.count, [&](int64_t i, int thread) {
+    pool_.run_stretches(plan.count, [&](int64_t i, int thread) {
         const AttendTile tile = tile_of(args, work[i], group);
         const int64_t lines = round_up<int64_t>(tile.lines(), 16);
         auto& [scratch, own_sums] = scratch_[static_cast<size_t>(thread)];

@@ -12,32 +12,38 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t chunk_blocks = 8;  // keys between two looks at the running maximum
+// Keys between two looks at the running maximum. Few enough that a chunk stays in L1 for all groups of lines.
+constexpr int64_t chunk_blocks = 4;
 constexpr int64_t chunk_keys = chunk_blocks * kv_block_tokens;
-constexpr int64_t lines_per_group = 16;  // lines in a tile
+constexpr int64_t lines_max = 16;  // in a group
+constexpr int64_t quarters = 4;    // of an atom
 
-/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
+/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile; and the atoms that come
+/// next, as they lie.
 struct Chunk {
     const std::byte* k[chunk_blocks];  // [16][d]
     const std::byte* v[chunk_blocks];  // [8][d][2]
     int64_t first[chunk_blocks];       // key index of token 0
     int64_t filled[chunk_blocks];
     int64_t count = 0;
+    const std::byte* ahead[chunk_blocks];
+    int64_t ahead_count = 0;
+    int64_t quarter_bytes = 0;
 };
 
-/// Buffers of one tile of work.
+/// Buffers of one tile of work, whose lines stand in groups of 8 (a decode row seldom has more: its softmax then takes
+/// half the registers) or 16. Whichever it is, a line is summed in the same order.
 struct Buffers {
-    uint16_t* q;        // [groups][d/32][16 pairs][16 lines][2]
-    float* scores;      // [chunk_keys][16]
-    uint16_t* weights;  // [16][chunk_keys]
+    uint16_t* q;        // [groups][d/32][16 pairs][lines][2]
+    float* scores;      // [chunk_keys][lines]
+    uint16_t* weights;  // [chunk_blocks][lines][16 keys]
     std::byte* staged;  // [chunk_blocks] atoms in bf16: i8 atoms, and those with unfilled slots
-    size_t bytes;
 };
 
-Buffers place(Scratch& scratch, int64_t groups, int64_t d) {
-    const auto q_bytes = static_cast<size_t>(groups * lines_per_group * d) * sizeof(uint16_t);
-    const auto score_bytes = static_cast<size_t>(chunk_keys * lines_per_group) * sizeof(float);
-    const auto weight_bytes = static_cast<size_t>(lines_per_group * chunk_keys) * sizeof(uint16_t);
+Buffers place(Scratch& scratch, int64_t lines, int64_t d) {
+    const auto q_bytes = static_cast<size_t>(lines * d) * sizeof(uint16_t);
+    const auto score_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(float);
+    const auto weight_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(uint16_t);
     const auto staged_bytes = static_cast<size_t>(chunk_blocks) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
     auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes);
     Buffers buffers;
@@ -48,12 +54,13 @@ Buffers place(Scratch& scratch, int64_t groups, int64_t d) {
     return buffers;
 }
 
-/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2]. Lines that fill up are
-/// zero.
+/// Queries as tiles of pairs: element (line, c) at [line/Lines][c/32][(c%32)/2][line%Lines][c%2]. Lines that fill up
+/// are zero.
+template <int Lines>
 void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     const int64_t d = tile.head_dim();
     uint16_t converted[1024];
-    for (int64_t line = 0; line < groups * lines_per_group; ++line) {
+    for (int64_t line = 0; line < groups * Lines; ++line) {
         const uint16_t* from = converted;
         if (line >= tile.lines()) {
             std::fill(converted, converted + d, uint16_t{0});
@@ -65,8 +72,8 @@ void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
                 convert_row(tile.q.row<const float>(line / tile.group) + column, converted, d);
             }
         }
-        uint16_t* const group = packed + line / lines_per_group * lines_per_group * d + line % lines_per_group * 2;
-        for (int64_t c = 0; c < d; c += 2) std::memcpy(group + c * lines_per_group, from + c, 2 * sizeof(uint16_t));
+        uint16_t* const group = packed + line / Lines * Lines * d + line % Lines * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(group + c * Lines, from + c, 2 * sizeof(uint16_t));
     }
 }
 
@@ -102,74 +109,94 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers
         chunk.k[i] = atom;
         chunk.v[i] = atom + bf16.half_bytes();
     }
+    const int64_t last = tile.block_count + tile.blocks_behind;
+    for (; chunk.ahead_count < chunk_blocks && block < last; ++block, ++chunk.ahead_count) {
+        chunk.ahead[chunk.ahead_count] = tile.kv.at(tile.blocks[block], tile.kv_head);
+    }
+    chunk.quarter_bytes = static_cast<int64_t>(tile.kv.atom.bytes()) / quarters;
     return chunk;
 }
 
-/// Tiles 0 and 1 scores [16 keys][16 lines], 2 and 3 keys [16][32 of d], 4 and 5 queries [16 pairs][16 lines][2].
-RONDO_AMX void configure_scores() {
-    TileConfig config;
-    std::fill(config.rows, config.rows + 8, uint8_t{tile_rows});
-    load_config(config);
+/// Asks for a piece of the next chunk, into L2. Each block does so in each of four phases, because what is asked for
+/// all at once waits for itself; and the pieces come in the order of addresses, because the machine's own prefetcher
+/// then helps.
+RONDO_AMX inline void ask_ahead(const Chunk& chunk, int64_t b, int64_t phase) {
+    const int64_t piece = phase * chunk_blocks + b;
+    if (piece / quarters >= chunk.ahead_count) return;
+    const std::byte* const from = chunk.ahead[piece / quarters] + piece % quarters * chunk.quarter_bytes;
+    for (int64_t at = 0; at < chunk.quarter_bytes; at += 64) _mm_prefetch(from + at, _MM_HINT_T1);
 }
 
-/// Tile 0 weights [lines][16 keys], 1–3 values [8 pairs][16 of d][2], 4–7 sums [lines][16 of d].
-RONDO_AMX void configure_values(int64_t lines) {
+/// Tile 0 scores [16 keys][lines], 1 keys [16][32 of d], 2 queries [16 pairs][lines][2]; 3 weights [lines][16 keys], 4
+/// and 5 values [8 pairs][16 of d][2], 6 and 7 sums [lines][16 of d]. One configuration for both products: to load one
+/// takes as long as ten tile products.
+template <int Lines>
+RONDO_AMX void configure() {
     TileConfig config;
-    const auto used = static_cast<uint8_t>(lines);
     constexpr uint8_t pairs = kv_block_tokens / 2;
-    const uint8_t rows[8] = {used, pairs, pairs, pairs, used, used, used, used};
+    const uint8_t rows[8] = {tile_rows, tile_rows, tile_rows, Lines, pairs, pairs, Lines, Lines};
     std::memcpy(config.rows, rows, sizeof rows);
-    config.row_bytes[0] = kv_block_tokens * sizeof(uint16_t);
+    config.row_bytes[0] = config.row_bytes[2] = Lines * sizeof(float);
+    config.row_bytes[3] = kv_block_tokens * sizeof(uint16_t);
     load_config(config);
 }
 
-/// scores[key][line] = q·k of one group of 16 lines.
+/// scores[key][line] = q·k of one group of lines.
+template <int Lines>
 RONDO_AMX void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, float* scores) {
-    constexpr int64_t q_tile = tile_inputs * lines_per_group;
+    constexpr int64_t q_tile = tile_inputs * Lines;
     for (int64_t b = 0; b < chunk.count; ++b) {
         _tile_zero(0);
         for (int64_t c = 0; c < d; c += tile_inputs) {
-            _tile_loadd(2, chunk.k[b] + c * sizeof(uint16_t), d * sizeof(uint16_t));
-            _tile_loadd(4, q + c / tile_inputs * q_tile, lines_per_group * 2 * sizeof(uint16_t));
-            _tile_dpbf16ps(0, 2, 4);
+            _tile_loadd(1, chunk.k[b] + c * sizeof(uint16_t), d * sizeof(uint16_t));
+            _tile_loadd(2, q + c / tile_inputs * q_tile, Lines * 2 * sizeof(uint16_t));
+            _tile_dpbf16ps(0, 1, 2);
         }
-        _tile_stored(0, scores + b * kv_block_tokens * lines_per_group, lines_per_group * sizeof(float));
+        _tile_stored(0, scores + b * kv_block_tokens * Lines, Lines * sizeof(float));
+        ask_ahead(chunk, b, 0);
     }
 }
 
-/// 2^x for x ≤ 0, within 2e-7; 0 far below.
+/// 2^x for x that is hardly above 0, within 3e-6, which is little beside the rounding of a weight to bf16; 0 far below.
 RONDO_AMX inline __m512 exp2_lanes(__m512 x) {
-    const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m512 part = _mm512_sub_ps(x, whole);
-    __m512 p = _mm512_set1_ps(1.5403530e-4F);
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(1.3333558e-3F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(9.6181291e-3F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(5.5504109e-2F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(2.4022651e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(6.9314718e-1F));
+    const __m512 part = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x − ⌊x⌋
+    __m512 p = _mm512_set1_ps(1.3426684e-2F);
+    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(5.2242474e-2F));
+    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(2.4128021e-1F));
+    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(6.9304485e-1F));
     p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(p, whole);
+    return _mm512_scalef_ps(p, x);  // · 2^⌊x⌋
 }
 
-/// Scales the scores in place and masks what a line must not see; returns the maximum by line.
-RONDO_AMX __m512 scale_and_mask(const Chunk& chunk, __m512i visible, int64_t visible_min, float scale, float* scores) {
-    const __m512 factor = _mm512_set1_ps(scale);
-    __m512 max = _mm512_set1_ps(nothing_seen);
+/// The other eight lanes.
+RONDO_AMX inline __m512 swap_halves(__m512 x) {
+    return _mm512_shuffle_f32x4(x, x, 0x4e);
+}
+
+/// The greatest score by line; scores that a line must not see are masked. Register r of a block holds key r, or keys
+/// 2r and 2r + 1 with eight lines.
+template <int Lines>
+RONDO_AMX __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, float* scores) {
+    constexpr int keys_each = 16 / Lines;
+    const __m512i lane_key =
+        _mm512_mask_set1_epi32(_mm512_setzero_si512(), Lines == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
+    __m512 max = _mm512_set1_ps(masked_score);
     for (int64_t b = 0; b < chunk.count; ++b) {
-        const bool whole = chunk.filled[b] == kv_block_tokens && chunk.first[b] + kv_block_tokens <= visible_min;
-        for (int64_t t = 0; t < kv_block_tokens; ++t) {
-            float* const at = scores + (b * kv_block_tokens + t) * lines_per_group;
-            __m512 s = _mm512_mul_ps(_mm512_load_ps(at), factor);
-            if (!whole) {
-                const __m512i key = _mm512_set1_epi32(static_cast<int32_t>(chunk.first[b] + t));
-                const __mmask16 seen = t < chunk.filled[b] ? _mm512_cmplt_epi32_mask(key, visible) : __mmask16{0};
-                s = _mm512_mask_mov_ps(_mm512_set1_ps(masked_score), seen, s);
+        float* const block = scores + b * kv_block_tokens * Lines;
+        if (chunk.filled[b] < kv_block_tokens || chunk.first[b] + kv_block_tokens > visible_min) {
+            const __m512i filled = _mm512_set1_epi32(static_cast<int32_t>(chunk.filled[b]));
+            const __m512i first = _mm512_set1_epi32(static_cast<int32_t>(chunk.first[b]));
+            for (int r = 0; r < Lines; ++r) {
+                const __m512i token = _mm512_add_epi32(lane_key, _mm512_set1_epi32(r * keys_each));
+                const __m512i key = _mm512_add_epi32(first, token);
+                const __mmask16 seen = _mm512_cmplt_epi32_mask(token, filled) & _mm512_cmplt_epi32_mask(key, visible);
+                _mm512_mask_store_ps(block + 16 * r, static_cast<__mmask16>(~seen), _mm512_set1_ps(masked_score));
             }
-            _mm512_store_ps(at, s);
-            max = _mm512_max_ps(max, s);
         }
+        for (int r = 0; r < Lines; ++r) max = _mm512_max_ps(max, _mm512_load_ps(block + 16 * r));
+        ask_ahead(chunk, b, 1);
     }
-    return max;
+    return Lines == 8 ? _mm512_max_ps(max, swap_halves(max)) : max;
 }
 
 /// Eight registers of pairs [pair][16 lines] become 16 rows of 8 pairs, 32 bytes each, `stride` bytes apart.
@@ -199,67 +226,82 @@ RONDO_AMX void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) 
     }
 }
 
-/// weights[line][key] = 2^(score − max) in bf16; returns their sums by line.
-RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, __m512 max, uint16_t* weights) {
-    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
-                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    __m512 total = _mm512_setzero_ps();
-    for (int64_t b = 0; b < chunk.count; ++b) {
-        __m512i pairs[8];
-        for (int i = 0; i < 8; ++i) {
-            const float* const at = scores + (b * kv_block_tokens + 2 * i) * lines_per_group;
-            const __m512 even = exp2_lanes(_mm512_sub_ps(_mm512_load_ps(at), max));
-            const __m512 odd = exp2_lanes(_mm512_sub_ps(_mm512_load_ps(at + lines_per_group), max));
-            total = _mm512_add_ps(total, _mm512_add_ps(even, odd));
-            pairs[i] = _mm512_permutexvar_epi16(interleave, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
-        }
-        store_transposed(pairs, reinterpret_cast<std::byte*>(weights + b * kv_block_tokens),
-                         chunk_keys * sizeof(uint16_t));
-    }
-    return total;
+/// Four registers of weights [4 keys][8 lines] become eight rows of 16 keys.
+RONDO_AMX inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
+    // By line, four keys each: line i at 2i and line i + 4 at 2i + 1, so that what follows leaves them in order.
+    const __m512i by_line = _mm512_set_epi16(31, 23, 15, 7, 27, 19, 11, 3, 30, 22, 14, 6, 26, 18, 10, 2, 29, 21, 13, 5,
+                                             25, 17, 9, 1, 28, 20, 12, 4, 24, 16, 8, 0);
+    __m512i q[4];
+    for (int i = 0; i < 4; ++i) q[i] = _mm512_permutexvar_epi16(by_line, p[i]);
+    const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                  last = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    const __m512i low01 = _mm512_unpacklo_epi64(q[0], q[1]), low23 = _mm512_unpacklo_epi64(q[2], q[3]);
+    const __m512i high01 = _mm512_unpackhi_epi64(q[0], q[1]), high23 = _mm512_unpackhi_epi64(q[2], q[3]);
+    _mm512_store_si512(to, _mm512_permutex2var_epi64(low01, first, low23));
+    _mm512_store_si512(to + 64, _mm512_permutex2var_epi64(low01, last, low23));
+    _mm512_store_si512(to + 128, _mm512_permutex2var_epi64(high01, first, high23));
+    _mm512_store_si512(to + 192, _mm512_permutex2var_epi64(high01, last, high23));
 }
 
-/// weighted[line][c] += Σ_key weights · v, 64 channels at a time.
+/// weights[line][key] = 2^(score · scale − max) in bf16; returns their sums by line: those of even keys, then those of
+/// odd ones.
+template <int Lines>
+RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, uint16_t* weights) {
+    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512 factor = _mm512_set1_ps(scale);
+    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
+    for (int64_t b = 0; b < chunk.count; ++b) {
+        const float* const block = scores + b * kv_block_tokens * Lines;
+        __m512i pairs[Lines / 2];
+        for (int i = 0; i < Lines / 2; ++i) {
+            const __m512 one = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i), factor, max));
+            const __m512 two = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i + 16), factor, max));
+            pairs[i] = (__m512i)_mm512_cvtne2ps_pbh(two, one);
+            if constexpr (Lines == 16) {
+                even = _mm512_add_ps(even, one);
+                odd = _mm512_add_ps(odd, two);
+                pairs[i] = _mm512_permutexvar_epi16(interleave, pairs[i]);
+            } else {
+                even = _mm512_add_ps(_mm512_add_ps(even, one), two);
+            }
+        }
+        auto* const to = reinterpret_cast<std::byte*>(weights + b * kv_block_tokens * Lines);
+        if constexpr (Lines == 16) {
+            store_transposed(pairs, to, kv_block_tokens * sizeof(uint16_t));
+        } else {
+            store_transposed(pairs, to);
+        }
+        ask_ahead(chunk, b, 2);
+    }
+    return _mm512_add_ps(even, Lines == 16 ? odd : swap_halves(even));
+}
+
+/// weighted[line][c] += Σ_key weights · v, 32 channels at a time.
+template <int Lines>
 RONDO_AMX void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, float* weighted) {
     const int64_t v_stride = d * 2 * static_cast<int64_t>(sizeof(uint16_t));
     const int64_t sum_stride = d * static_cast<int64_t>(sizeof(float));
-    int64_t c = 0;
-    for (; c + 64 <= d; c += 64) {
-        _tile_loadd(4, weighted + c, sum_stride);
-        _tile_loadd(5, weighted + c + 16, sum_stride);
-        _tile_loadd(6, weighted + c + 32, sum_stride);
-        _tile_loadd(7, weighted + c + 48, sum_stride);
+    for (int64_t c = 0; c < d; c += 32) {
+        _tile_loadd(6, weighted + c, sum_stride);
+        _tile_loadd(7, weighted + c + 16, sum_stride);
         for (int64_t b = 0; b < chunk.count; ++b) {
             const std::byte* const v = chunk.v[b] + c * 2 * sizeof(uint16_t);
-            _tile_loadd(0, weights + b * kv_block_tokens, chunk_keys * sizeof(uint16_t));
-            _tile_loadd(1, v, v_stride);
-            _tile_dpbf16ps(4, 0, 1);
-            _tile_loadd(2, v + 64, v_stride);
-            _tile_dpbf16ps(5, 0, 2);
-            _tile_loadd(3, v + 128, v_stride);
-            _tile_dpbf16ps(6, 0, 3);
-            _tile_loadd(1, v + 192, v_stride);
-            _tile_dpbf16ps(7, 0, 1);
+            _tile_loadd(3, weights + b * kv_block_tokens * Lines, kv_block_tokens * sizeof(uint16_t));
+            _tile_loadd(4, v, v_stride);
+            _tile_dpbf16ps(6, 3, 4);
+            _tile_loadd(5, v + 64, v_stride);
+            _tile_dpbf16ps(7, 3, 5);
+            if (c == 0) ask_ahead(chunk, b, 3);
         }
-        _tile_stored(4, weighted + c, sum_stride);
-        _tile_stored(5, weighted + c + 16, sum_stride);
-        _tile_stored(6, weighted + c + 32, sum_stride);
-        _tile_stored(7, weighted + c + 48, sum_stride);
-    }
-    for (; c < d; c += 16) {
-        _tile_loadd(4, weighted + c, sum_stride);
-        for (int64_t b = 0; b < chunk.count; ++b) {
-            _tile_loadd(0, weights + b * kv_block_tokens, chunk_keys * sizeof(uint16_t));
-            _tile_loadd(1, chunk.v[b] + c * 2 * sizeof(uint16_t), v_stride);
-            _tile_dpbf16ps(4, 0, 1);
-        }
-        _tile_stored(4, weighted + c, sum_stride);
+        _tile_stored(6, weighted + c, sum_stride);
+        _tile_stored(7, weighted + c + 16, sum_stride);
     }
 }
 
 /// Lines whose maximum rose: what they have summed so far shrinks.
 RONDO_AMX void rescale(float* weighted, int64_t lines, int64_t d, __m512 factors) {
-    alignas(64) float factor[lines_per_group];
+    alignas(64) float factor[lines_max];
     _mm512_store_ps(factor, factors);
     for (int64_t line = 0; line < lines; ++line) {
         if (factor[line] == 1.0F) continue;
@@ -270,49 +312,62 @@ RONDO_AMX void rescale(float* weighted, int64_t lines, int64_t d, __m512 factors
 }
 
 /// The lines of one group against one chunk.
+template <int Lines>
 RONDO_AMX void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
                             const AttendSums& sums) {
     const int64_t d = tile.head_dim();
-    const int64_t first_line = group * lines_per_group;
-    const int64_t lines = std::min(lines_per_group, tile.lines() - first_line);
+    const int64_t first_line = group * Lines;
+    const int64_t lines = std::min<int64_t>(Lines, tile.lines() - first_line);
     if (chunk.first[0] >= tile.visible(first_line + lines - 1)) return;  // all later than every line
-    alignas(64) int32_t visible[lines_per_group];
-    for (int64_t i = 0; i < lines_per_group; ++i) {
-        visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i, lines - 1)));
+    alignas(64) int32_t visible[lines_max];
+    for (int64_t i = 0; i < lines_max; ++i) {
+        visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i % Lines, lines - 1)));
     }
-    configure_scores();
-    compute_scores(chunk, buffers.q + first_line * d, d, buffers.scores);
+    const float scale = tile.scale * log2_e;
+    compute_scores<Lines>(chunk, buffers.q + first_line * d, d, buffers.scores);
     float* const max_at = sums.max + first_line;
     float* const total_at = sums.total + first_line;
     const __m512 before = _mm512_loadu_ps(max_at);
-    const __m512 max = _mm512_max_ps(
-        before, scale_and_mask(chunk, _mm512_load_si512(visible), visible[0], tile.scale * log2_e, buffers.scores));
-    const __m512 total = compute_weights(chunk, buffers.scores, max, buffers.weights);
+    const __m512 highest = mask_and_find_maxima<Lines>(chunk, _mm512_load_si512(visible), visible[0], buffers.scores);
+    const __m512 max = _mm512_max_ps(before, _mm512_mul_ps(highest, _mm512_set1_ps(scale)));
+    const __m512 total = compute_weights<Lines>(chunk, buffers.scores, scale, max, buffers.weights);
     const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
     _mm512_storeu_ps(max_at, max);
     _mm512_storeu_ps(total_at, _mm512_fmadd_ps(_mm512_loadu_ps(total_at), factor, total));
     float* const weighted = sums.weighted + first_line * d;
     rescale(weighted, lines, d, factor);
-    configure_values(lines);
-    add_values(chunk, buffers.weights, d, weighted);
+    add_values<Lines>(chunk, buffers.weights, d, weighted);
+}
+
+template <int Lines>
+RONDO_AMX void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    const int64_t d = tile.head_dim();
+    const int64_t groups = ceil_div<int64_t>(tile.lines(), Lines);
+    const Buffers buffers = place(scratch, groups * Lines, d);
+    pack_queries<Lines>(tile, groups, buffers.q);
+    std::fill_n(sums.max, groups * lines_max, nothing_seen);
+    std::fill_n(sums.total, groups * lines_max, 0.0F);
+    std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
+    configure<Lines>();
+    for (int64_t block = 0; block < tile.block_count; block += chunk_blocks) {
+        Chunk chunk = gather_chunk(tile, block, buffers);
+        for (int64_t group = 0; group < groups; ++group) {
+            attend_group<Lines>(tile, chunk, group, buffers, sums);
+            chunk.ahead_count = 0;  // the first group has asked
+        }
+    }
+    _tile_release();
 }
 
 }  // namespace
 
-RONDO_AMX void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
-    const int64_t d = tile.head_dim();
-    const int64_t groups = ceil_div(tile.lines(), lines_per_group);
-    assert(d % tile_inputs == 0 && d <= 1024);
-    const Buffers buffers = place(scratch, groups, d);
-    pack_queries(tile, groups, buffers.q);
-    std::fill_n(sums.max, groups * lines_per_group, nothing_seen);
-    std::fill_n(sums.total, groups * lines_per_group, 0.0F);
-    std::fill_n(sums.weighted, groups * lines_per_group * d, 0.0F);
-    for (int64_t block = 0; block < tile.block_count; block += chunk_blocks) {
-        const Chunk chunk = gather_chunk(tile, block, buffers);
-        for (int64_t group = 0; group < groups; ++group) attend_group(tile, chunk, group, buffers, sums);
+void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    assert(tile.head_dim() % tile_inputs == 0 && tile.head_dim() <= 1024 && tile.scale > 0.0F);
+    if (tile.lines() <= 8) {
+        attend_tile<8>(tile, scratch, sums);
+    } else {
+        attend_tile<16>(tile, scratch, sums);
     }
-    _tile_release();
 }
 
 }  // namespace rondo::cpu

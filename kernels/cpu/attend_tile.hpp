@@ -26,6 +26,7 @@ struct AttendTile {
     const int32_t* blocks = nullptr;  ///< the run: ids, and where each begins (one entry more)
     const int32_t* block_begin = nullptr;
     int64_t block_count = 0;
+    int64_t blocks_behind = 0;  ///< further blocks of the sequence behind the run, which this thread may attend to next
 
     int64_t lines() const { return q.rows * group; }
     int head_dim() const { return kv.atom.head_dim; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <mutex>
 #include <string>
 
 #include "config/checked.hpp"
@@ -20,6 +21,7 @@ namespace {
 constexpr int threads_max = 1024;
 constexpr size_t page_bytes = 4096;
 constexpr size_t huge_page_bytes = size_t{2} << 20;
+constexpr size_t region_bytes = size_t{64} << 20;
 
 int usable_cores() {
     cpu_set_t set;
@@ -42,6 +44,7 @@ std::string_view tier_name(cpu::CpuTier tier) {
 class CpuDevice : public Device {
 public:
     explicit CpuDevice(int threads) : ops_(*this, threads) {}
+    ~CpuDevice() override { close_region(); }
 
     std::string name() const override {
         const int threads = ops_.threads();
@@ -51,19 +54,21 @@ public:
     MemorySpace space() const override { return {DeviceKind::cpu, 0}; }
     Ops& ops() override { return ops_; }
 
-    /// Straight from the kernel: pages appear when they are first written, and in huge pages, which is worth a few
-    /// percent of memory bandwidth to everything that streams.
+    /// Straight from the kernel, out of regions of address space whose pages appear when they are first written, and in
+    /// huge pages, which is worth a few percent of memory bandwidth to everything that streams. Buffers share a region,
+    /// because those smaller than a huge page would have none of their own.
     Result<Buffer> allocate(size_t bytes) override {
-        const auto padded = checked_add<size_t>(bytes, page_bytes);
+        const auto padded = checked_add<size_t>(bytes, page_bytes + region_bytes + huge_page_bytes);
         if (!padded)
             return make_error(ErrorCode::out_of_memory, "an allocation of " + std::to_string(bytes) + " bytes");
-        const size_t length = *padded / page_bytes * page_bytes;
-        void* const data =
-            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (data == MAP_FAILED) {
+        const size_t length = (bytes + page_bytes) / page_bytes * page_bytes;
+        std::lock_guard lock(mutex_);
+        if (length > region_left_ && !open_region(length)) {
             return make_error(ErrorCode::out_of_memory, "the host has no room for " + std::to_string(bytes) + " bytes");
         }
-        if (length >= huge_page_bytes) madvise(data, length, MADV_HUGEPAGE);
+        void* const data = region_;
+        region_ += length;
+        region_left_ -= length;
         return Buffer(data, bytes, space(), [length](void* p, size_t) { munmap(p, length); });
     }
 
@@ -103,10 +108,32 @@ public:
     }
 
 private:
+    /// A region, aligned to huge pages, with room for `length` bytes and for what is small after it.
+    bool open_region(size_t length) {
+        const size_t reserved = std::max(length, region_bytes) + huge_page_bytes;
+        void* const data =
+            mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (data == MAP_FAILED) return false;
+        close_region();
+        const size_t skipped = huge_page_bytes - reinterpret_cast<uintptr_t>(data) % huge_page_bytes;
+        munmap(data, skipped);
+        region_ = static_cast<std::byte*>(data) + skipped;
+        region_left_ = reserved - skipped;
+        madvise(region_, region_left_, MADV_HUGEPAGE);
+        return true;
+    }
+    void close_region() {
+        if (region_left_ > 0) munmap(region_, region_left_);
+        region_left_ = 0;
+    }
+
     cpu::StreamThread& side(StreamId stream) { return stream == StreamId::load ? load_ : store_; }
 
     cpu::CpuOps ops_;
     cpu::StreamThread load_, store_;
+    std::mutex mutex_;
+    std::byte* region_ = nullptr;  // where the next buffer goes; a buffer's part of a region is its own
+    size_t region_left_ = 0;
 };
 
 }  // namespace

@@ -10,13 +10,15 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/gemm_amx.hpp"
 #include "kernels/cpu/gemm_rows.hpp"
+#include "kernels/cpu/quant_layout.hpp"
 
 namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t few_rows = 16;                       // up to here reading weights costs more than arithmetic
-constexpr int64_t few_rows_quant = 32;                 // up to here unpacking a panel costs more than its int8 products
+constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
+constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products
+constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
 bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
@@ -152,25 +154,33 @@ Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segmen
     if (!inputs.few || multiplies_bf16(segment, true)) {
         return multiply_bulk(segment, panel, row_begin, rows, inputs, out, thread);
     }
-    if (const auto* const dense = segment.dense()) {
-        rows_panel(dense->type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
-                   dense->panel(segment.storage, panel), dense->columns_padded(), out);
-        return Status::ok();
-    }
-    const auto* const quant = segment.quant();
-    const int64_t group_end = std::min(panel * 4 + 4, quant->groups());
-    const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
-    if (args.out.dtype == DType::f32) {
-        auto* const y = reinterpret_cast<float*>(args.out.slice_columns(segment.first_output, 0).data);
-        quant->multiply(segment.storage, inputs.quant, panel * 4, group_end, y, args.out.stride, bias, args.accumulate);
-        return Status::ok();
-    }
-    // The kernel writes output n of a row at y[n], so y stands panel·64 floats before this panel's own sums.
-    auto* const sums = thread.panel.get<float>(static_cast<size_t>((rows + panel) * panel_outputs) * sizeof(float));
-    quant->multiply(segment.storage, inputs.quant, panel * 4, group_end, sums, panel_outputs, bias, false);
-    out.bias = nullptr;
-    write_product(sums + panel * panel_outputs, panel_outputs, rows, out);
+    const auto* const dense = segment.dense();
+    rows_panel(dense->type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
+               dense->panel(segment.storage, panel), dense->columns_padded(), out);
     return Status::ok();
+}
+
+void Matmul::multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
+                            const Inputs& inputs, PerThread& thread) {
+    const QuantPanels& quant = *segment.quant();
+    if (group >= quant.groups()) return;  // the last panel is not full
+    const int64_t rows = args.x.rows, first = group * quant_group_rows;
+    const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
+    const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs);
+    if (to.dtype == DType::f32) {
+        auto* const y = to.row<float>(0);
+        quant.multiply(segment.storage, inputs.quant, group, group + 1, y, to.stride, bias, args.accumulate);
+        return;
+    }
+    // The kernel writes output n of a row at y[n], so y stands `first` floats before this group's own sums.
+    auto* const sums = thread.panel.get<float>(static_cast<size_t>(rows * quant_group_rows + first) * sizeof(float));
+    quant.multiply(segment.storage, inputs.quant, group, group + 1, sums, quant_group_rows, bias, false);
+    ProductOut out;
+    out.data = to.slice_columns(first, 0).row<std::byte>(0);
+    out.dtype = to.dtype;
+    out.stride = to.stride;
+    out.columns = std::min(quant_group_rows, segment.outputs - first);
+    write_product(sums + first, quant_group_rows, rows, out);
 }
 
 Status Matmul::run(const MatmulArgs& args) {
@@ -184,31 +194,31 @@ Status Matmul::run(const MatmulArgs& args) {
     Inputs inputs;
     prepare(args, weight, few, inputs);
 
-    // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Several
-    // panels a task while there are many, so that each thread reads long runs of memory.
-    const bool any_quant_rows = inputs.quant.codes != nullptr;
+    // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Where
+    // quantized groups are read as they lie, each is a task, so that the threads finish together.
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * 2;
     const int64_t block_rows =
-        any_quant_rows || few ? rows
-                              : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
-    const int64_t panels_per_task = std::clamp<int64_t>(weight.panel_count() / (pool_.threads() * 8), 1, 16);
-    const int64_t panel_tasks = ceil_div(weight.panel_count(), panels_per_task);
+        few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
+    const int64_t parts = inputs.quant.codes != nullptr ? panel_groups : 1;
+    const int64_t panel_tasks = weight.panel_count() * parts;
     std::mutex mutex;
     Status failed;
-    pool_.run(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {
+    pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread_number) {
+        PerThread& thread = *threads_[static_cast<size_t>(thread_number)];
         const int64_t row_begin = task / panel_tasks * block_rows;
         const int64_t row_end = std::min(rows, row_begin + block_rows);
-        const int64_t first = task % panel_tasks * panels_per_task;
-        const int64_t last = std::min(first + panels_per_task, weight.panel_count());
-        for (int64_t panel = first; panel < last; ++panel) {
-            int64_t inside = panel;
-            const PackedWeight::Segment& segment = weight.segment_of(inside);
-            const Status status = multiply_panel(args, segment, inside, row_begin, row_end, inputs,
-                                                 *threads_[static_cast<size_t>(thread)]);
-            if (status.is_ok()) continue;
-            std::lock_guard lock(mutex);
-            failed = status;
+        int64_t panel = task % panel_tasks / parts;
+        const int64_t part = task % parts;
+        const PackedWeight::Segment& segment = weight.segment_of(panel);
+        if (few && segment.quant() != nullptr) {
+            multiply_group(args, segment, panel * panel_groups + part, inputs, thread);
+            return;
         }
+        if (part != 0) return;  // a dense segment between quantized ones
+        const Status status = multiply_panel(args, segment, panel, row_begin, row_end, inputs, thread);
+        if (status.is_ok()) return;
+        std::lock_guard lock(mutex);
+        failed = status;
     });
     return failed;
 }

@@ -34,6 +34,8 @@ private:
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
                           int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread);
+    void multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
+                        const Inputs& inputs, PerThread& thread);
     Status multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
                          const Inputs& inputs, const ProductOut& out, PerThread& thread);
 

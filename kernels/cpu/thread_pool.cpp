@@ -11,7 +11,7 @@ namespace {
 constexpr int spins_before_sleep = 2000;
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : stretches_(static_cast<size_t>(std::max(threads, 1))) {
     try {
         for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
     } catch (...) {

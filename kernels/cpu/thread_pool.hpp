@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -33,7 +34,32 @@ public:
             const_cast<void*>(static_cast<const void*>(&function)));
     }
 
+    /// The same for tasks that read memory one behind the other: each thread takes a stretch of neighbouring tasks in
+    /// order, so what it asks for ahead is what it reads next, and then helps with what is left of the others'.
+    template <class F>
+    void run_stretches(int64_t tasks, F&& function) {
+        const int64_t count = std::min<int64_t>(threads(), tasks);
+        for (int64_t s = 0; s < count; ++s) {
+            stretches_[static_cast<size_t>(s)].next = tasks * s / count;
+            stretches_[static_cast<size_t>(s)].end = tasks * (s + 1) / count;
+        }
+        run(count, [&](int64_t own, int thread) {
+            for (int64_t s = 0; s < count; ++s) {
+                Stretch& stretch = stretches_[static_cast<size_t>((own + s) % count)];
+                for (;;) {
+                    const int64_t task = stretch.next.fetch_add(1, std::memory_order_relaxed);
+                    if (task >= stretch.end) break;
+                    function(task, thread);
+                }
+            }
+        });
+    }
+
 private:
+    struct alignas(64) Stretch {
+        std::atomic<int64_t> next{0};
+        int64_t end = 0;
+    };
     using Call = void (*)(void* context, int64_t task, int thread);
     static constexpr uint64_t closed = 0xffffffff;
 
@@ -50,6 +76,7 @@ private:
     alignas(64) std::atomic<uint64_t> ticket_{closed};  // job number << 32 | next task
     alignas(64) std::atomic<int64_t> done_{0};
     alignas(64) std::atomic<uint32_t> job_{0};
+    std::vector<Stretch> stretches_;  // of a job, by thread
     std::atomic<bool> failed_{false};
     std::exception_ptr exception_;  // of the first task that failed; written by whoever set `failed_`
     std::atomic<bool> stop_{false};

@@ -271,6 +271,23 @@ TEST_P(Attend, InvariantRowsHaveTheSameBitsAloneAndInABatch) {
     }
 }
 
+/// Rows of one sequence that come together, and one at a time: kernels may group them differently, but must sum each
+/// alike. Groups of 1, 7 and 8 queries on a key: one row fills eight lanes or fewer, two fill more.
+TEST_P(Attend, InvariantRowsHaveTheSameBitsAloneAndBesideRowsOfTheirSequence) {
+    for (DType kv : kv_types) {
+        for (auto [heads, kv_heads] : {std::pair(14, 2), std::pair(4, 4), std::pair(8, 1), std::pair(9, 1)}) {
+            const Shape shape{.heads = heads, .kv_heads = kv_heads, .kv = kv};
+            const Batch batch = make_batch(shape, {{{37, 600, 20}, 20}});
+            const Tensor together = attend(batch, {0}, Rows::invariant);
+            for (int64_t row = 0; row < 20; ++row) {
+                EXPECT_EQ(download_bytes(attend(batch, {0}, Rows::invariant, row, 1)),
+                          download_bytes(together.slice_rows(row, 1)))
+                    << shape << ", row " << row;
+            }
+        }
+    }
+}
+
 TEST_P(Attend, ChunksOfAPromptGiveWhatTheWholeGives) {
     for (DType kv : kv_types) {
         const Batch batch = make_batch({.kv = kv}, {{{20, 130}, 130}});

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <new>
+#include <thread>
 #include <vector>
 
 namespace rondo::cpu {
@@ -19,6 +20,58 @@ TEST(ThreadPool, DoesEveryTaskOnce) {
             done[static_cast<size_t>(task)].fetch_add(1);
         });
         for (const auto& count : done) EXPECT_EQ(count.load(), 1) << tasks << " tasks";
+    }
+}
+
+TEST(ThreadPool, DoesEveryTaskOfEveryStretchOnce) {
+    ThreadPool pool(4);
+    for (int tasks = 0; tasks < 300; ++tasks) {
+        std::vector<std::atomic<int>> done(static_cast<size_t>(tasks));
+        pool.run_stretches(tasks, [&](int64_t task, int thread) {
+            EXPECT_GE(thread, 0);
+            EXPECT_LT(thread, 4);
+            done[static_cast<size_t>(task)].fetch_add(1);
+        });
+        for (const auto& count : done) EXPECT_EQ(count.load(), 1) << tasks << " tasks";
+    }
+}
+
+/// The thread that waits in task 0 cannot have done any of the others: they are done by whoever is free.
+TEST(ThreadPool, StretchesOfABusyThreadAreDoneByTheOthers) {
+    ThreadPool pool(2);
+    constexpr int64_t tasks = 40;
+    for (int round = 0; round < 100; ++round) {
+        std::atomic<int64_t> others{0};
+        pool.run_stretches(tasks, [&](int64_t task, int) {
+            if (task != 0) {
+                others.fetch_add(1);
+                return;
+            }
+            while (others.load() < tasks - 1) std::this_thread::yield();
+        });
+        EXPECT_EQ(others.load(), tasks - 1);
+    }
+}
+
+TEST(ThreadPool, TakesAStretchInOrder) {
+    ThreadPool pool(1);
+    std::vector<int64_t> seen;
+    pool.run_stretches(5, [&](int64_t task, int) { seen.push_back(task); });
+    EXPECT_EQ(seen, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ThreadPool, ThrowsWhatATaskOfAStretchThrewAndGoesOn) {
+    ThreadPool pool(3);
+    for (int round = 0; round < 100; ++round) {
+        const auto run = [&] {
+            pool.run_stretches(40, [&](int64_t task, int) {
+                if (task % 7 == 3) throw std::bad_alloc();
+            });
+        };
+        EXPECT_THROW(run(), std::bad_alloc);
+        std::atomic<int> after{0};
+        pool.run_stretches(20, [&](int64_t, int) { after.fetch_add(1); });
+        EXPECT_EQ(after.load(), 20);
     }
 }
 
