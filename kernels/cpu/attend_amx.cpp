@@ -16,20 +16,50 @@ namespace {
 constexpr int64_t chunk_blocks = 4;
 constexpr int64_t chunk_keys = chunk_blocks * kv_block_tokens;
 constexpr int64_t lines_max = 16;  // in a group
-constexpr int64_t quarters = 4;    // of an atom
 
-/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile; and the atoms that come
-/// next, as they lie.
+/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
 struct Chunk {
     const std::byte* k[chunk_blocks];  // [16][d]
     const std::byte* v[chunk_blocks];  // [8][d][2]
     int64_t first[chunk_blocks];       // key index of token 0
     int64_t filled[chunk_blocks];
     int64_t count = 0;
-    const std::byte* ahead[chunk_blocks];
-    int64_t ahead_count = 0;
-    int64_t quarter_bytes = 0;
 };
+
+/// Asks for the chunk that comes next, cache line by cache line, into L2. The four steps of a chunk each ask for a
+/// quarter of it, a few lines between any two tile products or registers of weights: what is asked for all at once
+/// waits for itself, and nothing comes while nothing is asked for. In the order of addresses, because the machine's own
+/// prefetcher then helps.
+class Ahead {
+public:
+    Ahead(const AttendTile& tile, int64_t block)
+        : tile_(tile),
+          block_(block),
+          end_block_(std::min(block + chunk_blocks, tile.block_count + tile.blocks_behind)),
+          bytes_(static_cast<int64_t>(tile.kv.atom.bytes())) {
+        next_atom();
+    }
+
+    void ask(int64_t lines) {
+        if (at_ == nullptr) return;
+        for (const std::byte* const end = at_ + lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+        if (at_ >= end_) next_atom();
+    }
+
+private:
+    void next_atom() {
+        at_ = nullptr;
+        if (block_ >= end_block_) return;
+        at_ = tile_.kv.at(tile_.blocks[block_++], tile_.kv_head);
+        end_ = at_ + bytes_;
+    }
+
+    const AttendTile& tile_;
+    int64_t block_, end_block_, bytes_;
+    const std::byte* at_ = nullptr;
+    const std::byte* end_ = nullptr;
+};
+constexpr int64_t lines_each_product = 8;  // a quarter of a bf16 atom over its d / 32 tile products
 
 /// Buffers of one tile of work, whose lines stand in groups of 8 (a decode row seldom has more: its softmax then takes
 /// half the registers) or 16. Whichever it is, a line is summed in the same order.
@@ -109,22 +139,7 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers
         chunk.k[i] = atom;
         chunk.v[i] = atom + bf16.half_bytes();
     }
-    const int64_t last = tile.block_count + tile.blocks_behind;
-    for (; chunk.ahead_count < chunk_blocks && block < last; ++block, ++chunk.ahead_count) {
-        chunk.ahead[chunk.ahead_count] = tile.kv.at(tile.blocks[block], tile.kv_head);
-    }
-    chunk.quarter_bytes = static_cast<int64_t>(tile.kv.atom.bytes()) / quarters;
     return chunk;
-}
-
-/// Asks for a piece of the next chunk, into L2. Each block does so in each of four phases, because what is asked for
-/// all at once waits for itself; and the pieces come in the order of addresses, because the machine's own prefetcher
-/// then helps.
-RONDO_AMX inline void ask_ahead(const Chunk& chunk, int64_t b, int64_t phase) {
-    const int64_t piece = phase * chunk_blocks + b;
-    if (piece / quarters >= chunk.ahead_count) return;
-    const std::byte* const from = chunk.ahead[piece / quarters] + piece % quarters * chunk.quarter_bytes;
-    for (int64_t at = 0; at < chunk.quarter_bytes; at += 64) _mm_prefetch(from + at, _MM_HINT_T1);
 }
 
 /// Tile 0 scores [16 keys][lines], 1 keys [16][32 of d], 2 queries [16 pairs][lines][2]; 3 weights [lines][16 keys], 4
@@ -143,7 +158,7 @@ RONDO_AMX void configure() {
 
 /// scores[key][line] = q·k of one group of lines.
 template <int Lines>
-RONDO_AMX void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, float* scores) {
+RONDO_AMX void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, Ahead& ahead, float* scores) {
     constexpr int64_t q_tile = tile_inputs * Lines;
     for (int64_t b = 0; b < chunk.count; ++b) {
         _tile_zero(0);
@@ -151,9 +166,9 @@ RONDO_AMX void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, 
             _tile_loadd(1, chunk.k[b] + c * sizeof(uint16_t), d * sizeof(uint16_t));
             _tile_loadd(2, q + c / tile_inputs * q_tile, Lines * 2 * sizeof(uint16_t));
             _tile_dpbf16ps(0, 1, 2);
+            ahead.ask(lines_each_product);
         }
         _tile_stored(0, scores + b * kv_block_tokens * Lines, Lines * sizeof(float));
-        ask_ahead(chunk, b, 0);
     }
 }
 
@@ -176,7 +191,8 @@ RONDO_AMX inline __m512 swap_halves(__m512 x) {
 /// The greatest score by line; scores that a line must not see are masked. Register r of a block holds key r, or keys
 /// 2r and 2r + 1 with eight lines.
 template <int Lines>
-RONDO_AMX __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, float* scores) {
+RONDO_AMX __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, int64_t d, Ahead& ahead,
+                                      float* scores) {
     constexpr int keys_each = 16 / Lines;
     const __m512i lane_key =
         _mm512_mask_set1_epi32(_mm512_setzero_si512(), Lines == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
@@ -194,7 +210,7 @@ RONDO_AMX __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64
             }
         }
         for (int r = 0; r < Lines; ++r) max = _mm512_max_ps(max, _mm512_load_ps(block + 16 * r));
-        ask_ahead(chunk, b, 1);
+        ahead.ask(d / 4);
     }
     return Lines == 8 ? _mm512_max_ps(max, swap_halves(max)) : max;
 }
@@ -246,7 +262,8 @@ RONDO_AMX inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
 /// weights[line][key] = 2^(score · scale − max) in bf16; returns their sums by line: those of even keys, then those of
 /// odd ones.
 template <int Lines>
-RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, uint16_t* weights) {
+RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
+                                 Ahead& ahead, uint16_t* weights) {
     const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
                                                 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512 factor = _mm512_set1_ps(scale);
@@ -258,6 +275,7 @@ RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, float 
             const __m512 one = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i), factor, max));
             const __m512 two = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i + 16), factor, max));
             pairs[i] = (__m512i)_mm512_cvtne2ps_pbh(two, one);
+            ahead.ask(d / (2 * Lines));
             if constexpr (Lines == 16) {
                 even = _mm512_add_ps(even, one);
                 odd = _mm512_add_ps(odd, two);
@@ -272,14 +290,13 @@ RONDO_AMX __m512 compute_weights(const Chunk& chunk, const float* scores, float 
         } else {
             store_transposed(pairs, to);
         }
-        ask_ahead(chunk, b, 2);
     }
     return _mm512_add_ps(even, Lines == 16 ? odd : swap_halves(even));
 }
 
 /// weighted[line][c] += Σ_key weights · v, 32 channels at a time.
 template <int Lines>
-RONDO_AMX void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, float* weighted) {
+RONDO_AMX void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, Ahead& ahead, float* weighted) {
     const int64_t v_stride = d * 2 * static_cast<int64_t>(sizeof(uint16_t));
     const int64_t sum_stride = d * static_cast<int64_t>(sizeof(float));
     for (int64_t c = 0; c < d; c += 32) {
@@ -292,7 +309,7 @@ RONDO_AMX void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d
             _tile_dpbf16ps(6, 3, 4);
             _tile_loadd(5, v + 64, v_stride);
             _tile_dpbf16ps(7, 3, 5);
-            if (c == 0) ask_ahead(chunk, b, 3);
+            ahead.ask(lines_each_product);
         }
         _tile_stored(6, weighted + c, sum_stride);
         _tile_stored(7, weighted + c + 16, sum_stride);
@@ -314,7 +331,7 @@ RONDO_AMX void rescale(float* weighted, int64_t lines, int64_t d, __m512 factors
 /// The lines of one group against one chunk.
 template <int Lines>
 RONDO_AMX void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
-                            const AttendSums& sums) {
+                            Ahead& ahead, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
     const int64_t first_line = group * Lines;
     const int64_t lines = std::min<int64_t>(Lines, tile.lines() - first_line);
@@ -324,19 +341,20 @@ RONDO_AMX void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t 
         visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i % Lines, lines - 1)));
     }
     const float scale = tile.scale * log2_e;
-    compute_scores<Lines>(chunk, buffers.q + first_line * d, d, buffers.scores);
+    compute_scores<Lines>(chunk, buffers.q + first_line * d, d, ahead, buffers.scores);
     float* const max_at = sums.max + first_line;
     float* const total_at = sums.total + first_line;
     const __m512 before = _mm512_loadu_ps(max_at);
-    const __m512 highest = mask_and_find_maxima<Lines>(chunk, _mm512_load_si512(visible), visible[0], buffers.scores);
+    const __m512 highest =
+        mask_and_find_maxima<Lines>(chunk, _mm512_load_si512(visible), visible[0], d, ahead, buffers.scores);
     const __m512 max = _mm512_max_ps(before, _mm512_mul_ps(highest, _mm512_set1_ps(scale)));
-    const __m512 total = compute_weights<Lines>(chunk, buffers.scores, scale, max, buffers.weights);
+    const __m512 total = compute_weights<Lines>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
     const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
     _mm512_storeu_ps(max_at, max);
     _mm512_storeu_ps(total_at, _mm512_fmadd_ps(_mm512_loadu_ps(total_at), factor, total));
     float* const weighted = sums.weighted + first_line * d;
     rescale(weighted, lines, d, factor);
-    add_values<Lines>(chunk, buffers.weights, d, weighted);
+    add_values<Lines>(chunk, buffers.weights, d, ahead, weighted);
 }
 
 template <int Lines>
@@ -350,11 +368,9 @@ RONDO_AMX void attend_tile(const AttendTile& tile, Scratch& scratch, const Atten
     std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
     configure<Lines>();
     for (int64_t block = 0; block < tile.block_count; block += chunk_blocks) {
-        Chunk chunk = gather_chunk(tile, block, buffers);
-        for (int64_t group = 0; group < groups; ++group) {
-            attend_group<Lines>(tile, chunk, group, buffers, sums);
-            chunk.ahead_count = 0;  // the first group has asked
-        }
+        const Chunk chunk = gather_chunk(tile, block, buffers);
+        Ahead ahead(tile, block + chunk_blocks);
+        for (int64_t group = 0; group < groups; ++group) attend_group<Lines>(tile, chunk, group, buffers, ahead, sums);
     }
     _tile_release();
 }

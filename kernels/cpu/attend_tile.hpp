@@ -41,7 +41,7 @@ struct AttendSums {
     float* total = nullptr;     ///< [lines]
 };
 
-/// bf16 and i8 KV with AMX tiles: scores of 16 keys × 16 lines at a time, weights rounded to bf16. head_dim is a
+/// bf16 and i8 KV with AMX tiles: scores of 16 keys × 8 or 16 lines at a time, weights rounded to bf16. head_dim is a
 /// multiple of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not
 /// finite (a model that has already failed) reaches earlier rows of its block; unfilled slots never do.
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);

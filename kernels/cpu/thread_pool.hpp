@@ -35,7 +35,8 @@ public:
     }
 
     /// The same for tasks that read memory one behind the other: each thread takes a stretch of neighbouring tasks in
-    /// order, so what it asks for ahead is what it reads next, and then helps with what is left of the others'.
+    /// order, so what it asks for ahead is what it reads next, and then helps with what is left of the others'. When
+    /// a task throws, some may be left undone.
     template <class F>
     void run_stretches(int64_t tasks, F&& function) {
         const int64_t count = std::min<int64_t>(threads(), tasks);
