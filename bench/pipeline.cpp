@@ -1,6 +1,6 @@
-// What the pipeline of actors does with a model: how many streams it decodes together, what a long prompt does to others,
-// what a further turn costs, and its own overhead against the bare engine, whose answer it must give.
-// usage: bench_pipeline [--model M] [--json] [--threads N] [--set K=V]… [--only streams,stall,turns,overhead]
+// What the pipeline of actors does with a model: how many streams it decodes together, what a long prompt does to
+// others, what a further turn costs, and its own overhead against the bare engine, whose answer it must give. usage:
+// bench_pipeline [--model M] [--json] [--threads N] [--set K=V]… [--only streams,stall,turns,overhead]
 #include <CLI/CLI.hpp>
 #include <condition_variable>
 #include <cstdio>
@@ -76,7 +76,8 @@ public:
     }
     std::shared_ptr<Timed> finished(std::future<std::shared_ptr<Timed>> turn, int64_t tokens) {
         std::shared_ptr<Timed> timed = turn.get();
-        if (timed->end.outcome == TurnOutcome::length && static_cast<int64_t>(timed->ids.size()) == tokens) return timed;
+        if (timed->end.outcome == TurnOutcome::length && static_cast<int64_t>(timed->ids.size()) == tokens)
+            return timed;
         std::fprintf(stderr, "bench_pipeline: a turn did not give its %ld tokens: %s\n", static_cast<long>(tokens),
                      timed->end.error.message.c_str());
         std::exit(1);
@@ -95,7 +96,8 @@ public:
         }
         size_t inside = 0;
         for (const auto& one : done)
-            inside += static_cast<size_t>(std::ranges::count_if(one->tokens, [&](auto t) { return t > from && t <= to; }));
+            inside +=
+                static_cast<size_t>(std::ranges::count_if(one->tokens, [&](auto t) { return t > from && t <= to; }));
         return static_cast<double>(inside) / seconds_between(from, to);
     }
 

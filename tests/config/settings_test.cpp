@@ -84,8 +84,9 @@ TEST(Settings, OverridesWinOverTheFileAndLaterOverEarlierOnes) {
 
 TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
     EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be model, devices, pipeline, memory or server");
-    EXPECT_EQ(error_of("\npipelin:\n  prefill: {}\n"),
-              "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline, memory or server; did you mean pipeline?");
+    EXPECT_EQ(
+        error_of("\npipelin:\n  prefill: {}\n"),
+        "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline, memory or server; did you mean pipeline?");
     EXPECT_EQ(
         error_of("pipeline:\n  prefill:\n    chunk_token: 3"),
         "f.yaml:3: pipeline.prefill.chunk_token: unknown key, must be on, chunk_tokens or attention; did you mean "
@@ -138,7 +139,8 @@ TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
     EXPECT_EQ(error_of("devices: [a]"), "f.yaml:1: devices: is a list of 1, must be a map of names");
     EXPECT_EQ(error_of("[]"),
               "f.yaml:1: the document: is a list of 0, must be a map of model, devices, pipeline, memory or server");
-    EXPECT_EQ(error_of("5"), "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline, memory or server");
+    EXPECT_EQ(error_of("5"),
+              "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: cpu}}"),
               "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of one device's name");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: []}}"),
@@ -228,7 +230,8 @@ TEST(Settings, OverridesSayWhatIsWrongWithThem) {
     EXPECT_EQ(error_of("model: demo", {"model.path=x"}),
               "--set model.path: model: is \"demo\" at f.yaml:1, must be a map");
     EXPECT_EQ(error_of("", {"memory=a: b: c"}), "--set memory: not valid YAML: illegal map value");
-    EXPECT_EQ(error_of("", {"a..b=1"}), "--set a..b: a: unknown key, must be model, devices, pipeline, memory or server");
+    EXPECT_EQ(error_of("", {"a..b=1"}),
+              "--set a..b: a: unknown key, must be model, devices, pipeline, memory or server");
 }
 
 TEST(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {
