@@ -30,12 +30,7 @@ if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_FUZZ)
     set(CMAKE_CUDA_COMPILER ${RONDO_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES OFF)  # named in kernels/CMakeLists.txt
     enable_language(CUDA)
-    # CMake 3.25 marks a library of the toolkit deprecated that CUDA 13 no longer has, and stumbles over that; but only
-    # for a project that asks for 3.25.
-    set(rondo_minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
-    set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
-    find_package(CUDAToolkit REQUIRED)
-    set(CMAKE_MINIMUM_REQUIRED_VERSION ${rondo_minimum})
+    include(cmake/find-cuda-toolkit.cmake)
     set(RONDO_HAS_CUDA ON)
   elseif(RONDO_CUDA STREQUAL REQUIRED)
     message(FATAL_ERROR "nvcc not found: put it on PATH or in /usr/local/cuda/bin, or leave RONDO_CUDA at ON")

@@ -25,5 +25,5 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 install(EXPORT rondo NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/rondo-config.cmake.in rondo-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(rondo-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rondo-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/rondo-config-version.cmake
+install(FILES cmake/find-cuda-toolkit.cmake ${CMAKE_CURRENT_BINARY_DIR}/rondo-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/rondo-config-version.cmake
   DESTINATION ${package_dir})
