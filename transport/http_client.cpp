@@ -1,7 +1,6 @@
 #include "transport/http_client.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -10,6 +9,8 @@
 #include <cctype>
 #include <optional>
 #include <utility>
+
+#include "transport/http_chunks.hpp"
 
 namespace rondo {
 
@@ -26,6 +27,7 @@ constexpr auto look_around_every = std::chrono::milliseconds(100);
 constexpr size_t piece_bytes = size_t{16} << 10;
 
 using Request = http::request<http::string_body>;
+using HeaderParser = http::response_parser<http::empty_body>;
 
 bool is_token(std::string_view text) {
     constexpr auto npos = std::string_view::npos;
@@ -61,6 +63,47 @@ Result<Request> make_request(const Url& url, const std::string& method, const st
     request.prepare_payload();
     return request;
 }
+
+/// The body of an answer: as long as its header says, in chunks, or all that comes until the connection ends.
+class AnswerBody {
+public:
+    using State = HttpChunks::State;
+
+    AnswerBody(const HeaderParser& header, size_t bytes_max) : bytes_left_(bytes_max) {
+        if (header.is_done()) {
+            state_ = State::done;
+        } else if (header.chunked()) {
+            chunks_.emplace(bytes_max);
+        } else if (const auto length = header.content_length()) {
+            has_length_ = true;
+            bytes_left_ = *length;
+        }
+    }
+
+    State state() const { return state_; }
+    bool ends_with_connection() const { return !chunks_ && !has_length_; }
+
+    /// Appends to `piece` and returns how many of `bytes` were used: all, unless the body ended or was refused.
+    size_t take(std::string_view bytes, std::string& piece) {
+        if (chunks_) {
+            const size_t used = chunks_->take(bytes, piece);
+            state_ = chunks_->state();
+            return used;
+        }
+        const auto used = static_cast<size_t>(std::min<uint64_t>(bytes.size(), bytes_left_));
+        piece += bytes.substr(0, used);
+        bytes_left_ -= used;
+        if (has_length_ && bytes_left_ == 0) state_ = State::done;
+        if (!has_length_ && used < bytes.size()) state_ = State::too_large;
+        return used;
+    }
+
+private:
+    State state_ = State::more;
+    std::optional<HttpChunks> chunks_;
+    bool has_length_ = false;
+    uint64_t bytes_left_;  ///< of a body without chunks
+};
 
 Error explain(const Url& url, const Code& error) {
     const std::string where = "http://" + url.authority() + ": ";
@@ -112,13 +155,14 @@ private:
     template <class Start>
     Code wait(Start start);
     Code read_header(const HttpClientLimits& limits);
-    Code read_body();
+    Code read_body(size_t bytes_max);
+    Code receive();
     bool take(std::string_view piece);
 
     Connection& connection_;
     const OnPiece* on_piece_;
     bool aborted_ = false;
-    std::optional<http::response_parser<http::buffer_body>> parser_;
+    std::optional<HeaderParser> parser_;
     HttpResponse response_;
 };
 
@@ -162,7 +206,7 @@ Code HttpClient::Exchange::connect(const Url& url) {
 Code HttpClient::Exchange::run(Request& request, const HttpClientLimits& limits) {
     Code error = wait([&](auto handler) { http::async_write(connection_.stream, request, std::move(handler)); });
     if (!error) error = read_header(limits);
-    if (!error) error = read_body();
+    if (!error) error = read_body(limits.body_bytes_max);
     return error;
 }
 
@@ -183,24 +227,39 @@ Code HttpClient::Exchange::read_header(const HttpClientLimits& limits) {
     return {};
 }
 
-Code HttpClient::Exchange::read_body() {
-    std::array<char, piece_bytes> piece;
-    while (!parser_->is_done()) {
-        auto& body = parser_->get().body();
-        body.data = piece.data();
-        body.size = piece.size();
-        Code error = wait([&](auto handler) {
-            http::async_read_some(connection_.stream, connection_.buffer, *parser_, std::move(handler));
-        });
-        if (error == http::error::need_buffer) error = {};  // the piece is full, which is no error here
-        const size_t got = piece.size() - body.size;
-        if (got > 0 && !aborted_ && !take({piece.data(), got})) {
-            aborted_ = true;
-            return net::error::operation_aborted;
+Code HttpClient::Exchange::read_body(size_t bytes_max) {
+    AnswerBody body(*parser_, bytes_max);
+    std::string piece;
+    while (body.state() == AnswerBody::State::more) {
+        if (connection_.buffer.size() == 0) {
+            const Code error = receive();
+            if (error == net::error::eof && body.ends_with_connection()) return {};
+            if (error == net::error::eof) return http::error::partial_message;
+            if (error) return error;
         }
-        if (error) return error;
+        piece.clear();
+        const net::const_buffer bytes = connection_.buffer.data();
+        connection_.buffer.consume(body.take({static_cast<const char*>(bytes.data()), bytes.size()}, piece));
+        aborted_ = aborted_ || (!piece.empty() && !take(piece));
+        if (aborted_) return net::error::operation_aborted;
     }
+    if (body.state() == AnswerBody::State::malformed) return http::error::bad_chunk;
+    if (body.state() == AnswerBody::State::too_large) return http::error::body_limit;
     return {};
+}
+
+/// Waits for bytes and puts them into the connection's buffer.
+Code HttpClient::Exchange::receive() {
+    size_t got = 0;
+    const Code error = wait([&](auto handler) {
+        connection_.stream.async_read_some(connection_.buffer.prepare(piece_bytes),
+                                           [&got, handler = std::move(handler)](Code outcome, size_t count) mutable {
+                                               got = count;
+                                               handler(outcome);
+                                           });
+    });
+    connection_.buffer.commit(got);
+    return error;
 }
 
 bool HttpClient::Exchange::take(std::string_view piece) {

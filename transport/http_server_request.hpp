@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "transport/http_chunks.hpp"
 #include "transport/http_server.hpp"
-#include "transport/http_server_chunks.hpp"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "transport/http_server_chunks.hpp"
+#include "transport/http_chunks.hpp"
 
 #include <algorithm>
 
