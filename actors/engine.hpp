@@ -60,7 +60,7 @@ public:
     /// Waits for what a conversation's session says.
     Result<ConversationInfoPtr> create(const ConversationName& name, const Preamble& preamble);
     Result<ConversationInfoPtr> conversation(const ConversationName& name);
-    Result<ConversationListPtr> conversations(const Tenant& tenant);
+    Result<ConversationListPtr> conversations(const Tenant& tenant);  ///< the newest first
     Result<ConversationInfoPtr> rewind(const ConversationName& name, int64_t round);
     Result<ConversationInfoPtr> drop(const ConversationName& name, const RoundList& rounds);
     Result<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);

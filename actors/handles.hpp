@@ -95,6 +95,7 @@ using router_actor =
                      /// To itself, when the next deadline may have come.
                      caf::reacts_to<expire_atom>,
                      caf::replies_to<create_atom, ConversationName, Preamble>::with<ConversationInfoPtr>,
+                     /// The newest first.
                      caf::replies_to<list_atom, Tenant>::with<ConversationListPtr>,
                      caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
                      caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,

@@ -1,6 +1,7 @@
 #include "actors/router.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace rondo {
 
@@ -73,7 +74,7 @@ void Router::ask(const AskPtr& asked) {
                                                                    " turns are under way or waiting; asking later "
                                                                    "would be right"));
     }
-    if (gave_up_) return refuse(asked, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
+    if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
     if (!stages_) return early_.push_back(asked);
     session_actor session;
     if (asked->conversation.id.empty()) {
@@ -98,7 +99,7 @@ void Router::ask(const AskPtr& asked) {
 
 void Router::serve_by(const StagesPtr& stages) {
     stages_ = stages;
-    gave_up_ = stages == nullptr;
+    load_->gave_up = stages == nullptr;
     for (const AskPtr& early : std::exchange(early_, {})) ask(early);
 }
 
@@ -203,13 +204,14 @@ caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tena
     auto promise = make_response_promise<ConversationListPtr>();
     struct Gathered {
         caf::typed_response_promise<ConversationListPtr> promise;
-        std::vector<ConversationInfo> all;
-        size_t missing = 1;  // this function itself
+        std::map<caf::actor_id, ConversationInfo, std::greater<>> all;  // CAF counts: a later session has a higher id
+        size_t missing = 1;                                             // this function itself
 
         void one_less() {
             if (--missing > 0) return;
-            std::ranges::sort(all, {}, &ConversationInfo::id);
-            promise.deliver(ConversationListPtr(std::make_shared<std::vector<ConversationInfo>>(std::move(all))));
+            auto list = std::make_shared<std::vector<ConversationInfo>>();
+            for (auto& [session, info] : all) list->push_back(std::move(info));
+            promise.deliver(ConversationListPtr(std::move(list)));
         }
     };
     auto gathered = std::make_shared<Gathered>();
@@ -219,8 +221,8 @@ caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tena
         ++gathered->missing;
         request(at->second, answer_within, list_atom::value)
             .then(
-                [gathered](const ConversationInfoPtr& info) {
-                    gathered->all.push_back(*info);
+                [gathered, session = at->second.id()](const ConversationInfoPtr& info) {
+                    gathered->all.emplace(session, *info);
                     gathered->one_less();
                 },
                 [gathered](const caf::error&) { gathered->one_less(); });

@@ -58,7 +58,6 @@ private:
     const Options options_;
     StagesPtr stages_;
     std::vector<AskPtr> early_;  // that came before the first stages
-    bool gave_up_ = false;
     std::map<ConversationName, session_actor> conversations_;
     std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session
     std::unordered_map<TurnId, Running> turns_;

@@ -31,7 +31,7 @@ struct SessionInfo {
 std::string models_response(std::span<const ServedModel> models);
 /// A conversation: after create, rewind, fork and drop, and when it is asked for.
 std::string session_response(const SessionInfo& session);
-/// GET /v1/sessions: without what was said.
+/// GET /v1/sessions: the newest first, without what was said.
 std::string sessions_response(std::span<const SessionInfo> sessions);
 std::string session_deleted_response(std::string_view id);
 std::string tokenize_response(std::span<const int32_t> ids);

@@ -98,7 +98,7 @@ void Gateway::page(Exchange& exchange, const std::string& file) const {
 }
 
 void Gateway::health(Exchange& exchange, bool ready) {
-    const Health::Verdict verdict = health_.look();
+    const Health::Verdict verdict = health_.look(std::chrono::steady_clock::now());
     if (!verdict.good) return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, verdict.reason)));
     if (ready && draining_)
         return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, "the server is shutting down")));
@@ -196,14 +196,15 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
     if (!request) return exchange->send_error(request.error());
     // A long text takes a while; the server's thread goes on meanwhile.
-    engine_.system().spawn([&engine = engine_, exchange, wanted = std::move(*request)] {
-        const Model& model = engine.model();
+    const auto encode = [&model = engine_.model()](const std::shared_ptr<Exchange>& asked,
+                                                   const TokenizeRequest& wanted) {
         const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
                                                  : wanted.add_special     ? model.encode_text(wanted.text)
                                                                           : model.tokenizer->encode(wanted.text, true);
-        if (!ids) return exchange->send_error(api_error(ids.error()));
-        exchange->send_json(200, tokenize_response(*ids));
-    });
+        if (!ids) return asked->send_error(api_error(ids.error()));
+        asked->send_json(200, tokenize_response(*ids));
+    };
+    engine_.system().spawn(encode, exchange, std::move(*request));
 }
 
 void Gateway::detokenize(Exchange& exchange) const {

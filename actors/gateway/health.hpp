@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mutex>
+#include <chrono>
 #include <string>
 
 #include "actors/engine.hpp"
@@ -16,13 +16,10 @@ public:
         bool good = true;
         std::string reason;
     };
-    Verdict look();
-    void gave_up(std::string why);
+    Verdict look(std::chrono::steady_clock::time_point now) const;
 
 private:
     const Engine& engine_;
-    std::mutex mutex_;
-    std::string gave_up_;
 };
 
 }  // namespace rondo

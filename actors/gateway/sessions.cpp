@@ -20,16 +20,18 @@ SessionInfo told(const ConversationInfo& info) {
     return out;
 }
 
-/// Asks the router and answers with what comes; the server's thread goes on meanwhile.
+/// Asks the router and answers with what comes; the server's thread goes on meanwhile. (What is spawned takes an
+/// argument because CAF 0.17 goes through a null pointer for a function without one.)
 template <class Answer, class... Request>
 void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {
-    engine.system().spawn([=, router = engine.router()](caf::event_based_actor* self) {
+    const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
         self->request(router, answer_within, request...)
             .then(
                 [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
                 [=](const caf::error& error) { exchange->send_error(api_error(from_caf(error, "the conversation"))); });
-    });
+    };
+    engine.system().spawn(ask, engine.router());
 }
 
 std::string one(const ConversationInfoPtr& info) {
@@ -67,6 +69,8 @@ void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
         id.resize(id.size() - verb.size() - 1);
         break;
     }
+    // In a path, an encoded slash is what a slash of an id looks like.
+    for (size_t at = id.find("%2F"); at != std::string::npos; at = id.find("%2F", at)) id.replace(at, 3, "/");
     if (!is_conversation_id(id)) return exchange->send_error(unknown_path());
     session(exchange, id, verb);
 }
@@ -78,7 +82,7 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
         if (request.method == "GET")
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
         if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, DELETE"));
-        engine_.system().spawn([=, router = engine_.router()](caf::event_based_actor* self) {
+        const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
             self->request(router, answer_within, remove_atom::value, name)
                 .then(
                     [=](bool found) {
@@ -88,7 +92,8 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
                     [=](const caf::error& error) {
                         exchange->send_error(api_error(from_caf(error, "the conversation")));
                     });
-        });
+        };
+        engine_.system().spawn(ask, engine_.router());
         return;
     }
     if (request.method != "POST") return exchange->send_error(wrong_method("POST"));

@@ -88,7 +88,9 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         EXPECT_EQ(heard.after_the_end, 0U);
         EXPECT_EQ(stage.engine().load().turns, 0U);
         const TurnEnd& end = heard.ends[0];
-        if (end.outcome == TurnOutcome::stop) EXPECT_EQ(heard.text, right_answer);
+        if (end.outcome == TurnOutcome::stop) {
+            EXPECT_EQ(heard.text, right_answer);
+        }
         EXPECT_THAT(std::string(right_answer), ::testing::StartsWith(heard.text));
         caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
         stage.run();

@@ -1,14 +1,6 @@
-#include "actors/gateway/gateway.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/actors/pipeline_fixture.hpp"
-#include "transport/http_client.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -16,61 +8,10 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::must;
-using testing::settings_of;
 
 constexpr const char* fact = "The code of the red box is 4817. What is the code of the red box?";
 
-class GatewayTest : public ::testing::Test {
-protected:
-    static void SetUpTestSuite() {
-        const std::string keys = ::testing::TempDir() + "gateway_keys";
-        std::ofstream(keys) << "key-of-ann-0123456789 ann\nkey-of-bob-0123456789 bob\n";
-        Settings settings = settings_of({"memory.device_kv_mib=16", "server.port=0", "devices.cpu.threads=1",
-                                         "pipeline.decode.batch_max=2", "server.requests_waiting_max=1"});
-        settings.server.api_keys_file = keys;
-        engine = must(Engine::open(settings));
-        Gateway::Options options;
-        options.server = settings.server;
-        options.log = [](const std::string& line) {
-            const std::lock_guard lock(log_mutex);
-            log += line;
-        };
-        gateway = must(Gateway::start(*engine, std::move(options)));
-    }
-    static void TearDownTestSuite() {
-        gateway.reset();
-        engine.reset();
-    }
-
-    static HttpClient client() {
-        return HttpClient(must(Url::parse("http://127.0.0.1:" + std::to_string(gateway->port()))));
-    }
-    static HttpClient::Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
-    static HttpHeaders headers(const std::string& who) {
-        return {{"Authorization", "Bearer key-of-" + who + "-0123456789"}, {"Content-Type", "application/json"}};
-    }
-    static HttpResponse call(const std::string& method, const std::string& path, const json& body = nullptr,
-                             const std::string& who = "ann") {
-        HttpClient asking = client();
-        return must(asking.request(method, path, headers(who), body.is_null() ? "" : body.dump(), soon()));
-    }
-    static json chat(const std::string& text, const std::string& conversation = "") {
-        json body{{"messages", json::array({{{"role", "user"}, {"content", text}}})}, {"temperature", 0}};
-        if (!conversation.empty()) body["conversation"] = conversation;
-        return body;
-    }
-    static json answer(const json& body, const std::string& who = "ann") {
-        const HttpResponse response = call("POST", "/v1/chat/completions", body, who);
-        EXPECT_EQ(response.status, 200) << response.body;
-        return json::parse(response.body);
-    }
-    static std::string text_of(const json& reply) { return reply["choices"][0]["message"]["content"]; }
-
-    static inline std::unique_ptr<Engine> engine;
-    static inline std::unique_ptr<Gateway> gateway;
-    static inline std::mutex log_mutex;
-    static inline std::string log;
-};
+class GatewayTest : public testing::GatewayFixture {};
 
 TEST_F(GatewayTest, AnswersAChat) {
     const json reply = answer(chat(fact));
@@ -119,6 +60,22 @@ TEST_F(GatewayTest, KeepsConversationsAsRounds) {
     EXPECT_EQ(call("DELETE", "/v1/sessions/fork").status, 200);
     EXPECT_EQ(call("DELETE", "/v1/sessions/fork").status, 404);
     EXPECT_EQ(call("GET", "/v1/sessions/fork").status, 404);
+}
+
+TEST_F(GatewayTest, ListsTheNewestConversationFirst) {
+    const auto listed = [] {
+        const json list = json::parse(call("GET", "/v1/sessions", nullptr, "cat").body);
+        std::vector<std::string> ids;
+        for (const json& one : list["data"]) ids.push_back(one["id"]);
+        return ids;
+    };
+    EXPECT_THAT(listed(), ::testing::IsEmpty());
+    for (const char* id : {"b", "10", "9", "a"}) call("POST", "/v1/sessions", {{"id", id}}, "cat");
+    call("POST", "/v1/sessions/b/fork", {{"id", "fork of b"}}, "cat");
+    EXPECT_EQ(listed(), (std::vector<std::string>{"fork of b", "a", "9", "10", "b"}));
+    call("DELETE", "/v1/sessions/10", nullptr, "cat");
+    call("POST", "/v1/sessions", {{"id", "10"}}, "cat");
+    EXPECT_EQ(listed(), (std::vector<std::string>{"10", "fork of b", "a", "9", "b"}));
 }
 
 TEST_F(GatewayTest, TenantsDoNotSeeEachOther) {

@@ -87,7 +87,9 @@ TEST_P(SameTokens, AsThePlainEngine) {
             const Engine::Reply reply = replies[i].get();
             EXPECT_EQ(reply.end.outcome, TurnOutcome::length) << reply.end.error.message;
             EXPECT_EQ(reply.ids, expected[i][turn]) << "conversation " << i << ", turn " << turn;
-            if (turn > 0) EXPECT_GT(reply.end.usage.cached_tokens, 0);
+            if (turn > 0) {
+                EXPECT_GT(reply.end.usage.cached_tokens, 0);
+            }
             histories[i].insert(histories[i].end(), reply.ids.begin(), reply.ids.end());
         }
     }
@@ -108,6 +110,12 @@ TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
     // All but the answer's last token, which opened this round.
     EXPECT_EQ(usage.cached_tokens, before.prompt_tokens + before.completion_tokens - 1);
     EXPECT_EQ(usage.cached_tokens + usage.recomputed_tokens, usage.prompt_tokens);
+}
+
+TEST(Pipeline, SparseMethodsAreRefusedUntilItServesThem) {
+    const auto refused = Engine::open(settings_of({"preset=loopserve"}), {});
+    ASSERT_FALSE(refused.is_ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
 }
 
 TEST(Pipeline, TenantsShareNothing) {

@@ -1,0 +1,72 @@
+#include "actors/gateway/health.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::Heard;
+using testing::settings_of;
+using testing::Stage;
+using Moment = std::chrono::steady_clock::time_point;
+using std::chrono::seconds;
+
+constexpr const char* question = "The code of the red box is 4817. What is the code of the red box?";
+
+Settings small() {
+    return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+}
+
+Moment moment(int64_t ns) {
+    return Moment(std::chrono::nanoseconds(ns));
+}
+
+TEST(Health, DoesNotMindThatNothingIsAsked) {
+    Stage stage(small());
+    EXPECT_TRUE(Health(stage.engine()).look(std::chrono::steady_clock::now() + std::chrono::hours(24)).good);
+}
+
+/// However alive every thread is: under the test scheduler nothing moves unless it is told to.
+TEST(Health, FailsWhenAskedTurnsDoNotMove) {
+    Stage stage(small());
+    const Health health(stage.engine());
+    Heard heard;
+    stage.engine().ask(chat("c", question), heard.callbacks());
+    while (stage.engine().load().turns == 0) ASSERT_TRUE(stage.run_one());
+    const Moment asked = moment(stage.engine().load().busy_since_ns);
+    EXPECT_TRUE(health.look(asked + seconds(29)).good);
+    const Health::Verdict verdict = health.look(asked + seconds(31));
+    EXPECT_FALSE(verdict.good);
+    EXPECT_THAT(verdict.reason, ::testing::HasSubstr("no device did anything for 31 s"));
+
+    while (stage.engine().progress().last_ns == 0) ASSERT_TRUE(stage.run_one());
+    ASSERT_EQ(stage.engine().load().turns, 1U);
+    const Moment moved = moment(stage.engine().progress().last_ns);
+    ASSERT_GT(moved, asked);
+    EXPECT_TRUE(health.look(moved + seconds(29)).good);
+    EXPECT_FALSE(health.look(moved + seconds(31)).good) << "as a frozen device has it";
+
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_TRUE(health.look(moved + seconds(31)).good) << "nothing waits any more";
+}
+
+TEST(Health, FailsOnceThePipelineGaveUp) {
+    Stage stage(small());
+    const Health health(stage.engine());
+    for (int i = 0; i < 6; ++i) {
+        EXPECT_TRUE(health.look(std::chrono::steady_clock::now()).good);
+        caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
+        stage.run();
+    }
+    const Health::Verdict verdict = health.look(std::chrono::steady_clock::now());
+    EXPECT_FALSE(verdict.good);
+    EXPECT_THAT(verdict.reason, ::testing::HasSubstr("died too often"));
+}
+
+}  // namespace
+}  // namespace rondo
