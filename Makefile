@@ -3,7 +3,7 @@ SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 
-.PHONY: build test chat serve bench check clean packages
+.PHONY: build test test-clients chat serve bench check clean packages
 
 build: packages
 	@cmake --preset default --log-level=WARNING
@@ -18,6 +18,11 @@ test: build
 	@cmake --preset fuzz --log-level=WARNING -DRONDO_FUZZ_SECONDS=$(fuzz_seconds)
 	@cmake --build build-fuzz -j $(jobs) --target fuzz_targets
 	@tools/run_tests.sh build build-fuzz
+
+# Not part of `test`: it fetches npm packages and a browser, and takes minutes.
+test-clients: build
+	@tools/install_packages.sh clients
+	@tools/test_clients.sh
 
 cluster := examples/chat_cluster/cluster.yaml
 

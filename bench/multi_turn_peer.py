@@ -58,6 +58,21 @@ def client_command(args, seed):
             str(seed), "--fixed-history", "--json"]
 
 
+def stop(server):
+    """Ends a server's whole process group: the one that was started may be gone while another still holds the port."""
+    for kind, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        end = time.monotonic() + seconds
+        try:
+            os.killpg(server.pid, kind)
+            while time.monotonic() < end:
+                server.poll()  # a zombie would keep the group in being
+                os.killpg(server.pid, 0)
+                time.sleep(0.05)
+        except ProcessLookupError:
+            return
+    raise SystemExit(f"process group {server.pid} survives SIGKILL")
+
+
 def measure(command, args, seed):
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -67,11 +82,7 @@ def measure(command, args, seed):
             raise SystemExit(f"{' '.join(client_command(args, seed))}: {out.stderr.strip()}")
         return json.loads(out.stdout)
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+        stop(server)
 
 
 def figures(results):
@@ -98,6 +109,7 @@ def main():
     parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # so that the server is stopped then, too
     progress = peer.Progress(1 + 2 * args.rounds)
     progress.step("setting up llama.cpp and the models")
     version, _ = peer.prepare()
@@ -113,7 +125,7 @@ def main():
     rows = [f"| {name} | {ours[name]:.4g} | {theirs[name]:.4g} | {ours[name] / theirs[name]:.2f} |" for name in ours]
     text = "\n".join([
         f"# Multi-turn serving: Rondo and llama-server, {today}", "",
-        f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo {commit}; shape {peer.SHAPE}, {args.weights}; "
+        f"{peer.machine_name()}, {args.threads} threads; {version};", f"Rondo {commit}; shape {peer.SHAPE}, {args.weights};",
         f"LMCache's workload × {args.scale}, {args.conversations} conversations; medians of {args.rounds} rounds, alternating.",
         "", "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|", *rows, "", "Commands:", "```",
         " ".join(rondo_command(args)), " ".join(peer_command(args)), " ".join(client_command(args, 1)), "```", ""])

@@ -1,7 +1,5 @@
-#include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -9,29 +7,13 @@
 
 #include "cli/chat_partner.hpp"
 #include "cli/commands.hpp"
+#include "cli/interrupts.hpp"
 #include "cli/line_editor.hpp"
 #include "config/limits.hpp"
 
 namespace rondo::cli {
 
 namespace {
-
-std::atomic<bool> interrupted{false};
-
-/// While it lives, Ctrl-C sets a flag instead of ending the program.
-class CatchInterrupts {
-public:
-    CatchInterrupts() {
-        interrupted = false;
-        struct sigaction action {};
-        action.sa_handler = [](int) { interrupted = true; };
-        sigaction(SIGINT, &action, &before_);
-    }
-    ~CatchInterrupts() { sigaction(SIGINT, &before_, nullptr); }
-
-private:
-    struct sigaction before_ {};
-};
 
 constexpr const char* help =
     "/rounds        what was said so far\n"
@@ -46,10 +28,10 @@ public:
 
     Status answer(const std::string& line) {
         const CatchInterrupts catching;
-        Result<TurnEnd> end = partner_.ask(line, [](std::string_view piece) {
+        Result<TurnEnd> end = partner_.ask(line, [&](std::string_view piece) {
             std::fwrite(piece.data(), 1, piece.size(), stdout);
             std::fflush(stdout);
-            return !interrupted;
+            return !catching.interrupted();
         });
         if (!end) return end.error();
         last_ = std::move(*end);

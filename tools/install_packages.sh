@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and does nothing when none is.
-#   install_packages.sh [build|fuzz|check]
+#   install_packages.sh [build|fuzz|check|clients]
 set -euo pipefail
 
 case ${1:-build} in
@@ -11,6 +11,12 @@ case ${1:-build} in
         ;;
     fuzz) packages="clang libclang-rt-dev" ;;
     check) packages="clang-format" ;;
+    clients)  # by their commands: Node.js comes from other sources too, and then brings npm along
+        packages=
+        command -v node >/dev/null || packages+=" nodejs"
+        command -v npm >/dev/null || packages+=" npm"
+        command -v chromium >/dev/null || packages+=" chromium"
+        ;;
     *)
         sed -n '2,3p' "$0"
         exit 2

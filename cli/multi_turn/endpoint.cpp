@@ -16,6 +16,7 @@ constexpr std::string_view api_root = "/v1";
 constexpr int64_t sample_words = 512;
 constexpr uint64_t sample_stream = uint64_t{1} << 62;
 constexpr size_t message_bytes_max = 200;
+constexpr auto forget_time_max = std::chrono::seconds(10);
 
 /// A name from the command line may be no UTF-8, which is for the server to refuse.
 std::string to_text(const json& body) {
@@ -88,7 +89,7 @@ Result<json> Endpoint::fetch(const std::string& method, const std::string& targe
     return answer;
 }
 
-Answer Endpoint::ask(const Question& question) {
+Answer Endpoint::ask(const Question& question, const std::function<bool()>& goes_on) {
     json body = {{"model", options_.model},
                  {"messages", question.messages},
                  {"max_tokens", question.answer_tokens},
@@ -100,7 +101,7 @@ Answer Endpoint::ask(const Question& question) {
     const std::string text = to_text(body);
     AnswerStream stream(question.answer_tokens);
     const auto response = http_.stream("POST", "/v1/chat/completions", headers_, text, deadline(),
-                                       [&](std::string_view piece) { return stream.take(piece); });
+                                       [&](std::string_view piece) { return goes_on() && stream.take(piece); });
     // The stream's own fault comes first: it is why the request was stopped.
     Answer answer = stream.finish();
     if (!answer.record.error.empty() && answer.record.error != "cut off") return answer;
@@ -112,6 +113,15 @@ Answer Endpoint::ask(const Question& question) {
         answer.record.message = complaint(*response);
     }
     return answer;
+}
+
+Status Endpoint::forget(const std::string& conversation) {
+    const HttpClient::Deadline soon = std::min(deadline(), std::chrono::steady_clock::now() + forget_time_max);
+    const std::string target = "/v1/sessions/" + conversation;
+    RONDO_ASSIGN(const HttpResponse response, http_.request("DELETE", target, headers_, "", soon));
+    if (response.is_success() || response.status == 404) return Status::ok();
+    return make_error(ErrorCode::io,
+                      "http://" + options_.url.authority() + options_.url.path + target + ": " + complaint(response));
 }
 
 Result<int64_t> Endpoint::prompt_tokens(const std::string& text) {

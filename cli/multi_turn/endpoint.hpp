@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -31,8 +32,11 @@ public:
     /// Asks for the model's name where none is given.
     static Result<Endpoint> open(Options options);
 
-    /// Streams one answer of exactly the wanted length and times it. Whatever goes wrong is in the record.
-    Answer ask(const Question& question);
+    /// Streams one answer of exactly the wanted length and times it, as long as `goes_on` (asked every 100 ms at
+    /// least). Whatever goes wrong is in the record.
+    Answer ask(const Question& question, const std::function<bool()>& goes_on);
+    /// Has the server delete a conversation; one it does not know is as good as deleted.
+    Status forget(const std::string& conversation);
     /// How many tokens a word of draw_words is, on average, to this server's tokenizer.
     Result<double> tokens_per_word(uint64_t seed);
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/interrupts.hpp"
 #include "cli/model_options.hpp"
 #include "cli/multi_turn/plot.hpp"
 #include "cli/multi_turn/replay.hpp"
@@ -60,7 +61,7 @@ Status try_out(Endpoint& endpoint) {
     Question question;
     question.messages = nlohmann::json::array({{{"role", "user"}, {"content", "Say hello to everybody."}}});
     question.answer_tokens = 4;
-    const TurnRecord record = endpoint.ask(question).record;
+    const TurnRecord record = endpoint.ask(question, [] { return true; }).record;
     if (record.error.empty()) return Status::ok();
     return make_error(ErrorCode::io, "a first request failed (" + record.error + "): " + record.message);
 }
@@ -102,8 +103,16 @@ Status bench_multi_turn(const Options& options) {
     RONDO_ASSIGN(how.tokens_per_word, endpoint.tokens_per_word(options.seed));
 
     Progress progress(how.workload.name + " against " + options.url);
-    RONDO_ASSIGN(const Replayed replayed, replay(endpoint, how, [&](double share) { progress.show(share); }));
+    const CatchInterrupts catching;
+    RONDO_ASSIGN(const Replayed replayed, replay(endpoint, how, [&](double share) {
+                     progress.show(share);
+                     return !catching.interrupted();
+                 }));
     progress.finish();
+    if (replayed.stopped) {
+        if (!replayed.tidied) return replayed.tidied;
+        return make_error(ErrorCode::cancelled, "stopped by Ctrl-C before all turns were over; no figures");
+    }
     const Statistics statistics = gather(replayed, options.goals);
     const RunFacts facts = {how.workload.name, options.url,         endpoint.options().model, mode_of(options),
                             options.seed,      how.tokens_per_word, flags_of(options),        options.goals};
@@ -114,7 +123,7 @@ Status bench_multi_turn(const Options& options) {
         std::printf("%s", to_table(facts, statistics).c_str());
     }
     if (!options.plot_file.empty()) RONDO_TRY(write_file(options.plot_file, draw_plot(facts, statistics)));
-    if (statistics.answers == statistics.requests) return Status::ok();
+    if (statistics.answers == statistics.requests) return replayed.tidied;
     return make_error(ErrorCode::io, std::to_string(statistics.requests - statistics.answers) + " of " +
                                          std::to_string(statistics.requests) +
                                          " requests failed; the first: " + statistics.first_error);
@@ -135,7 +144,8 @@ void add_multi_turn(CLI::App& bench, Action& run) {
         ->capture_default_str();
     CLI::Option* const stateful =
         command->add_flag("--stateful", options->stateful,
-                          "send only what is new, with a \"conversation\" (Rondo keeps the rest; others do not)");
+                          "send only what is new, with a \"conversation\" (Rondo keeps the rest, others do not); they "
+                          "are deleted at the end");
     command
         ->add_flag("--fixed-history", options->fixed_history,
                    "resend words in place of the answers, so that every server is asked the same")

@@ -1,6 +1,7 @@
 #include "cli/multi_turn/replay.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -43,8 +44,11 @@ public:
 
     size_t round() const { return round_; }
     size_t turns_left() const { return plan_.turns.size() - round_; }
+    const std::string& id() const { return id_; }  ///< "" where the server keeps nothing
+    bool begun() const { return begun_; }
 
     Question next_question() {
+        begun_ = true;
         const TurnPlan& turn = plan_.turns[round_];
         std::string text;
         if (round_ == 0 && plan_.own_prefix_tokens > 0) text = draw(plan_.own_prefix_tokens) + "\n\n";
@@ -71,6 +75,7 @@ private:
     std::string id_;
     json messages_ = json::array();
     size_t round_ = 0;
+    bool begun_ = false;
 };
 
 class Replay {
@@ -87,7 +92,7 @@ public:
         }
     }
 
-    Result<Replayed> run(const std::function<void(double)>& on_progress) {
+    Result<Replayed> run(const std::function<bool(double)>& on_progress) {
         std::vector<std::thread> clients;
         start_ = Clock::now();
         Status status;
@@ -101,6 +106,8 @@ public:
         }
         watch(on_progress, clients.size());
         for (std::thread& client : clients) client.join();
+        out_.stopped = stopped_;
+        out_.tidied = tidy();
         RONDO_TRY(status);
         return std::move(out_);
     }
@@ -113,7 +120,7 @@ private:
         while (const std::optional<size_t> taken = take()) {
             Conversation& conversation = conversations_[*taken];
             const Question question = conversation.next_question();
-            Answer answer = endpoint.ask(question);
+            Answer answer = endpoint.ask(question, [this] { return !stopped_; });
             answer.record.round = conversation.round();
             const bool good = answer.record.error.empty();
             conversation.take_answer(std::move(answer.text));
@@ -160,13 +167,25 @@ private:
         changed_.notify_all();
     }
 
-    void watch(const std::function<void(double)>& on_progress, size_t clients) {
+    void watch(const std::function<bool(double)>& on_progress, size_t clients) {
         std::unique_lock lock(mutex_);
         while (clients_over_ < clients) {
             changed_.wait_for(lock, progress_every);
             const int64_t over = static_cast<int64_t>(out_.records.size()) + out_.turns_skipped;
-            on_progress(static_cast<double>(over) / static_cast<double>(turns_));
+            if (on_progress(static_cast<double>(over) / static_cast<double>(turns_))) continue;
+            stopped_ = true;
+            changed_.notify_all();
         }
+    }
+
+    /// A server keeps so many conversations at most, and these are of use to nobody. A server that fails to delete one
+    /// is not asked again.
+    Status tidy() {
+        Endpoint endpoint = endpoint_.again();
+        for (const Conversation& conversation : conversations_) {
+            if (conversation.begun() && !conversation.id().empty()) RONDO_TRY(endpoint.forget(conversation.id()));
+        }
+        return Status::ok();
     }
 
     const Endpoint& endpoint_;
@@ -179,13 +198,13 @@ private:
     Schedule schedule_;
     Replayed out_;
     size_t clients_over_ = 0;
-    bool stopped_ = false;
+    std::atomic<bool> stopped_ = false;  ///< raised under the mutex
 };
 
 }  // namespace
 
 Result<Replayed> replay(const Endpoint& endpoint, const ReplayOptions& options,
-                        const std::function<void(double)>& on_progress) {
+                        const std::function<bool(double)>& on_progress) {
     return Replay(endpoint, options).run(on_progress);
 }
 

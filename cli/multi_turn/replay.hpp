@@ -25,11 +25,14 @@ struct Replayed {
     int64_t turns_skipped = 0;        ///< of conversations in which something went wrong before
     int64_t turns_late = 0;           ///< that no client was free for when they were due
     double seconds = 0.0;             ///< from the first request to the last answer
+    bool stopped = false;             ///< by the caller, before all was over
+    Status tidied;                    ///< stateful: whether the server deleted the conversations
 };
 
-/// Sends all turns of a workload, from as many threads as it has clients. `on_progress` is called by this thread with
-/// the share of the turns that are over.
+/// Sends all turns of a workload, from as many threads as it has clients, and however that ends, deletes the
+/// conversations it made on the server. `on_progress` is called by this thread, every 100 ms at least, with the share
+/// of the turns that are over; false breaks off requests under way and sends no more.
 Result<Replayed> replay(const Endpoint& endpoint, const ReplayOptions& options,
-                        const std::function<void(double)>& on_progress);
+                        const std::function<bool(double)>& on_progress);
 
 }  // namespace rondo::cli::multi_turn

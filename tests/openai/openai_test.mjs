@@ -1,5 +1,4 @@
-// The official OpenAI client against `rondo serve`.
-//   node openai_test.mjs RONDO      with the package "openai" to be found from NODE_MODULES
+// The official OpenAI client against `rondo serve`. How to run it: README.md.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
@@ -8,9 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, before, after } from 'node:test';
 
-const require = createRequire((process.env.NODE_MODULES ?? process.cwd()) + '/');
-const { OpenAI } = require('openai');
-const program = process.env.RONDO;
+const { OpenAI } = createRequire(import.meta.url)('openai');
+const program = process.env.RONDO ?? 'build/bin/rondo';
 const key = 'test-key-0123456789';
 const fact = 'The code of the red box is 4817. What is the code of the red box?';
 const answer = 'The code of the red box is 4817.';

@@ -236,11 +236,11 @@ test('the reader who scrolls up is left where he is', async () => {
 test('on a narrow screen the list and the panel are drawers', async () => {
     await ask('hello');
     await page.setViewportSize({ width: 390, height: 780 });
-    assert.equal(await page.locator('#sidebar').isVisible(), false);
+    await page.locator('#sidebar').waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Conversations' }).click();
     await shoot('drawer-list');
     await page.keyboard.press('Escape');
-    assert.equal(await page.locator('#sidebar').isVisible(), false);
+    await page.locator('#sidebar').waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Time and KV' }).click();
     await part('panel-turn').waitFor();
     await shoot('drawer-panel');

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The official OpenAI client and the chat page in Chromium, each against a `rondo serve` of its own on the demo model.
+#   test_clients.sh [RONDO]        build/bin/rondo unless given; npm packages go into build/clients
+# Needs node, npm and chromium (install_packages.sh clients), and the network the first time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rondo=$(realpath "${1:-build/bin/rondo}")
+packages=$PWD/build/clients
+wanted="openai@6 playwright-core@1.52"  # which run on Debian 12's Node.js 18
+
+for package in $wanted; do
+    [ -d "$packages/node_modules/${package%@*}" ] && continue
+    mkdir -p "$packages"
+    # shellcheck disable=SC2086
+    npm install --silent --no-audit --no-fund --prefix "$packages" $wanted
+    break
+done
+export NODE_PATH=$packages/node_modules
+
+RONDO=$rondo node --test tests/openai/openai_test.mjs
+
+mkfifo "$packages/server.$$"
+"$rondo" serve --port 0 --quiet >"$packages/server.$$" &
+server=$!
+trap 'kill $server 2>/dev/null && wait $server || true; rm -f "$packages/server.$$"' EXIT
+read -r line <"$packages/server.$$" || { echo "rondo serve did not start" >&2; exit 1; }
+BASE_URL=$(grep -o 'http://[^/]*' <<<"$line") node --test tests/page/page_test.mjs
