@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -84,6 +85,13 @@ public:
     /// Calls `done` once everything now on the stream is complete (or has failed). Runs on a thread of the device
     /// (for the CPU's compute stream: inline) and must only post a message.
     virtual Status notify(StreamId stream, std::function<void(Status)> done) = 0;
+    /// Runs plain host work, each task once, on the threads that compute (a CPU) or on the caller's; done when it
+    /// returns.
+    virtual void run_tasks(int64_t count, const std::function<void(int64_t)>& task) {
+        for (int64_t i = 0; i < count; ++i) task(i);
+    }
+    /// Threads that `run_tasks` uses.
+    virtual int host_threads() const { return 1; }
     /// Blocks until the stream is empty. For loading, tools and tests; actors use `notify`.
     virtual Status wait(StreamId stream) = 0;
 };

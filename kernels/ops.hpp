@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -72,6 +73,47 @@ struct AttendArgs {
     Rows rows = Rows::bulk;
 };
 
+/// Up to 16 keys of one KV head: an atom anywhere in the pool and which of its tokens count.
+struct KvEntry {
+    int32_t atom = 0;      ///< KvPool::atom_index
+    uint16_t allowed = 0;  ///< bit t: token t is a key
+    uint16_t filled = 0;   ///< tokens [0, filled) hold something; the others may be any bytes
+    bool operator==(const KvEntry&) const = default;
+};
+
+/// What one sequence's rows attend to in a layer instead of all its keys: entries chosen for each KV head, and all of
+/// the sequence's own keys from `tail_begin` on. No entries and a tail that begins at 0 is dense attention.
+struct SelectedKeys {
+    const KvEntry* entries = nullptr;  ///< [kv_heads, stride]; every row sees their keys
+    const int32_t* counts = nullptr;   ///< [kv_heads] or none
+    int32_t stride = 0;
+    int32_t tail_begin = 0;
+};
+
+/// Which entries of attention the rows of one sequence compute, by query head: the union of columns, bands and blocks,
+/// as far as a row sees it. Blocks are counted in the sequence; a row's own block is the one its key lies in. A band is
+/// a diagonal of blocks: row and all keys of the block `band` before its own.
+struct LineTables {
+    const int32_t* column_begin = nullptr;  ///< [heads + 1] into columns
+    const int32_t* columns = nullptr;       ///< keys, ascending within a head
+    const int32_t* band_begin = nullptr;    ///< [heads + 1] into bands
+    const int32_t* bands = nullptr;         ///< ascending within a head, 0 the first
+    const int32_t* block_begin = nullptr;   ///< [heads + 1] into blocks
+    const int32_t* blocks = nullptr;        ///< pairs (row block, key block), ascending within a head
+    const int32_t* dense_rows = nullptr;    ///< [heads]: so many of the last rows attend to everything
+};
+
+/// Some rows of one sequence, to be scored against its keys [0, keys).
+struct ScoreArgs {
+    Tensor q;  ///< [rows, heads·d] f32 or bf16, after RoPE
+    int heads = 0;
+    KvLayer kv;
+    SequenceTables sequence;            ///< of one sequence; only its blocks are read
+    const int32_t* row_keys = nullptr;  ///< [rows] ascending: row i sees the keys up to this one
+    int64_t keys = 0;
+    float scale = 1.0F;
+};
+
 /// What a backend computes: one method = one file per backend (kernels/cpu/NAME.cpp, kernels/cuda/NAME.cu). All calls
 /// enqueue on the compute stream; pointers are device memory unless they say host. Shapes are the caller's promise
 /// (assert); what can fail at run time (memory, the device) is the Status.
@@ -99,6 +141,21 @@ public:
     /// Reads slots back as rows [count, kv_heads·d] f32: for codecs, tests and moves between layouts.
     virtual Status read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, const int32_t* slots) = 0;
     virtual Status attend(const AttendArgs& args) = 0;
+    /// Attention over chosen keys: `selected` [sequences] in host memory, read before this returns; their entries are
+    /// counted from `atoms` (KvPool::atoms).
+    virtual Status attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) = 0;
+    /// Attention of one sequence's rows over chosen lines; work in proportion to what they cover.
+    virtual Status attend_lines(const AttendArgs& args, const LineTables& lines) = 0;
+    /// out [kv_heads, keys] f32: each key's softmax weights, summed over the rows, mean over the heads of its group.
+    virtual Status score_keys(const Tensor& out, const ScoreArgs& args) = 0;
+    /// Hands the softmax weights of each query head to `consume` as [rows, keys] in host memory, zero beyond what a row
+    /// sees. Calls come from any thread, several at a time, and end before this returns.
+    using ConsumeRows = std::function<void(int head, std::span<const float> weights)>;
+    virtual Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) = 0;
+    /// Copies `count` keys with their values from one slot (atom·16 + token, counted from `atoms`) to another. A source
+    /// of −1 writes zeros. Destinations are ascending where they share an atom; no slot is both read and written.
+    virtual Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,
+                           int64_t count) = 0;
     /// out[r, c] = silu(x[r, c]) · x[r, F + c], x [rows, 2F].
     virtual Status silu_mul(const Tensor& out, const Tensor& x) = 0;
     /// Row-wise softmax of f32; in place allowed.

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
 #include "config/checked.hpp"
-#include "kernels/cpu/attend_tile.hpp"
-#include "kernels/cpu/convert.hpp"
-#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/key_list.hpp"
 
 namespace rondo::cpu {
 
 namespace {
 
 constexpr int64_t lines_per_tile = 64;
-constexpr int64_t split_blocks = 32;   // of keys, for sequences with few rows: 512 keys of full blocks
+constexpr int64_t split_atoms = 32;    // of keys, for sequences with few rows: 512 keys of full blocks
 constexpr int64_t split_rows_max = 8;  // more bulk rows than this give enough tiles without splitting the keys
+constexpr int64_t atoms_ahead = 4;     // of the next split, which its tile asks for early
 
 /// A tile and where its sums go. Tiles of one (sequence, head, rows) stand next to each other, split by split.
 struct Work {
@@ -32,144 +30,107 @@ int64_t rows_per_tile(int group) {
     return std::max<int64_t>(1, lines_per_tile / group);
 }
 
-/// Blocks that row `visible − 1` can see.
-int64_t visible_blocks(const int32_t* block_begin, int64_t block_count, int64_t visible) {
-    return std::lower_bound(block_begin, block_begin + block_count, static_cast<int32_t>(visible)) - block_begin;
-}
+struct Call {
+    const AttendArgs& args;
+    const SelectedKeys* selected;
+    const std::byte* atoms;
 
-void write_line(const Tensor& out, int64_t row, int64_t column, const float* values, int64_t count) {
-    if (out.dtype == DType::bf16) {
-        convert_row(values, out.row<uint16_t>(row) + column, count);
-    } else {
-        std::copy(values, values + count, out.row<float>(row) + column);
+    int group() const { return args.heads / args.kv.heads; }
+    int64_t rows(int s) const { return args.sequences.row_begin[s + 1] - args.sequences.row_begin[s]; }
+    /// Keys of sequence s that the last of these of its rows sees, for one KV head.
+    KeyList keys(int s, int head, int64_t row, int64_t count) const {
+        const int64_t visible = args.sequences.kv_length[s] - rows(s) + row + count;
+        return {args.kv, args.sequences, s, head, visible, selected == nullptr ? nullptr : selected + s, atoms};
     }
-}
+};
 
 /// The plan of a call: every tile, in the order in which threads claim them.
 struct Planner {
-    const AttendArgs& args;
-    int group;
+    const Call& call;
     Work* work = nullptr;  // null while counting
     int64_t count = 0;
     int64_t partial_lines = 0;
 
     void add(int s) {
-        const SequenceTables& tables = args.sequences;
-        const int32_t begin = tables.row_begin[s], end = tables.row_begin[s + 1];
-        const int64_t rows = end - begin;
-        const int32_t* const block_begin = tables.block_begin + s * tables.blocks_stride;
-        const int64_t step = rows_per_tile(group);
+        const int64_t rows = call.rows(s), step = rows_per_tile(call.group());
+        const bool whole = call.args.rows == Rows::bulk && rows > split_rows_max;
         for (int64_t row = 0; row < rows; row += step) {
             const int64_t used = std::min(step, rows - row);
-            const int64_t visible = tables.kv_length[s] - rows + row + used;
-            const int64_t blocks = visible_blocks(block_begin, tables.block_count[s], visible);
-            const bool whole = args.rows == Rows::bulk && rows > split_rows_max;
-            const int64_t splits = whole ? 1 : ceil_div(blocks, split_blocks);
-            for (int head = 0; head < args.kv.heads; ++head) {
+            for (int head = 0; head < call.args.kv.heads; ++head) {
+                const int64_t atoms = call.keys(s, head, row, used).count();
+                const int64_t splits = whole ? 1 : ceil_div(atoms, split_atoms);
                 for (int64_t split = 0; split < splits; ++split, ++count) {
                     if (work != nullptr) {
                         work[count] = {s,
                                        head,
-                                       static_cast<int32_t>(begin + row),
+                                       static_cast<int32_t>(call.args.sequences.row_begin[s] + row),
                                        static_cast<int32_t>(used),
                                        static_cast<int32_t>(split),
                                        static_cast<int32_t>(splits),
                                        partial_lines};
                     }
-                    if (splits > 1) partial_lines += round_up<int64_t>(used * group, 16);
+                    if (splits > 1) partial_lines += round_up<int64_t>(used * call.group(), 16);
                 }
             }
         }
     }
 };
 
-AttendTile tile_of(const AttendArgs& args, const Work& work, int group) {
-    const SequenceTables& tables = args.sequences;
-    const int64_t rows = tables.row_begin[work.sequence + 1] - tables.row_begin[work.sequence];
-    const int64_t row = work.row - tables.row_begin[work.sequence];
+AttendTile tile_of(const Call& call, const Work& work, Scratch* scratch) {
+    const AttendArgs& args = call.args;
+    const int64_t row = work.row - args.sequences.row_begin[work.sequence];
     AttendTile tile;
     tile.q = args.q.slice_rows(work.row, work.rows);
-    tile.kv = args.kv;
-    tile.kv_head = work.head;
-    tile.group = group;
+    tile.atom = args.kv.atom;
+    tile.first_head = work.head * call.group();
+    tile.group = call.group();
     tile.scale = args.scale;
-    tile.first_visible = tables.kv_length[work.sequence] - rows + row + 1;
-    const int32_t* const block_begin = tables.block_begin + work.sequence * tables.blocks_stride;
-    const int64_t blocks =
-        visible_blocks(block_begin, tables.block_count[work.sequence], tile.first_visible + work.rows - 1);
-    const int64_t first = work.splits == 1 ? 0 : work.split * split_blocks;
-    tile.blocks = tables.blocks + work.sequence * tables.blocks_stride + first;
-    tile.block_begin = block_begin + first;
-    tile.block_count = work.splits == 1 ? blocks : std::min(split_blocks, blocks - first);
-    tile.blocks_behind = blocks - first - tile.block_count;
+    tile.first_visible = args.sequences.kv_length[work.sequence] - call.rows(work.sequence) + row + 1;
+    if (scratch == nullptr) return tile;
+    const KeyList keys = call.keys(work.sequence, work.head, row, work.rows);
+    const int64_t first = work.splits == 1 ? 0 : work.split * split_atoms;
+    tile.count = work.splits == 1 ? keys.count() : std::min(split_atoms, keys.count() - first);
+    tile.behind = std::min(atoms_ahead, keys.count() - first - tile.count);
+    const int64_t written = tile.count + tile.behind;
+    auto* const list = scratch->get<TileKeys>(static_cast<size_t>(written) * sizeof(TileKeys));
+    keys.write(first, written, list);
+    tile.keys = list;
     return tile;
-}
-
-/// Combines the splits of one (sequence, head, rows) in order and divides.
-void finish(const AttendArgs& args, const Work& work, int group, const AttendSums& sums) {
-    const int64_t d = args.kv.atom.head_dim;
-    const int64_t lines = work.rows * group;
-    const int64_t stride = round_up<int64_t>(lines, 16);
-    float line_out[1024];
-    assert(d <= 1024);
-    for (int64_t line = 0; line < lines; ++line) {
-        float max = nothing_seen;
-        for (int64_t split = 0; split < work.splits; ++split) max = std::max(max, sums.max[split * stride + line]);
-        float total = 0.0F;
-        std::fill(line_out, line_out + d, 0.0F);
-        for (int64_t split = 0; split < work.splits; ++split) {
-            const int64_t at = split * stride + line;
-            const float factor = std::exp2(sums.max[at] - max);
-            total += sums.total[at] * factor;
-            const float* const weighted = sums.weighted + at * d;
-            for (int64_t c = 0; c < d; ++c) line_out[c] += weighted[c] * factor;
-        }
-        const float inverse = 1.0F / total;
-        for (int64_t c = 0; c < d; ++c) line_out[c] *= inverse;
-        write_line(args.out, work.row + line / group, (work.head * group + line % group) * d, line_out, d);
-    }
 }
 
 }  // namespace
 
-Status Attend::run(const AttendArgs& args) {
-    const int group = args.heads / args.kv.heads;
+Status Attend::run(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) {
+    const Call call{args, selected, atoms};
     const int64_t d = args.kv.atom.head_dim;
     assert(args.heads % args.kv.heads == 0 && args.q.columns == args.heads * d);
-    const bool amx = cpu_features().amx_bf16 && args.kv.atom.dtype != DType::f32 && d % 32 == 0;
 
-    Planner counted{args, group};
+    Planner counted{call};
     for (int s = 0; s < args.sequences.sequences; ++s) counted.add(s);
-    Planner plan{args, group, plan_.get<Work>(static_cast<size_t>(counted.count) * sizeof(Work))};
+    Planner plan{call, plan_.get<Work>(static_cast<size_t>(counted.count) * sizeof(Work))};
     for (int s = 0; s < args.sequences.sequences; ++s) plan.add(s);
     const Work* const work = plan.work;
 
     const int64_t partial_lines = plan.partial_lines;
-    auto* const partials = partials_.get<float>(static_cast<size_t>(partial_lines * (d + 2)) * sizeof(float));
-    const auto sums_at = [&](float* base, int64_t lines, int64_t first) {
-        return AttendSums{base + first * d, base + lines * d + first, base + lines * (d + 1) + first};
-    };
+    auto* const partials = partials_.get<float>(static_cast<size_t>(sums_floats(partial_lines, d)) * sizeof(float));
     pool_.run_stretches(plan.count, [&](int64_t i, int thread) {
-        const AttendTile tile = tile_of(args, work[i], group);
+        PerThread& own = scratch_[static_cast<size_t>(thread)];
+        const AttendTile tile = tile_of(call, work[i], &own.keys);
         const int64_t lines = round_up<int64_t>(tile.lines(), 16);
-        auto& [scratch, own_sums] = scratch_[static_cast<size_t>(thread)];
-        AttendSums sums;
         if (work[i].splits > 1) {
-            sums = sums_at(partials, partial_lines, work[i].first_line);
-        } else {
-            sums = sums_at(own_sums.get<float>(static_cast<size_t>(lines * (d + 2)) * sizeof(float)), lines, 0);
+            attend_tile(tile, own.kernel, place_sums(partials, partial_lines, work[i].first_line, d));
+            return;
         }
-        if (amx) {
-            attend_tile_amx(tile, scratch, sums);
-        } else {
-            attend_tile_portable(tile, scratch, sums);
-        }
-        if (work[i].splits == 1) finish(args, work[i], group, sums);
+        auto* const memory = own.sums.get<float>(static_cast<size_t>(sums_floats(lines, d)) * sizeof(float));
+        const AttendSums sums = place_sums(memory, lines, 0, d);
+        attend_tile(tile, own.kernel, sums);
+        write_tile(tile, 1, sums, args.out, work[i].row);
     });
     if (partial_lines == 0) return Status::ok();
     pool_.run(plan.count, [&](int64_t i, int) {
         if (work[i].splits == 1 || work[i].split != 0) return;
-        finish(args, work[i], group, sums_at(partials, partial_lines, work[i].first_line));
+        const AttendSums sums = place_sums(partials, partial_lines, work[i].first_line, d);
+        write_tile(tile_of(call, work[i], nullptr), work[i].splits, sums, args.out, work[i].row);
     });
     return Status::ok();
 }

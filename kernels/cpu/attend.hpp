@@ -2,26 +2,29 @@
 
 #include <vector>
 
+#include "kernels/cpu/attend_tile.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
 
 namespace rondo::cpu {
 
-/// Ops::attend on the CPU: attention of each row over the paged keys of its sequence, exact, with an online softmax.
+/// Ops::attend and Ops::attend_selected on the CPU: attention of each row over paged keys, with an online softmax.
 ///
 /// The unit of work is (sequence, KV head, tile of rows, split of keys): all query heads of a KV head share each block
-/// of keys that is read. Keys are split at fixed multiples of `split_keys`, so how a row is summed depends on its own
-/// length alone and not on the batch or on the threads; the splits of a row are combined in order at the end.
+/// of keys that is read. Keys are split at fixed multiples of atoms, so how a row is summed depends on its own keys
+/// alone and not on the batch or on the threads; the splits of a row are combined in order at the end.
 class Attend {
 public:
     explicit Attend(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
-    Status run(const AttendArgs& args);
+    /// Without `selected` every row attends to all keys it sees.
+    Status run(const AttendArgs& args, const SelectedKeys* selected = nullptr, const std::byte* atoms = nullptr);
 
 private:
     struct PerThread {
         Scratch kernel;
         Scratch sums;
+        Scratch keys;
     };
 
     ThreadPool& pool_;

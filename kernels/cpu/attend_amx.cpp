@@ -21,8 +21,8 @@ constexpr int64_t lines_max = 16;  // in a group
 struct Chunk {
     const std::byte* k[chunk_blocks];  // [16][d]
     const std::byte* v[chunk_blocks];  // [8][d][2]
-    int64_t first[chunk_blocks];       // key index of token 0
-    int64_t filled[chunk_blocks];
+    int32_t first[chunk_blocks];       // number of token 0
+    uint32_t allowed[chunk_blocks];    // bit t: token t counts
     int64_t count = 0;
 };
 
@@ -35,8 +35,8 @@ public:
     Ahead(const AttendTile& tile, int64_t block)
         : tile_(tile),
           block_(block),
-          end_block_(std::min(block + chunk_blocks, tile.block_count + tile.blocks_behind)),
-          bytes_(static_cast<int64_t>(tile.kv.atom.bytes())) {
+          end_block_(std::min(block + chunk_blocks, tile.count + tile.behind)),
+          bytes_(static_cast<int64_t>(tile.atom.bytes())) {
         next_atom();
     }
 
@@ -50,7 +50,7 @@ private:
     void next_atom() {
         at_ = nullptr;
         if (block_ >= end_block_) return;
-        at_ = tile_.kv.at(tile_.blocks[block_++], tile_.kv_head);
+        at_ = tile_.keys[block_++].atom;
         end_ = at_ + bytes_;
     }
 
@@ -95,7 +95,7 @@ void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
         if (line >= tile.lines()) {
             std::fill(converted, converted + d, uint16_t{0});
         } else {
-            const int64_t column = (tile.kv_head * tile.group + line % tile.group) * d;
+            const int64_t column = (tile.first_head + line % tile.group) * d;
             if (tile.q.dtype == DType::bf16) {
                 from = tile.q.row<const uint16_t>(line / tile.group) + column;
             } else {
@@ -126,14 +126,15 @@ void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std
 Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers) {
     const KvAtom bf16{DType::bf16, tile.head_dim()};
     Chunk chunk;
-    for (; chunk.count < chunk_blocks && block < tile.block_count; ++block, ++chunk.count) {
+    for (; chunk.count < chunk_blocks && block < tile.count; ++block, ++chunk.count) {
         const int64_t i = chunk.count;
-        const std::byte* atom = tile.kv.at(tile.blocks[block], tile.kv_head);
-        chunk.first[i] = tile.block_begin[block];
-        chunk.filled[i] = tile.block_begin[block + 1] - tile.block_begin[block];
-        if (tile.kv.atom.dtype == DType::i8 || chunk.filled[i] < kv_block_tokens) {
+        const TileKeys& keys = tile.keys[block];
+        const std::byte* atom = keys.atom;
+        chunk.first[i] = keys.first;
+        chunk.allowed[i] = keys.allowed;
+        if (tile.atom.dtype == DType::i8 || keys.filled < kv_block_tokens) {
             std::byte* const staged = buffers.staged + static_cast<size_t>(i) * bf16.bytes();
-            stage_atom(tile.kv.atom, atom, chunk.filled[i], staged);
+            stage_atom(tile.atom, atom, keys.filled, staged);
             atom = staged;
         }
         chunk.k[i] = atom;
@@ -172,17 +173,6 @@ RONDO_AMX void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, 
     }
 }
 
-/// 2^x for x that is hardly above 0, within 3e-6, which is little beside the rounding of a weight to bf16; 0 far below.
-RONDO_AMX inline __m512 exp2_lanes(__m512 x) {
-    const __m512 part = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x − ⌊x⌋
-    __m512 p = _mm512_set1_ps(1.3426684e-2F);
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(5.2242474e-2F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(2.4128021e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(6.9304485e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(p, x);  // · 2^⌊x⌋
-}
-
 /// The other eight lanes.
 RONDO_AMX inline __m512 swap_halves(__m512 x) {
     return _mm512_shuffle_f32x4(x, x, 0x4e);
@@ -199,13 +189,14 @@ RONDO_AMX __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64
     __m512 max = _mm512_set1_ps(masked_score);
     for (int64_t b = 0; b < chunk.count; ++b) {
         float* const block = scores + b * kv_block_tokens * Lines;
-        if (chunk.filled[b] < kv_block_tokens || chunk.first[b] + kv_block_tokens > visible_min) {
-            const __m512i filled = _mm512_set1_epi32(static_cast<int32_t>(chunk.filled[b]));
-            const __m512i first = _mm512_set1_epi32(static_cast<int32_t>(chunk.first[b]));
+        if (chunk.allowed[b] != 0xffff || chunk.first[b] + kv_block_tokens > visible_min) {
+            const __m512i allowed = _mm512_set1_epi32(static_cast<int32_t>(chunk.allowed[b]));
+            const __m512i first = _mm512_set1_epi32(chunk.first[b]);
             for (int r = 0; r < Lines; ++r) {
                 const __m512i token = _mm512_add_epi32(lane_key, _mm512_set1_epi32(r * keys_each));
                 const __m512i key = _mm512_add_epi32(first, token);
-                const __mmask16 seen = _mm512_cmplt_epi32_mask(token, filled) & _mm512_cmplt_epi32_mask(key, visible);
+                const __m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), token);
+                const __mmask16 seen = _mm512_test_epi32_mask(allowed, bit) & _mm512_cmplt_epi32_mask(key, visible);
                 _mm512_mask_store_ps(block + 16 * r, static_cast<__mmask16>(~seen), _mm512_set1_ps(masked_score));
             }
         }
@@ -367,7 +358,7 @@ RONDO_AMX void attend_tile(const AttendTile& tile, Scratch& scratch, const Atten
     std::fill_n(sums.total, groups * lines_max, 0.0F);
     std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
     configure<Lines>();
-    for (int64_t block = 0; block < tile.block_count; block += chunk_blocks) {
+    for (int64_t block = 0; block < tile.count; block += chunk_blocks) {
         const Chunk chunk = gather_chunk(tile, block, buffers);
         Ahead ahead(tile, block + chunk_blocks);
         for (int64_t group = 0; group < groups; ++group) attend_group<Lines>(tile, chunk, group, buffers, ahead, sums);

@@ -54,7 +54,7 @@ void attend_portable(const AttendTile& tile, Scratch& scratch, const AttendSums&
     float* const v = k + kv_block_tokens * d;
     const Lanes scale = hn::Set(F32(), tile.scale * log2_e);
     for (int64_t line = 0; line < lines; ++line) {
-        const int64_t column = (tile.kv_head * tile.group + line % tile.group) * d;
+        const int64_t column = (tile.first_head + line % tile.group) * d;
         with_elements_of(tile.q.dtype, [&](auto element) {
             const auto* const from = tile.q.row<const decltype(element)>(line / tile.group) + column;
             for_lanes(d, [&](int64_t c, auto load, auto store)
@@ -64,15 +64,19 @@ void attend_portable(const AttendTile& tile, Scratch& scratch, const AttendSums&
         sums.total[line] = 0.0F;
         std::fill_n(sums.weighted + line * d, d, 0.0F);
     }
-    for (int64_t b = 0; b < tile.block_count; ++b) {
-        const int64_t first = tile.block_begin[b];
-        const int64_t filled = tile.block_begin[b + 1] - first;
-        const std::byte* const atom = tile.kv.at(tile.blocks[b], tile.kv_head);
-        for (int t = 0; t < filled; ++t) read_token(tile.kv.atom, atom, t, k + t * d, v + t * d);
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const TileKeys& keys = tile.keys[i];
+        int64_t number[kv_block_tokens];
+        int64_t count = 0;
+        for (int t = 0; t < keys.filled; ++t) {
+            if ((keys.allowed >> t & 1) == 0) continue;
+            read_token(tile.atom, keys.atom, t, k + count * d, v + count * d);
+            number[count++] = keys.first + t;
+        }
         for (int64_t line = 0; line < lines; ++line) {
-            const int64_t keys = std::min(filled, tile.visible(line) - first);
-            if (keys <= 0) continue;
-            attend_block(q + line * d, k, v, keys, d, sums.weighted + line * d, sums.max[line], sums.total[line]);
+            const int64_t seen = std::lower_bound(number, number + count, tile.visible(line)) - number;
+            if (seen == 0) continue;
+            attend_block(q + line * d, k, v, seen, d, sums.weighted + line * d, sums.max[line], sums.total[line]);
         }
     }
 }

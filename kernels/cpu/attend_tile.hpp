@@ -14,22 +14,31 @@ inline constexpr float log2_e = 1.44269504F;
 inline constexpr float nothing_seen = -1e30F;
 inline constexpr float masked_score = -3e38F;
 
-/// One piece of attention: some rows of a sequence, the query heads of one KV head, a run of that sequence's blocks.
-/// Line i is row i / group, query head kv_head·group + i % group.
+/// Up to 16 keys of one KV head in one atom.
+struct TileKeys {
+    const std::byte* atom = nullptr;
+    int32_t first = 0;     ///< number of token 0, or `everyone_sees`
+    uint16_t allowed = 0;  ///< bit t: token t counts
+    uint16_t filled = 0;   ///< tokens that hold something
+};
+/// As the number of an atom's first key: so early that every row sees all 16.
+inline constexpr int32_t everyone_sees = -kv_block_tokens;
+
+/// One piece of attention: some rows of a sequence, some query heads of one KV head, a run of keys. Line i is row
+/// i / group, query head first_head + i % group.
 struct AttendTile {
     Tensor q;  ///< the tile's rows, all heads
-    KvLayer kv;
-    int kv_head = 0;
+    KvAtom atom;
+    int first_head = 0;
     int group = 1;
     float scale = 1.0F;
-    int64_t first_visible = 0;        ///< keys that the tile's first row sees; each further row sees one more
-    const int32_t* blocks = nullptr;  ///< the run: ids, and where each begins (one entry more)
-    const int32_t* block_begin = nullptr;
-    int64_t block_count = 0;
-    int64_t blocks_behind = 0;  ///< further blocks of the sequence behind the run, which this thread may attend to next
+    int64_t first_visible = 0;  ///< keys that the tile's first row sees; each further row sees one more
+    const TileKeys* keys = nullptr;
+    int64_t count = 0;   ///< atoms of the run
+    int64_t behind = 0;  ///< further ones in `keys` behind the run, which this thread may attend to next
 
     int64_t lines() const { return q.rows * group; }
-    int head_dim() const { return kv.atom.head_dim; }
+    int head_dim() const { return atom.head_dim; }
     int64_t visible(int64_t line) const { return first_visible + line / group; }
 };
 
@@ -40,6 +49,17 @@ struct AttendSums {
     float* max = nullptr;       ///< [lines]
     float* total = nullptr;     ///< [lines]
 };
+
+/// Memory for the sums of `lines` lines (rounded up to 16) at `base`, as `sums_floats` of them take.
+AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d);
+inline int64_t sums_floats(int64_t lines, int64_t d) {
+    return lines * (d + 2);
+}
+
+/// Attends to the tile's keys with the fastest kernel there is for it.
+void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
+/// Combines the sums of a tile's splits in order, divides, and writes them to the tile's rows of `out`, from `row` on.
+void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, const Tensor& out, int64_t row);
 
 /// bf16 and i8 KV with AMX tiles: scores of 16 keys × 8 or 16 lines at a time, weights rounded to bf16. head_dim is a
 /// multiple of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not

@@ -53,6 +53,10 @@ public:
     }
     MemorySpace space() const override { return {DeviceKind::cpu, 0}; }
     Ops& ops() override { return ops_; }
+    int host_threads() const override { return ops_.threads(); }
+    void run_tasks(int64_t count, const std::function<void(int64_t)>& task) override {
+        ops_.pool().run(count, [&](int64_t i, int) { task(i); });
+    }
 
     /// Straight from the kernel, out of regions of address space whose pages appear when they are first written, and in
     /// huge pages, which is worth a few percent of memory bandwidth to everything that streams. Buffers share a region,

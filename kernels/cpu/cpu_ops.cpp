@@ -5,6 +5,7 @@
 
 #include "config/checked.hpp"
 #include "kernels/cpu/append_kv.hpp"
+#include "kernels/cpu/move_kv.hpp"
 #include "kernels/cpu/packed_weight.hpp"
 #include "kernels/cpu/read_kv.hpp"
 #include "kernels/cpu/rms_norm.hpp"
@@ -95,6 +96,30 @@ Status CpuOps::read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, cons
 
 Status CpuOps::attend(const AttendArgs& args) {
     return guarded([&] { return attend_.run(args); });
+}
+
+Status CpuOps::attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) {
+    return guarded([&] { return attend_.run(args, selected, atoms); });
+}
+
+Status CpuOps::attend_lines(const AttendArgs& args, const LineTables& lines) {
+    return guarded([&] { return attend_lines_.run(args, lines); });
+}
+
+Status CpuOps::score_keys(const Tensor& out, const ScoreArgs& args) {
+    return guarded([&] { return score_.keys(out, args); });
+}
+
+Status CpuOps::score_rows(const ScoreArgs& args, const ConsumeRows& consume) {
+    return guarded([&] { return score_.rows(args, consume); });
+}
+
+Status CpuOps::move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to, int64_t count) {
+    over_rows(ceil_div<int64_t>(count, kv_block_tokens), int64_t{kv_block_tokens} * atom.head_dim * 4,
+              [&](int64_t begin, int64_t end) {
+                  move_keys(atom, atoms, from, to, begin * kv_block_tokens, std::min(count, end * kv_block_tokens));
+              });
+    return Status::ok();
 }
 
 Status CpuOps::silu_mul(const Tensor& out, const Tensor& x) {

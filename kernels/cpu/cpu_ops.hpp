@@ -1,7 +1,9 @@
 #pragma once
 
 #include "kernels/cpu/attend.hpp"
+#include "kernels/cpu/attend_lines.hpp"
 #include "kernels/cpu/matmul.hpp"
+#include "kernels/cpu/score.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
 
@@ -10,9 +12,11 @@ namespace rondo::cpu {
 /// Ops on a CPU: each call is shared out over the device's pool and done when it returns.
 class CpuOps : public Ops {
 public:
-    CpuOps(Device& device, int threads) : device_(device), pool_(threads), matmul_(pool_), attend_(pool_) {}
+    CpuOps(Device& device, int threads)
+        : device_(device), pool_(threads), matmul_(pool_), attend_(pool_), attend_lines_(pool_), score_(pool_) {}
 
     int threads() const { return pool_.threads(); }
+    ThreadPool& pool() { return pool_; }
 
     Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) override;
     Status matmul(const MatmulArgs& args) override;
@@ -24,6 +28,12 @@ public:
     Status append_kv(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_t* slots) override;
     Status read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, const int32_t* slots) override;
     Status attend(const AttendArgs& args) override;
+    Status attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) override;
+    Status attend_lines(const AttendArgs& args, const LineTables& lines) override;
+    Status score_keys(const Tensor& out, const ScoreArgs& args) override;
+    Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) override;
+    Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,
+                   int64_t count) override;
     Status silu_mul(const Tensor& out, const Tensor& x) override;
     Status softmax(const Tensor& out, const Tensor& x) override;
     Status take_rows(const Tensor& out, const Tensor& x, const int32_t* rows) override;
@@ -37,6 +47,8 @@ private:
     ThreadPool pool_;
     Matmul matmul_;
     Attend attend_;
+    AttendLines attend_lines_;
+    Score score_;
 };
 
 }  // namespace rondo::cpu

@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_ops.hpp"
 
+#include <string>
+
 namespace rondo::cuda {
 
 CudaOps::CudaOps(Queue queue, std::unique_ptr<Gemm> gemm)
@@ -8,6 +10,35 @@ CudaOps::CudaOps(Queue queue, std::unique_ptr<Gemm> gemm)
 Result<std::unique_ptr<CudaOps>> CudaOps::create(int ordinal, cudaStream_t compute) {
     RONDO_ASSIGN(std::unique_ptr<Gemm> gemm, Gemm::create(ordinal));
     return std::unique_ptr<CudaOps>(new CudaOps({ordinal, compute}, std::move(gemm)));
+}
+
+namespace {
+
+Status not_here(const char* op) {
+    return make_error(ErrorCode::unsupported,
+                      std::string(op) + " on a GPU; attention method dense would be right there");
+}
+
+}  // namespace
+
+Status CudaOps::attend_selected(const AttendArgs&, const SelectedKeys*, const std::byte*) {
+    return not_here("attention to chosen keys");
+}
+
+Status CudaOps::attend_lines(const AttendArgs&, const LineTables&) {
+    return not_here("attention to chosen lines");
+}
+
+Status CudaOps::score_keys(const Tensor&, const ScoreArgs&) {
+    return not_here("scoring keys");
+}
+
+Status CudaOps::score_rows(const ScoreArgs&, const ConsumeRows&) {
+    return not_here("scoring rows");
+}
+
+Status CudaOps::move_kv(const KvAtom&, std::byte*, const int32_t*, const int32_t*, int64_t) {
+    return not_here("gathering keys");
 }
 
 }  // namespace rondo::cuda

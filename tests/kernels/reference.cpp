@@ -261,7 +261,8 @@ Matrix matmul(const Matrix& x, const Matrix& w, const Matrix& bias) {
     return out;
 }
 
-Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, int kv_heads, double scale) {
+Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, int kv_heads, double scale,
+              const Sees& sees) {
     const int64_t d = q.columns / heads;
     Matrix out(q.rows, q.columns);
     for (int64_t r = 0; r < q.rows; ++r) {
@@ -271,6 +272,10 @@ Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, int 
             const int64_t shared = h / (heads / kv_heads) * d;
             Matrix scores(1, visible);
             for (int64_t key = 0; key < visible; ++key) {
+                if (sees && !sees(r, h, key)) {
+                    scores.at(0, key) = -std::numeric_limits<double>::infinity();
+                    continue;
+                }
                 double dot = 0.0;
                 for (int64_t c = 0; c < d; ++c) dot += q.at(r, from + c) * k.at(key, shared + c);
                 scores.at(0, key) = dot * scale;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -64,8 +65,12 @@ Matrix softmax(const Matrix& x);
 Matrix take_rows(const Matrix& x, std::span<const int32_t> rows);
 /// x [M, K] · wᵀ [K, N] + bias [1, N] (or an empty one).
 Matrix matmul(const Matrix& x, const Matrix& w, const Matrix& bias = {});
-/// Causal attention of the last q.rows keys' queries: q [rows, heads·d]; k and v [keys, kv_heads·d].
-Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, int kv_heads, double scale);
+/// Whether a row attends to a key in a query head.
+using Sees = std::function<bool(int64_t row, int head, int64_t key)>;
+/// Causal attention of the last q.rows keys' queries: q [rows, heads·d]; k and v [keys, kv_heads·d]. `sees` may leave
+/// keys out.
+Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, int kv_heads, double scale,
+              const Sees& sees = {});
 
 /// One token's k and v [d] in the bytes of its atom, by the words of kernels/kv_layout.hpp.
 void write_token(const KvAtom& layout, std::byte* atom, int token, std::span<const double> k,

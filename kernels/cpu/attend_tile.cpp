@@ -1,0 +1,60 @@
+#include "kernels/cpu/attend_tile.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "config/checked.hpp"
+#include "kernels/cpu/convert.hpp"
+#include "kernels/cpu/cpu_features.hpp"
+
+namespace rondo::cpu {
+
+namespace {
+
+void write_line(const Tensor& out, int64_t row, int64_t column, const float* values, int64_t count) {
+    if (out.dtype == DType::bf16) {
+        convert_row(values, out.row<uint16_t>(row) + column, count);
+    } else {
+        std::copy(values, values + count, out.row<float>(row) + column);
+    }
+}
+
+}  // namespace
+
+AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d) {
+    return {base + first_line * d, base + lines * d + first_line, base + lines * (d + 1) + first_line};
+}
+
+void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    if (cpu_features().amx_bf16 && tile.atom.dtype != DType::f32 && tile.head_dim() % 32 == 0) {
+        attend_tile_amx(tile, scratch, sums);
+    } else {
+        attend_tile_portable(tile, scratch, sums);
+    }
+}
+
+void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, const Tensor& out, int64_t row) {
+    const int64_t d = tile.head_dim();
+    const int64_t stride = round_up<int64_t>(tile.lines(), 16);
+    float line_out[1024];
+    assert(d <= 1024);
+    for (int64_t line = 0; line < tile.lines(); ++line) {
+        float max = nothing_seen;
+        for (int64_t split = 0; split < splits; ++split) max = std::max(max, sums.max[split * stride + line]);
+        float total = 0.0F;
+        std::fill(line_out, line_out + d, 0.0F);
+        for (int64_t split = 0; split < splits; ++split) {
+            const int64_t at = split * stride + line;
+            const float factor = std::exp2(sums.max[at] - max);
+            total += sums.total[at] * factor;
+            const float* const weighted = sums.weighted + at * d;
+            for (int64_t c = 0; c < d; ++c) line_out[c] += weighted[c] * factor;
+        }
+        const float inverse = 1.0F / total;
+        for (int64_t c = 0; c < d; ++c) line_out[c] *= inverse;
+        write_line(out, row + line / tile.group, (tile.first_head + line % tile.group) * d, line_out, d);
+    }
+}
+
+}  // namespace rondo::cpu

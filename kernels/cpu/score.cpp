@@ -1,0 +1,72 @@
+#include "kernels/cpu/score.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "config/checked.hpp"
+#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/score_tile.hpp"
+
+namespace rondo::cpu {
+
+void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
+    const KvAtom& atom = tile.args->kv.atom;
+    if (cpu_features().amx_bf16 && atom.dtype != DType::f32 && atom.head_dim % 32 == 0) {
+        score_tile_amx(tile, scratch, weights, stride);
+    } else {
+        score_tile_portable(tile, scratch, weights, stride);
+    }
+}
+
+Status Score::keys(const Tensor& out, const ScoreArgs& args) {
+    const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
+    const int64_t rows = args.q.rows, keys = args.keys;
+    assert(out.rows == kv_heads && out.columns == keys && out.dtype == DType::f32);
+    const int64_t rows_each = std::max<int64_t>(1, score_lines_max / group);
+    const int heads_each = std::min(group, score_lines_max);
+    const int64_t row_parts = ceil_div(rows, rows_each), head_parts = ceil_div<int64_t>(group, heads_each);
+    const int64_t parts = row_parts * head_parts, stride = round_up<int64_t>(keys, 16);
+    auto* const partials = partials_.get<float>(static_cast<size_t>(kv_heads * parts * stride) * sizeof(float));
+    pool_.run(kv_heads * parts, [&](int64_t task, int thread) {
+        const int64_t part = task % parts;
+        ScoreTile tile;
+        tile.args = &args;
+        const auto head_part = static_cast<int>(part % head_parts) * heads_each;
+        tile.first_head = static_cast<int>(task / parts) * group + head_part;
+        tile.heads = std::min(heads_each, group - head_part);
+        tile.first_row = part / head_parts * rows_each;
+        tile.lines = static_cast<int>(std::min(rows_each, rows - tile.first_row)) * tile.heads;
+        PerThread& own = scratch_[static_cast<size_t>(thread)];
+        auto* const weights = own.weights.get<float>(static_cast<size_t>(score_lines_max * stride) * sizeof(float));
+        score_tile(tile, own.kernel, weights, stride);
+        sum_lines(weights, stride, tile.lines, keys, 1.0F / static_cast<float>(group), partials + task * stride);
+    });
+    constexpr int64_t keys_each = 4096;
+    const int64_t pieces = ceil_div(keys, keys_each);
+    pool_.run(kv_heads * pieces, [&](int64_t task, int) {
+        const int64_t head = task / pieces, first = task % pieces * keys_each;
+        sum_lines(partials + head * parts * stride + first, stride, static_cast<int>(parts),
+                  std::min(keys_each, keys - first), 1.0F, out.row<float>(head) + first);
+    });
+    return Status::ok();
+}
+
+Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
+    const int64_t rows = args.q.rows, keys = args.keys;
+    pool_.run(args.heads, [&](int64_t head, int thread) {
+        PerThread& own = scratch_[static_cast<size_t>(thread)];
+        // The kernel may write up to 15 weights of a line's last atom beyond it: the next line's come later.
+        auto* const weights = own.weights.get<float>(static_cast<size_t>(rows * keys + 16) * sizeof(float));
+        ScoreTile tile;
+        tile.args = &args;
+        tile.first_head = static_cast<int>(head);
+        for (; tile.first_row < rows; tile.first_row += score_lines_max) {
+            tile.lines = static_cast<int>(std::min<int64_t>(score_lines_max, rows - tile.first_row));
+            score_tile(tile, own.kernel, weights + tile.first_row * keys, keys);
+        }
+        consume(static_cast<int>(head), {weights, static_cast<size_t>(rows * keys)});
+    });
+    return Status::ok();
+}
+
+}  // namespace rondo::cpu

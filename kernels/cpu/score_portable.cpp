@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/read_kv.hpp"
+#include "kernels/cpu/score_tile.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/score_portable.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::cpu::HWY_NAMESPACE {
+
+HWY_INLINE float score_dot(const float* a, const float* b, int64_t count) {
+    const F32 f;
+    Lanes sum = hn::Zero(f);
+    for_lanes(count, [&](int64_t i, auto load, auto) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); });
+    return hn::GetLane(hn::SumOfLanes(f, sum));
+}
+
+/// Scores become weights: the softmax over the first `visible`, zeros behind.
+void softmax_line(float* line, int64_t visible, int64_t keys) {
+    const float max = *std::max_element(line, line + visible);
+    const Lanes highest = hn::Set(F32(), max);
+    double total = 0.0;
+    for_lanes(visible, [&](int64_t i, auto load, auto store)
+                           HWY_ATTR { store(exp_lanes(F32(), hn::Sub(load(line + i), highest)), line + i); });
+    total = sum_lanes(visible, [&](int64_t i, auto load) HWY_ATTR { return load(line + i); });
+    const Lanes factor = hn::Set(F32(), static_cast<float>(1.0 / total));
+    for_lanes(visible,
+              [&](int64_t i, auto load, auto store) HWY_ATTR { store(hn::Mul(load(line + i), factor), line + i); });
+    std::fill(line + visible, line + keys, 0.0F);
+}
+
+void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
+    const ScoreArgs& args = *tile.args;
+    const int64_t d = args.kv.atom.head_dim;
+    auto* const q = scratch.get<float>(static_cast<size_t>((tile.lines + 2) * d) * sizeof(float));
+    float* const k = q + tile.lines * d;
+    const Lanes scale = hn::Set(F32(), args.scale);
+    for (int line = 0; line < tile.lines; ++line) {
+        with_elements_of(args.q.dtype, [&](auto element) {
+            const auto* const from = args.q.row<const decltype(element)>(tile.row(line)) + tile.head(line) * d;
+            for_lanes(d, [&](int64_t c, auto load, auto store)
+                             HWY_ATTR { store(hn::Mul(load(from + c), scale), q + line * d + c); });
+        });
+    }
+    const SequenceTables& tables = args.sequence;
+    for (int64_t block = 0; block < tables.block_count[0] && tables.block_begin[block] < args.keys; ++block) {
+        const std::byte* const atom = args.kv.at(tables.blocks[block], tile.kv_head());
+        const int64_t first = tables.block_begin[block];
+        const int64_t end = std::min<int64_t>(tables.block_begin[block + 1], args.keys);
+        for (int64_t key = first; key < end; ++key) {
+            read_token(args.kv.atom, atom, static_cast<int>(key - first), k, k + d);
+            for (int line = 0; line < tile.lines; ++line) {
+                if (key < tile.visible(line)) weights[line * stride + key] = score_dot(q + line * d, k, d);
+            }
+        }
+    }
+    for (int line = 0; line < tile.lines; ++line) softmax_line(weights + line * stride, tile.visible(line), args.keys);
+}
+
+void sum_lines_portable(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {
+    const Lanes scale = hn::Set(F32(), factor);
+    for_lanes(keys, [&](int64_t i, auto load, auto store) HWY_ATTR {
+        Lanes sum = load(weights + i);
+        for (int line = 1; line < lines; ++line) sum = hn::Add(sum, load(weights + line * stride + i));
+        store(hn::Mul(sum, scale), sums + i);
+    });
+}
+
+}  // namespace rondo::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rondo::cpu {
+namespace {
+HWY_EXPORT(score_portable);
+HWY_EXPORT(sum_lines_portable);
+}  // namespace
+
+void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
+    HWY_DYNAMIC_DISPATCH(score_portable)(tile, scratch, weights, stride);
+}
+
+void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {
+    HWY_DYNAMIC_DISPATCH(sum_lines_portable)(weights, stride, lines, keys, factor, sums);
+}
+
+}  // namespace rondo::cpu
+#endif

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "kernels/cpu/scratch.hpp"
+#include "kernels/ops.hpp"
+
+namespace rondo::cpu {
+
+inline constexpr int score_lines_max = 16;
+
+/// Some rows in some query heads of one KV head. Line i is row first_row + i / heads, query head first_head + i %
+/// heads.
+struct ScoreTile {
+    const ScoreArgs* args = nullptr;
+    int first_head = 0;
+    int heads = 1;
+    int64_t first_row = 0;
+    int lines = 0;  ///< at most score_lines_max
+
+    int kv_head() const { return first_head / (args->heads / args->kv.heads); }
+    int64_t row(int line) const { return first_row + line / heads; }
+    int head(int line) const { return first_head + line % heads; }
+    /// Keys that a line sees.
+    int64_t visible(int line) const {
+        const int64_t seen = int64_t{args->row_keys[row(line)]} + 1;
+        return seen < args->keys ? seen : args->keys;
+    }
+};
+
+/// weights[line · stride + key] = the softmax of each line over the keys it sees, zero beyond.
+void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+
+/// bf16 and i8 KV with AMX tiles; head_dim a multiple of 32.
+void score_tile_amx(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+/// Any KV type and head_dim, in f32.
+void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+/// sums[key] = Σ of the lines' weights · factor.
+void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums);
+
+}  // namespace rondo::cpu
