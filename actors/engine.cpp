@@ -46,6 +46,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
 }
 
 Status Engine::load_all(const Settings& settings, const Options& options) {
+    // The command line's own conversation knows the sparse methods; the pipeline does not yet.
+    const PipelineSettings& pipeline = settings.pipeline;
+    if (pipeline.prefill.attention.method != PrefillAttention::Method::dense ||
+        pipeline.decode.attention.method != DecodeAttention::Method::dense) {
+        return make_error(ErrorCode::unsupported,
+                          "pipeline.*.attention.method: the pipeline serves dense attention only, must be dense");
+    }
     const std::string& prompts = settings.pipeline.prefill.on.front();
     const std::string& answers = settings.pipeline.decode.on.front();
     home_->devices.resize(1);

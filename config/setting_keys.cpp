@@ -42,11 +42,23 @@ DeviceSettings& device_of(Settings& settings, std::string_view name) {
 
 constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
-// The engine is dense: these are the only methods there are, and naming another is an error that says so.
-constexpr std::string_view attention_methods[] = {"dense"};
+// In the order of PrefillAttention::Method and DecodeAttention::Method. What stands behind these in the latter has no
+// runtime that a pipeline could ask for: the oracle is told where the answers are, and streaming_llm, h2o and quest
+// choose anew at every step.
+constexpr std::string_view prefill_methods[] = {"dense",     "loopserve",  "a_shape",
+                                                "tri_shape", "minference", "flexprefill"};
+constexpr std::string_view decode_methods[] = {"dense", "progressive", "snapkv", "adakv", "random", "recent"};
+constexpr std::string_view overlaps[] = {"exact", "literal"};
+constexpr std::string_view pool_sides[] = {"after", "around"};
 constexpr std::string_view no_method[] = {"none"};
 
+constexpr std::string_view a_share = "a number above 0 and up to 1";
+constexpr std::string_view preset_names[] = {"dense", "loopserve"};
+
 constexpr SettingKey keys[] = {
+    {.path = "preset",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.preset; },
+     .names = preset_names},
     {.path = "model.path",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.model.path; },
      .valid = is_path,
@@ -72,8 +84,24 @@ constexpr SettingKey keys[] = {
      .low = 1,
      .high = 65536},
     {.path = "pipeline.prefill.attention.method",
-     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention_method; },
-     .names = attention_methods},
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.method; },
+     .names = prefill_methods},
+    {.path = "pipeline.prefill.attention.alpha",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.alpha; },
+     .shape = a_share},
+    {.path = "pipeline.prefill.attention.sample_rows",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.sample_rows; },
+     .low = 1,
+     .high = 1024},
+    {.path = "pipeline.prefill.attention.min_tokens",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.min_tokens; },
+     .high = 1 << 20},
+    {.path = "pipeline.prefill.attention.overlap",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.overlap; },
+     .names = overlaps},
+    {.path = "pipeline.prefill.attention.density",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.density; },
+     .shape = a_share},
     {.path = "pipeline.decode.on",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.on; },
      .shape = "a list of one device's name"},
@@ -86,8 +114,40 @@ constexpr SettingKey keys[] = {
      .low = 1,
      .high = 60'000},
     {.path = "pipeline.decode.attention.method",
-     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention_method; },
-     .names = attention_methods},
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.method; },
+     .names = decode_methods},
+    {.path = "pipeline.decode.attention.budget_tokens",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.budget_tokens; },
+     .low = 8,
+     .high = 1 << 24},
+    {.path = "pipeline.decode.attention.reselect_every",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.reselect_every; },
+     .low = 1,
+     .high = 4096},
+    {.path = "pipeline.decode.attention.cold_tokens",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.cold_tokens; },
+     .high = 1 << 20},
+    {.path = "pipeline.decode.attention.observe",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.observe; },
+     .low = 1,
+     .high = 256},
+    {.path = "pipeline.decode.attention.pool",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.pool; },
+     .low = 1,
+     .high = 255},
+    {.path = "pipeline.decode.attention.pool_side",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.pool_side; },
+     .names = pool_sides},
+    {.path = "pipeline.decode.attention.lag_steps",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.lag_steps; },
+     .high = 256},
+    {.path = "pipeline.decode.attention.window",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.window; },
+     .low = 1,
+     .high = 256},
+    {.path = "pipeline.decode.attention.sinks",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.sinks; },
+     .high = 4096},
     {.path = "pipeline.rounds.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds_method; },
      .names = no_method},
@@ -133,6 +193,19 @@ constexpr SettingKey keys[] = {
 };
 
 }  // namespace
+
+void apply_preset(Settings& settings) {
+    if (settings.preset == "loopserve") {
+        settings.pipeline.prefill.attention.method = PrefillAttention::Method::loopserve;
+        settings.pipeline.decode.attention.method = DecodeAttention::Method::progressive;
+    }
+}
+
+std::span<const std::string_view> names_of_methods(MethodSlot slot) {
+    if (slot == MethodSlot::preset) return preset_names;
+    if (slot == MethodSlot::prefill) return prefill_methods;
+    return decode_methods;
+}
 
 std::string SettingKey::expects() const {
     if (!shape.empty()) return std::string(shape);

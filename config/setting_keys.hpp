@@ -11,9 +11,10 @@
 
 namespace rondo {
 
-/// Where a key's value goes; its type is the key's type.
-using SettingSlot =
-    std::variant<int*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*, MemorySettings::KvType*>;
+/// Where a key's value goes; its type is the key's type. A double is a share: above 0 and up to 1.
+using SettingSlot = std::variant<int*, double*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*,
+                                 MemorySettings::KvType*, PrefillAttention::Method*, PrefillAttention::Overlap*,
+                                 DecodeAttention::Method*, DecodeAttention::PoolSide*>;
 
 /// One key of a pipeline file. Adding a key is one row of the table, its member in Settings (which has the default) and
 /// its lines in reference.yaml.
@@ -31,6 +32,13 @@ struct SettingKey {
 };
 
 std::span<const SettingKey> setting_keys();
+
+/// Fills the method slots as settings.preset says; single keys are read after it and win.
+void apply_preset(Settings& settings);
+
+/// What methods are called, where one may be named.
+enum class MethodSlot { preset, prefill, decode };
+std::span<const std::string_view> names_of_methods(MethodSlot slot);
 
 /// "a, b or c".
 std::string listed(std::span<const std::string_view> names);

@@ -99,6 +99,16 @@ bool assign(const SettingKey& key, const YamlNode& node, int* out) {
     return true;
 }
 
+bool assign(const SettingKey&, const YamlNode& node, double* out) {
+    double value = 0.0;
+    if (node.kind != YamlNode::Kind::scalar || node.quoted) return false;
+    const char* end = node.text.data() + node.text.size();
+    const auto [read, error] = std::from_chars(node.text.data(), end, value, std::chars_format::fixed);
+    if (error != std::errc() || read != end || !(value > 0.0 && value <= 1.0)) return false;
+    *out = value;
+    return true;
+}
+
 bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
     if (node.kind != YamlNode::Kind::scalar) return false;
     const bool right = key.valid != nullptr ? key.valid(node.text) : std::ranges::count(key.names, node.text) > 0;
@@ -268,6 +278,11 @@ Result<Settings> settings_from_yaml(std::string_view text, const std::string& wh
     settings.pipeline.decode.on.clear();
     if (const YamlNode* devices = root.find("devices"); devices != nullptr && !devices->children.empty())
         settings.devices.clear();
+    // A preset that is not there is the reader's to refuse, with its place.
+    if (const YamlNode* preset = root.find("preset"); preset != nullptr) {
+        settings.preset = preset->text;
+        apply_preset(settings);
+    }
     RONDO_TRY(Reader(settings).read(root, "", "", ""));
     RONDO_TRY(check_together(settings, root));
     return settings;

@@ -26,18 +26,50 @@ struct ModelSettings {
     bool operator==(const ModelSettings&) const = default;
 };
 
+/// What the rows of a prompt attend to.
+struct PrefillAttention {
+    enum class Method { dense, loopserve, a_shape, tri_shape, minference, flexprefill };
+    enum class Overlap { exact, literal };
+
+    Method method = Method::dense;
+    double alpha = 0.955;              ///< loopserve: share of the attention that the chosen lines hold
+    int sample_rows = 64;              ///< loopserve: rows of a chunk that are looked at
+    int min_tokens = 512;              ///< a prompt is dense while it sees fewer keys than this
+    Overlap overlap = Overlap::exact;  ///< loopserve: how mass that two lines share is counted
+    double density = 0.1;              ///< a_shape, tri_shape, minference: share of the entries
+    bool operator==(const PrefillAttention&) const = default;
+};
+
 struct PrefillSettings {
     std::vector<std::string> on{"cpu"};
     int chunk_tokens = 512;
-    std::string attention_method = "dense";
+    PrefillAttention attention;
     bool operator==(const PrefillSettings&) const = default;
+};
+
+/// What decode steps attend to.
+struct DecodeAttention {
+    enum class Method { dense, progressive, snapkv, adakv, random, recent, streaming_llm, h2o, quest, oracle };
+    enum class PoolSide { after, around };
+
+    Method method = Method::dense;
+    int budget_tokens = 1024;  ///< keys of a KV head, where a method does not share them out
+    int reselect_every = 16;   ///< progressive: decode steps between two selections
+    int cold_tokens = 16;      ///< progressive: first decode steps, which attend to everything
+    int observe = 16;          ///< progressive: of the last `reselect_every` queries, how many score the keys
+    int pool = 7;              ///< keys over which scores are max-pooled; 1: none
+    PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
+    int lag_steps = 1;                     ///< progressive: steps that the previous selection still serves
+    int window = 32;                       ///< snapkv, adakv: last queries that score, and last keys that stay
+    int sinks = 4;                         ///< first keys that always stay
+    bool operator==(const DecodeAttention&) const = default;
 };
 
 struct DecodeSettings {
     std::vector<std::string> on{"cpu"};
     int batch_max = 32;
     int step_ms_max = 100;
-    std::string attention_method = "dense";
+    DecodeAttention attention;
     bool operator==(const DecodeSettings&) const = default;
 };
 
@@ -72,6 +104,7 @@ struct ServerSettings {
 /// Everything a pipeline file says, checked. By default the demo model on the CPU, dense. setting_keys.cpp is the table
 /// of keys, reference.yaml their documentation.
 struct Settings {
+    std::string preset = "dense";  ///< fills the method slots of `pipeline`; single keys win over it
     ModelSettings model;
     std::vector<DeviceSettings> devices{{.name = "cpu"}};  ///< in the order written; never empty
     PipelineSettings pipeline;

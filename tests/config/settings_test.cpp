@@ -83,10 +83,10 @@ TEST(Settings, OverridesWinOverTheFileAndLaterOverEarlierOnes) {
 }
 
 TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
-    EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be model, devices, pipeline, memory or server");
-    EXPECT_EQ(
-        error_of("\npipelin:\n  prefill: {}\n"),
-        "f.yaml:2: pipelin: unknown key, must be model, devices, pipeline, memory or server; did you mean pipeline?");
+    EXPECT_EQ(error_of("a: 1"), "f.yaml:1: a: unknown key, must be preset, model, devices, pipeline, memory or server");
+    EXPECT_EQ(error_of("\npipelin:\n  prefill: {}\n"),
+              "f.yaml:2: pipelin: unknown key, must be preset, model, devices, pipeline, memory or server; did you "
+              "mean pipeline?");
     EXPECT_EQ(
         error_of("pipeline:\n  prefill:\n    chunk_token: 3"),
         "f.yaml:3: pipeline.prefill.chunk_token: unknown key, must be on, chunk_tokens or attention; did you mean "
@@ -94,20 +94,43 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
     EXPECT_EQ(error_of("devices: {a: {thread: 1}}"),
               "f.yaml:1: devices.a.thread: unknown key, must be kind, threads or ordinal; did you mean threads?");
     EXPECT_EQ(error_of("\"a\\nb\\e\": 1"),
-              "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be model, devices, pipeline, memory or server");
-    EXPECT_EQ(error_of("memory.device_kv_mib: 1"),
-              "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be model, devices, pipeline, memory or server");
+              "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be preset, model, devices, pipeline, memory or server");
+    EXPECT_EQ(
+        error_of("memory.device_kv_mib: 1"),
+        "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("", {"memory.kv=1"}),
               "--set memory.kv: memory.kv: unknown key, must be device_kv_mib or kv_dtype");
 }
 
 TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
-    EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopserve}}}"),
-              "f.yaml:1: pipeline.prefill.attention.method: is \"loopserve\", must be dense");
+    EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopsrve}}}"),
+              "f.yaml:1: pipeline.prefill.attention.method: is \"loopsrve\", must be dense, loopserve, a_shape, "
+              "tri_shape, minference or flexprefill; did you mean loopserve?");
     EXPECT_EQ(error_of("pipeline: {rounds: {method: top_k}}"),
               "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be none");
     EXPECT_EQ(error_of("pipeline: {restore: {planner: bubble_free}}"),
               "f.yaml:1: pipeline.restore.planner: is \"bubble_free\", must be none");
+}
+
+TEST(Settings, APresetFillsTheMethodSlotsAndSingleKeysWin) {
+    const Settings loopserve = value_of("preset: loopserve");
+    EXPECT_EQ(loopserve.pipeline.prefill.attention.method, PrefillAttention::Method::loopserve);
+    EXPECT_EQ(loopserve.pipeline.decode.attention.method, DecodeAttention::Method::progressive);
+    const char* mixed = "pipeline: {decode: {attention: {method: snapkv, budget_tokens: 99}}}\npreset: loopserve";
+    EXPECT_EQ(value_of(mixed).pipeline.prefill.attention.method, PrefillAttention::Method::loopserve);
+    EXPECT_EQ(value_of(mixed).pipeline.decode.attention.method, DecodeAttention::Method::snapkv);
+    EXPECT_EQ(value_of(mixed, {"preset=dense"}).pipeline.prefill.attention.method, PrefillAttention::Method::dense);
+    EXPECT_EQ(error_of("preset: krull"), "f.yaml:1: preset: is \"krull\", must be dense or loopserve");
+}
+
+TEST(Settings, SharesAreAboveZeroAndUpToOne) {
+    EXPECT_EQ(value_of("pipeline: {prefill: {attention: {alpha: 0.5}}}").pipeline.prefill.attention.alpha, 0.5);
+    EXPECT_EQ(value_of("pipeline: {prefill: {attention: {alpha: 1}}}").pipeline.prefill.attention.alpha, 1.0);
+    for (const char* bad : {"0", "-0.5", "1.01", "nan", "inf", "1e-1", "half", "\"0.5\"", "[0.5]", "0x1"})
+        EXPECT_NE(error_of("pipeline: {prefill: {attention: {alpha: " + std::string(bad) + "}}}")
+                      .find("must be a number above 0 and up to 1"),
+                  std::string::npos)
+            << bad;
 }
 
 TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
@@ -137,10 +160,11 @@ TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
     }
     EXPECT_EQ(error_of("model: demo"), "f.yaml:1: model: is \"demo\", must be a map of path or weights");
     EXPECT_EQ(error_of("devices: [a]"), "f.yaml:1: devices: is a list of 1, must be a map of names");
-    EXPECT_EQ(error_of("[]"),
-              "f.yaml:1: the document: is a list of 0, must be a map of model, devices, pipeline, memory or server");
+    EXPECT_EQ(
+        error_of("[]"),
+        "f.yaml:1: the document: is a list of 0, must be a map of preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("5"),
-              "f.yaml:1: the document: is \"5\", must be a map of model, devices, pipeline, memory or server");
+              "f.yaml:1: the document: is \"5\", must be a map of preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: cpu}}"),
               "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of one device's name");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: []}}"),
@@ -194,7 +218,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 10);
+    EXPECT_EQ(numbers, 20);
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
@@ -231,7 +255,7 @@ TEST(Settings, OverridesSayWhatIsWrongWithThem) {
               "--set model.path: model: is \"demo\" at f.yaml:1, must be a map");
     EXPECT_EQ(error_of("", {"memory=a: b: c"}), "--set memory: not valid YAML: illegal map value");
     EXPECT_EQ(error_of("", {"a..b=1"}),
-              "--set a..b: a: unknown key, must be model, devices, pipeline, memory or server");
+              "--set a..b: a: unknown key, must be preset, model, devices, pipeline, memory or server");
 }
 
 TEST(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {
