@@ -108,6 +108,12 @@ void KvLease::truncate(size_t count) {
     blocks_.resize(count);
 }
 
+void KvLease::drop_first(size_t count) {
+    assert(count <= blocks_.size());
+    pool_->release(group_, blocks().first(count));
+    blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
 Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, size_t blocks_per_group) {
     RONDO_TRY(check(shape, blocks_per_group));
     std::unique_ptr<KvPool> pool(new KvPool(shape));
@@ -201,6 +207,12 @@ KvLayer KvPool::layer(int layer) const {
     const size_t layer_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
     return {of(group).storage.as<std::byte>() + static_cast<size_t>(within) * layer_bytes, shape_.block_bytes(group),
             shape_.kv_heads, shape_.atom};
+}
+
+int32_t KvPool::atom_index(int32_t block, int layer, int head) const {
+    const LayerGroup group = shape_.group_of(layer);
+    const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
+    return block * atoms_each_block(group) + within * shape_.kv_heads + head;
 }
 
 void KvPool::add_reference(LayerGroup group, std::span<const int32_t> blocks) {

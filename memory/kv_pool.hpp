@@ -60,6 +60,8 @@ public:
     void take_last(KvLease& other, size_t count);
     /// Gives back the blocks from `count` on.
     void truncate(size_t count);
+    /// Gives back the first `count` blocks.
+    void drop_first(size_t count);
     /// Makes room in the table (takes no blocks), so that `KvPool::extend` up to `count` blocks allocates nothing.
     void reserve(size_t count) { blocks_.reserve(count); }
 
@@ -93,6 +95,11 @@ public:
     const KvShape& shape() const { return shape_; }
     /// The pool's view of one layer for kernels.
     KvLayer layer(int layer) const;
+    /// Where the atoms of a group begin, for kernels that address them one by one: a block is so many in a row.
+    std::byte* atoms(LayerGroup group) const { return of(group).storage.as<std::byte>(); }
+    int32_t atoms_each_block(LayerGroup group) const { return shape_.layers_in(group) * shape_.kv_heads; }
+    /// The atom of (block, layer, KV head), counted from `atoms` of the layer's group.
+    int32_t atom_index(int32_t block, int layer, int head) const;
 
 private:
     friend class KvLease;

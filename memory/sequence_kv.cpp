@@ -102,7 +102,7 @@ Status SequenceKv::extend(int64_t count) {
 }
 
 void SequenceKv::truncate(int64_t tokens) {
-    assert(tokens >= 0 && tokens <= tokens_);
+    assert(tokens >= first_held() && tokens <= tokens_);
     if (tokens == tokens_) return;
     // Blocks that begin before the cut stay.
     const auto cut = std::lower_bound(block_begin_.begin(), block_begin_.end(), tokens);
@@ -120,6 +120,17 @@ void SequenceKv::truncate(int64_t tokens) {
         attached_ = tokens;
         fresh_block_ = true;
     }
+}
+
+void SequenceKv::release_before(int64_t token) {
+    assert(token <= tokens_);
+    const size_t blocks = block_begin_.size() - 1;
+    size_t gone = 0;
+    while (gone + 1 < blocks && block_begin_[gone + 1] <= token) ++gone;
+    for (const LayerGroup group : groups) {
+        if (pool_->shape().layers_in(group) > 0) leases_[static_cast<int>(group)].drop_first(gone);
+    }
+    block_begin_.erase(block_begin_.begin(), block_begin_.begin() + static_cast<std::ptrdiff_t>(gone));
 }
 
 void SequenceKv::reserve(int64_t tokens) {

@@ -45,6 +45,12 @@ public:
     /// pool. Cut inside a round, that round goes on; cut at a round's first key, the next tokens open that round again;
     /// cut inside what was attached, they open a new one.
     void truncate(int64_t tokens);
+    /// Gives up the blocks whose keys all come before `token`, for good (but never the last one, where
+    /// more may follow): keys keep their numbers, and `blocks` and `block_begin` begin with the first block that is
+    /// still held. The sequence can no longer be cut before that.
+    void release_before(int64_t token);
+    /// The first key that is still held.
+    int64_t first_held() const { return block_begin_.front(); }
     /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing, in
     /// this round or (because `begin_round` tops the tables up) in a later one.
     void reserve(int64_t tokens);
