@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "model/policies/decode_selection/budget_selection.hpp"
+#include "model/policies/decode_selection/methods.hpp"
+#include "model/policies/decode_selection/top_keys.hpp"
+
+namespace rondo {
+
+namespace {
+
+/// StreamingLLM: the sinks and the most recent keys, whatever was said between. Keys keep the positions they were
+/// written at (`shift: false` in the paper's words).
+class StreamingLlm final : public BudgetSelection {
+public:
+    explicit StreamingLlm(const DecodeAttention& settings)
+        : BudgetSelection(settings), sinks_(std::min<int64_t>(settings.sinks, budget() - 1)) {}
+
+    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
+    int queries() const override { return 0; }
+    bool evicts() const override { return true; }
+
+protected:
+    void choose(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        for (std::vector<int32_t>& keys : chosen) {
+            append_range(0, sinks_, keys);
+            append_range(scores.keys - (budget() - sinks_), scores.keys, keys);
+        }
+    }
+
+private:
+    int64_t sinks_;  // leaves room for the newest key
+};
+
+}  // namespace
+
+std::unique_ptr<DecodeSelection> make_streaming_llm(const DecodeAttention& settings) {
+    return std::make_unique<StreamingLlm>(settings);
+}
+
+}  // namespace rondo

@@ -1,0 +1,20 @@
+#include "model/policies/prefill_sparsity/local_window.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/policies/prefill_sparsity/fit_density.hpp"
+
+namespace rondo {
+
+void add_local_window(const ChunkShape& chunk, int64_t bands, Lines& lines) {
+    constexpr double sinks = 128.0;
+    constexpr int64_t sinks_min = 4;
+    const int64_t columns = std::min(std::max(sinks_min, scaled(sinks, local_window_keys, bands)), chunk.keys());
+    lines.columns.resize(static_cast<size_t>(columns));
+    std::iota(lines.columns.begin(), lines.columns.end(), 0);
+    lines.bands.resize(static_cast<size_t>(bands));
+    std::iota(lines.bands.begin(), lines.bands.end(), 0);
+}
+
+}  // namespace rondo

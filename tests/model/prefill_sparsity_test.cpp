@@ -1,0 +1,167 @@
+#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "tests/model/sampled_attention.hpp"
+
+namespace rondo {
+namespace {
+
+using Method = PrefillAttention::Method;
+
+constexpr Method methods[] = {Method::loopserve, Method::a_shape, Method::tri_shape, Method::minference,
+                              Method::flexprefill};
+
+template <class T>
+void add_some(std::vector<T>& list, uint32_t below, int one_in, std::mt19937& random) {
+    for (uint32_t item = 0; item < below; ++item) {
+        if (random() % static_cast<uint32_t>(one_in) == 0) list.push_back(static_cast<T>(item));
+    }
+}
+
+Lines random_lines(const ChunkShape& chunk, std::mt19937& random) {
+    Lines lines;
+    add_some(lines.columns, static_cast<uint32_t>(chunk.keys()), 5, random);
+    add_some(lines.bands, static_cast<uint32_t>(chunk.blocks()), 4, random);
+    if (lines.bands.empty() || lines.bands[0] != 0) lines.bands.insert(lines.bands.begin(), 0);
+    const auto first = static_cast<int32_t>(chunk.block_of(chunk.first_row));
+    for (int32_t row = first; row < chunk.blocks(); ++row) {
+        for (int32_t key = 0; key <= row; ++key) {
+            if (random() % 6 == 0) lines.blocks.push_back({.row_block = row, .key_block = key});
+        }
+    }
+    lines.dense_rows = random() % 2 == 0 ? 0 : static_cast<int64_t>(random() % static_cast<uint32_t>(chunk.rows + 1));
+    return lines;
+}
+
+TEST(ChunkShape, FindsTheBlockOfEveryKey) {
+    const auto in =
+        testing::sampled_attention({.first_row = 100, .rows = 60, .sampled = 1}, testing::Pattern::uniform, 3);
+    int64_t block = 0;
+    for (int64_t key = 0; key < in.keys(); ++key) {
+        if (in.block_begin[static_cast<size_t>(block) + 1] == key) ++block;
+        EXPECT_EQ(in.chunk().block_of(key), block) << key;
+    }
+}
+
+TEST(Coverage, EqualsANaiveCount) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        std::mt19937 random(seed);
+        const auto first_row = static_cast<int64_t>(seed % 3 == 0 ? 0 : random() % 150);
+        auto in = testing::sampled_attention({.first_row = first_row, .rows = 1 + static_cast<int64_t>(random() % 90)},
+                                             testing::Pattern::uniform, seed);
+        in.rows.resize(static_cast<size_t>(in.row_count));
+        std::iota(in.rows.begin(), in.rows.end(), 0);
+        in.weights.assign(in.rows.size() * static_cast<size_t>(in.keys()), 0.0F);
+        Lines lines = random_lines(in.chunk(), random);
+        const Coverage counted = coverage(in.chunk(), lines);
+        EXPECT_EQ(counted.covered, covered_by(in, lines).entries) << "seed " << seed;
+        lines.dense_rows = in.row_count;
+        EXPECT_EQ(counted.causal, covered_by(in, lines).entries) << "seed " << seed;
+    }
+}
+
+TEST(SampleRows, DrawsOneRowOfEveryStretchAndTheLast) {
+    for (const int64_t rows : {65, 100, 128, 511, 512, 4096}) {
+        for (uint64_t seed = 0; seed < 20; ++seed) {
+            const auto sample = sample_rows(rows, 64, seed);
+            ASSERT_EQ(sample.size(), 64U);
+            for (int64_t i = 0; i < 64; ++i) {
+                EXPECT_GE(sample[static_cast<size_t>(i)], i * rows / 64);
+                EXPECT_LT(sample[static_cast<size_t>(i)], (i + 1) * rows / 64);
+            }
+            EXPECT_EQ(sample.back(), rows - 1);
+        }
+    }
+}
+
+TEST(SampleRows, TakesAllRowsWhenThereAreNoMore) {
+    EXPECT_EQ(sample_rows(3, 64, 7), (std::vector<int32_t>{0, 1, 2}));
+    EXPECT_EQ(sample_rows(3, 3, 7), (std::vector<int32_t>{0, 1, 2}));
+    EXPECT_EQ(sample_rows(9, 1, 7), (std::vector<int32_t>{8}));
+    EXPECT_TRUE(sample_rows(0, 64, 7).empty());
+    EXPECT_TRUE(sample_rows(9, 0, 7).empty());
+}
+
+TEST(SampleRows, DependsOnTheSeedAloneAndReachesEveryRow) {
+    std::set<int32_t> seen;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+        const auto sample = sample_rows(128, 16, seed);
+        EXPECT_EQ(sample, sample_rows(128, 16, seed));
+        seen.insert(sample.begin(), sample.end());
+    }
+    EXPECT_EQ(seen.size(), 15 * 8 + 1U);  // of the last stretch only the last row
+}
+
+TEST(PrefillSparsityRegistry, MakesEveryMethodButDense) {
+    EXPECT_EQ(make_prefill_sparsity({.method = Method::dense}), nullptr);
+    for (const Method method : methods) {
+        EXPECT_NE(make_prefill_sparsity({.method = method}), nullptr) << static_cast<int>(method);
+    }
+}
+
+TEST(PrefillSparsityRegistry, MethodsAskForTheRowsTheyNeed) {
+    const auto sampling = [](PrefillAttention settings) { return make_prefill_sparsity(settings)->sampling(); };
+    EXPECT_EQ(sampling({.method = Method::loopserve, .sample_rows = 48}).rows, 48);
+    EXPECT_TRUE(sampling({.method = Method::loopserve}).spread);
+    EXPECT_EQ(sampling({.method = Method::loopserve, .alpha = 1.0}).rows, 0) << "it will attend to everything";
+    EXPECT_EQ(sampling({.method = Method::a_shape}).rows, 0);
+    EXPECT_EQ(sampling({.method = Method::tri_shape}).rows, 0);
+    for (const Method method : {Method::minference, Method::flexprefill}) {
+        EXPECT_EQ(sampling({.method = method}).rows, 64);
+        EXPECT_FALSE(sampling({.method = method}).spread);
+    }
+}
+
+class EveryPrefillMethod : public ::testing::TestWithParam<Method> {};
+
+TEST_P(EveryPrefillMethod, MakesSoundLinesWhateverTheAttention) {
+    const auto method = make_prefill_sparsity({.method = GetParam()});
+    Lines lines{.columns = {99}, .bands = {99}, .blocks = {{.row_block = 9, .key_block = 9}}, .dense_rows = 99};
+    const testing::Shape shapes[] = {{.first_row = 0, .rows = 1},
+                                     {.first_row = 0, .rows = 70},
+                                     {.first_row = 1, .rows = 2},
+                                     {.first_row = 333, .rows = 100}};
+    uint32_t seed = 0;
+    for (const auto pattern : testing::patterns) {
+        for (testing::Shape asked : shapes) {
+            asked.sampled = method->sampling().rows;
+            asked.spread = method->sampling().spread;
+            const auto in = testing::sampled_attention(asked, pattern, ++seed);
+            method->select(in.chunk(), in.sampled(), lines);
+            const auto sound = [](const std::vector<int32_t>& list, int64_t end) {
+                return std::ranges::adjacent_find(list, std::greater_equal{}) == list.end() &&
+                       (list.empty() || (list.front() >= 0 && list.back() < end));
+            };
+            EXPECT_TRUE(sound(lines.columns, in.keys())) << seed;
+            EXPECT_TRUE(sound(lines.bands, in.chunk().blocks())) << seed;
+            ASSERT_FALSE(lines.bands.empty()) << seed;
+            EXPECT_EQ(lines.bands[0], 0) << seed;
+            EXPECT_TRUE(lines.blocks.empty()) << seed;
+            EXPECT_LE(lines.dense_rows, in.row_count) << seed;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, EveryPrefillMethod, ::testing::ValuesIn(methods));
+
+TEST(PrefillSparsity, IsDenseWhenTheWeightsAreNoNumbers) {
+    for (const Method method : {Method::loopserve, Method::minference, Method::flexprefill}) {
+        for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+            auto in =
+                testing::sampled_attention({.first_row = 50, .rows = 80, .sampled = 64}, testing::Pattern::peaked, 1);
+            in.weights[static_cast<size_t>(in.keys()) + 5] = broken;
+            Lines lines;
+            make_prefill_sparsity({.method = method})->select(in.chunk(), in.sampled(), lines);
+            const Coverage all = coverage(in.chunk(), lines);
+            EXPECT_EQ(all.covered, all.causal) << static_cast<int>(method);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace rondo
