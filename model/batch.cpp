@@ -221,11 +221,10 @@ SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {
     tables.blocks = table(blocks_[static_cast<int>(group)]) + first * blocks_stride_;
     tables.block_begin = table(block_begin_) + first * blocks_stride_;
     for (int s = first; s < first + count; ++s) {
-        const BatchPart& part = parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])];
-        const auto rows = static_cast<int>(part.tokens.size());
+        const auto rows = static_cast<int>(part(s).tokens.size());
         tables.rows += rows;
         tables.rows_max = std::max(tables.rows_max, rows);
-        tables.kv_length_max = std::max(tables.kv_length_max, static_cast<int>(part.kv->tokens()));
+        tables.kv_length_max = std::max(tables.kv_length_max, static_cast<int>(part(s).kv->tokens()));
     }
     return tables;
 }

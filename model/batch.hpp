@@ -12,6 +12,8 @@
 
 namespace rondo {
 
+struct SequenceAttention;
+
 /// Some new tokens of one sequence in a batch.
 struct BatchPart {
     /// Whose KV: `tokens` are appended to it when the batch is prepared.
@@ -21,6 +23,8 @@ struct BatchPart {
     /// `bulk`.
     Rows rows = Rows::bulk;
     enum class Logits { none, last, all } logits = Logits::last;
+    /// How the rows attend; null: to everything.
+    const SequenceAttention* attention = nullptr;
 };
 
 /// Refuses ids outside a vocabulary.
@@ -63,6 +67,9 @@ public:
     /// Sequences [first, first + count) of the batch, with a group's blocks.
     SequenceTables sequences(LayerGroup group, int first, int count) const;
     int sequence_count() const { return static_cast<int>(parts_.size()); }
+    /// What was added as the batch's sequence s, and the first of its rows.
+    const BatchPart& part(int s) const { return parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])]; }
+    int64_t first_row(int s) const { return staging_[static_cast<size_t>(row_begin_ + s)]; }
     Tensor hidden() const { return Tensor::of(hidden_.data(), DType::f32, rows_, width_); }
 
 private:

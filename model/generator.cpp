@@ -31,6 +31,11 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may
     // leave one partly filled.
     int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
+    // Chosen keys are copied, those of the next selection while those of the last one serve.
+    if (options.decode.method != DecodeAttention::Method::dense || options.decode_method != nullptr)
+        blocks += 2 * (ceil_div<int64_t>(std::min<int64_t>(options.decode.budget_tokens, made->context_tokens_max_),
+                                         kv_block_tokens) +
+                       2);
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     if (options.kv_bytes_max > 0) {
         blocks = std::min(blocks, static_cast<int64_t>(options.kv_bytes_max / block_bytes));
@@ -49,10 +54,33 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     RONDO_ASSIGN(made->transformer_, Transformer::create(*model.weights, *made->pool_, device, rows_max));
     RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {rows_max, 1, made->context_tokens_max_}));
     made->batch_ = std::make_unique<Batch>(std::move(batch));
+    RONDO_TRY(made->create_attention());
     const auto logits = static_cast<size_t>(logit_rows_max * spec.vocabulary);
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
     made->host_logits_.resize(static_cast<size_t>(spec.vocabulary));
     return made;
+}
+
+Status Generator::create_attention() {
+    if (options_.prefill.method != PrefillAttention::Method::dense) {
+        RONDO_ASSIGN(prefill_, SparsePrefill::create(model_.spec, device_, options_.prefill));
+        prefill_->measure(options_.measure);
+    }
+    SelectiveDecode::Options how = SelectiveDecode::options_of(options_.decode);
+    if (options_.decode_method != nullptr) how.method = options_.decode_method;
+    how.give_up_blocks = options_.give_up_blocks;
+    how.measure = options_.measure;
+    if (how.method != nullptr) {
+        RONDO_ASSIGN(decode_, SelectiveDecode::create(model_.spec, *pool_, device_, how));
+    }
+    attention_ = {prefill_.get(), decode_.get()};
+    return Status::ok();
+}
+
+void Generator::forget() {
+    *kv_ = SequenceKv(*pool_);
+    kv_->reserve(context_tokens_max_);
+    history_.clear();
 }
 
 Status Generator::check(std::span<const int32_t> tokens) const {
@@ -65,7 +93,8 @@ Status Generator::check(std::span<const int32_t> tokens) const {
     return check_ids(tokens, model_.spec.vocabulary);
 }
 
-Status Generator::run(const BatchPart& part) {
+Status Generator::run(BatchPart part) {
+    part.attention = &attention_;
     batch_->clear();
     RONDO_TRY(batch_->add(part));
     const int64_t before = tokens();
@@ -78,7 +107,11 @@ Status Generator::run(const BatchPart& part) {
 
 int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
     const auto same = std::mismatch(history_.begin(), history_.end(), ids.begin(), ids.end()).first - history_.begin();
-    const int64_t kept = std::min<int64_t>(same, std::max<int64_t>(static_cast<int64_t>(ids.size()) - 1, 0));
+    int64_t kept = std::min<int64_t>(same, std::max<int64_t>(static_cast<int64_t>(ids.size()) - 1, 0));
+    if (has_gaps()) {
+        forget();
+        kept = 0;
+    }
     truncate(kept);
     return kept;
 }
@@ -95,8 +128,14 @@ Status Generator::read_logits(int64_t first, int64_t rows, std::span<float> out)
     return device_.wait(StreamId::compute);
 }
 
-Status Generator::prefill(std::span<const int32_t> tokens) {
+Status Generator::prefill(std::span<const int32_t> tokens, bool answer_follows) {
     RONDO_TRY(check(tokens));
+    if (has_gaps()) {
+        std::vector<int32_t> all = history_;
+        all.insert(all.end(), tokens.begin(), tokens.end());
+        forget();
+        return prefill(all, answer_follows);
+    }
     for (size_t begin = 0; begin < tokens.size();) {
         const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
         const bool last = begin + count == tokens.size();
@@ -104,12 +143,16 @@ Status Generator::prefill(std::span<const int32_t> tokens) {
                        last ? BatchPart::Logits::last : BatchPart::Logits::none}));
         begin += count;
     }
-    return tokens.empty() ? Status::ok() : read_logits(0, 1, host_logits_);
+    if (tokens.empty()) return Status::ok();
+    RONDO_TRY(read_logits(0, 1, host_logits_));
+    return decode_ == nullptr || !answer_follows ? Status::ok() : decode_->after_prefill(*kv_);
 }
 
 Status Generator::step(int32_t token) {
+    if (decode_ != nullptr) RONDO_TRY(decode_->before_step(*kv_));
     RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));
-    return read_logits(0, 1, host_logits_);
+    RONDO_TRY(read_logits(0, 1, host_logits_));
+    return decode_ == nullptr ? Status::ok() : decode_->after_step(*kv_);
 }
 
 Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {

@@ -11,6 +11,7 @@
 #include "model/answer.hpp"
 #include "model/batch.hpp"
 #include "model/model.hpp"
+#include "model/sequence_attention.hpp"
 #include "model/transformer.hpp"
 
 namespace rondo {
@@ -33,6 +34,12 @@ public:
         DType kv_type = DType::bf16;
         int64_t context_tokens_max = 0;  ///< 0: the model's
         size_t kv_bytes_max = 0;         ///< of the conversation's KV; 0: what the context needs
+        PrefillAttention prefill = {};   ///< what prompts attend to
+        DecodeAttention decode = {};     ///< what answers attend to
+        /// In place of the method that `decode` names, for an evaluation that knows more.
+        std::shared_ptr<const DecodeSelection> decode_method = {};
+        bool give_up_blocks = true;  ///< false: an evicting method leaves the KV alone, so that it can be compared
+        bool measure = false;        ///< what the methods' choices hold of the attention; costs time
     };
 
     static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
@@ -44,8 +51,9 @@ public:
     /// The logits of every token given, appended to what is there: `consume` is called with rows [n, V] f32 in host
     /// memory, in order.
     Status score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume);
-    /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`.
-    Status prefill(std::span<const int32_t> tokens);
+    /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`. Where no answer
+    /// follows (history that comes round by round), nothing is chosen for one.
+    Status prefill(std::span<const int32_t> tokens, bool answer_follows = true);
     /// One decode step: appends a token, leaves its logits in `logits()`.
     Status step(int32_t token);
     /// Of the last token appended, in host memory.
@@ -58,12 +66,21 @@ public:
     int64_t tokens() const { return kv_->tokens(); }
     int64_t context_tokens_max() const { return context_tokens_max_; }
     void begin_round() { kv_->begin_round(); }
+    /// How it attends where that is not to everything; null where it is.
+    SparsePrefill* sparse_prefill() { return prefill_.get(); }
+    SelectiveDecode* selective_decode() { return decode_.get(); }
+    const SequenceKv& kv() const { return *kv_; }
+    const KvPool& pool() const { return *pool_; }
 
 private:
     Generator(const Model& model, Device& device) : model_(model), device_(device) {}
     /// Refuses, before anything is computed, tokens beyond the context or outside the vocabulary.
     Status check(std::span<const int32_t> tokens) const;
-    Status run(const BatchPart& part);
+    Status create_attention();
+    /// An evicting method has given up keys that further prompts must see.
+    bool has_gaps() const { return kv_->first_held() > 0; }
+    void forget();
+    Status run(BatchPart part);
     Status read_logits(int64_t first, int64_t rows, std::span<float> out);
 
     const Model& model_;
@@ -74,6 +91,9 @@ private:
     std::unique_ptr<SequenceKv> kv_;
     std::vector<int32_t> history_;  // the token of every key
     std::unique_ptr<Transformer> transformer_;
+    std::unique_ptr<SparsePrefill> prefill_;
+    std::unique_ptr<SelectiveDecode> decode_;
+    SequenceAttention attention_;
     std::unique_ptr<Batch> batch_;
     Buffer device_logits_;  // [logit_rows_max, V] f32
     std::vector<float> host_logits_;

@@ -4,7 +4,20 @@
 #include <cmath>
 #include <string>
 
+#include "model/sequence_attention.hpp"
+
 namespace rondo {
+
+namespace {
+
+/// Of the rows that are sampled of a chunk: the same in every layer, and whatever else runs.
+uint64_t seed_of(std::span<const int32_t> tokens, int64_t keys) {
+    uint64_t hash = 0xcbf29ce484222325ULL ^ static_cast<uint64_t>(keys);
+    for (const int32_t token : tokens) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3ULL;
+    return hash;
+}
+
+}  // namespace
 
 KvShape Transformer::kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers) {
     return {spec.layers, lower_layers, spec.kv_heads, {kv_type, spec.head_dim}};
@@ -26,6 +39,7 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
     RONDO_TRY(allocate(made->gate_up_, weights.activation, 2 * spec.ffn_width));
     RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
+    made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
     RONDO_ASSIGN(made->inverse_frequency_, device.allocate(frequency.size() * sizeof(double)));
     RONDO_TRY(device.copy(made->inverse_frequency_.data(), frequency.data(), frequency.size() * sizeof(double),
@@ -66,8 +80,7 @@ Status Transformer::multiply(int64_t bulk, const Tensor& out, const Tensor& x, c
     return Status::ok();
 }
 
-Status Transformer::attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) {
-    if (sequences == 0) return Status::ok();
+AttendArgs Transformer::attend_args(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) const {
     const ModelSpec& spec = weights_.spec;
     const int64_t d = spec.head_dim;
     const KvShape& shape = pool_.shape();
@@ -80,7 +93,63 @@ Status Transformer::attend(const Batch& batch, int layer, int first_sequence, in
     args.sequences = batch.sequences(shape.group_of(layer), first_sequence, sequences);
     args.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d)));
     args.rows = rows;
-    return device_.ops().attend(args);
+    return args;
+}
+
+Tensor Transformer::queries_of(const Batch& batch, int sequence) const {
+    return attend_args(batch, 0, 0, 0, Rows::bulk)
+        .q.slice_rows(batch.first_row(sequence), std::ssize(batch.part(sequence).tokens));
+}
+
+Status Transformer::attend(const Batch& batch, int layer) {
+    RONDO_TRY(attend_prompts(batch, layer));
+    RONDO_TRY(attend_answers(batch, layer));
+    for (int s = 0; s < batch.sequence_count(); ++s) {
+        const BatchPart& part = batch.part(s);
+        if (part.attention == nullptr || part.attention->decode == nullptr) continue;
+        RONDO_TRY(part.attention->decode->keep_queries(layer, queries_of(batch, s), part.kv->tokens()));
+    }
+    return Status::ok();
+}
+
+/// Dense ones together, the others one by one.
+Status Transformer::attend_prompts(const Batch& batch, int layer) {
+    const auto is_sparse = [&](int s) {
+        const BatchPart& part = batch.part(s);
+        return part.attention != nullptr && part.attention->prefill != nullptr &&
+               part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens());
+    };
+    const int sequences = batch.bulk_sequences();
+    for (int s = 0; s < sequences;) {
+        if (is_sparse(s)) {
+            const BatchPart& part = batch.part(s);
+            RONDO_TRY(part.attention->prefill->attend(attend_args(batch, layer, s, 1, Rows::bulk), queries_of(batch, s),
+                                                      part.kv->block_begin(), seed_of(part.tokens, part.kv->tokens())));
+            ++s;
+            continue;
+        }
+        int end = s + 1;
+        while (end < sequences && !is_sparse(end)) ++end;
+        RONDO_TRY(device_.ops().attend(attend_args(batch, layer, s, end - s, Rows::bulk)));
+        s = end;
+    }
+    return Status::ok();
+}
+
+Status Transformer::attend_answers(const Batch& batch, int layer) {
+    const int first = batch.bulk_sequences(), count = batch.sequence_count() - first;
+    if (count == 0) return Status::ok();
+    const AttendArgs args = attend_args(batch, layer, first, count, Rows::invariant);
+    selected_.clear();
+    bool any = false;
+    for (int s = first; s < first + count; ++s) {
+        const SequenceAttention* const attention = batch.part(s).attention;
+        const bool chooses = attention != nullptr && attention->decode != nullptr;
+        selected_.push_back(chooses ? attention->decode->keys(layer) : SelectedKeys{});
+        any = any || selected_.back().counts != nullptr;
+    }
+    if (!any) return device_.ops().attend(args);
+    return device_.ops().attend_selected(args, selected_.data(), pool_.atoms(pool_.shape().group_of(layer)));
 }
 
 Status Transformer::attention(Batch& batch, int layer) {
@@ -106,9 +175,7 @@ Status Transformer::attention(Batch& batch, int layer) {
     RONDO_TRY(ops.rope(q, angles, spec.heads));
     RONDO_TRY(ops.rope(k, angles, spec.kv_heads));
     RONDO_TRY(ops.append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer))));
-    const int bulk = batch.bulk_sequences();
-    RONDO_TRY(attend(batch, layer, 0, bulk, Rows::bulk));
-    RONDO_TRY(attend(batch, layer, bulk, batch.sequence_count() - bulk, Rows::invariant));
+    RONDO_TRY(attend(batch, layer));
     const Tensor attended = scratch(attended_, weights_.activation, rows, q_columns);
     return multiply(batch.bulk_rows(), hidden, attended, *w.output, w.output_bias.as<float>(), true);
 }

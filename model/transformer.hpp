@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "config/result.hpp"
 #include "kernels/device.hpp"
@@ -39,7 +40,11 @@ private:
         : weights_(weights), pool_(pool), device_(device), rows_max_(rows_max) {}
 
     Status attention(Batch& batch, int layer);
-    Status attend(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows);
+    AttendArgs attend_args(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) const;
+    Status attend(const Batch& batch, int layer);
+    Status attend_prompts(const Batch& batch, int layer);
+    Status attend_answers(const Batch& batch, int layer);
+    Tensor queries_of(const Batch& batch, int sequence) const;
     Status feed_forward(Batch& batch, int layer);
     /// out (+)= x · w, the first `bulk` rows and the others each by their own kernel.
     Status multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
@@ -52,14 +57,15 @@ private:
     const KvPool& pool_;
     Device& device_;
     int64_t rows_max_;
-    Buffer inverse_frequency_;  // [d/2] f64
-    Buffer angles_;             // [rows, d] f32
-    Buffer normed_;             // [rows, D]
-    Buffer qkv_;                // [rows, (H + 2G)·d] f32
-    Buffer attended_;           // [rows, H·d]
-    Buffer gate_up_;            // [rows, 2F]
-    Buffer activated_;          // [rows, F]
-    Buffer taken_;              // [rows, D] f32: the rows whose logits are wanted
+    Buffer inverse_frequency_;            // [d/2] f64
+    Buffer angles_;                       // [rows, d] f32
+    Buffer normed_;                       // [rows, D]
+    Buffer qkv_;                          // [rows, (H + 2G)·d] f32
+    Buffer attended_;                     // [rows, H·d]
+    Buffer gate_up_;                      // [rows, 2F]
+    Buffer activated_;                    // [rows, F]
+    Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
+    std::vector<SelectedKeys> selected_;  // by sequence that decodes
 };
 
 }  // namespace rondo

@@ -1,0 +1,155 @@
+#include "model/sparse_prefill.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+namespace rondo {
+
+namespace {
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Share of the sampled rows' weights that lines hold.
+double mass_held(const ChunkShape& chunk, const SampledRows& sampled, const Lines& lines) {
+    double held = 0.0, total = 0.0;
+    const int64_t keys = chunk.keys();
+    for (size_t r = 0; r < sampled.rows.size(); ++r) {
+        const float* const weights = sampled.weights.data() + static_cast<int64_t>(r) * keys;
+        total += std::accumulate(weights, weights + keys, 0.0);
+        const int64_t own = chunk.block_of(chunk.first_row + sampled.rows[r]);
+        const bool dense = sampled.rows[r] >= chunk.rows - lines.dense_rows;
+        std::vector<bool> taken(static_cast<size_t>(own) + 1, dense);
+        for (const int32_t band : lines.bands) {
+            if (band <= own) taken[static_cast<size_t>(own - band)] = true;
+        }
+        for (const Lines::Block& block : lines.blocks) {
+            if (block.row_block == own && block.key_block <= own) taken[static_cast<size_t>(block.key_block)] = true;
+        }
+        for (int64_t b = 0; b <= own; ++b) {
+            const auto at = static_cast<size_t>(b);
+            if (taken[at])
+                held += std::accumulate(weights + chunk.block_begin[at], weights + chunk.block_begin[at + 1], 0.0);
+        }
+        for (const int32_t column : lines.columns) {
+            const int64_t block = chunk.block_of(column);
+            if (block <= own && !taken[static_cast<size_t>(block)]) held += weights[column];
+        }
+    }
+    return total > 0.0 ? held / total : 1.0;
+}
+
+}  // namespace
+
+SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings)
+    : spec_(spec),
+      device_(device),
+      settings_(settings),
+      method_(make_prefill_sparsity(settings)),
+      lines_(static_cast<size_t>(spec.heads)),
+      notes_(static_cast<size_t>(spec.heads)) {}
+
+Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& spec, Device& device,
+                                                             const PrefillAttention& settings) {
+    std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings));
+    const int64_t floats = int64_t{made->method_->sampling().rows} * spec.heads * spec.head_dim;
+    if (floats > 0) {
+        RONDO_ASSIGN(made->queries_, device.allocate(static_cast<size_t>(floats) * sizeof(float)));
+    }
+    return made;
+}
+
+bool SparsePrefill::wanted(int64_t rows, int64_t keys) const {
+    return keys >= settings_.min_tokens && rows >= std::min(settings_.min_tokens / 4, 128);
+}
+
+void SparsePrefill::note(const ChunkShape& chunk, int head, const SampledRows& sampled) {
+    const Lines& lines = lines_[static_cast<size_t>(head)];
+    HeadNote& note = notes_[static_cast<size_t>(head)];
+    note.coverage = coverage(chunk, lines);
+    note.mass = sampled.rows.empty() ? 0.0 : mass_held(chunk, sampled, lines);
+}
+
+Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed) {
+    const PrefillSparsity::Sampling sampling = method_->sampling();
+    const auto choose_head = [&](int head, const SampledRows& sampled) {
+        const double start = now();
+        method_->select(chunk, sampled, lines_[static_cast<size_t>(head)]);
+        notes_[static_cast<size_t>(head)].select_seconds = now() - start;
+        if (measure_) note(chunk, head, sampled);
+    };
+    if (sampling.rows == 0) {
+        device_.run_tasks(spec_.heads, [&](int64_t head) { choose_head(static_cast<int>(head), {}); });
+        return Status::ok();
+    }
+    if (sampling.spread) {
+        sampled_ = sample_rows(chunk.rows, sampling.rows, seed);
+    } else {
+        sampled_.resize(static_cast<size_t>(std::min<int64_t>(sampling.rows, chunk.rows)));
+        std::iota(sampled_.begin(), sampled_.end(), static_cast<int32_t>(chunk.rows - std::ssize(sampled_)));
+    }
+    take_.host() = sampled_;
+    row_keys_.host() = sampled_;
+    for (int32_t& key : row_keys_.host()) key += static_cast<int32_t>(chunk.first_row);
+    RONDO_TRY(take_.send(device_));
+    RONDO_TRY(row_keys_.send(device_));
+    ScoreArgs score;
+    score.q = Tensor::of(queries_.data(), DType::f32, std::ssize(sampled_), q.columns);
+    RONDO_TRY(device_.ops().take_rows(score.q, q, take_.data()));
+    score.heads = args.heads;
+    score.kv = args.kv;
+    score.sequence = args.sequences;
+    score.row_keys = row_keys_.data();
+    score.keys = chunk.keys();
+    score.scale = args.scale;
+    return device_.ops().score_rows(score, [&](int head, std::span<const float> weights) {
+        choose_head(head, {sampled_, weights});
+    });
+}
+
+Result<LineTables> SparsePrefill::tables() {
+    for (DeviceTable<int32_t>* begin : {&column_begin_, &band_begin_, &block_begin_}) begin->host().assign(1, 0);
+    for (DeviceTable<int32_t>* table : {&columns_, &bands_, &blocks_, &dense_rows_}) table->host().clear();
+    const auto append = [](DeviceTable<int32_t>& begin, DeviceTable<int32_t>& table, const std::vector<int32_t>& more) {
+        table.host().insert(table.host().end(), more.begin(), more.end());
+        begin.host().push_back(static_cast<int32_t>(table.host().size()));
+    };
+    for (const Lines& lines : lines_) {
+        append(column_begin_, columns_, lines.columns);
+        append(band_begin_, bands_, lines.bands);
+        for (const Lines::Block& block : lines.blocks)
+            blocks_.host().insert(blocks_.host().end(), {block.row_block, block.key_block});
+        block_begin_.host().push_back(static_cast<int32_t>(blocks_.host().size() / 2));
+        dense_rows_.host().push_back(static_cast<int32_t>(lines.dense_rows));
+    }
+    for (DeviceTable<int32_t>* table :
+         {&column_begin_, &columns_, &band_begin_, &bands_, &block_begin_, &blocks_, &dense_rows_})
+        RONDO_TRY(table->send(device_));
+    return LineTables{column_begin_.data(), columns_.data(), band_begin_.data(), bands_.data(),
+                      block_begin_.data(),  blocks_.data(),  dense_rows_.data()};
+}
+
+Status SparsePrefill::attend(const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
+                             uint64_t seed) {
+    const ChunkShape chunk{block_begin.back() - q.rows, q.rows, block_begin};
+    const double start = now();
+    RONDO_TRY(choose(args, q, chunk, seed));
+    RONDO_ASSIGN(const LineTables lines, tables());
+    const double chosen = now();
+    RONDO_TRY(device_.ops().attend_lines(args, lines));
+    stats_.score_seconds += chosen - start;
+    stats_.attend_seconds += now() - chosen;
+    for (const HeadNote& note : notes_) {
+        stats_.select_seconds += note.select_seconds;
+        if (!measure_) continue;
+        stats_.covered += note.coverage.covered;
+        stats_.causal += note.coverage.causal;
+        stats_.mass += note.mass;
+        ++stats_.masses;
+    }
+    return Status::ok();
+}
+
+}  // namespace rondo

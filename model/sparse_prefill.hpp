@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "kernels/ops.hpp"
+#include "memory/device_table.hpp"
+#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/spec.hpp"
+
+namespace rondo {
+
+/// What sparse prefill did and cost, summed over layers and heads.
+struct SparsePrefillStats {
+    int64_t covered = 0;  ///< entries attended to, counted only when `measure` is on
+    int64_t causal = 0;   ///< entries there are
+    double mass = 0.0;    ///< share of the sampled rows' attention that the lines hold, summed; likewise
+    int64_t masses = 0;   ///< how many such shares
+    double score_seconds = 0.0;
+    double select_seconds = 0.0;  ///< of all threads, within score_seconds
+    double attend_seconds = 0.0;
+};
+
+/// Attends a prompt's chunks by lines: scores some of the rows exactly, lets a method choose, runs what it chose. One
+/// object serves all sequences of a device, a chunk of one sequence at a time.
+class SparsePrefill {
+public:
+    static Result<std::unique_ptr<SparsePrefill>> create(const ModelSpec& spec, Device& device,
+                                                         const PrefillAttention& settings);
+
+    /// A short prompt, or one that sees few keys, costs less when nothing is chosen.
+    bool wanted(int64_t rows, int64_t keys) const;
+    /// As Ops::attend for one sequence, whose rows of queries are `q` and whose blocks begin at these keys. `seed` is
+    /// the chunk's own.
+    Status attend(const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin, uint64_t seed);
+
+    void measure(bool on) { measure_ = on; }
+    const SparsePrefillStats& stats() const { return stats_; }
+    void clear_stats() { stats_ = {}; }
+
+private:
+    SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings);
+    Status choose(const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
+    void note(const ChunkShape& chunk, int head, const SampledRows& sampled);
+    Result<LineTables> tables();
+
+    const ModelSpec& spec_;
+    Device& device_;
+    PrefillAttention settings_;
+    std::unique_ptr<PrefillSparsity> method_;
+    Buffer queries_;                // [sampled rows, H·d] f32
+    std::vector<int32_t> sampled_;  // rows of the chunk
+    DeviceTable<int32_t> take_, row_keys_;
+    std::vector<Lines> lines_;  // by head
+    DeviceTable<int32_t> column_begin_, columns_, band_begin_, bands_, block_begin_, blocks_, dense_rows_;
+    struct HeadNote {
+        double select_seconds = 0.0;
+        double mass = 0.0;
+        Coverage coverage;
+    };
+    std::vector<HeadNote> notes_;  // by head
+    bool measure_ = false;
+    SparsePrefillStats stats_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "model/generator.hpp"
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+using Prefill = PrefillAttention::Method;
+using Decode = DecodeAttention::Method;
+
+constexpr Decode decode_methods[] = {Decode::progressive, Decode::snapkv, Decode::adakv, Decode::random,
+                                     Decode::recent};
+constexpr Prefill prefill_methods[] = {Prefill::loopserve, Prefill::a_shape, Prefill::tri_shape, Prefill::minference,
+                                       Prefill::flexprefill};
+
+/// Small models of several shapes, with random prompts long enough for a choice to matter.
+class SparseAttention : public ::testing::TestWithParam<std::string> {
+protected:
+    std::unique_ptr<Generator> open(Generator::Options options) {
+        options.kv_type = DType::f32;
+        options.context_tokens_max = 256;
+        return need(Generator::create(model_, *device_, options));
+    }
+
+    static Generator::Options decode_with(Decode method, int budget, int lag = 0) {
+        Generator::Options options;
+        options.chunk_tokens = 32;
+        options.decode.method = method;
+        options.decode.budget_tokens = budget;
+        options.decode.cold_tokens = 2;
+        options.decode.reselect_every = 4;
+        options.decode.observe = 4;
+        options.decode.window = 8;
+        options.decode.lag_steps = lag;
+        return options;
+    }
+
+    /// The logits of every step of an answer that is forced.
+    std::vector<float> answer(Generator& generator, int64_t prompt = 150, int64_t steps = 24) {
+        std::vector<float> all;
+        need(generator.prefill(std::span(ids_).first(static_cast<size_t>(prompt) / 3)));
+        generator.begin_round();
+        need(generator.prefill(
+            std::span(ids_).subspan(static_cast<size_t>(prompt) / 3, static_cast<size_t>(prompt - prompt / 3))));
+        for (int64_t i = 0; i < steps; ++i) {
+            all.insert(all.end(), generator.logits().begin(), generator.logits().end());
+            need(generator.step(ids_[static_cast<size_t>(prompt + i)]));
+        }
+        return all;
+    }
+
+    static size_t blocks_in_use(const Generator& generator) {
+        return generator.pool().blocks_total(LayerGroup::upper) - generator.pool().blocks_free(LayerGroup::upper);
+    }
+
+    const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
+    const golden::Case case_ = testing::golden_case(GetParam());
+    const Model model_ = testing::load_case(case_, DType::f32, *device_);
+    const std::vector<int32_t> ids_ = [this] {
+        std::mt19937 random(7);
+        return testing::random_ids(random, 400, model_.spec.vocabulary);
+    }();
+};
+INSTANTIATE_TEST_SUITE_P(Models, SparseAttention,
+                         ::testing::Values("llama_gqa1_head32_tied", "qwen2_gqa7_head64_untied",
+                                           "qwen3_gqa2_head32_untied"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(SparseAttention, ABudgetThatHoldsAllKeysIsDense) {
+    const auto dense = open({.chunk_tokens = 32});
+    const std::vector<float> expected = answer(*dense);
+    for (const Decode method : decode_methods) {
+        const auto generator = open(decode_with(method, 400));
+        EXPECT_EQ(answer(*generator), expected) << static_cast<int>(method);
+    }
+}
+
+TEST_P(SparseAttention, LinesThatHoldEverythingAreDense) {
+    for (const int64_t chunk : {7, 32, 150}) {
+        const auto dense = open({.chunk_tokens = chunk});
+        const std::vector<float> expected = answer(*dense);
+        for (const Prefill method : prefill_methods) {
+            Generator::Options options;
+            options.chunk_tokens = chunk;
+            options.prefill.method = method;
+            options.prefill.alpha = 1.0;
+            options.prefill.density = 1.0;
+            options.prefill.min_tokens = 0;
+            if (method == Prefill::flexprefill) continue;  // its coverage is fixed below 1
+            EXPECT_LE(golden::relative_error(answer(*open(options)), expected), 1e-5)
+                << static_cast<int>(method) << ", chunk " << chunk;
+        }
+    }
+}
+
+TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
+    const std::vector<float> expected = answer(*open({.chunk_tokens = 32}));
+    for (const Decode method : decode_methods) {
+        const auto got = answer(*open(decode_with(method, 24)));
+        EXPECT_TRUE(std::ranges::all_of(got, [](float x) { return std::isfinite(x); }));
+        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
+    }
+    for (const Prefill method : prefill_methods) {
+        Generator::Options options;
+        options.chunk_tokens = 32;
+        options.prefill.method = method;
+        options.prefill.alpha = 0.3;
+        options.prefill.density = 0.2;
+        options.prefill.min_tokens = 0;
+        options.measure = true;
+        const auto generator = open(options);
+        const auto got = answer(*generator);
+        EXPECT_TRUE(std::ranges::all_of(got, [](float x) { return std::isfinite(x); }));
+        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
+        const SparsePrefillStats& stats = generator->sparse_prefill()->stats();
+        EXPECT_LT(stats.covered, stats.causal);
+        EXPECT_GT(stats.covered, 0);
+    }
+}
+
+/// The same keys chosen as a mask over dense attention: what a selection means, said plainly.
+TEST_P(SparseAttention, AnUnlaggedChoiceAndALaggedOneDifferOnlyInWhenTheyServe) {
+    Generator::Options options = decode_with(Decode::progressive, 24, 3);
+    const auto lagged = open(options);
+    answer(*lagged, 150, 2 + 4);  // chosen after 2 steps, served after 5
+    EXPECT_TRUE(lagged->selective_decode()->serving());
+    EXPECT_EQ(lagged->selective_decode()->tail_begin(), 152);
+    options.decode.lag_steps = 0;
+    const auto prompt = open(options);
+    answer(*prompt, 150, 2);
+    EXPECT_TRUE(prompt->selective_decode()->serving());
+    for (int layer = 0; layer < model_.spec.layers; ++layer) {
+        const auto a = lagged->selective_decode()->chosen(layer), b = prompt->selective_decode()->chosen(layer);
+        ASSERT_TRUE(std::ranges::equal(a, b)) << "layer " << layer;
+        for (const auto& keys : a) {
+            EXPECT_EQ(keys.size(), 24U);
+            EXPECT_TRUE(std::ranges::is_sorted(keys));
+            EXPECT_EQ(keys.front(), 0);   // a sink
+            EXPECT_EQ(keys.back(), 151);  // the newest
+        }
+    }
+}
+
+TEST_P(SparseAttention, EvictingMethodsGiveMemoryBackAndOthersKeepIt) {
+    const auto dense = open({.chunk_tokens = 32});
+    answer(*dense, 200, 4);
+    for (const Decode method : decode_methods) {
+        const auto generator = open(decode_with(method, 32));
+        answer(*generator, 200, 4);
+        const bool evicts = method == Decode::snapkv || method == Decode::adakv;
+        if (evicts) {
+            EXPECT_LE(blocks_in_use(*generator), blocks_in_use(*dense) / 2) << static_cast<int>(method);
+        } else {
+            EXPECT_GT(blocks_in_use(*generator), blocks_in_use(*dense)) << static_cast<int>(method);
+        }
+    }
+}
+
+/// What was given up is computed again when the conversation goes on.
+TEST_P(SparseAttention, TheNextPromptAfterAnEvictionSeesEverything) {
+    const auto evicting = open(decode_with(Decode::snapkv, 32)), dense = open({.chunk_tokens = 32});
+    for (const auto& generator : {evicting.get(), dense.get()}) {
+        answer(*generator, 150, 5);
+        generator->begin_round();
+        need(generator->prefill(std::span(ids_).subspan(200, 40)));
+    }
+    EXPECT_LE(
+        golden::relative_error(evicting->logits(), std::vector<float>(dense->logits().begin(), dense->logits().end())),
+        1e-5);
+    EXPECT_EQ(evicting->tokens(), dense->tokens());
+}
+
+/// Keys that are marked where they lie serve as well as copies.
+TEST_P(SparseAttention, WithoutRoomForCopiesTheChoiceIsTheSame) {
+    const auto roomy = open(decode_with(Decode::progressive, 64));
+    const std::vector<float> expected = answer(*roomy, 150, 20);
+    Generator::Options options = decode_with(Decode::progressive, 64);
+    const KvShape shape = Transformer::kv_shape(model_.spec, DType::f32);
+    options.kv_bytes_max =
+        13 * shape.block_bytes(LayerGroup::upper);  // 150 keys in two rounds, the answer, one to spare
+    const auto tight = open(options);
+    EXPECT_LE(golden::relative_error(answer(*tight, 150, 20), expected), 1e-5);
+    EXPECT_EQ(tight->selective_decode()->stats().blocks_held, 0);
+    EXPECT_GT(roomy->selective_decode()->stats().blocks_held, 0);
+}
+
+}  // namespace
+}  // namespace rondo
