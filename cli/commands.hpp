@@ -20,5 +20,6 @@ void add_score(CLI::App& app, Action& run);
 void add_tokenize(CLI::App& app, Action& run);
 void add_inspect(CLI::App& app, Action& run);
 void add_bench(CLI::App& app, Action& run);
+void add_eval(CLI::App& app, Action& run);
 
 }  // namespace rondo::cli

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
     rondo::cli::add_tokenize(app, run);
     rondo::cli::add_inspect(app, run);
     rondo::cli::add_bench(app, run);
+    rondo::cli::add_eval(app, run);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {

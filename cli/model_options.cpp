@@ -8,6 +8,8 @@
 
 #include "cli/progress.hpp"
 #include "config/limits.hpp"
+#include "config/setting_keys.hpp"
+#include "config/yaml_tree.hpp"
 #include "kernels/backend.hpp"
 
 namespace rondo::cli {
@@ -30,6 +32,20 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
 }
 
 }  // namespace
+
+Result<std::string> method_key(const std::string& method) {
+    const auto has = [&](MethodSlot slot) { return std::ranges::count(names_of_methods(slot), method) > 0; };
+    if (has(MethodSlot::preset)) return std::string("preset");
+    if (has(MethodSlot::prefill)) return std::string("pipeline.prefill.attention.method");
+    if (has(MethodSlot::decode)) return std::string("pipeline.decode.attention.method");
+    std::vector<std::string_view> names;
+    for (const MethodSlot slot : {MethodSlot::preset, MethodSlot::prefill, MethodSlot::decode}) {
+        for (const std::string_view name : names_of_methods(slot)) {
+            if (std::ranges::count(names, name) == 0) names.push_back(name);
+        }
+    }
+    return make_error(ErrorCode::unsupported, "--method " + shown(method) + ": must be " + listed(names));
+}
 
 std::string_view name_of(MemorySettings::KvType type) {
     switch (type) {
@@ -56,7 +72,8 @@ void ModelOptions::add_all(CLI::App& app) {
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));
     app.add_option("--kv", kv, "type of the KV cache")->check(CLI::IsMember({"bf16", "f32", "int8"}));
     app.add_option("--chunk", chunk_tokens, "tokens of a prefill chunk")->check(CLI::Range(1, 1 << 16));
-    app.add_option("--method", method, "attention method: dense");
+    app.add_option("--method", method,
+                   "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)");
 }
 
 Result<Settings> ModelOptions::settings() const {
@@ -64,11 +81,13 @@ Result<Settings> ModelOptions::settings() const {
     if (!config_file.empty()) {
         RONDO_ASSIGN(yaml, read_file(config_file, limits::settings_bytes_max));
     }
-    RONDO_ASSIGN(Settings settings,
-                 settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, overrides));
-    if (!method.empty() && method != "dense") {
-        return make_error(ErrorCode::unsupported, "--method " + method + "; dense would be right");
+    std::vector<std::string> all;
+    if (!method.empty()) {
+        RONDO_ASSIGN(std::string key, method_key(method));
+        all.push_back(key + "=" + method);
     }
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
     if (chunk_tokens > 0) settings.pipeline.prefill.chunk_tokens = chunk_tokens;
@@ -105,7 +124,7 @@ Result<Model> ModelOptions::load_text() const {
     return load_model_text(model_path(chosen.model.path));
 }
 
-Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_t context_tokens_max) {
+Result<std::unique_ptr<Runner>> Runner::open_model(const ModelOptions& options) {
     auto runner = std::make_unique<Runner>();
     RONDO_ASSIGN(runner->settings, options.settings());
     const Settings& settings = runner->settings;
@@ -116,11 +135,19 @@ Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_
     Progress progress("loading " + path.filename().string());
     RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));
     progress.finish();
+    return runner;
+}
+
+Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_t context_tokens_max) {
+    RONDO_ASSIGN(auto runner, open_model(options));
+    const Settings& settings = runner->settings;
     Generator::Options how;
     how.chunk_tokens = settings.pipeline.prefill.chunk_tokens;
     how.kv_type = kv_dtype(settings.memory.kv_dtype);
     how.context_tokens_max = context_tokens_max;
     how.kv_bytes_max = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
+    how.prefill = settings.pipeline.prefill.attention;
+    how.decode = settings.pipeline.decode.attention;
     RONDO_ASSIGN(runner->generator, Generator::create(runner->model, *runner->device, how));
     return runner;
 }

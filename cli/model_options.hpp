@@ -42,8 +42,12 @@ struct Runner {
     std::unique_ptr<Generator> generator;
 
     static Result<std::unique_ptr<Runner>> open(const ModelOptions& options, int64_t context_tokens_max = 0);
+    /// Without the conversation.
+    static Result<std::unique_ptr<Runner>> open_model(const ModelOptions& options);
 };
 
+/// The setting that a method's name fills: a preset, or one phase's method.
+Result<std::string> method_key(const std::string& method);
 std::string_view name_of(MemorySettings::KvType type);
 /// "1,2,3" as ids.
 Result<std::vector<int32_t>> parse_ids(const std::string& text);

@@ -76,6 +76,30 @@ TEST_F(Bench, BatchesCountAllTheirTokens) {
     EXPECT_NEAR(json.at("tokens_per_s").get<double>() * json.at("seconds").get<double>(), 20.0, 1e-6);
 }
 
+TEST_F(Bench, AMethodIsMeasuredBesideDense) {
+    const auto decode = run_json({"bench",     "decode",
+                                  "--model",   path(),
+                                  "--weights", "random:1",
+                                  "--tokens",  "12",
+                                  "--depth",   "60",
+                                  "--repeat",  "1",
+                                  "--batch",   "2",
+                                  "--method",  "progressive",
+                                  "--set",     "pipeline.decode.attention.budget_tokens=16",
+                                  "--set",     "pipeline.decode.attention.reselect_every=4"});
+    EXPECT_EQ(decode.at("method"), "progressive");
+    EXPECT_GT(decode.at("ratio").get<double>(), 0.0);
+    EXPECT_GT(decode.at("selections").get<double>(), 0.0);
+    EXPECT_LT(decode.at("density").get<double>(), 0.5);
+    EXPECT_GE(decode.at("step_ms").at("p99"), decode.at("step_ms").at("p50"));
+    const auto prefill =
+        run_json({"bench", "prefill", "--model", path(), "--weights", "random:1", "--tokens", "64", "--depth", "20",
+                  "--repeat", "1", "--method", "a_shape", "--set", "pipeline.prefill.attention.min_tokens=0"});
+    EXPECT_GT(prefill.at("ratio").get<double>(), 0.0);
+    EXPECT_LT(prefill.at("density").get<double>(), 1.0);
+    EXPECT_GT(prefill.at("split").at("attend_s").get<double>(), 0.0);
+}
+
 TEST_F(Bench, PlainOutputIsALine) {
     const auto outcome = run_rondo({"bench", "prefill", "--tokens", "8", "--repeat", "1"});
     EXPECT_EQ(outcome.status, 0);

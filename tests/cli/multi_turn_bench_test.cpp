@@ -1,6 +1,9 @@
+#include <signal.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <set>
 
@@ -50,10 +53,19 @@ public:
         return {bodies_.begin() + 1, bodies_.end()};
     }
     int in_flight_max() const { return in_flight_max_; }
+    /// The conversations that were deleted, in order.
+    std::vector<std::string> deleted() {
+        const std::lock_guard lock(mutex_);
+        return deleted_;
+    }
+    /// Refuses to delete conversations.
+    void keep_conversations() { keeps_conversations_ = true; }
 
+    static constexpr std::string_view stream_head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     static bool stream(const json& body, const ScriptedServer::Send& send, int64_t tokens,
                        const std::string& word = "word") {
-        send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        send(stream_head);
         for (int64_t i = 0; i < tokens; ++i) {
             send_event(send, {{"choices", {{{"delta", {{"content", word + std::to_string(i) + " "}}}}}}});
         }
@@ -68,6 +80,8 @@ public:
     }
 
 private:
+    static constexpr std::string_view delete_session = "DELETE /v1/sessions/";
+
     static void send_event(const ScriptedServer::Send& send, const json& chunk) {
         send(http_chunk("data: " + chunk.dump() + "\n\n"));
     }
@@ -75,6 +89,7 @@ private:
     bool serve(const ScriptedServer::Request& request, const ScriptedServer::Send& send) {
         const bool models = request.head.rfind("GET /v1/models ", 0) == 0;
         if (models) return send(http_answer(200, R"({"data":[{"id":"tiny"},{"id":"other"}]})"));
+        if (request.head.rfind(delete_session, 0) == 0) return forget(request, send);
         const json body = json::parse(request.body);
         if (request.head.rfind("POST /tokenize ", 0) == 0) {
             if (!body.contains(tokenizer_field_)) return send(http_answer(400, R"({"error":"a field"})"));
@@ -95,6 +110,14 @@ private:
         return keep;
     }
 
+    bool forget(const ScriptedServer::Request& request, const ScriptedServer::Send& send) {
+        const std::lock_guard lock(mutex_);
+        deleted_.push_back(
+            request.head.substr(delete_session.size(), request.head.find(" HTTP") - delete_session.size()));
+        if (keeps_conversations_) return send(http_answer(503, R"({"error":{"message":"not now"}})"));
+        return send(http_answer(200, "{}"));
+    }
+
     static std::string count_prompt(const json& body) {
         const int64_t words = count_words(body["messages"][0]["content"]);
         return http_answer(200, json{{"usage", {{"prompt_tokens", 20 + 3 * words}}}}.dump());
@@ -104,6 +127,8 @@ private:
     Answer answer_;
     std::mutex mutex_;
     std::vector<json> bodies_;
+    std::vector<std::string> deleted_;
+    std::atomic<bool> keeps_conversations_ = false;
     int in_flight_ = 0;  ///< raised under the mutex
     std::atomic<int> in_flight_max_ = 0;
     ScriptedServer server_;  ///< last: its threads use all of the above
@@ -192,6 +217,58 @@ TEST(MultiTurn, StatefulSendsOnlyWhatIsNew) {
         if (body.contains("conversation")) ids.insert(body.at("conversation"));
     }
     EXPECT_EQ(ids.size(), 8u);  // a second run does not go on with the first one's
+}
+
+/// The conversations that requests named.
+std::set<std::string> conversations_of(ChatServer& server) {
+    std::set<std::string> ids;
+    for (const json& body : server.bodies()) ids.insert(body.value("conversation", ""));
+    return ids;
+}
+
+TEST(MultiTurn, StatefulLeavesNoConversationBehind) {
+    ChatServer server;
+    run_json(small(server.url(), {"--stateful"}));
+    const std::vector<std::string> deleted = server.deleted();
+    EXPECT_EQ(deleted.size(), 4u);
+    EXPECT_EQ(std::set<std::string>(deleted.begin(), deleted.end()), conversations_of(server));
+
+    ChatServer stateless;
+    run_json(small(stateless.url()));
+    EXPECT_THAT(stateless.deleted(), ::testing::IsEmpty());
+
+    ChatServer failing("text", [](int64_t number, const json& body, const auto& send) {
+        if (number == 2) return send(http_answer(500, ""));
+        return ChatServer::stream(body, send, 5);
+    });
+    const auto failed = run_rondo(small(failing.url(), {"--stateful", "--clients", "1"}));
+    EXPECT_THAT(failed.err, HasSubstr("requests failed; the first: HTTP 500"));
+    EXPECT_THAT(failing.deleted(), ::testing::UnorderedElementsAreArray(conversations_of(failing)));
+
+    ChatServer keeping;
+    keeping.keep_conversations();
+    const auto kept = run_rondo(small(keeping.url(), {"--stateful"}));
+    EXPECT_EQ(kept.status, 1);
+    EXPECT_THAT(kept.out, HasSubstr("errors      none")) << "the figures stand";
+    EXPECT_THAT(kept.err, HasSubstr("/v1/sessions/" + *conversations_of(keeping).begin() + ": HTTP 503: not now"));
+    EXPECT_EQ(keeping.deleted().size(), 1u) << "a server that refuses is not asked for each";
+}
+
+TEST(MultiTurn, CtrlCBreaksOffAndLeavesNoConversationBehind) {
+    std::promise<pid_t> process;
+    const std::shared_future<pid_t> program = process.get_future().share();
+    ChatServer server("text", [&](int64_t number, const json& body, const auto& send) {
+        if (number < 5) return ChatServer::stream(body, send, 5);
+        if (number == 5) ::kill(program.get(), SIGINT);
+        send(ChatServer::stream_head);
+        while (send(http_chunk(": nothing yet\n\n"))) {
+        }  // until the client leaves
+        return false;
+    });
+    const auto outcome =
+        run_rondo(small(server.url(), {"--stateful"}), "", [&](pid_t child) { process.set_value(child); });
+    expect_failure(outcome, "stopped by Ctrl-C");
+    EXPECT_THAT(server.deleted(), ::testing::IsSupersetOf(conversations_of(server)));
 }
 
 TEST(MultiTurn, FixedHistoriesDoNotDependOnTheAnswers) {

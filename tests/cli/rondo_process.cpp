@@ -40,7 +40,8 @@ double seconds_of(const timeval& time) {
 
 }  // namespace
 
-Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input) {
+Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input,
+                  const std::function<void(pid_t)>& started) {
     const File in = temporary(input), out = temporary(), err = temporary();
     std::string program = std::string(RONDO_BINARY_DIR) + "/bin/rondo";
     std::vector<char*> argv{program.data()};
@@ -57,6 +58,7 @@ Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& 
         ::execv(program.c_str(), argv.data());
         ::_exit(127);
     }
+    if (started) started(child);
     int status = 0;
     rusage usage{};
     if (::wait4(child, &status, 0, &usage) != child) throw std::runtime_error("cannot wait");

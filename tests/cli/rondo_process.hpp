@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,8 +21,9 @@ struct Outcome {
 };
 
 /// Waits until the program has ended. It gets `input` on standard input, no terminal anywhere, and a minute of CPU
-/// time.
-Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input = "");
+/// time. `started` hears its process id.
+Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input = "",
+                  const std::function<void(pid_t)>& started = {});
 
 /// What --json printed; standard error must be silent and the status 0.
 nlohmann::json run_json(std::vector<std::string> arguments, const std::string& input = "");

@@ -1,0 +1,112 @@
+#include "cli/bench/sequences.hpp"
+
+#include <algorithm>
+
+#include "config/checked.hpp"
+
+namespace rondo::cli {
+
+Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const BenchOptions& options,
+                                                     int64_t steps_max) {
+    const ModelSpec& spec = runner.model.spec;
+    const int64_t context = options.depth + steps_max + 1;
+    const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
+    const int64_t rows = std::max<int64_t>(chunk, options.batch);
+    const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
+    const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
+    std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk));
+    int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens);
+    if (attention.method != DecodeAttention::Method::dense)
+        blocks += 2 * (ceil_div<int64_t>(attention.budget_tokens, kv_block_tokens) + 2);
+    RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type),
+                                             static_cast<size_t>(blocks * options.batch)));
+    RONDO_ASSIGN(made->transformer_, Transformer::create(*runner.model.weights, *made->pool_, *runner.device, rows));
+    RONDO_ASSIGN(Batch batch, Batch::create(*runner.device, spec, {rows, options.batch, context}));
+    made->batch_ = std::make_unique<Batch>(std::move(batch));
+    const auto logits = static_cast<size_t>(options.batch * spec.vocabulary);
+    RONDO_ASSIGN(made->device_logits_, runner.device->allocate(logits * sizeof(float)));
+    made->logits_.resize(logits);
+    for (int i = 0; i < options.batch; ++i) {
+        made->sequences_.push_back(std::make_unique<SequenceKv>(*made->pool_));
+        made->sequences_.back()->reserve(context);
+        if (attention.method == DecodeAttention::Method::dense) continue;
+        DecodeAttention own = attention;
+        own.cold_tokens = attention.reselect_every * i / options.batch;
+        SelectiveDecode::Options how = SelectiveDecode::options_of(own);
+        how.give_up_blocks = false;  // every repeat begins with the same keys
+        how.seed = static_cast<uint64_t>(i);
+        RONDO_ASSIGN(auto choice, SelectiveDecode::create(spec, *made->pool_, *runner.device, how));
+        made->choices_.push_back(std::move(choice));
+        made->attentions_.push_back({nullptr, made->choices_.back().get()});
+    }
+    return made;
+}
+
+const SequenceAttention* Sequences::attention_of(size_t sequence) const {
+    return dense_ || choices_.empty() ? nullptr : &attentions_[sequence];
+}
+
+Status Sequences::prefill(std::span<const int32_t> ids) {
+    dense_ = choices_.empty();
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+        for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
+            const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
+            batch_->clear();
+            RONDO_TRY(batch_->add({sequences_[s].get(), chunk, Rows::bulk, BatchPart::Logits::none, attention_of(s)}));
+            RONDO_TRY(batch_->prepare());
+            RONDO_TRY(transformer_->forward(*batch_));
+        }
+    }
+    return Status::ok();
+}
+
+Status Sequences::begin(int64_t tokens, bool dense) {
+    dense_ = dense;
+    for (const auto& sequence : sequences_) sequence->truncate(tokens);
+    for (size_t s = 0; s < choices_.size(); ++s) {
+        choices_[s]->reset();
+        if (!dense) RONDO_TRY(choices_[s]->after_prefill(*sequences_[s]));
+    }
+    return Status::ok();
+}
+
+Status Sequences::step(int32_t id) {
+    batch_->clear();
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+        if (attention_of(s) != nullptr) RONDO_TRY(choices_[s]->before_step(*sequences_[s]));
+        RONDO_TRY(
+            batch_->add({sequences_[s].get(), {&id, 1}, Rows::invariant, BatchPart::Logits::last, attention_of(s)}));
+    }
+    RONDO_TRY(batch_->prepare());
+    RONDO_TRY(transformer_->forward(*batch_));
+    const Tensor out = Tensor::of(device_logits_.data(), DType::f32, batch_->logit_rows(), vocabulary_);
+    RONDO_TRY(transformer_->logits(*batch_, 0, out));
+    RONDO_TRY(device_.copy(logits_.data(), out.data, logits_.size() * sizeof(float), StreamId::compute));
+    RONDO_TRY(device_.wait(StreamId::compute));
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+        if (attention_of(s) != nullptr) RONDO_TRY(choices_[s]->after_step(*sequences_[s]));
+    }
+    return Status::ok();
+}
+
+SelectionStats Sequences::stats() const {
+    SelectionStats sum;
+    for (const auto& choice : choices_) {
+        const SelectionStats& one = choice->stats();
+        sum.selections += one.selections;
+        sum.keys_scored += one.keys_scored;
+        sum.keys_chosen += one.keys_chosen;
+        sum.keys_all += one.keys_all;
+        sum.blocks_held += one.blocks_held;
+        sum.score_seconds += one.score_seconds;
+        sum.select_seconds += one.select_seconds;
+        sum.gather_seconds += one.gather_seconds;
+    }
+    return sum;
+}
+
+int64_t Sequences::blocks_in_use() const {
+    return static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper) - pool_->blocks_free(LayerGroup::upper));
+}
+
+}  // namespace rondo::cli

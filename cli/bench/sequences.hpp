@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cli/bench/bench.hpp"
+#include "model/batch.hpp"
+#include "model/sequence_attention.hpp"
+#include "model/transformer.hpp"
+
+namespace rondo::cli {
+
+/// Some conversations of one length that decode together, for bench decode.
+class Sequences {
+public:
+    static Result<std::unique_ptr<Sequences>> create(const Runner& runner, const BenchOptions& options,
+                                                     int64_t steps_max);
+
+    /// The same history for each.
+    Status prefill(std::span<const int32_t> ids);
+    /// Puts all back to a length, and begins an answer: attended to as the settings say, or to everything. Selections
+    /// are spread over the steps, as those of conversations that began at different times are.
+    Status begin(int64_t tokens, bool dense);
+    /// One token for each, and their logits brought to the host.
+    Status step(int32_t id);
+    std::span<const float> logits() const { return logits_; }
+    /// Of all sequences, since they were made.
+    SelectionStats stats() const;
+    int64_t blocks_in_use() const;
+    bool chooses() const { return !choices_.empty(); }
+
+private:
+    Sequences(Device& device, int64_t vocabulary, int64_t chunk_tokens)
+        : device_(device), vocabulary_(vocabulary), chunk_tokens_(chunk_tokens) {}
+    const SequenceAttention* attention_of(size_t sequence) const;
+
+    Device& device_;
+    int64_t vocabulary_, chunk_tokens_;
+    std::unique_ptr<KvPool> pool_;
+    std::unique_ptr<Transformer> transformer_;
+    std::unique_ptr<Batch> batch_;
+    std::vector<std::unique_ptr<SequenceKv>> sequences_;
+    std::vector<std::unique_ptr<SelectiveDecode>> choices_;
+    std::vector<SequenceAttention> attentions_;
+    bool dense_ = true;
+    Buffer device_logits_;
+    std::vector<float> logits_;
+};
+
+}  // namespace rondo::cli

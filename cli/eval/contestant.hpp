@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/result.hpp"
+#include "config/settings.hpp"
+#include "model/generator.hpp"
+
+namespace rondo::cli::eval {
+
+/// A method as a list of methods names it: NAME or NAME:KEY=VALUE:KEY=VALUE, keys of pipeline.*.attention. Beside those
+/// that settings know there are `oracle` (the keys that hold the evidence) and `no_history` (the last message alone).
+struct Contestant {
+    std::string label;  ///< as it was written
+    PrefillAttention prefill;
+    DecodeAttention decode;
+    bool oracle = false;
+    bool no_history = false;
+
+    bool has_budget() const { return decode.method != DecodeAttention::Method::dense || oracle; }
+    bool is_dense() const { return !has_budget() && !no_history && prefill.method == PrefillAttention::Method::dense; }
+};
+
+/// `base` are settings (a.b=c) as the evaluation scales them to the model; the text's own win.
+Result<Contestant> parse_contestant(const std::string& text, std::vector<std::string> base);
+/// "a,b:x=1,c".
+Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base);
+
+/// What a contestant made of one prompt and answer.
+struct Attempt {
+    std::vector<int32_t> argmax;             ///< at each token of the answer
+    std::vector<std::vector<float>> logits;  ///< likewise, when asked for
+    std::vector<double> masses;              ///< of the decode steps, by layer and head
+    double density = 1.0;
+    double bytes_resident = 0.0;
+};
+
+/// Key ranges [first, last) that hold the evidence.
+using GoldKeys = std::vector<std::pair<int32_t, int32_t>>;
+
+/// A question as the model is asked it, and the answer that is right.
+struct Question {
+    std::vector<int32_t> prompt;
+    std::vector<size_t> rounds;   ///< where in the prompt each message of the user's ends, with what opens the answer
+    std::vector<int32_t> answer;  ///< with the token that ends it
+    GoldKeys gold;
+};
+
+/// Sees the prompt round by round, as a conversation comes, then forces the answer through, token by token; with a
+/// budget of this many keys.
+Result<Attempt> force(const Model& model, Device& device, DType kv_type, const Contestant& contestant, int budget,
+                      const Question& question);
+/// Lets it answer by itself, greedily.
+Result<std::vector<int32_t>> answer_freely(const Model& model, Device& device, DType kv_type,
+                                           const Contestant& contestant, int budget, const Question& question,
+                                           int64_t tokens_max);
+
+}  // namespace rondo::cli::eval
