@@ -81,6 +81,8 @@ bool HttpExchange::write(std::string piece) {
     if (!has_body_ || piece.empty()) return true;
     if (piece.size() > write_bytes_max_ - std::min(write_bytes_max_, unsent_bytes_)) {
         stage_ = Stage::overflown;
+        // A connection that waits for its reader has been woken before and has not taken anything since.
+        woken_ = false;
         wake_up();
         return false;
     }
