@@ -101,7 +101,7 @@ protected:
     template <class T>
     const T* upload(std::span<const T> values) {
         std::vector<std::byte> bytes(values.size_bytes() + guard_bytes, poison_byte);
-        std::memcpy(bytes.data(), values.data(), values.size_bytes());
+        std::copy_n(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes(), bytes.begin());
         return reinterpret_cast<const T*>(place(bytes.data(), bytes.size()));
     }
     template <class T>
