@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "config/checked.hpp"
+#include "config/mix_bits.hpp"
 #include "model/spec_tensors.hpp"
 
 namespace rondo {
@@ -22,12 +23,9 @@ namespace {
 constexpr size_t table_elements = 1 << 16;
 constexpr size_t run_elements = 256;  // a weight is made of runs of the table, each from a place of its own
 
-/// SplitMix64's mixing step: a bijection whose outputs pass for independent.
+/// One of SplitMix64's numbers.
 uint64_t mixed(uint64_t x) {
-    x += 0x9E3779B97F4A7C15U;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-    return x ^ (x >> 31);
+    return mix_bits(x + mix_step);
 }
 
 /// Deviation 0.02. The sum of four uniforms stands in for a normal: its bits are the same on every machine.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/limits.hpp"
+#include "config/mix_bits.hpp"
 
 namespace rondo {
 
@@ -26,15 +27,6 @@ Status in_range(const std::string& field, double value, double low, double high)
     return make_error(ErrorCode::out_of_range,
                       field + ": is " + written(value) + ", must be " + written(low) + " to " + written(high));
 }
-
-/// A bijection of 64 bits in which each input bit reaches each output bit (the finalizer of SplitMix64).
-uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-    return x ^ (x >> 31);
-}
-
-constexpr uint64_t random_step = 0x9E3779B97F4A7C15U;  // odd, so that the counter visits every state
 
 bool penalises(const SamplingParams& params) {
     return params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F;
@@ -63,7 +55,7 @@ Status SamplingParams::check(int64_t vocabulary) const {
 Sampler::Sampler(SamplingParams params, int64_t vocabulary)
     : params_(std::move(params)),
       // Mixed, so that neighbouring seeds do not count through the same states one step apart.
-      random_state_(mix(params_.seed + random_step)),
+      random_state_(mix_bits(params_.seed + mix_step)),
       blocks_(vocabulary, params_.temperature > 0.0F || params_.logprobs > 0) {
     assert(vocabulary > 0);
     const auto size = static_cast<size_t>(vocabulary);
@@ -146,8 +138,8 @@ int32_t Sampler::draw(std::span<float> logits, float largest) {
 
 /// Uniform in [0, 1): the state is only a counter, the mixing makes the number.
 double Sampler::random() {
-    random_state_ += random_step;
-    return static_cast<double>(mix(random_state_) >> 11) * 0x1.0p-53;
+    random_state_ += mix_step;
+    return static_cast<double>(mix_bits(random_state_) >> 11) * 0x1.0p-53;
 }
 
 }  // namespace rondo

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "config/mix_bits.hpp"
+
 namespace rondo {
 
 namespace {
@@ -22,10 +24,7 @@ private:
 };
 
 uint64_t mixed(uint64_t seed, uint64_t value) {
-    uint64_t x = seed + 0x9e3779b97f4a7c15ULL * (value + 1);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
+    return mix_bits(seed + mix_step * (value + 1));
 }
 
 Status grow(Device& device, Buffer& buffer, size_t bytes) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "config/mix_bits.hpp"
+
 namespace rondo::cli::eval {
 
 namespace {
@@ -14,12 +16,7 @@ public:
     explicit IndexDraws(uint64_t seed) : state_(seed) {}
 
     /// From 0 to below `bound`, which is below 2^32; the bias of scaling is below bound / 2^32.
-    size_t below(size_t bound) {
-        uint64_t mixed = state_ += 0x9E3779B97F4A7C15U;
-        mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9U;
-        mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
-        return static_cast<size_t>((((mixed ^ (mixed >> 31)) >> 32) * bound) >> 32);
-    }
+    size_t below(size_t bound) { return static_cast<size_t>(((mix_bits(state_ += mix_step) >> 32) * bound) >> 32); }
 
 private:
     uint64_t state_;

@@ -14,20 +14,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-HWY_INLINE float dot(const float* a, const float* b, int64_t count) {
-    const F32 f;
-    Lanes sum = hn::Zero(f);
-    for_lanes(count, [&](int64_t i, auto load, auto) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); });
-    return hn::GetLane(hn::SumOfLanes(f, sum));
-}
-
 /// One line against the keys of one block: scores, then the running maximum, total and weighted sum.
 void attend_block(const float* q, const float* k, const float* v, int64_t keys, int64_t d, float* weighted, float& max,
                   float& total) {
     float scores[kv_block_tokens];
     float block_max = max;
     for (int64_t t = 0; t < keys; ++t) {
-        scores[t] = dot(q, k + t * d, d);
+        scores[t] = dot_lanes(q, k + t * d, d);
         block_max = std::max(block_max, scores[t]);
     }
     const float factor = std::exp2(max - block_max);

@@ -101,6 +101,14 @@ HWY_INLINE double sum_lanes(int64_t count, Term term) {
     return total;
 }
 
+/// Σ a·b over [0, count).
+HWY_INLINE float dot_lanes(const float* a, const float* b, int64_t count) {
+    const F32 f;
+    Lanes sum = hn::Zero(f);
+    for_lanes(count, [&](int64_t i, auto load, auto) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); });
+    return hn::GetLane(hn::SumOfLanes(f, sum));
+}
+
 /// e^x for x ≤ 88, within 2 ulp. Below −87 it is zero, where the true value is about to become a denormal: those cost a
 /// hundred times more and cannot matter beside the 1 they are added to. A NaN stays one.
 HWY_INLINE Lanes exp_lanes(F32 f, Lanes x) {

@@ -14,13 +14,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-HWY_INLINE float score_dot(const float* a, const float* b, int64_t count) {
-    const F32 f;
-    Lanes sum = hn::Zero(f);
-    for_lanes(count, [&](int64_t i, auto load, auto) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); });
-    return hn::GetLane(hn::SumOfLanes(f, sum));
-}
-
 /// Scores become weights: the softmax over the first `visible`, zeros behind.
 void softmax_line(float* line, int64_t visible, int64_t keys) {
     const float max = *std::max_element(line, line + visible);
@@ -56,7 +49,7 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
         for (int64_t key = first; key < end; ++key) {
             read_token(args.kv.atom, atom, static_cast<int>(key - first), k, k + d);
             for (int line = 0; line < tile.lines; ++line) {
-                if (key < tile.visible(line)) weights[line * stride + key] = score_dot(q + line * d, k, d);
+                if (key < tile.visible(line)) weights[line * stride + key] = dot_lanes(q + line * d, k, d);
             }
         }
     }

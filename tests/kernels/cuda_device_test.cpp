@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/ops.hpp"
 
 namespace rondo::test {
 namespace {
@@ -205,6 +206,19 @@ TEST_F(CudaDevice, TooLargeAnAllocationIsAnErrorAndHarmsNothing) {
     const Buffer buffer = allocate(16);
     fill(buffer, 1);
     EXPECT_EQ(first_byte(buffer, StreamId::compute), 1);
+}
+
+TEST_F(CudaDevice, SparseOpsAreRefusedInOneLine) {
+    const Ops::ConsumeRows nobody = [](int, std::span<const float>) {};
+    for (const Status& refused :
+         {device_->ops().attend_selected({}, nullptr, nullptr), device_->ops().attend_lines({}, {}),
+          device_->ops().score_keys({}, {}), device_->ops().score_rows({}, nobody),
+          device_->ops().move_kv({}, nullptr, nullptr, nullptr, 0)}) {
+        ASSERT_FALSE(refused.is_ok());
+        EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+        EXPECT_NE(refused.error().message.find("dense"), std::string::npos);
+        EXPECT_EQ(refused.error().message.find('\n'), std::string::npos);
+    }
 }
 
 }  // namespace

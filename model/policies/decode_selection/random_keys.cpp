@@ -1,3 +1,4 @@
+#include "config/mix_bits.hpp"
 #include "model/policies/decode_selection/budget_selection.hpp"
 #include "model/policies/decode_selection/methods.hpp"
 
@@ -10,12 +11,7 @@ class RandomBits {
 public:
     explicit RandomBits(uint64_t seed) : state_(seed) {}
 
-    uint64_t next() {
-        uint64_t x = state_ += 0x9E3779B97F4A7C15U;
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-        return x ^ (x >> 31);
-    }
+    uint64_t next() { return mix_bits(state_ += mix_step); }
 
 private:
     uint64_t state_;

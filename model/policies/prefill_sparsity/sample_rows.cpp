@@ -1,16 +1,14 @@
 #include <numeric>
 
+#include "config/mix_bits.hpp"
 #include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
 
 namespace rondo {
 namespace {
 
-/// SplitMix64's mixing step: a bijection whose outputs pass for independent.
+/// One of SplitMix64's numbers.
 uint64_t mixed(uint64_t x) {
-    x += 0x9E3779B97F4A7C15U;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-    return x ^ (x >> 31);
+    return mix_bits(x + mix_step);
 }
 
 }  // namespace
