@@ -18,6 +18,7 @@ struct Ask {
     std::vector<int32_t> ids;           ///< instead of messages: a prompt as it is
     GenerateOptions options;
     int priority = 0;
+    std::string method;  ///< how it attends: one of home's methods; "": the configured one
     double deadline_seconds = 600.0;
 
     // Filled in by the router.

@@ -9,25 +9,29 @@ Decode::behavior_type Decode::make_behavior() {
     return {
         [this](decode_atom, const TurnPtr& turn, const delta_sink_actor& deltas) {
             auto promise = make_response_promise<StageReply>();
-            rows_.push_back({turn, promise, deltas, now(), false});
+            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, now(), false, false, {}});
+            if (turn->choice != nullptr) {
+                turn->choice->after_prefill(turn->kv);
+                choose(row);
+            }
             step();
             return promise;
         },
         [this](withdraw_atom, TurnId id) {
-            for (size_t i = 0; i < rows_.size(); ++i) {
-                if (rows_[i].turn->id != id) continue;
-                rows_[i].withdrawn = true;
-                if (!busy_) leave(i, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
-                return;
-            }
+            const RowAt row = std::ranges::find_if(rows_, [id](const Row& one) { return one.turn->id == id; });
+            if (row == rows_.end()) return;
+            row->withdrawn = true;
+            if (!busy_) leave_withdrawn();
         },
     };
 }
 
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Decode::on_exit() {
+    stepping_.clear();
     rows_.clear();
     runner_ = nullptr;
+    selector_ = nullptr;
     store_ = nullptr;
 }
 
@@ -35,7 +39,7 @@ void Decode::on_exit() {
 bool Decode::make_room() {
     int64_t short_of = 0;
     for (Row& row : rows_)
-        if (!row.turn->kv.set_aside(1)) ++short_of;
+        if (row.steps() && !row.turn->kv.set_aside(1)) ++short_of;
     if (short_of == 0) return true;
     busy_ = true;
     request(store_, options_.timeout, room_atom::value, short_of)
@@ -49,26 +53,39 @@ bool Decode::make_room() {
     return false;
 }
 
-/// The lowest priority, and of those who have it the last to come: so the first always gets to its end.
+/// The lowest priority, and of those who have it the last to come: so the first always gets to its end. One at a time:
+/// whoever is about to leave gives its memory back first.
 void Decode::preempt() {
-    const auto victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {
+    if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return;
+    const RowAt victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {
         return a.turn->priority != b.turn->priority ? a.turn->priority < b.turn->priority : a.turn->id > b.turn->id;
     });
     if (victim == rows_.end()) return;
     ++victim->turn->timings.preemptions;
-    leave(static_cast<size_t>(victim - rows_.begin()), StageReply::Outcome::preempted);
+    leave(victim, StageReply::Outcome::preempted);
+}
+
+void Decode::leave_withdrawn() {
+    for (RowAt row = rows_.begin(); row != rows_.end();) {
+        const RowAt next = std::next(row);
+        if (row->withdrawn && !row->leaving)
+            leave(row, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+        row = next;
+    }
 }
 
 void Decode::step() {
     if (busy_) return;
-    for (size_t i = rows_.size(); i-- > 0;)
-        if (rows_[i].withdrawn) leave(i, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
-    if (rows_.empty() || !make_room()) return;
+    leave_withdrawn();
+    if (std::ranges::none_of(rows_, &Row::steps) || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
-    for (const Row& row : rows_) {
-        if (next->turns.size() == options_.rows_max) break;
-        next->turns.push_back(row.turn);
+    stepping_.clear();
+    for (RowAt row = rows_.begin(); row != rows_.end() && stepping_.size() < options_.rows_max; ++row) {
+        if (!row->steps()) continue;
+        stepping_.push_back(row);
+        next->turns.push_back(row->turn);
+        if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
     }
     request(runner_, options_.timeout, step_atom::value, next)
         .then([this](const StepPtr& done) { stepped(done); },
@@ -80,32 +97,64 @@ void Decode::step() {
 void Decode::stepped(const StepPtr& step) {
     busy_ = false;
     if (!step->status) {
-        for (size_t i = step->turns.size(); i-- > 0;) leave(i, StageReply::Outcome::refused, step->status.error());
+        for (const RowAt row : stepping_) leave(row, StageReply::Outcome::refused, step->status.error());
         return this->step();
     }
     std::vector<std::pair<delta_sink_actor, DeltaOf>> news;
-    news.reserve(step->turns.size());
-    std::vector<size_t> over;
-    for (size_t i = 0; i < step->turns.size(); ++i) {  // rows that joined meanwhile stand behind
-        Turn& turn = *rows_[i].turn;
+    news.reserve(stepping_.size());
+    for (const RowAt row : stepping_) {
+        Turn& turn = *row->turn;
         DeltaOf delta{turn.id, {std::move(turn.last.text), {turn.last.id}, {}}};
         if (!turn.last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn.last.logprobs));
-        news.emplace_back(rows_[i].deltas, std::move(delta));
-        if (turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens) over.push_back(i);
+        // A turn's last delta must reach its session before the turn itself.
+        if (turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens) {
+            send(row->deltas, std::move(delta));
+            leave(row, StageReply::Outcome::over);
+            continue;
+        }
+        news.emplace_back(row->deltas, std::move(delta));
+        if (turn.choice == nullptr) continue;
+        turn.choice->after_step(turn.kv);
+        if (!row->selecting) choose(row);
     }
-    // A turn's last delta must reach its session before the turn itself.
-    for (const size_t i : over) send(news[i].first, std::move(news[i].second));
-    for (size_t i = over.size(); i-- > 0;) leave(over[i], StageReply::Outcome::over);
     this->step();
-    for (size_t i = 0; i < news.size(); ++i)
-        if (!std::ranges::binary_search(over, i)) send(news[i].first, std::move(news[i].second));
+    for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-void Decode::leave(size_t index, StageReply::Outcome outcome, Error error) {
-    Row row = std::move(rows_[index]);
-    rows_.erase(rows_.begin() + static_cast<ptrdiff_t>(index));
-    row.turn->timings.decode += now() - row.started;
-    row.promise.deliver(StageReply{outcome, std::move(row.turn), std::move(error)});
+/// If the turn has begun to choose keys, the selector goes on with it.
+void Decode::choose(RowAt row) {
+    if (!row->turn->choice->choosing()) return;
+    row->selecting = true;
+    request(selector_, options_.timeout, select_atom::value, row->turn)
+        .then([this, row](bool serves) { chosen(row, serves); },
+              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+}
+
+void Decode::chosen(RowAt row, bool serves) {
+    row->selecting = false;
+    if (row->leaving) {
+        Leaving leaving = std::move(*row->leaving);
+        leave(row, leaving.outcome, std::move(leaving.error));
+    } else if (!serves) {
+        row->turn->choice->give_up();
+    }
+    step();
+}
+
+/// A turn that the selector holds too leaves when that has let go of it.
+void Decode::leave(RowAt row, StageReply::Outcome outcome, Error error) {
+    if (row->selecting) {
+        row->leaving = Leaving{outcome, std::move(error)};
+        return send(selector_, withdraw_atom::value, row->turn->id);
+    }
+    Row left = std::move(*row);
+    rows_.erase(row);
+    left.turn->timings.decode += now() - left.started;
+    if (left.turn->choice != nullptr) {
+        left.turn->answer_attention = left.turn->choice->stats();
+        if (outcome == StageReply::Outcome::preempted) left.turn->choice->reset();
+    }
+    left.promise.deliver(StageReply{outcome, std::move(left.turn), std::move(error)});
 }
 
 }  // namespace rondo

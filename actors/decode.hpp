@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -9,7 +10,9 @@
 namespace rondo {
 
 /// The continuous batch of one device: turns join and leave between steps, and each step gives all of them a token.
-/// When memory runs out it asks the store for room, and then hands back the turn that came last.
+/// When memory runs out it asks the store for room, and then hands back the turn that came last. A turn that attends to
+/// chosen keys has them chosen by the selector beside its steps; it misses steps only while a choice is due and not
+/// ready, and the others go on.
 class Decode : public decode_actor::base {
 public:
     struct Options {
@@ -17,33 +20,52 @@ public:
         int64_t context_tokens = 0;
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a step, and of the store
     };
-    Decode(caf::actor_config& config, device_runner_actor runner, store_actor store, const Options& options)
-        : decode_actor::base(config), options_(options), runner_(std::move(runner)), store_(std::move(store)) {}
+    Decode(caf::actor_config& config, device_runner_actor runner, selector_actor selector, store_actor store,
+           const Options& options)
+        : decode_actor::base(config),
+          options_(options),
+          runner_(std::move(runner)),
+          selector_(std::move(selector)),
+          store_(std::move(store)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "decode"; }
     void on_exit() override;
 
 private:
+    struct Leaving {
+        StageReply::Outcome outcome;
+        Error error;
+    };
     struct Row {
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
         delta_sink_actor deltas;
         double started = 0.0;
         bool withdrawn = false;
+        bool selecting = false;          // the selector holds the turn too
+        std::optional<Leaving> leaving;  // as soon as it no longer does
+
+        bool steps() const { return !leaving && !(selecting && turn->choice->due()); }
     };
+    using RowAt = std::list<Row>::iterator;
 
     void step();
     bool make_room();
     void preempt();
     void stepped(const StepPtr& step);
-    void leave(size_t row, StageReply::Outcome outcome, Error error = {});
+    void choose(RowAt row);
+    void chosen(RowAt row, bool serves);
+    void leave(RowAt row, StageReply::Outcome outcome, Error error = {});
+    void leave_withdrawn();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     Options options_;
     device_runner_actor runner_;
+    selector_actor selector_;
     store_actor store_;
-    std::vector<Row> rows_;  // in order of joining
-    bool busy_ = false;      // a step or a request for room is under way
+    std::list<Row> rows_;          // in order of joining
+    std::vector<RowAt> stepping_;  // those of the step under way
+    bool busy_ = false;            // a step or a request for room is under way
 };
 
 }  // namespace rondo

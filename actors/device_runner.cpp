@@ -8,6 +8,7 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     return {
         [this](step_atom, const StepPtr& step) { return take(step); },
         [this](chunk_atom, const ChunkPtr& chunk) { return take(chunk); },
+        [this](select_atom, const SelectionPiecePtr& piece) { return take(piece); },
         [this](done_atom, const StatusPtr& status) { complete(*status); },
     };
 }
@@ -17,6 +18,7 @@ void DeviceRunner::on_exit() {
     waiting_.clear();
     current_.reset();
     stepper_.reset();
+    prompts_.reset();
 }
 
 template <class Work>
@@ -51,7 +53,7 @@ void DeviceRunner::complete(const Status& status) {
 Status DeviceRunner::issue(Step& step) {
     std::vector<Stepper::Row> rows;
     rows.reserve(step.turns.size());
-    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back()});
+    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back(), turn->choice.get()});
     return stepper_->decode(rows);
 }
 
@@ -62,16 +64,35 @@ Status DeviceRunner::issue(Chunk& chunk) {
         return Status::ok();
     }
     Turn& turn = *chunk.turn;
-    if (stepper_->chunk_layers_left() == 0) {
-        chunk_rows_ = std::min(turn.missing(), stepper_->chunk_tokens());
-        const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
-                                                                       static_cast<size_t>(chunk_rows_));
-        RONDO_TRY(stepper_->begin_chunk(turn.kv, tokens, chunk_rows_ == turn.missing()));
-    }
+    if (stepper_->chunk_layers_left() == 0) RONDO_TRY(begin_chunk(turn));
     const double per_layer = seconds_per_row_layer_ * static_cast<double>(chunk_rows_);
     const double layers = per_layer > 0.0 ? chunk.budget_seconds / per_layer : 1.0;
     issued_layers_ = static_cast<int>(std::clamp(layers, 1.0, static_cast<double>(stepper_->chunk_layers_left())));
     return stepper_->run_chunk(issued_layers_);
+}
+
+Status DeviceRunner::begin_chunk(Turn& turn) {
+    SelectiveDecode::Options choice = SelectiveDecode::options_of(home_->methods[turn.method].decode);
+    if (choice.method != nullptr && turn.choice == nullptr) {
+        RONDO_ASSIGN(turn.choice,
+                     SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices.back(), choice));
+    }
+    chunk_rows_ = std::min(turn.missing(), stepper_->chunk_tokens());
+    const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
+                                                                   static_cast<size_t>(chunk_rows_));
+    return stepper_->begin_chunk(turn.kv, tokens, chunk_rows_ == turn.missing(),
+                                 {(*prompts_)[turn.method].get(), turn.choice.get()});
+}
+
+/// Decode steps wait for it about a quarter of their own time.
+Status DeviceRunner::issue(SelectionPiece& piece) {
+    SelectiveDecode& choice = *piece.turn->choice;
+    const double per_layer = seconds_per_key_layer_ * static_cast<double>(choice.keys_to_score());
+    const double layers = per_layer > 0.0 ? step_seconds_ / 4 / per_layer : 1.0;
+    const auto left = static_cast<double>(choice.layers_to_score());
+    const int issued = static_cast<int>(std::min(std::max(layers, 1.0), left));
+    issued_keys_ = issued * choice.keys_to_score();
+    return choice.on_device(piece.turn->kv, issued);
 }
 
 void DeviceRunner::answer(const Status& status) {
@@ -92,6 +113,7 @@ void DeviceRunner::answer(const Status& status) {
 }
 
 void DeviceRunner::collect(Step& step) {
+    step_seconds_ = step.seconds;
     for (size_t i = 0; i < step.turns.size(); ++i) {
         Turn& turn = *step.turns[i];
         turn.take(turn.answer.next(stepper_->decode_logits(i)));
@@ -105,9 +127,19 @@ void DeviceRunner::collect(Chunk& chunk) {
         seconds_per_row_layer_ = seconds_per_row_layer_ == 0.0 ? measured : (seconds_per_row_layer_ + measured) / 2;
     }
     Turn& turn = *chunk.turn;
+    if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
+        turn.prompt_attention += lines->stats();
+        lines->clear_stats();
+    }
     if (chunk.drop || chunk.open || turn.missing() > 0) return;
     turn.take(turn.answer.next(stepper_->chunk_logits()));
     chunk.done = true;
+}
+
+void DeviceRunner::collect(SelectionPiece& piece) {
+    if (issued_keys_ == 0) return;
+    const double measured = piece.seconds / static_cast<double>(issued_keys_);
+    seconds_per_key_layer_ = seconds_per_key_layer_ == 0.0 ? measured : (seconds_per_key_layer_ + measured) / 2;
 }
 
 }  // namespace rondo

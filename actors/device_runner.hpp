@@ -21,11 +21,15 @@ struct Progress {
 /// runs on this actor's own thread, and is complete when it has been issued.
 class DeviceRunner : public device_runner_actor::base {
 public:
+    /// By home's methods, how prompts attend on this device; null: to everything.
+    using PromptAttention = std::vector<std::unique_ptr<SparsePrefill>>;
+
     DeviceRunner(caf::actor_config& config, HomePtr home, std::shared_ptr<Stepper> stepper,
-                 std::shared_ptr<Progress> progress)
+                 std::shared_ptr<PromptAttention> prompts, std::shared_ptr<Progress> progress)
         : device_runner_actor::base(config),
           home_(std::move(home)),
           stepper_(std::move(stepper)),
+          prompts_(std::move(prompts)),
           progress_(std::move(progress)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "device_runner"; }
@@ -37,20 +41,24 @@ private:
         std::shared_ptr<Work> work;
         caf::typed_response_promise<std::shared_ptr<Work>> promise;
     };
-    using Piece = std::variant<Asked<Step>, Asked<Chunk>>;
+    using Piece = std::variant<Asked<Step>, Asked<Chunk>, Asked<SelectionPiece>>;
 
     template <class Work>
     caf::typed_response_promise<std::shared_ptr<Work>> take(const std::shared_ptr<Work>& work);
     void issue_next();
     Status issue(Step& step);
     Status issue(Chunk& chunk);
+    Status issue(SelectionPiece& piece);
+    Status begin_chunk(Turn& turn);
     void complete(const Status& status);
     void answer(const Status& status);
     void collect(Step& step);
     void collect(Chunk& chunk);
+    void collect(SelectionPiece& piece);
 
     const HomePtr home_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;
+    std::shared_ptr<PromptAttention> prompts_;
     std::shared_ptr<Progress> progress_;
     std::deque<Piece> waiting_;  // at most one a stage: each waits for its answer
     std::optional<Piece> current_;
@@ -58,6 +66,9 @@ private:
     int issued_layers_ = 0;
     double seconds_per_row_layer_ = 0.0;  // of chunks, measured
     int64_t chunk_rows_ = 0;
+    double step_seconds_ = 0.0;           // of the last decode step
+    double seconds_per_key_layer_ = 0.0;  // of choices, measured
+    int64_t issued_keys_ = 0;             // keys times layers of the piece under way
 };
 
 }  // namespace rondo

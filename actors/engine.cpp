@@ -6,6 +6,7 @@
 #include "actors/decode.hpp"
 #include "actors/prefill.hpp"
 #include "actors/restore.hpp"
+#include "actors/selector.hpp"
 #include "actors/store.hpp"
 #include "actors/supervisor.hpp"
 #include "kernels/backend.hpp"
@@ -46,13 +47,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
 }
 
 Status Engine::load_all(const Settings& settings, const Options& options) {
-    // The command line's own conversation knows the sparse methods; the pipeline does not yet.
-    const PipelineSettings& pipeline = settings.pipeline;
-    if (pipeline.prefill.attention.method != PrefillAttention::Method::dense ||
-        pipeline.decode.attention.method != DecodeAttention::Method::dense) {
-        return make_error(ErrorCode::unsupported,
-                          "pipeline.*.attention.method: the pipeline serves dense attention only, must be dense");
-    }
+    home_->methods = attention_methods(settings.pipeline);
     const std::string& prompts = settings.pipeline.prefill.on.front();
     const std::string& answers = settings.pipeline.decode.on.front();
     home_->devices.resize(1);
@@ -108,6 +103,19 @@ void Engine::start(const Settings& settings, const Options& options) {
     caf::anon_send(supervisor_, router_);
 }
 
+Result<std::shared_ptr<DeviceRunner::PromptAttention>> Engine::prompt_attention(Device& device) const {
+    // What is counted costs time: of each chunk one layer or two, not always the same.
+    const int measured_layers = std::max(1, home_->model.spec.layers - 1);
+    auto made = std::make_shared<DeviceRunner::PromptAttention>();
+    for (const AttentionMethod& method : home_->methods) {
+        made->emplace_back();
+        if (method.prefill.method == PrefillAttention::Method::dense) continue;
+        RONDO_ASSIGN(made->back(), SparsePrefill::create(home_->model.spec, device, method.prefill));
+        made->back()->measure(measured_layers);
+    }
+    return made;
+}
+
 Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const Settings& settings, bool detached) {
     const PipelineSettings& pipeline = settings.pipeline;
     Supervisor::Pipeline made;
@@ -119,8 +127,9 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
         limits.decode_rows = pipeline.decode.batch_max;
         limits.context_tokens = home_->context_tokens;
         RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(home_->model, *home_->pool, *device, limits));
-        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, progress_)
-                                   : self.spawn<DeviceRunner>(home_, stepper, progress_));
+        RONDO_ASSIGN(const auto lines, prompt_attention(*device));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, lines, progress_)
+                                   : self.spawn<DeviceRunner>(home_, stepper, lines, progress_));
         keep(runners.back());
     }
     made.stages.store = self.spawn<Store>(home_, load_);
@@ -134,10 +143,12 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     Decode::Options decode;
     decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
     decode.context_tokens = home_->context_tokens;
-    made.stages.decode = self.spawn<Decode>(runners.back(), made.stages.store, decode);
+    const selector_actor selector = self.spawn<Selector>(runners.back(), made.stages.store, Selector::Options{});
+    made.stages.decode = self.spawn<Decode>(runners.back(), selector, made.stages.store, decode);
     keep(made.stages.store);
     keep(made.stages.restore);
     keep(made.stages.prefill);
+    keep(selector);
     keep(made.stages.decode);
     return made;
 }

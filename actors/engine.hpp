@@ -66,6 +66,10 @@ public:
     Result<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
     Result<bool> remove(const ConversationName& name);
 
+    /// The number of a method that turns may ask for; an error names all of them.
+    Result<size_t> method(std::string_view name) const { return home_->method(name); }
+    /// The first is what turns get that do not ask.
+    const std::vector<AttentionMethod>& methods() const { return home_->methods; }
     const Model& model() const { return home_->model; }
     int64_t context_tokens() const { return home_->context_tokens; }
     const KvPool& pool() const { return *home_->pool; }
@@ -81,6 +85,7 @@ private:
     Engine() = default;
     Status load_all(const Settings& settings, const Options& options);
     void start(const Settings& settings, const Options& options);
+    Result<std::shared_ptr<DeviceRunner::PromptAttention>> prompt_attention(Device& device) const;
     Result<Supervisor::Pipeline> start_stages(caf::local_actor& self, const Settings& settings, bool detached);
     template <class Answer, class... Request>
     Result<Answer> request(Request... request);

@@ -41,6 +41,8 @@ using device_runner_actor = caf::typed_actor<
     caf::replies_to<step_atom, StepPtr>::with<StepPtr>,
     /// More of a prompt, as far as its budget of time goes; or the open chunk given up.
     caf::replies_to<chunk_atom, ChunkPtr>::with<ChunkPtr>,
+    /// Some of a choice of keys, no longer than decode steps can well wait for it.
+    caf::replies_to<select_atom, SelectionPiecePtr>::with<SelectionPiecePtr>,
     /// From the device, when what was issued last is complete.
     caf::reacts_to<done_atom, StatusPtr>>;
 
@@ -65,6 +67,13 @@ using restore_actor =
 /// Computes what is missing of prompts, and each answer's first token.
 using prefill_actor =
     caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>>;
+
+/// Chooses what a turn's decode steps attend to, between those steps.
+using selector_actor = caf::typed_actor<
+    /// Completes the choice that the turn has begun; false: it will not be made, and the turn is as it was.
+    caf::replies_to<select_atom, TurnPtr>::with<bool>,
+    /// The turn's choice is not wanted any more. The answer comes soon.
+    caf::reacts_to<withdraw_atom, TurnId>>;
 
 /// Continues answers, many at a time. Every further token goes to `deltas` as it comes.
 using decode_actor = caf::typed_actor<caf::replies_to<decode_atom, TurnPtr, delta_sink_actor>::with<StageReply>,

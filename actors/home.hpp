@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "config/attention_methods.hpp"
 #include "kernels/device.hpp"
 #include "memory/kv_pool.hpp"
 #include "model/model.hpp"
@@ -16,6 +18,10 @@ struct Home {
     Model model;
     std::unique_ptr<KvPool> pool;
     int64_t context_tokens = 0;
+    std::vector<AttentionMethod> methods;  ///< that turns may ask for; the first is what they get if they do not
+
+    /// "": the first.
+    Result<size_t> method(std::string_view name) const;
 };
 
 using HomePtr = std::shared_ptr<Home>;

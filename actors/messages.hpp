@@ -63,6 +63,13 @@ struct Chunk {
     bool open = false;  ///< stopped between layers: no other turn's chunk may come before the rest of it
 };
 
+/// A piece of the device's work for a turn's choice of keys.
+struct SelectionPiece {
+    TurnPtr turn;
+    Status status;  ///< of a piece that was refused: nothing has changed
+    double seconds = 0.0;
+};
+
 /// What an answer has grown by.
 struct DeltaOf {
     TurnId turn = 0;
@@ -71,6 +78,7 @@ struct DeltaOf {
 
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
+using SelectionPiecePtr = std::shared_ptr<SelectionPiece>;
 using StatusPtr = std::shared_ptr<const Status>;
 
 struct Ask;     // ask.hpp
@@ -96,6 +104,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationName)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::SelectionPiecePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)

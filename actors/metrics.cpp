@@ -14,6 +14,8 @@ namespace {
 
 const prometheus::Histogram::BucketBoundaries seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                       0.5,   1,      2.5,   5,    10,    30,   60,  300};
+const prometheus::Histogram::BucketBoundaries shares{0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1};
+constexpr const char* mass_help = "Share of the attention looked at that was computed, by turn";
 
 std::string name_of(const TurnEnd& end) {
     switch (end.outcome) {
@@ -40,8 +42,9 @@ struct Metrics::All {
     prometheus::Gauge& gauge(const std::string& name, const std::string& help) {
         return prometheus::BuildGauge().Name("rondo:" + name).Help(help).Register(registry).Add(labels);
     }
-    prometheus::Histogram& histogram(const std::string& name, const std::string& help) {
-        return prometheus::BuildHistogram().Name("rondo:" + name).Help(help).Register(registry).Add(labels, seconds);
+    prometheus::Histogram& histogram(const std::string& name, const std::string& help,
+                                     const prometheus::Histogram::BucketBoundaries& bounds = seconds) {
+        return prometheus::BuildHistogram().Name("rondo:" + name).Help(help).Register(registry).Add(labels, bounds);
     }
 
     prometheus::Labels labels;
@@ -62,6 +65,20 @@ struct Metrics::All {
     prometheus::Histogram& queued = histogram("request_queue_time_seconds", "Waiting to be let in");
     prometheus::Histogram& prefill = histogram("request_prefill_time_seconds", "Computing the prompt");
     prometheus::Histogram& decode = histogram("request_decode_time_seconds", "Computing the answer");
+    prometheus::Counter& prompt_causal =
+        counter("prompt_attention_entries_total", "Pairs of query and key of prompts attended to by lines, sampled");
+    prometheus::Counter& prompt_attended =
+        counter("prompt_attention_entries_attended_total", "Those that were computed");
+    prometheus::Counter& answer_causal =
+        counter("answer_attention_entries_total", "Pairs of query and key of answers that attend to chosen keys");
+    prometheus::Counter& answer_attended =
+        counter("answer_attention_entries_attended_total", "Those that were computed");
+    prometheus::Counter& selections = counter("key_selections_total", "Times that keys were chosen for answers");
+    prometheus::Counter& given_up = counter("key_selections_given_up_total", "Of those, given up for want of memory");
+    prometheus::Histogram& lag =
+        histogram("key_selection_lag_steps", "Decode steps before chosen keys served", {0, 1, 2, 4, 8, 16, 32, 64});
+    prometheus::Histogram& prompt_mass = histogram("prompt_attention_mass", mass_help, shares);
+    prometheus::Histogram& answer_mass = histogram("answer_attention_mass", mass_help, shares);
     prometheus::Gauge& running = gauge("num_requests_running", "Turns under way");
     prometheus::Gauge& waiting = gauge("num_requests_waiting", "Turns waiting to be let in");
     prometheus::Gauge& kv_usage = gauge("kv_cache_usage_perc", "Share of KV blocks in use or kept for reuse, 0 to 1");
@@ -90,6 +107,20 @@ void Metrics::turn_over(const TurnEnd& end, double total) {
     m.queued.Observe(end.timings.queued);
     m.prefill.Observe(end.timings.prefill);
     m.decode.Observe(end.timings.decode);
+    attended(end.attention);
+}
+
+void Metrics::attended(const TurnAttention& how) {
+    All& m = *all_;
+    m.prompt_causal.Increment(static_cast<double>(how.prompt.causal));
+    m.prompt_attended.Increment(static_cast<double>(how.prompt.attended));
+    m.answer_causal.Increment(static_cast<double>(how.answer.causal));
+    m.answer_attended.Increment(static_cast<double>(how.answer.attended));
+    m.selections.Increment(static_cast<double>(how.selections));
+    m.given_up.Increment(static_cast<double>(how.given_up));
+    if (how.selections > 0) m.lag.Observe(how.lag_steps);
+    if (how.prompt.masses > 0) m.prompt_mass.Observe(how.prompt.mass_held());
+    if (how.answer.masses > 0) m.answer_mass.Observe(how.answer.mass_held());
 }
 
 void Metrics::between_tokens(double elapsed) {

@@ -30,6 +30,8 @@ public:
     std::string text(const Now& now);
 
 private:
+    void attended(const TurnAttention& how);
+
     struct All;
     std::unique_ptr<All> all_;
 };

@@ -21,7 +21,7 @@ Router::behavior_type Router::make_behavior() {
             const auto early = std::ranges::find(early_, id, [](const AskPtr& ask) { return ask->id; });
             if (early == early_.end()) return;
             send((*early)->listener,
-                 TurnEnd{TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), {}, {}});
+                 TurnEnd{TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), {}, {}, {}});
             early_.erase(early);
         },
         [this](over_atom, TurnId id) { over(id); },

@@ -12,6 +12,23 @@ namespace {
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
 
+/// KV that was not computed exactly is shared by turns of its own method only.
+std::string space_of(const Tenant& tenant, const AttentionMethod& method) {
+    return method.is_dense() ? tenant : tenant + '\n' + method.name;
+}
+
+TurnAttention attention_of(const Turn& turn) {
+    const AttentionMethod& method = turn.home->methods[turn.method];
+    const SparsePrefillStats& prompt = turn.prompt_attention;
+    const SelectionStats& answer = turn.answer_attention;
+    return {.method = method.name,
+            .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
+            .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
+            .selections = answer.selections,
+            .given_up = answer.given_up,
+            .lag_steps = SelectiveDecode::options_of(method.decode).lag_steps};
+}
+
 }  // namespace
 
 Session::behavior_type Session::make_behavior() {
@@ -87,6 +104,7 @@ void Session::start_next() {
         usage_ = {};
         usage_.prompt_tokens = turn_->prompt_tokens;
         timings_ = {};
+        attention_ = attention_of(*turn_);
         error_ = {};
         monitor(current_->stages->restore);
         monitor(current_->stages->prefill);
@@ -122,19 +140,24 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     options.tokens_max = std::min(options.tokens_max, options_.home->context_tokens - tokens);
     RONDO_TRY(options.check(model_.spec.vocabulary));
     RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
+    RONDO_ASSIGN(const size_t method, options_.home->method(ask.method));
     Answer answer(model_, std::move(options), ids);
     return std::make_shared<Turn>(Turn{.home = options_.home,
                                        .id = ask.id,
-                                       .space = name_.tenant,
+                                       .space = space_of(name_.tenant, options_.home->methods[method]),
                                        .flow = name_.tenant + "/" + name_.id,
                                        .priority = ask.priority,
+                                       .method = method,
                                        .ids = std::move(ids),
                                        .prompt_tokens = tokens,
                                        .kv = SequenceKv(*options_.home->pool),
+                                       .choice = {},
                                        .answer = std::move(answer),
                                        .last = {},
                                        .usage = {},
-                                       .timings = {}});
+                                       .timings = {},
+                                       .prompt_attention = {},
+                                       .answer_attention = {}});
 }
 
 void Session::stop(TurnId id, TurnFlow::Event event) {
@@ -223,6 +246,7 @@ void Session::replied(StageReply reply) {
                                 : timings_.decode) += spent;
     turn_ = std::move(reply.turn);
     timings_.preemptions = turn_->timings.preemptions;
+    attention_ = attention_of(*turn_);
     if (reply.outcome == Outcome::refused) {
         error_ = std::move(reply.error);
         return happen(TurnFlow::Event::refused);
@@ -257,7 +281,7 @@ void Session::give(TurnDelta delta) {
 }
 
 void Session::end(TurnOutcome outcome, Error error) {
-    TurnEnd end{outcome, std::move(error), usage_, timings_};
+    TurnEnd end{outcome, std::move(error), usage_, timings_, attention_};
     options_.metrics->turn_over(end, now() - arrived_);
     send(current_->listener, std::move(end));
     demonitor(current_->listener.address());

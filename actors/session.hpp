@@ -77,6 +77,7 @@ private:
     std::string answer_;
     TurnUsage usage_;
     TurnTimings timings_;
+    TurnAttention attention_;
     Error error_;  // of the stage that refused
 };
 

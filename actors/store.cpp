@@ -39,7 +39,8 @@ bool Store::take(Turn& turn, int64_t left_free) {
 
 /// The turn lets go of its blocks, so that they can go when there is need.
 void Store::keep(Turn& turn) {
-    cache_->insert(turn.space, turn.ids, turn.kv);
+    // What is left of a turn that gave keys up is no beginning of anything.
+    if (turn.kv.first_held() == 0) cache_->insert(turn.space, turn.ids, turn.kv);
     count();
     turn.kv = SequenceKv(pool_);
 }

@@ -10,28 +10,35 @@
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
+#include "model/selective_decode.hpp"
+#include "model/sparse_prefill.hpp"
 
 namespace rondo {
 
 using TurnId = uint64_t;
 
 /// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
-/// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
+/// touched only by the stage that holds it (while its keys are chosen, decode and selector share it as SelectiveDecode
+/// says); its blocks go back when the last stage lets go of it.
 struct Turn {
     HomePtr home;
     TurnId id = 0;
     std::string space;  ///< the prefix cache's name space
     std::string flow;   ///< whom it is served for; flows of one priority share fairly
     int priority = 0;   ///< higher first
+    size_t method = 0;  ///< of home's: how it attends
 
     std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
     int64_t prompt_tokens = 0;  ///< ids before the answer
     SequenceKv kv;
+    std::unique_ptr<SelectiveDecode> choice;  ///< of the keys its answer attends to; none: all of them
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
     TurnUsage usage;
     TurnTimings timings;
+    SparsePrefillStats prompt_attention;
+    SelectionStats answer_attention;
 
     /// Keys still to be computed before the next token can be chosen.
     int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }

@@ -31,6 +31,27 @@ struct TurnTimings {
     int preemptions = 0;
 };
 
+/// How a turn attended. Entries are pairs of a query and a key, in one layer and head; of prompts they are counted in
+/// some layers, and in chunks that lines were chosen for.
+struct TurnAttention {
+    struct Phase {
+        int64_t attended = 0;  ///< entries
+        int64_t causal = 0;    ///< entries there were
+        double mass = 0.0;     ///< share of the attention looked at that they held, summed
+        int64_t masses = 0;    ///< over how many such shares
+
+        double density() const {
+            return causal == 0 ? 1.0 : static_cast<double>(attended) / static_cast<double>(causal);
+        }
+        double mass_held() const { return masses == 0 ? 1.0 : mass / static_cast<double>(masses); }
+    };
+    std::string method = "dense";
+    Phase prompt, answer;
+    int64_t selections = 0;  ///< of keys for the answer
+    int64_t given_up = 0;    ///< of them, for want of memory
+    int lag_steps = 0;       ///< for which the selection before still served
+};
+
 /// More of an answer. `text` is whole UTF-8 characters and may be empty (text that could still become a stop string is
 /// held back).
 struct TurnDelta {
@@ -45,6 +66,7 @@ struct TurnEnd {
     Error error;  ///< of a failed turn
     TurnUsage usage;
     TurnTimings timings;
+    TurnAttention attention;
 };
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -10,6 +11,8 @@
 #include "cli/interrupts.hpp"
 #include "cli/line_editor.hpp"
 #include "config/limits.hpp"
+#include "config/setting_keys.hpp"
+#include "config/yaml_tree.hpp"
 
 namespace rondo::cli {
 
@@ -19,7 +22,7 @@ constexpr const char* help =
     "/rounds        what was said so far\n"
     "/rewind K      forget round K and all after it\n"
     "/stats         where the last turn's time and KV went\n"
-    "/method        how attention is computed\n"
+    "/method [M]    how attention is computed; M from the next turn on\n"
     "/help, /quit   Ctrl-C stops an answer, Ctrl-D ends\n";
 
 class Chat {
@@ -44,7 +47,8 @@ public:
         if (line == "/help") return std::printf("%s", help), Status::ok();
         if (line == "/rounds") return rounds();
         if (line == "/stats") return stats();
-        if (line == "/method") return std::printf("dense\n"), Status::ok();
+        if (line == "/method") return show_methods(), Status::ok();
+        if (line.starts_with("/method ")) return choose_method(line.substr(8));
         if (line.starts_with("/rewind ")) {
             int64_t round = -1;
             const char* const end = line.data() + line.size();
@@ -67,6 +71,26 @@ private:
         return Status::ok();
     }
 
+    std::string method() const { return partner_.method.empty() ? partner_.methods().front() : partner_.method; }
+
+    void show_methods() const {
+        std::string others;
+        for (const std::string& name : partner_.methods())
+            if (name != method()) others += (others.empty() ? "" : ", ") + name;
+        std::printf("%s%s\n", method().c_str(), others.empty() ? "" : ("; or " + others).c_str());
+    }
+
+    Status choose_method(const std::string& name) {
+        const std::vector<std::string> methods = partner_.methods();
+        if (std::ranges::count(methods, name) == 0) {
+            return make_error(ErrorCode::invalid_argument,
+                              "/method " + shown(name) + ": must be " +
+                                  listed(std::vector<std::string_view>(methods.begin(), methods.end())));
+        }
+        partner_.method = name;
+        return Status::ok();
+    }
+
     Status stats() const {
         if (!last_) return make_error(ErrorCode::not_found, "no turn so far");
         const TurnUsage& usage = last_->usage;
@@ -77,6 +101,12 @@ private:
                     static_cast<long>(usage.completion_tokens));
         std::printf("queued %.1f ms, prefill %.1f ms, decode %.1f ms; first token after %.1f ms\n", times.queued * 1e3,
                     times.prefill * 1e3, times.decode * 1e3, times.first_token * 1e3);
+        const TurnAttention& how = last_->attention;
+        if (how.method != "dense") {
+            std::printf("%s: prompt density %.2f, mass %.2f; answer density %.2f, mass %.2f; %ld selections\n",
+                        how.method.c_str(), how.prompt.density(), how.prompt.mass_held(), how.answer.density(),
+                        how.answer.mass_held(), static_cast<long>(how.selections));
+        }
         return Status::ok();
     }
 

@@ -53,6 +53,7 @@ public:
         asked.options.tokens_max = options_.tokens_max;
         asked.options.sampling = options_.sampling;
         asked.deadline_seconds = deadline_seconds_;
+        asked.method = method;
         const TurnId turn = engine_->ask(std::move(asked), std::move(callbacks));
         std::unique_lock lock(news->mutex);
         bool cancelled = false;
@@ -76,6 +77,11 @@ public:
         return *info;
     }
     Status rewind(int64_t round) override { return engine_->rewind(name_, round).status(); }
+    std::vector<std::string> methods() const override {
+        std::vector<std::string> names;
+        for (const AttentionMethod& one : engine_->methods()) names.push_back(one.name);
+        return names;
+    }
 
 private:
     const ChatOptions& options_;

@@ -25,7 +25,9 @@ public:
             headers_.emplace_back("Authorization", "Bearer " + key);
         }
         RONDO_ASSIGN(const json models, call("GET", "/v1/models", ""));
-        model_ = models.at("data").at(0).at("id").get<std::string>();
+        const json& served = models.at("data").at(0);
+        model_ = served.at("id").get<std::string>();
+        methods_ = served.value("methods", std::vector<std::string>{"dense"});
         json wanted = json::object();
         if (!options_.system.empty()) wanted["system"] = options_.system;
         RONDO_ASSIGN(const json made, call("POST", "/v1/sessions", wanted.dump()));
@@ -36,15 +38,16 @@ public:
     std::string name() const override { return model_ + " at " + client_.url().authority(); }
 
     Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
-        const json body{{"model", model_},
-                        {"conversation", conversation_},
-                        {"messages", json::array({{{"role", "user"}, {"content", message}}})},
-                        {"stream", true},
-                        {"stream_options", {{"include_usage", true}}},
-                        {"max_tokens", options_.tokens_max},
-                        {"temperature", options_.sampling.temperature},
-                        {"top_p", options_.sampling.top_p},
-                        {"seed", options_.sampling.seed}};
+        json body{{"model", model_},
+                  {"conversation", conversation_},
+                  {"messages", json::array({{{"role", "user"}, {"content", message}}})},
+                  {"stream", true},
+                  {"stream_options", {{"include_usage", true}}},
+                  {"max_tokens", options_.tokens_max},
+                  {"temperature", options_.sampling.temperature},
+                  {"top_p", options_.sampling.top_p},
+                  {"seed", options_.sampling.seed}};
+        if (!method.empty()) body["method"] = method;
         SseReader reader;
         TurnEnd end;
         Status broken;
@@ -89,6 +92,17 @@ public:
         return call("POST", "/v1/sessions/" + conversation_ + "/rewind", json{{"round", round}}.dump()).status();
     }
 
+    std::vector<std::string> methods() const override { return methods_; }
+
+    /// Nobody else knows the conversation. A server that does not answer keeps it until it forgets it.
+    ~ServerPartner() override {
+        if (conversation_.empty()) return;
+        static_cast<void>(client_.request("DELETE", prefix_ + "/v1/sessions/" + conversation_, headers_, "",
+                                          steady_clock::now() + std::chrono::seconds(2)));
+    }
+    ServerPartner(const ServerPartner&) = delete;
+    ServerPartner& operator=(const ServerPartner&) = delete;
+
 private:
     steady_clock::time_point deadline() const { return steady_clock::now() + std::chrono::hours(1); }
 
@@ -127,6 +141,18 @@ private:
             end.timings.decode = times.value("decode_ms", 0.0) / 1e3;
             end.timings.first_token = times.value("first_token_ms", 0.0) / 1e3;
         }
+        if (const json how = chunk.value("attention", json()); how.is_object()) {
+            end.attention.method = how.value("method", "dense");
+            const auto phase = [&](const std::string& name) {
+                // As shares of one: the server says no more.
+                return TurnAttention::Phase{static_cast<int64_t>(how.value(name + "_density", 1.0) * 1e6), 1'000'000,
+                                            how.value(name + "_mass", 1.0), 1};
+            };
+            end.attention.prompt = phase("prompt");
+            end.attention.answer = phase("answer");
+            end.attention.selections = how.value("selections", 0);
+            end.attention.lag_steps = how.value("lag_steps", 0);
+        }
         if (const json usage = chunk.value("usage", json()); usage.is_object()) {
             end.usage.prompt_tokens = usage.value("prompt_tokens", 0);
             end.usage.completion_tokens = usage.value("completion_tokens", 0);
@@ -143,6 +169,7 @@ private:
     HttpClient client_;
     HttpHeaders headers_;
     std::string model_, conversation_;
+    std::vector<std::string> methods_;
 };
 
 }  // namespace

@@ -33,20 +33,6 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
 
 }  // namespace
 
-Result<std::string> method_key(const std::string& method) {
-    const auto has = [&](MethodSlot slot) { return std::ranges::count(names_of_methods(slot), method) > 0; };
-    if (has(MethodSlot::preset)) return std::string("preset");
-    if (has(MethodSlot::prefill)) return std::string("pipeline.prefill.attention.method");
-    if (has(MethodSlot::decode)) return std::string("pipeline.decode.attention.method");
-    std::vector<std::string_view> names;
-    for (const MethodSlot slot : {MethodSlot::preset, MethodSlot::prefill, MethodSlot::decode}) {
-        for (const std::string_view name : names_of_methods(slot)) {
-            if (std::ranges::count(names, name) == 0) names.push_back(name);
-        }
-    }
-    return make_error(ErrorCode::unsupported, "--method " + shown(method) + ": must be " + listed(names));
-}
-
 std::string_view name_of(MemorySettings::KvType type) {
     switch (type) {
         case MemorySettings::KvType::bf16:

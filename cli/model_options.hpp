@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/attention_methods.hpp"
 #include "config/result.hpp"
 #include "config/settings.hpp"
 #include "kernels/device.hpp"
@@ -46,8 +47,6 @@ struct Runner {
     static Result<std::unique_ptr<Runner>> open_model(const ModelOptions& options);
 };
 
-/// The setting that a method's name fills: a preset, or one phase's method.
-Result<std::string> method_key(const std::string& method);
 std::string_view name_of(MemorySettings::KvType type);
 /// "1,2,3" as ids.
 Result<std::vector<int32_t>> parse_ids(const std::string& text);

@@ -43,11 +43,16 @@ DeviceSettings& device_of(Settings& settings, std::string_view name) {
 constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
 // In the order of PrefillAttention::Method and DecodeAttention::Method. What stands behind these in the latter has no
-// runtime that a pipeline could ask for: the oracle is told where the answers are, and streaming_llm, h2o and quest
-// choose anew at every step.
+// runtime that a pipeline could ask for: the oracle is told where the answers are, and h2o and quest choose anew at
+// every step.
 constexpr std::string_view prefill_methods[] = {"dense",     "loopserve",  "a_shape",
                                                 "tri_shape", "minference", "flexprefill"};
-constexpr std::string_view decode_methods[] = {"dense", "progressive", "snapkv", "adakv", "random", "recent"};
+constexpr std::string_view decode_methods[] = {"dense",  "progressive", "snapkv",       "adakv",
+                                               "random", "recent",      "streaming_llm"};
+// Of any slot, each once.
+constexpr std::string_view all_methods[] = {"dense",      "loopserve",   "a_shape",     "tri_shape",
+                                            "minference", "flexprefill", "progressive", "snapkv",
+                                            "adakv",      "random",      "recent",      "streaming_llm"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"after", "around"};
 constexpr std::string_view no_method[] = {"none"};
@@ -148,6 +153,10 @@ constexpr SettingKey keys[] = {
     {.path = "pipeline.decode.attention.sinks",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.sinks; },
      .high = 4096},
+    {.path = "pipeline.methods",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.methods; },
+     .names = all_methods,
+     .list = true},
     {.path = "pipeline.rounds.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds_method; },
      .names = no_method},
@@ -204,12 +213,13 @@ void apply_preset(Settings& settings) {
 std::span<const std::string_view> names_of_methods(MethodSlot slot) {
     if (slot == MethodSlot::preset) return preset_names;
     if (slot == MethodSlot::prefill) return prefill_methods;
-    return decode_methods;
+    if (slot == MethodSlot::decode) return decode_methods;
+    return all_methods;
 }
 
 std::string SettingKey::expects() const {
     if (!shape.empty()) return std::string(shape);
-    if (!names.empty()) return listed(names);
+    if (!names.empty()) return (list ? "a list of " : "") + listed(names);
     return "a whole number " + std::to_string(low) + " to " + std::to_string(high);
 }
 

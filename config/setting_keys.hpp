@@ -24,6 +24,7 @@ struct SettingKey {
 
     int64_t low = 0, high = 0;                       ///< of a whole number
     std::span<const std::string_view> names{};       ///< of a choice; for an enum in its order
+    bool list = false;                               ///< any number of these names
     bool (*valid)(std::string_view text) = nullptr;  ///< of any other text
     std::string_view shape{};                        ///< in words, where neither range nor names say it
 
@@ -37,7 +38,7 @@ std::span<const SettingKey> setting_keys();
 void apply_preset(Settings& settings);
 
 /// What methods are called, where one may be named.
-enum class MethodSlot { preset, prefill, decode };
+enum class MethodSlot { preset, prefill, decode, any };
 std::span<const std::string_view> names_of_methods(MethodSlot slot);
 
 /// "a, b or c".

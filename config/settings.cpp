@@ -116,10 +116,17 @@ bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
     return right;
 }
 
-bool assign(const SettingKey&, const YamlNode& node, std::vector<std::string>* out) {
-    if (node.kind != YamlNode::Kind::list || node.children.size() != 1) return false;
-    if (node.children[0].kind != YamlNode::Kind::scalar) return false;
-    *out = {node.children[0].text};
+/// One text, or any number of names.
+bool assign(const SettingKey& key, const YamlNode& node, std::vector<std::string>* out) {
+    if (node.kind != YamlNode::Kind::list) return false;
+    std::vector<std::string> texts;
+    for (const YamlNode& child : node.children) {
+        if (child.kind != YamlNode::Kind::scalar) return false;
+        if (key.list && std::ranges::count(key.names, child.text) == 0) return false;
+        texts.push_back(child.text);
+    }
+    if (!key.list && texts.size() != 1) return false;
+    *out = std::move(texts);
     return true;
 }
 
@@ -239,6 +246,11 @@ Status check_together(Settings& settings, const YamlNode& root) {
             return wrong(nearest(root, path).place, path,
                          "is " + std::to_string(idle) + ", must be 0 where kind is " + (is_cpu ? "cpu" : "cuda"));
     }
+    const DecodeAttention& attention = settings.pipeline.decode.attention;
+    if (const std::string path = "pipeline.decode.attention.lag_steps"; attention.lag_steps >= attention.reselect_every)
+        return wrong(nearest(root, path).place, path,
+                     "is " + std::to_string(attention.lag_steps) + ", must be below reselect_every, which is " +
+                         std::to_string(attention.reselect_every));
     std::vector<std::string>&prefill = settings.pipeline.prefill.on, &decode = settings.pipeline.decode.on;
     if (prefill.empty()) prefill = decode.empty() ? std::vector{settings.devices[0].name} : decode;
     if (decode.empty()) decode = prefill;

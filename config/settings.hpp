@@ -76,6 +76,7 @@ struct DecodeSettings {
 struct PipelineSettings {
     PrefillSettings prefill;
     DecodeSettings decode;
+    std::vector<std::string> methods;  ///< that a turn may ask for, besides what is configured and dense
     std::string rounds_method = "none";
     std::string compression_method = "none";
     std::string restore_planner = "none";

@@ -134,17 +134,21 @@ Status SelectedKv::set_layer(int layer, const SequenceKv& kv, std::span<const st
     return made.counts.send(*device_);
 }
 
-bool SelectedKv::has_room(std::span<const std::vector<int32_t>> chosen) const {
+int64_t SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {
     constexpr size_t left_for_steps = 4;
     size_t atoms = 0;
     for (const auto& keys : chosen) atoms += ceil_div<size_t>(keys.size(), kv_block_tokens);
+    size_t wanted = 0;
+    bool enough = true;
     for (const LayerGroup group : groups) {
         const auto layers = static_cast<size_t>(pool_->shape().layers_in(group));
         if (layers == 0) continue;
-        const size_t blocks = ceil_div(layers * atoms, static_cast<size_t>(pool_->atoms_each_block(group)));
-        if (pool_->blocks_free(group) < blocks + left_for_steps) return false;
+        const size_t blocks =
+            ceil_div(layers * atoms, static_cast<size_t>(pool_->atoms_each_block(group))) + left_for_steps;
+        wanted = std::max(wanted, blocks);
+        enough = enough && pool_->blocks_free(group) >= blocks;
     }
-    return true;
+    return enough ? 0 : static_cast<int64_t>(wanted);
 }
 
 SelectedKeys SelectedKv::keys(int layer, int64_t tail_begin) const {

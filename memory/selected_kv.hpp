@@ -25,9 +25,9 @@ public:
     /// Chooses for one layer: `chosen[h]` are key numbers of `kv`, ascending. With `copied` a pool without room is an
     /// error, and nothing has changed.
     Status set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen, Place place);
-    /// Whether all layers can be copied where each chooses as many keys as these, and the sequences that go on still
-    /// find blocks.
-    bool has_room(std::span<const std::vector<int32_t>> chosen) const;
+    /// Blocks that have to be free in each group so that all layers can be copied, where each chooses as many keys as
+    /// these, and the sequences that go on still find some; 0 if they are.
+    int64_t blocks_short(std::span<const std::vector<int32_t>> chosen) const;
     /// What a row of this sequence attends to in a layer: the chosen keys, and all from `tail_begin` on.
     SelectedKeys keys(int layer, int64_t tail_begin) const;
 

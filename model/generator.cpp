@@ -64,7 +64,7 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
 Status Generator::create_attention() {
     if (options_.prefill.method != PrefillAttention::Method::dense) {
         RONDO_ASSIGN(prefill_, SparsePrefill::create(model_.spec, device_, options_.prefill));
-        prefill_->measure(options_.measure);
+        prefill_->measure(options_.measure ? 1 : 0);
     }
     SelectiveDecode::Options how = SelectiveDecode::options_of(options_.decode);
     if (options_.decode_method != nullptr) how.method = options_.decode_method;
@@ -145,14 +145,22 @@ Status Generator::prefill(std::span<const int32_t> tokens, bool answer_follows) 
     }
     if (tokens.empty()) return Status::ok();
     RONDO_TRY(read_logits(0, 1, host_logits_));
-    return decode_ == nullptr || !answer_follows ? Status::ok() : decode_->after_prefill(*kv_);
+    if (decode_ == nullptr || !answer_follows) return Status::ok();
+    decode_->after_prefill(*kv_);
+    return decode_->work_now(*kv_);
 }
 
 Status Generator::step(int32_t token) {
-    if (decode_ != nullptr) RONDO_TRY(decode_->before_step(*kv_));
+    if (decode_ != nullptr) {
+        RONDO_TRY(decode_->work_now(*kv_));
+        decode_->before_step(*kv_);
+    }
     RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));
     RONDO_TRY(read_logits(0, 1, host_logits_));
-    return decode_ == nullptr ? Status::ok() : decode_->after_step(*kv_);
+    if (decode_ == nullptr) return Status::ok();
+    RONDO_TRY(decode_->measure_step(*kv_));
+    decode_->after_step(*kv_);
+    return decode_->work_now(*kv_);
 }
 
 Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {

@@ -2,32 +2,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "config/result.hpp"
 #include "kernels/device.hpp"
-#include "memory/selected_kv.hpp"
 #include "memory/sequence_kv.hpp"
+#include "model/key_selection.hpp"
 #include "model/policies/decode_selection/decode_selection.hpp"
+#include "model/query_ring.hpp"
 #include "model/spec.hpp"
 
 namespace rondo {
 
-/// What choosing did and cost.
-struct SelectionStats {
-    int64_t selections = 0;
-    int64_t keys_scored = 0;  ///< by layer and KV head
-    int64_t keys_chosen = 0;  ///< by layer and KV head, in the selection that serves
-    int64_t keys_all = 0;     ///< that it was chosen from
-    int64_t blocks_held = 0;  ///< of the pool, by the chosen keys' copies
-    double score_seconds = 0.0;
-    double select_seconds = 0.0;
-    double gather_seconds = 0.0;
-};
-
-/// Chooses what one sequence's decode steps attend to, and serves it. The last queries of each layer are kept in a
-/// ring; when a selection is due they score all keys, layer by layer, between steps; what is chosen serves from exactly
-/// `lag_steps` steps later on. So results depend on the sequence alone, whenever the work is done.
+/// Chooses what one sequence's decode steps attend to, and serves it. The last queries of each layer are kept; when a
+/// choice is due they score all keys, in pieces between steps; what is chosen serves from exactly `lag_steps` steps
+/// later on. So results depend on the sequence alone, whenever the work is done.
+///
+///     after_prefill → (before_step → step → after_step)…        choosing(): on_device, on_host, on_device … until
+///                                                                complete(); due(): no step before that
+///
+/// The pieces may run on other threads than the steps, and beside them, one at a time: `on_device` where nothing else
+/// is issued to the device meanwhile, `on_host` anywhere. Nothing else here is called while one runs, but `due`, and
+/// what a step needs (`keep_queries` in turn with `on_device`, `keys`).
 class SelectiveDecode {
 public:
     struct Options {
@@ -41,24 +38,46 @@ public:
     /// What settings ask for; without a method where that is dense.
     static Options options_of(const DecodeAttention& settings);
     static Result<std::unique_ptr<SelectiveDecode>> create(const ModelSpec& spec, KvPool& pool, Device& device,
-                                                           Options options);
+                                                           const Options& options);
 
     /// Keeps the last rows of a layer's queries; `q` are rows of this sequence, the last one its newest key.
-    Status keep_queries(int layer, const Tensor& q, int64_t keys);
-    /// A prompt is complete: decode steps are counted from here.
-    Status after_prefill(SequenceKv& kv);
-    /// Before a step of this sequence: a selection that is due serves from now on, finished first if need be.
-    Status before_step(SequenceKv& kv);
-    /// After it: begins to choose anew if that is due, and does this step's part of the work.
-    Status after_step(SequenceKv& kv);
+    Status keep_queries(Device& device, int layer, const Tensor& q, int64_t keys) {
+        return ring_.keep(device, layer, q, keys);
+    }
+    /// A prompt is complete: decode steps are counted from here, and the first choice begins if it is due.
+    void after_prefill(const SequenceKv& kv);
+    /// A choice that is complete and due serves from now on. There is none that is due and not complete.
+    void before_step(SequenceKv& kv);
+    /// Counts the step, and begins a choice if that is due.
+    void after_step(const SequenceKv& kv);
+    /// Before that, when measuring: what the step's keys held of its attention.
+    Status measure_step(const SequenceKv& kv);
     /// Everything is attended to again, nothing is remembered.
     void reset();
+
+    /// A choice is under way, whether its pieces are complete or not.
+    bool choosing() const { return choosing_; }
+    /// It has to be complete before the next step.
+    bool due() const { return choosing_ && steps_ >= due_; }
+    bool complete() const { return back_.complete(); }
+    int layers_to_score() const { return back_.layers_to_score(); }
+    int64_t keys_to_score() const { return back_.keys_seen(); }
+    Status on_device(const SequenceKv& kv, int layers) { return back_.on_device(kv, ring_, layers, stats_); }
+    void on_host(const KeySelection::RunTasks& run_tasks) { back_.on_host(run_tasks, stats_); }
+    /// The choice under way will not serve.
+    void give_up();
+    /// For those who have one sequence and nobody to do the pieces elsewhere: what must be complete now, or else this
+    /// step's share.
+    Status work_now(const SequenceKv& kv);
+
+    /// Blocks that must become free before chosen keys can be copied; 0 when there are enough, or nothing is known yet.
+    int64_t blocks_short() const { return back_.blocks_short(); }
 
     /// What rows attend to in a layer; without a selection, everything.
     SelectedKeys keys(int layer) const;
     /// The keys that serve in a layer, by KV head, and from where on all do.
-    std::span<const std::vector<int32_t>> chosen(int layer) const;
-    int64_t tail_begin() const { return serving_ ? front_.keys : 0; }
+    std::span<const std::vector<int32_t>> chosen(int layer) const { return front_.chosen(layer); }
+    int64_t tail_begin() const { return serving_ ? tail_begin_ : 0; }
     bool serving() const { return serving_; }
     const SelectionStats& stats() const { return stats_; }
     /// When measuring: of each step since the prompt, layer and query head, the share of its attention over all keys
@@ -66,42 +85,26 @@ public:
     std::span<const double> masses() const { return masses_; }
 
 private:
-    struct Selection {
-        SelectedKv kv;
-        std::vector<std::vector<int32_t>> chosen;  // [layers · kv_heads]
-        int64_t keys = 0;                          // that were chosen from
-    };
-
-    SelectiveDecode(const ModelSpec& spec, KvPool& pool, Device& device, Options options);
-    Status begin(SequenceKv& kv);
-    int layers_left() const { return choosing_ ? spec_.layers - next_layer_ : 0; }
+    SelectiveDecode(const ModelSpec& spec, KvPool& pool, Device& device, const Options& options, QueryRing ring)
+        : spec_(spec),
+          device_(device),
+          options_(options),
+          ring_(std::move(ring)),
+          front_(spec, pool, device),
+          back_(spec, pool, device) {}
+    void begin(const SequenceKv& kv);
+    void slide(SequenceKv& kv);
     Status advance(const SequenceKv& kv, int layers);
-    Status send_tables(const SequenceKv& kv);
-    /// The kept queries of these keys, ready to be scored against the first `keys` keys.
-    Result<ScoreArgs> score_args(const SequenceKv& kv, int layer, int64_t keys, std::span<const int32_t> query_keys);
-    Status score(const SequenceKv& kv, int layer, int place);
-    Status measure_step(const SequenceKv& kv);
-    Status finish(SequenceKv& kv);
-    std::span<std::vector<int32_t>> chosen_of(Selection& selection, int layer) const;
+    void count_step(int64_t keys);
 
     const ModelSpec& spec_;
-    KvPool& pool_;
     Device& device_;
     Options options_;
-    int64_t ring_rows_ = 0;
-    Buffer ring_;     // [layers, ring rows, H·d] f32: the queries of key k at row k mod ring rows
-    Buffer queries_;  // [queries, H·d] f32: those that score
-    Buffer scores_;   // [layers at a time, kv_heads, keys] f32
-    std::vector<float> host_scores_;
-    DeviceTable<int32_t> ring_rows_of_, row_keys_, tables_;
-    std::vector<int32_t> query_keys_;
-    std::vector<int64_t> kept_from_;  // by layer: the first key whose queries are in the ring
-
-    Selection front_, back_;
+    QueryRing ring_;
+    KeySelection front_, back_;  // the one that serves, and the one that is made
     bool serving_ = false;
     bool choosing_ = false;
-    int next_layer_ = 0;
-    SelectedKv::Place place_ = SelectedKv::Place::copied;  // of the selection under way
+    int64_t tail_begin_ = 0;
     int steps_ = 0;
     int due_ = 0;
     SelectionStats stats_;

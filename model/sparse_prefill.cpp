@@ -43,6 +43,17 @@ double mass_held(const ChunkShape& chunk, const SampledRows& sampled, const Line
 
 }  // namespace
 
+SparsePrefillStats& SparsePrefillStats::operator+=(const SparsePrefillStats& other) {
+    covered += other.covered;
+    causal += other.causal;
+    mass += other.mass;
+    masses += other.masses;
+    score_seconds += other.score_seconds;
+    select_seconds += other.select_seconds;
+    attend_seconds += other.attend_seconds;
+    return *this;
+}
+
 SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings)
     : spec_(spec),
       device_(device),
@@ -78,7 +89,7 @@ Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const Chun
         const double start = now();
         method_->select(chunk, sampled, lines_[static_cast<size_t>(head)]);
         notes_[static_cast<size_t>(head)].select_seconds = now() - start;
-        if (measure_) note(chunk, head, sampled);
+        if (measures_) note(chunk, head, sampled);
     };
     if (sampling.rows == 0) {
         device_.run_tasks(spec_.heads, [&](int64_t head) { choose_head(static_cast<int>(head), {}); });
@@ -135,6 +146,7 @@ Status SparsePrefill::attend(const AttendArgs& args, const Tensor& q, std::span<
                              uint64_t seed) {
     const ChunkShape chunk{block_begin.back() - q.rows, q.rows, block_begin};
     const double start = now();
+    measures_ = measure_every_ > 0 && attended_++ % measure_every_ == 0;
     RONDO_TRY(choose(args, q, chunk, seed));
     RONDO_ASSIGN(const LineTables lines, tables());
     const double chosen = now();
@@ -143,7 +155,7 @@ Status SparsePrefill::attend(const AttendArgs& args, const Tensor& q, std::span<
     stats_.attend_seconds += now() - chosen;
     for (const HeadNote& note : notes_) {
         stats_.select_seconds += note.select_seconds;
-        if (!measure_) continue;
+        if (!measures_) continue;
         stats_.covered += note.coverage.covered;
         stats_.causal += note.coverage.causal;
         stats_.mass += note.mass;

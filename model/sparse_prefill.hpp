@@ -16,13 +16,15 @@ namespace rondo {
 
 /// What sparse prefill did and cost, summed over layers and heads.
 struct SparsePrefillStats {
-    int64_t covered = 0;  ///< entries attended to, counted only when `measure` is on
+    int64_t covered = 0;  ///< entries attended to, where `measure` says so
     int64_t causal = 0;   ///< entries there are
     double mass = 0.0;    ///< share of the sampled rows' attention that the lines hold, summed; likewise
     int64_t masses = 0;   ///< how many such shares
     double score_seconds = 0.0;
     double select_seconds = 0.0;  ///< of all threads, within score_seconds
     double attend_seconds = 0.0;
+
+    SparsePrefillStats& operator+=(const SparsePrefillStats& other);
 };
 
 /// Attends a prompt's chunks by lines: scores some of the rows exactly, lets a method choose, runs what it chose. One
@@ -38,7 +40,8 @@ public:
     /// the chunk's own.
     Status attend(const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin, uint64_t seed);
 
-    void measure(bool on) { measure_ = on; }
+    /// What is counted costs time: of every how many-th layer that is attended to; 0: of none.
+    void measure(int every) { measure_every_ = every; }
     const SparsePrefillStats& stats() const { return stats_; }
     void clear_stats() { stats_ = {}; }
 
@@ -63,7 +66,9 @@ private:
         Coverage coverage;
     };
     std::vector<HeadNote> notes_;  // by head
-    bool measure_ = false;
+    int measure_every_ = 0;
+    int64_t attended_ = 0;   // layers
+    bool measures_ = false;  // this one
     SparsePrefillStats stats_;
 };
 

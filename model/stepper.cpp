@@ -14,6 +14,7 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, const KvPoo
     RONDO_ASSIGN(made->decode_batch_,
                  Batch::create(device, spec, {limits.decode_rows, limits.decode_rows, limits.context_tokens}));
     RONDO_ASSIGN(made->chunk_batch_, Batch::create(device, spec, {limits.chunk_tokens, 1, limits.context_tokens}));
+    made->decode_attention_.resize(static_cast<size_t>(limits.decode_rows));
     const auto logits = static_cast<size_t>((limits.decode_rows + 1) * spec.vocabulary);
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
     if (device.space().kind != DeviceKind::cpu) made->host_logits_.resize(logits);
@@ -45,8 +46,12 @@ Status Stepper::compute_logits(const Batch& batch, int64_t first_row) {
 Status Stepper::decode(std::span<const Row> rows) {
     Batch& batch = *decode_batch_;
     batch.clear();
-    for (const Row& row : rows)
-        RONDO_TRY(batch.add({row.kv, {&row.token, 1}, Rows::invariant, BatchPart::Logits::last}));
+    for (size_t i = 0; i < rows.size() && i < decode_attention_.size(); ++i)
+        decode_attention_[i] = {nullptr, rows[i].choice};
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const SequenceAttention* const attention = rows[i].choice == nullptr ? nullptr : &decode_attention_[i];
+        RONDO_TRY(batch.add({rows[i].kv, {&rows[i].token, 1}, Rows::invariant, BatchPart::Logits::last, attention}));
+    }
     RONDO_TRY(batch.prepare());
     Status status = transformer_->forward(batch);
     if (status) status = compute_logits(batch, 0);
@@ -56,11 +61,13 @@ Status Stepper::decode(std::span<const Row> rows) {
     return status;
 }
 
-Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits) {
+Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
+                            const SequenceAttention& attention) {
     assert(chunk_ == nullptr);
     chunk_batch_->clear();
-    RONDO_TRY(
-        chunk_batch_->add({&kv, tokens, Rows::bulk, wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none}));
+    chunk_attention_ = attention;
+    RONDO_TRY(chunk_batch_->add({&kv, tokens, Rows::bulk,
+                                 wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk_attention_}));
     const int64_t before = kv.tokens();
     RONDO_TRY(chunk_batch_->prepare());
     chunk_ = &kv;

@@ -10,6 +10,7 @@
 #include "memory/sequence_kv.hpp"
 #include "model/batch.hpp"
 #include "model/model.hpp"
+#include "model/sequence_attention.hpp"
 #include "model/transformer.hpp"
 
 namespace rondo {
@@ -33,6 +34,7 @@ public:
     struct Row {
         SequenceKv* kv = nullptr;
         int32_t token = -1;
+        SelectiveDecode* choice = nullptr;  ///< what it attends to; null: everything
     };
     /// Appends a token to each sequence and leaves the logits for the next one. On an error no sequence has grown.
     Status decode(std::span<const Row> rows);
@@ -40,7 +42,8 @@ public:
     std::span<float> decode_logits(size_t row);
 
     /// Starts a chunk of a prompt: appends the tokens to `kv` and embeds them. No other chunk may be open.
-    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits);
+    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
+                       const SequenceAttention& attention = {});
     /// Runs the open chunk through as many more layers. After the last, it is closed, and its logits computed.
     Status run_chunk(int layers);
     /// Layers the open chunk has yet to pass; 0 when none is open.
@@ -64,6 +67,8 @@ private:
     Limits limits_;
     std::unique_ptr<Transformer> transformer_;
     std::optional<Batch> decode_batch_, chunk_batch_;
+    std::vector<SequenceAttention> decode_attention_;  // by row
+    SequenceAttention chunk_attention_;
     SequenceKv* chunk_ = nullptr;  // of the open chunk
     int64_t chunk_begin_ = 0;      // its tokens before it
     int chunk_layer_ = 0;

@@ -107,7 +107,7 @@ Status Transformer::attend(const Batch& batch, int layer) {
     for (int s = 0; s < batch.sequence_count(); ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->decode == nullptr) continue;
-        RONDO_TRY(part.attention->decode->keep_queries(layer, queries_of(batch, s), part.kv->tokens()));
+        RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.kv->tokens()));
     }
     return Status::ok();
 }

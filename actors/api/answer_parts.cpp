@@ -73,6 +73,36 @@ OrderedJson timings_json(const TurnTimings& timings) {
             {"first_token_ms", milliseconds(timings.first_token)}, {"preemptions", timings.preemptions}};
 }
 
+TurnAttention attention_of(std::span<const FinishedAnswer> answers) {
+    TurnAttention sum;
+    if (answers.empty()) return sum;
+    sum = answers.front().end.attention;
+    for (const FinishedAnswer& answer : answers.subspan(1)) {
+        const TurnAttention& one = answer.end.attention;
+        sum.answer.attended += one.answer.attended;
+        sum.answer.causal += one.answer.causal;
+        sum.answer.mass += one.answer.mass;
+        sum.answer.masses += one.answer.masses;
+        sum.selections += one.selections;
+        sum.given_up += one.given_up;
+    }
+    return sum;
+}
+
+OrderedJson attention_json(const TurnAttention& attention) {
+    OrderedJson json{{"method", attention.method}};
+    if (attention.method == "dense") return json;
+    const auto add = [&json](const std::string& name, const TurnAttention::Phase& phase) {
+        if (phase.causal > 0) json[name + "_density"] = phase.density();
+        if (phase.masses > 0) json[name + "_mass"] = phase.mass_held();
+    };
+    add("prompt", attention.prompt);
+    add("answer", attention.answer);
+    json["selections"] = attention.selections;
+    json["lag_steps"] = attention.lag_steps;
+    return json;
+}
+
 OrderedJson head_json(const AnswerHead& head, const char* object) {
     return {{"id", head.id}, {"object", object}, {"created", head.created_s}, {"model", head.model}};
 }

@@ -41,6 +41,10 @@ TurnTimings timings_of(std::span<const FinishedAnswer> answers);
 OrderedJson usage_json(const TurnUsage& usage);
 /// In milliseconds.
 OrderedJson timings_json(const TurnTimings& timings);
+/// Its method; densities, mass held and selections where that is not dense.
+OrderedJson attention_json(const TurnAttention& attention);
+/// Of answers to one prompt: how the first one met the prompt, and the answers together.
+TurnAttention attention_of(std::span<const FinishedAnswer> answers);
 
 /// id, object, created, model
 OrderedJson head_json(const AnswerHead& head, const char* object);

@@ -26,6 +26,7 @@ std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer
     }
     response["usage"] = usage_json(usage_of(answers));
     response["timings"] = timings_json(timings_of(answers));
+    response["attention"] = attention_json(attention_of(answers));
     return json_text(response);
 }
 
@@ -51,6 +52,7 @@ std::string chat_finish_event(const AnswerHead& head, int index, const TurnEnd& 
                                     {"logprobs", nullptr},
                                     {"finish_reason", finish_reason_json(end.outcome)}});
     chunk["timings"] = timings_json(end.timings);
+    chunk["attention"] = attention_json(end.attention);
     return stream_event(json_text(chunk));
 }
 

@@ -28,6 +28,7 @@ std::string completion_response(const AnswerHead& head, std::span<const Finished
     }
     response["usage"] = usage_json(usage_of(answers));
     response["timings"] = timings_json(timings_of(answers));
+    response["attention"] = attention_json(attention_of(answers));
     return json_text(response);
 }
 
@@ -41,6 +42,7 @@ std::string completion_delta_event(const AnswerHead& head, int index, const Turn
 std::string completion_finish_event(const AnswerHead& head, int index, const TurnEnd& end) {
     OrderedJson chunk = chunk_json(head, object, choice(index, "", nullptr, finish_reason_json(end.outcome)));
     chunk["timings"] = timings_json(end.timings);
+    chunk["attention"] = attention_json(end.attention);
     return stream_event(json_text(chunk));
 }
 

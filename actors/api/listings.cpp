@@ -11,7 +11,8 @@ std::string models_response(std::span<const ServedModel> models) {
                         {"object", "model"},
                         {"created", model.created_s},
                         {"owned_by", "rondo"},
-                        {"context_tokens_max", model.context_tokens_max}});
+                        {"context_tokens_max", model.context_tokens_max},
+                        {"methods", model.methods}});
     }
     return json_text({{"object", "list"}, {"data", std::move(data)}});
 }

@@ -12,6 +12,7 @@ struct ServedModel {
     std::string id;
     int64_t created_s = 0;
     int64_t context_tokens_max = 0;
+    std::vector<std::string> methods;  ///< that requests may ask for, the server's own first
 };
 
 struct RoundInfo {

@@ -123,7 +123,8 @@ void Gateway::metrics(Exchange& exchange) {
 }
 
 void Gateway::models(Exchange& exchange) const {
-    const ServedModel served{engine_.model().name, started_s_, engine_.context_tokens()};
+    ServedModel served{engine_.model().name, started_s_, engine_.context_tokens(), {}};
+    for (const AttentionMethod& method : engine_.methods()) served.methods.push_back(method.name);
     exchange.send_json(200, models_response(std::span(&served, 1)));
 }
 
@@ -134,8 +135,8 @@ ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, cons
                         const AnswerRequest& request) {
     const std::string& served = engine.model().name;
     if (!request.model.empty() && request.model != served) return unknown_model(request.model, served);
-    if (!request.method.empty() && request.method != "dense")
-        return bad_field("method", "unsupported_value", "method is not one of this server's; dense would be right");
+    if (const auto method = engine.method(request.method); !method)
+        return bad_field("method", "unsupported_value", method.error().message);
     if (request.n > 1 && !request.conversation.empty())
         return bad_field(
             "n", "invalid_value",
@@ -144,6 +145,7 @@ ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, cons
     ask.conversation = {tenant, request.conversation};
     ask.options = request.options;
     ask.priority = request.priority;
+    ask.method = request.method;
     ask.deadline_seconds = server.deadline_s;
     if (request.deadline_s > 0.0) ask.deadline_seconds = std::min(ask.deadline_seconds, request.deadline_s);
     return ask;

@@ -10,6 +10,8 @@ namespace {
 struct Runs {
     std::vector<double> seconds;  // of each run
     std::vector<double> steps;    // of each step of all runs
+    int64_t attended = 0;         // entries, of all runs
+    int64_t causal = 0;
 };
 
 /// One answer of each sequence: `warm_up` steps, then the counted ones.
@@ -17,6 +19,7 @@ Status run_once(Sequences& sequences, const BenchOptions& options, bool dense, i
     RONDO_TRY(sequences.begin(options.depth, dense));
     const auto id = [](int64_t i) { return static_cast<int32_t>(i % 97 + 1); };
     for (int64_t i = 0; i < warm_up; ++i) RONDO_TRY(sequences.step(id(i)));
+    const SelectionStats before = sequences.stats();
     const double start = seconds_now();
     double last = start;
     for (int64_t i = 0; i < options.tokens; ++i) {
@@ -25,7 +28,12 @@ Status run_once(Sequences& sequences, const BenchOptions& options, bool dense, i
         if (counted != nullptr) counted->steps.push_back(now - last);
         last = now;
     }
-    if (counted != nullptr) counted->seconds.push_back(last - start);
+    if (counted != nullptr) {
+        const SelectionStats after = sequences.stats();
+        counted->seconds.push_back(last - start);
+        counted->attended += after.attended - before.attended;
+        counted->causal += after.causal - before.causal;
+    }
     return check_finite(sequences.logits());
 }
 
@@ -43,15 +51,16 @@ nlohmann::ordered_json compared(const BenchOptions& options, Runs& dense, Runs& 
     const double score = (after.score_seconds - before.score_seconds) / runs,
                  select = (after.select_seconds - before.select_seconds) / runs,
                  gather = (after.gather_seconds - before.gather_seconds) / runs;
-    return {{"dense_tokens_per_s", static_cast<double>(options.tokens * options.batch) / dense_median},
-            {"ratio", dense_median / sparse_median},
-            {"step_ms", step_times(sparse)},
-            {"dense_step_ms", step_times(dense)},
-            {"split", {{"score_s", score}, {"select_s", select}, {"gather_s", gather}}},
-            {"selections", static_cast<double>(after.selections - before.selections) / runs},
-            {"density",
-             after.keys_all == 0 ? 1.0 : static_cast<double>(after.keys_chosen) / static_cast<double>(after.keys_all)},
-            {"blocks_of_copies", after.blocks_held}};
+    return {
+        {"dense_tokens_per_s", static_cast<double>(options.tokens * options.batch) / dense_median},
+        {"ratio", dense_median / sparse_median},
+        {"step_ms", step_times(sparse)},
+        {"dense_step_ms", step_times(dense)},
+        {"split", {{"score_s", score}, {"select_s", select}, {"gather_s", gather}}},
+        {"selections", static_cast<double>(after.selections - before.selections) / runs},
+        {"density", static_cast<double>(sparse.attended) / static_cast<double>(std::max<int64_t>(sparse.causal, 1))},
+        {"mass", (after.mass - before.mass) / static_cast<double>(std::max<int64_t>(after.masses - before.masses, 1))},
+        {"blocks_of_copies", after.blocks_held}};
 }
 
 }  // namespace

@@ -40,9 +40,9 @@ Result<nlohmann::ordered_json> describe(Contestant& sparse, const BenchOptions& 
     const double total = seconds_now() - start;
     const SparsePrefillStats timed = method.stats();
     method.clear_stats();
-    method.measure(true);
+    method.measure(1);
     RONDO_TRY(prefill_once(sparse, options, prompt, false));
-    method.measure(false);
+    method.measure(0);
     const SparsePrefillStats& counted = method.stats();
     const double select = timed.select_seconds / threads;
     nlohmann::ordered_json split = {{"score_s", std::max(0.0, timed.score_seconds - select)},

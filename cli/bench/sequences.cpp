@@ -65,7 +65,9 @@ Status Sequences::begin(int64_t tokens, bool dense) {
     for (const auto& sequence : sequences_) sequence->truncate(tokens);
     for (size_t s = 0; s < choices_.size(); ++s) {
         choices_[s]->reset();
-        if (!dense) RONDO_TRY(choices_[s]->after_prefill(*sequences_[s]));
+        if (dense) continue;
+        choices_[s]->after_prefill(*sequences_[s]);
+        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
     }
     return Status::ok();
 }
@@ -73,7 +75,10 @@ Status Sequences::begin(int64_t tokens, bool dense) {
 Status Sequences::step(int32_t id) {
     batch_->clear();
     for (size_t s = 0; s < sequences_.size(); ++s) {
-        if (attention_of(s) != nullptr) RONDO_TRY(choices_[s]->before_step(*sequences_[s]));
+        if (attention_of(s) != nullptr) {
+            RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
+            choices_[s]->before_step(*sequences_[s]);
+        }
         RONDO_TRY(
             batch_->add({sequences_[s].get(), {&id, 1}, Rows::invariant, BatchPart::Logits::last, attention_of(s)}));
     }
@@ -84,24 +89,16 @@ Status Sequences::step(int32_t id) {
     RONDO_TRY(device_.copy(logits_.data(), out.data, logits_.size() * sizeof(float), StreamId::compute));
     RONDO_TRY(device_.wait(StreamId::compute));
     for (size_t s = 0; s < sequences_.size(); ++s) {
-        if (attention_of(s) != nullptr) RONDO_TRY(choices_[s]->after_step(*sequences_[s]));
+        if (attention_of(s) == nullptr) continue;
+        choices_[s]->after_step(*sequences_[s]);
+        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
     }
     return Status::ok();
 }
 
 SelectionStats Sequences::stats() const {
     SelectionStats sum;
-    for (const auto& choice : choices_) {
-        const SelectionStats& one = choice->stats();
-        sum.selections += one.selections;
-        sum.keys_scored += one.keys_scored;
-        sum.keys_chosen += one.keys_chosen;
-        sum.keys_all += one.keys_all;
-        sum.blocks_held += one.blocks_held;
-        sum.score_seconds += one.score_seconds;
-        sum.select_seconds += one.select_seconds;
-        sum.gather_seconds += one.gather_seconds;
-    }
+    for (const auto& choice : choices_) sum += choice->stats();
     return sum;
 }
 

@@ -50,11 +50,10 @@ int32_t argmax_of(std::span<const float> logits) {
 }
 
 /// Keys attended to over keys there were, of all decode steps; of a prompt attended to by lines, those.
-double density_of(Generator& generator, int64_t prompt, int64_t steps, int64_t attended) {
-    if (generator.selective_decode() != nullptr && steps > 0) {
-        const int64_t all = steps * prompt + steps * (steps + 1) / 2;
-        return static_cast<double>(attended) / static_cast<double>(all);
-    }
+double density_of(Generator& generator) {
+    const SelectiveDecode* const keys = generator.selective_decode();
+    if (keys != nullptr && keys->stats().causal > 0)
+        return static_cast<double>(keys->stats().attended) / static_cast<double>(keys->stats().causal);
     const SparsePrefill* const lines = generator.sparse_prefill();
     if (lines == nullptr || lines->stats().causal == 0) return 1.0;
     return static_cast<double>(lines->stats().covered) / static_cast<double>(lines->stats().causal);
@@ -119,7 +118,6 @@ Result<Attempt> force(const Model& model, Device& device, DType kv_type, const C
     RONDO_ASSIGN(const auto plain,
                  open_generator(model, device, kv_type, contestant, budget, question.gold, tokens, false, true));
     Attempt attempt;
-    int64_t attended = 0;
     for (Generator* const generator : {measured.get(), plain.get()}) {
         RONDO_TRY(see(*generator, question));
         for (size_t i = 0; i < answer.size(); ++i) {
@@ -128,16 +126,10 @@ Result<Attempt> force(const Model& model, Device& device, DType kv_type, const C
                 attempt.logits.emplace_back(generator->logits().begin(), generator->logits().end());
             }
             if (i + 1 == answer.size()) break;  // nothing follows the last token
-            const SelectiveDecode* const decode = generator->selective_decode();
-            const int64_t lists = int64_t{model.spec.layers} * model.spec.kv_heads;
-            if (decode != nullptr && generator == measured.get()) {
-                const int64_t tail = generator->tokens() + 1 - decode->tail_begin();
-                attended += decode->serving() ? decode->stats().keys_chosen / lists + tail : generator->tokens() + 1;
-            }
             RONDO_TRY(generator->step(answer[i]));
         }
     }
-    attempt.density = density_of(*measured, prompt, std::ssize(answer) - 1, attended);
+    attempt.density = density_of(*measured);
     attempt.bytes_resident = bytes_in_use(plain->pool());
     if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr)
         attempt.masses.assign(decode->masses().begin(), decode->masses().end());

@@ -33,6 +33,7 @@ inline TurnEnd ended(TurnOutcome outcome, int64_t completion_tokens) {
     end.outcome = outcome;
     end.usage = {10, completion_tokens, 4, 3, 3};
     end.timings = {0.001, 0.002, 0.25, 1.5, 0.2531234567, 1};
+    end.attention = {"loopserve", {25, 100, 1.5, 2}, {16, 128, 0.0, 0}, 3, 0, 1};
     return end;
 }
 

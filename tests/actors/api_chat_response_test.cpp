@@ -21,7 +21,9 @@ TEST(ChatResponse, HasTheShapeOfOpenAi) {
         "usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13,
                   "prompt_tokens_details": {"cached_tokens": 4, "restored_tokens": 3, "recomputed_tokens": 3}},
         "timings": {"queued_ms": 1.0, "restore_ms": 2.0, "prefill_ms": 250.0, "decode_ms": 1500.0,
-                    "first_token_ms": 253.123, "preemptions": 1}})"));
+                    "first_token_ms": 253.123, "preemptions": 1},
+        "attention": {"method": "loopserve", "prompt_density": 0.25, "prompt_mass": 0.75, "answer_density": 0.125,
+                      "selections": 3, "lag_steps": 1}})"));
 }
 
 TEST(ChatResponse, CountsThePromptOfSeveralAnswersOnce) {
@@ -40,6 +42,8 @@ TEST(ChatResponse, CountsThePromptOfSeveralAnswersOnce) {
     EXPECT_EQ(response["timings"]["decode_ms"], 2000.0);
     EXPECT_EQ(response["timings"]["queued_ms"], 1.0);
     EXPECT_EQ(response["timings"]["preemptions"], 2);
+    EXPECT_EQ(response["attention"]["selections"], 6);
+    EXPECT_EQ(response["attention"]["prompt_mass"], 0.75);
 }
 
 TEST(ChatResponse, GivesTheBytesOfTokensThatAreHalfACharacter) {
@@ -76,6 +80,7 @@ TEST(ChatStream, GivesRoleThenDeltasThenFinishThenUsageThenDone) {
     const Json finish = event_json(chat_finish_event(head_with_usage, 1, end));
     EXPECT_EQ(finish["choices"], parsed(R"([{"index": 1, "delta": {}, "logprobs": null, "finish_reason": "length"}])"));
     EXPECT_EQ(finish["timings"]["prefill_ms"], 250.0);
+    EXPECT_EQ(finish["attention"]["answer_density"], 0.125);
     const Json usage = event_json(chat_usage_event(head_with_usage, end.usage));
     EXPECT_EQ(usage["choices"], Json::array());
     EXPECT_EQ(usage["usage"]["total_tokens"], 13);

@@ -30,6 +30,26 @@ void kill_actor(const Handle& actor) {
     caf::anon_send_exit(actor, exit_kill);
 }
 
+void kill_named(Stage& stage, std::string_view name) {
+    for (const caf::strong_actor_ptr& actor : stage.pipeline().actors) {
+        const auto* const local = dynamic_cast<caf::local_actor*>(caf::actor_cast<caf::abstract_actor*>(actor));
+        if (local != nullptr && local->name() == name) kill_actor(caf::actor_cast<caf::actor>(actor));
+    }
+}
+
+/// Attention to everything, and to keys that are chosen beside the steps, so that the selector has a part in the turn.
+struct Attends {
+    const char* name;
+    std::vector<std::string> settings;
+};
+const Attends attends[] = {
+    {"dense", {}},
+    {"chosen",
+     {"pipeline.decode.attention.method=progressive", "pipeline.decode.attention.budget_tokens=32",
+      "pipeline.decode.attention.cold_tokens=1", "pipeline.decode.attention.reselect_every=3",
+      "pipeline.decode.attention.lag_steps=1"}},
+};
+
 const Fault faults[] = {
     {"cancel", false, [](Stage& stage, TurnId turn) { stage.engine().cancel(turn); }},
     {"deadline", false, [](Stage& stage, TurnId) { stage.scheduler().advance_time(std::chrono::seconds(2)); }},
@@ -37,16 +57,18 @@ const Fault faults[] = {
     {"prefill_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.prefill); }},
     {"decode_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.decode); }},
     {"store_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.store); }},
-    {"runner_dies", true,
-     [](Stage& stage, TurnId) { kill_actor(caf::actor_cast<caf::actor>(stage.pipeline().actors.front())); }},
+    {"selector_dies", true, [](Stage& stage, TurnId) { kill_named(stage, "selector"); }},
+    {"runner_dies", true, [](Stage& stage, TurnId) { kill_named(stage, "device_runner"); }},
     {"conversation_is_removed", false,
      [](Stage& stage, TurnId) {
          caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
      }},
 };
 
-class Faults : public ::testing::TestWithParam<Fault> {
+class Faults : public ::testing::TestWithParam<std::tuple<Fault, Attends>> {
 protected:
+    static bool chooses() { return !std::get<Attends>(GetParam()).settings.empty(); }
+
     /// After the cache has given back what it can.
     static size_t free_blocks(Stage& stage) {
         const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
@@ -55,20 +77,23 @@ protected:
         return stage.engine().pool().blocks_free(LayerGroup::upper);
     }
 
-    static void expect_as_ever(Stage& stage) {
+    void expect_as_ever(Stage& stage) const {
         Heard heard;
         stage.engine().ask(chat("after", question), heard.callbacks());
         stage.run();
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_EQ(heard.text, right_answer);
+        EXPECT_EQ(heard.ends[0].attention.selections > 0, chooses());
         caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "after"});
         stage.run();
     }
 };
 
 TEST_P(Faults, AfterEachMessageOfATurn) {
-    const Settings settings = settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
-    Stage stage(settings);
+    const auto& [fault, how] = GetParam();
+    std::vector<std::string> settings = how.settings;
+    settings.insert(settings.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    Stage stage(settings_of(settings));
     const size_t all = free_blocks(stage);
     int steps = 0, undisturbed = 0;
     for (int after = 0; undisturbed == 0; ++after) {
@@ -81,7 +106,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         steps = 0;
         while (steps < after && stage.run_one()) ++steps;
         if (steps < after) ++undisturbed;  // the turn was over before
-        GetParam().strike(stage, turn);
+        fault.strike(stage, turn);
         stage.run();
         stage.pass(std::chrono::seconds(120));  // restarts are counted by the minute
         ASSERT_EQ(heard.ends.size(), 1U);
@@ -99,12 +124,15 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         if (HasFailure()) return;
     }
     EXPECT_GT(steps, 30);  // the table has been through a whole turn
-    EXPECT_EQ(stage.starts > 1, GetParam().restarts);
+    EXPECT_EQ(stage.starts > 1, fault.restarts);
     expect_as_ever(stage);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Faults, ::testing::ValuesIn(faults),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Each, Faults, ::testing::Combine(::testing::ValuesIn(faults), ::testing::ValuesIn(attends)),
+                         [](const auto& info) {
+                             return std::string(std::get<Fault>(info.param).name) + "_" +
+                                    std::get<Attends>(info.param).name;
+                         });
 
 TEST(Supervisor, GivesUpWhenStagesKeepDying) {
     Engine::Options options;

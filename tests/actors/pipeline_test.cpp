@@ -112,12 +112,6 @@ TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
     EXPECT_EQ(usage.cached_tokens + usage.recomputed_tokens, usage.prompt_tokens);
 }
 
-TEST(Pipeline, SparseMethodsAreRefusedUntilItServesThem) {
-    const auto refused = Engine::open(settings_of({"preset=loopserve"}), {});
-    ASSERT_FALSE(refused.is_ok());
-    EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
-}
-
 TEST(Pipeline, TenantsShareNothing) {
     Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
     const std::string text = "The code of the red box is 4817. What is the code of the red box?";

@@ -207,7 +207,10 @@ TEST(Settings, EveryNumberHasItsRange) {
         if (!std::holds_alternative<int*>(key.slot(settings, "d"))) continue;
         ++numbers;
         const std::string path = with_device(key.path);
-        const std::string extra = path == "devices.d.ordinal" ? ", kind: cuda" : "";
+        const std::string extra = path == "devices.d.ordinal"        ? ", kind: cuda"
+                                  : path.ends_with("lag_steps")      ? ", reselect_every: 4096"
+                                  : path.ends_with("reselect_every") ? ", lag_steps: 0"
+                                                                     : "";
         for (const int64_t value : {key.low, key.high}) {
             auto read_back = value_of(document(path, std::to_string(value) + extra));
             EXPECT_EQ(*std::get<int*>(key.slot(read_back, "d")), value) << path;
@@ -226,6 +229,8 @@ TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
               "f.yaml:4: devices.a.threads: is 2, must be 0 where kind is cuda");
     EXPECT_EQ(error_of("devices: {a: {ordinal: 1}}", {"devices.a.kind=cpu"}),
               "f.yaml:1: devices.a.ordinal: is 1, must be 0 where kind is cpu");
+    EXPECT_EQ(error_of("pipeline: {decode: {attention: {reselect_every: 1}}}"),
+              "f.yaml:1: pipeline.decode.attention.lag_steps: is 1, must be below reselect_every, which is 1");
     EXPECT_EQ(
         error_of("devices: {a: , b: {kind: cuda}}\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
         "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a], or both CPU devices, "

@@ -122,6 +122,10 @@ inline DecodeAttention random_settings(std::mt19937& random, DecodeAttention::Me
 inline Chosen chosen_by(const DecodeSelection& selection, const Rows& rows, uint64_t seed = 1) {
     Chosen chosen(static_cast<size_t>(rows.kv_heads), {5, 3, 1000});  // to be overwritten
     selection.select({.kv_heads = rows.kv_heads, .keys = rows.keys, .weights = rows.weights}, seed, chosen);
+    if (!selection.wanted(rows.keys)) return chosen;
+    for (auto& keys : chosen)  // a window that slides is attended to without being chosen
+        for (int64_t key = selection.tail_begin(rows.keys, rows.keys); key < rows.keys; ++key)
+            keys.push_back(static_cast<int32_t>(key));
     return chosen;
 }
 

@@ -235,20 +235,24 @@ by_id('scrim').addEventListener('click', () =>
 
 // --- The start.
 
+/** What is served: a choice where there is one. */
+function choice_of(label, names, choose) {
+    if (names.length < 2) return names[0] ?? '';
+    const select = element(
+        'select',
+        { 'aria-label': label, title: label, change: () => choose(select.value) },
+        ...names.map((name) => element('option', { value: name }, name)),
+    );
+    return select;
+}
+
 function show_models(models) {
     const ids = models.map((model) => model.id);
     conversations.model ??= ids[0];
-    const choose = element(
-        'select',
-        {
-            'aria-label': 'Model',
-            change: () => {
-                conversations.model = choose.value;
-            },
-        },
-        ...ids.map((id) => element('option', { value: id }, id)),
-    );
-    by_id('model').replaceChildren(ids.length > 1 ? choose : (ids[0] ?? ''));
+    const methods = models[0]?.methods ?? [];
+    const model = choice_of('Model', ids, (id) => (conversations.model = id));
+    const method = choice_of('Attention', methods, (name) => (conversations.method = name));
+    by_id('model').replaceChildren(model, methods.length > 1 ? method : '');
 }
 
 function load() {

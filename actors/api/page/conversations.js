@@ -17,6 +17,7 @@ export class Turn {
         this.error = null;
         this.finish_reason = null;
         this.timings = null;
+        this.attention = null;
         this.usage = null;
         this.canceller = new AbortController();
         this.sent_at = performance.now();
@@ -229,6 +230,7 @@ export class Conversations {
             conversation: conversation.id,
             temperature: this.settings.temperature,
             max_tokens: this.settings.max_tokens,
+            method: this.method, // none chosen: the server's own
         };
         for await (const chunk of api.stream_chat(body, signal)) {
             const choice = chunk.choices?.[0];
@@ -239,6 +241,7 @@ export class Conversations {
             }
             turn.finish_reason = choice?.finish_reason ?? turn.finish_reason;
             turn.timings = chunk.timings ?? turn.timings;
+            turn.attention = chunk.attention ?? turn.attention;
             turn.usage = chunk.usage ?? turn.usage;
             this.changed('turn', conversation, turn);
         }

@@ -110,6 +110,33 @@ function exact_figures(turn) {
     return element('table', {}, table_of(time_parts(turn), format_ms), table_of(counts, format_count));
 }
 
+const attention_figures = [
+    ['Prompt: computed', 'prompt_density'],
+    ['Prompt: attention held', 'prompt_mass'],
+    ['Answer: keys attended to', 'answer_density'],
+    ['Answer: attention held', 'answer_mass'],
+];
+
+/** How a turn attended, where that was not to everything. */
+function attention_table(turn) {
+    const how = turn.attention;
+    if (!how || how.method === 'dense') return null;
+    const shares = attention_figures
+        .filter(([, key]) => how[key] !== undefined)
+        .map(([label, key]) => ({ kind: 'none', label, value: how[key] }));
+    const counts = [
+        { kind: 'none', label: 'Selections of keys', value: how.selections },
+        { kind: 'none', label: 'Steps until they serve', value: how.lag_steps },
+    ];
+    return element(
+        'table',
+        { 'data-testid': 'attention' },
+        element('caption', {}, `Attention: ${how.method}`),
+        table_of(shares, (share) => `${(100 * share).toFixed(1)}%`),
+        table_of(counts, format_count),
+    );
+}
+
 function state_of(turn) {
     if (turn.state === 'waiting') return 'waiting';
     if (turn.state === 'answering') return 'answering';
@@ -180,6 +207,8 @@ export class Panel {
             summary.append(element('span', { class: 'row-note' }, kv_note(turn)));
         }
         const details = element('details', { open: this.opened.has(turn) }, summary, exact_figures(turn));
+        const attention = attention_table(turn);
+        if (attention) details.append(attention);
         details.addEventListener('toggle', () => this.#remember(turn, details.open));
         if (!turn.timings && !turn.is_live) {
             details.append(element('p', { class: 'quiet' }, 'Seen from this page: the server sent no figures.'));

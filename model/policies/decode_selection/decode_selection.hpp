@@ -14,6 +14,7 @@ struct SelectionTriggers {
     bool after_prefill = false;  ///< once, before the first decode step
     int every = 0;               ///< decode steps between two choices; 0: never again
     int first = 0;               ///< decode steps before the first choice, which attend to everything
+    bool once = false;           ///< never again once a choice serves
 };
 
 /// What a layer's keys were worth to the queries that were looked at.
@@ -32,6 +33,11 @@ public:
     virtual int queries() const = 0;
     /// Keys that are not chosen are given up for good, and their memory with them.
     virtual bool evicts() const { return false; }
+    /// The keys from which on all are attended to, besides the chosen ones: of `keys`, when `seen` were chosen from.
+    virtual int64_t tail_begin(int64_t seen, int64_t keys) const {
+        static_cast<void>(keys);
+        return seen;
+    }
     /// Whether choosing is worth it: false means attend to all of them.
     virtual bool wanted(int64_t keys) const = 0;
     /// Overwrites `chosen[h]` with the candidates kept for KV head h, ascending. `chosen` has kv_heads entries.

@@ -8,23 +8,21 @@ namespace rondo {
 
 namespace {
 
-/// StreamingLLM: the sinks and the most recent keys, whatever was said between. Keys keep the positions they were
-/// written at (`shift: false` in the paper's words).
+/// StreamingLLM: the sinks, chosen once, and behind them a window of the most recent keys that slides with every step,
+/// whatever was said between. Keys keep the positions they were written at (`shift: false` in the paper's words).
 class StreamingLlm final : public BudgetSelection {
 public:
     explicit StreamingLlm(const DecodeAttention& settings)
         : BudgetSelection(settings), sinks_(std::min<int64_t>(settings.sinks, budget() - 1)) {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
+    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
     int queries() const override { return 0; }
     bool evicts() const override { return true; }
+    int64_t tail_begin(int64_t, int64_t keys) const override { return keys - (budget() - sinks_); }
 
 protected:
-    void choose(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
-        for (std::vector<int32_t>& keys : chosen) {
-            append_range(0, sinks_, keys);
-            append_range(scores.keys - (budget() - sinks_), scores.keys, keys);
-        }
+    void choose(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        for (std::vector<int32_t>& keys : chosen) append_range(0, sinks_, keys);
     }
 
 private:

@@ -1,0 +1,77 @@
+#include "actors/selector.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+Selector::behavior_type Selector::make_behavior() {
+    return {
+        [this](select_atom, const TurnPtr& turn) {
+            auto promise = make_response_promise<bool>();
+            jobs_.push_back({turn, promise, false, false});
+            pump();
+            return promise;
+        },
+        [this](withdraw_atom, TurnId id) {
+            const auto job = std::ranges::find_if(jobs_, [id](const Job& one) { return one.turn->id == id; });
+            if (job == jobs_.end()) return;
+            job->withdrawn = true;
+            pump();
+        },
+    };
+}
+
+/// A dead actor may be held for minutes by a timer; its turns may not.
+void Selector::on_exit() {
+    jobs_.clear();
+    runner_ = nullptr;
+    store_ = nullptr;
+}
+
+void Selector::pump() {
+    if (busy_ || jobs_.empty()) return;
+    Job& job = jobs_.front();
+    if (job.withdrawn) return finish(false);
+    if (job.turn->choice->complete()) return finish(true);
+    // Copies of chosen keys stream faster than keys that are marked where they lie; what nobody uses makes way.
+    if (const int64_t blocks = job.turn->choice->blocks_short(); blocks > 0 && !job.asked_for_room) {
+        job.asked_for_room = true;
+        return ask_for_room(blocks);
+    }
+    busy_ = true;
+    request(runner_, options_.timeout, select_atom::value,
+            std::make_shared<SelectionPiece>(SelectionPiece{job.turn, {}, 0.0}))
+        .then([this](const SelectionPiecePtr& piece) { piece_done(piece); },
+              // Nobody knows what the device has written: every answer on it fails with this stage.
+              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+}
+
+void Selector::ask_for_room(int64_t blocks) {
+    busy_ = true;
+    const auto go_on = [this] {
+        busy_ = false;
+        pump();
+    };
+    request(store_, options_.timeout, room_atom::value, blocks)
+        .then([go_on](bool) { go_on(); }, [go_on](const caf::error&) { go_on(); });
+}
+
+void Selector::piece_done(const SelectionPiecePtr& piece) {
+    busy_ = false;
+    Job& job = jobs_.front();
+    if (!piece->status) return finish(false);
+    job.turn->choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
+        for (int64_t i = 0; i < tasks; ++i) task(i);
+    });
+    pump();
+}
+
+void Selector::finish(bool serves) {
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    job.turn.reset();  // before its stage may hand it on
+    job.promise.deliver(serves);
+    pump();
+}
+
+}  // namespace rondo

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <deque>
+
+#include "actors/handles.hpp"
+
+namespace rondo {
+
+/// Chooses what turns attend to while they answer, beside their decode steps: the device scores a turn's keys in pieces
+/// that fit between steps, the choice itself is made here. Turns take their turn in order of asking, which is that of
+/// their being due.
+class Selector : public selector_actor::base {
+public:
+    struct Options {
+        caf::timespan timeout = std::chrono::minutes(2);  ///< of a piece, and of the store
+    };
+    Selector(caf::actor_config& config, device_runner_actor runner, store_actor store, const Options& options)
+        : selector_actor::base(config), options_(options), runner_(std::move(runner)), store_(std::move(store)) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "selector"; }
+    void on_exit() override;
+
+private:
+    struct Job {
+        TurnPtr turn;
+        caf::typed_response_promise<bool> promise;
+        bool withdrawn = false;
+        bool asked_for_room = false;
+    };
+
+    void pump();
+    void ask_for_room(int64_t blocks);
+    void piece_done(const SelectionPiecePtr& piece);
+    void finish(bool serves);
+
+    Options options_;
+    device_runner_actor runner_;
+    store_actor store_;
+    std::deque<Job> jobs_;  // the first is under way; at most one a turn
+    bool busy_ = false;     // a piece or a request for room is under way
+};
+
+}  // namespace rondo

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/result.hpp"
+#include "config/settings.hpp"
+
+namespace rondo {
+
+/// How a turn attends: its prompt and its answer. Named, so that a turn can ask for it.
+struct AttentionMethod {
+    std::string name;
+    PrefillAttention prefill;
+    DecodeAttention decode;
+
+    bool is_dense() const {
+        return prefill.method == PrefillAttention::Method::dense && decode.method == DecodeAttention::Method::dense;
+    }
+};
+
+/// The setting that a method's name fills: a preset, or one phase's method. An error says which names there are.
+Result<std::string> method_key(std::string_view method);
+
+/// What turns may ask for: first what is configured, then dense, then `methods`, each with the configured keys of its
+/// phase.
+std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline);
+
+}  // namespace rondo

@@ -1,0 +1,157 @@
+// Turns that do not attend to everything: what they answer, what they may ask for, what becomes of their KV.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/actors/pipeline_fixture.hpp"
+#include "tests/model/golden_models.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::continue_ids;
+using testing::Heard;
+using testing::must;
+using testing::settings_of;
+using testing::Stage;
+
+/// Small enough to matter to prompts of some hundred tokens.
+std::vector<std::string> small(std::vector<std::string> more) {
+    more.insert(more.end(), {"pipeline.methods=[loopserve, progressive, snapkv, adakv, streaming_llm, recent, random]",
+                             "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
+                             "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=2",
+                             "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
+                             "pipeline.decode.attention.window=8"});
+    return more;
+}
+
+constexpr int64_t answer_tokens = 24;
+
+std::vector<int32_t> some_ids(uint64_t seed, int64_t vocabulary) {
+    std::mt19937_64 random(seed);
+    std::vector<int32_t> ids(80 + random() % 100);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
+    return ids;
+}
+
+class SameTokensAsThePlainEngine : public ::testing::TestWithParam<std::string> {};
+
+/// Each conversation by another method, all at once; with and without lag.
+TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
+    golden::Case model_case;
+    for (golden::Case& one : golden::read_cases("qwen2"))
+        if (one.name == "qwen2_gqa7_head64_tied") model_case = std::move(one);
+    const golden::Folder folder(std::move(model_case), DType::f32);
+    const Settings settings =
+        settings_of(small({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
+                           "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()}));
+    const std::unique_ptr<Engine> engine = must(Engine::open(settings));
+    const auto device = must(open_device({DeviceKind::cpu, 0, 2}));
+    const Model model = must(load_model(folder.path(), {}, *device));
+    std::vector<std::future<Engine::Reply>> replies;
+    std::vector<std::vector<int32_t>> expected;
+    std::vector<int32_t> dense_answer;
+    for (size_t i = 0; i < 3 * engine->methods().size(); ++i) {
+        const AttentionMethod& method = engine->methods()[i % engine->methods().size()];
+        const std::vector<int32_t> ids = some_ids(i, model.spec.vocabulary);
+        Generator::Options options;
+        options.kv_type = DType::f32;
+        options.context_tokens_max = 512;
+        options.prefill = method.prefill;
+        options.decode = method.decode;
+        GenerateOptions how;
+        how.tokens_max = answer_tokens;
+        how.ignore_eos = true;
+        how.sampling.temperature = 1.0F;
+        how.sampling.seed = i;
+        expected.push_back(must(must(Generator::create(model, *device, options))->generate(ids, how)).ids);
+        Ask ask = continue_ids(ids, answer_tokens);
+        ask.method = method.name;
+        ask.options = how;
+        replies.push_back(engine->ask(std::move(ask)));
+    }
+    for (size_t i = 0; i < replies.size(); ++i) {
+        const std::string& method = engine->methods()[i % engine->methods().size()].name;
+        const Engine::Reply reply = replies[i].get();
+        EXPECT_EQ(reply.end.outcome, TurnOutcome::length) << reply.end.error.message;
+        EXPECT_EQ(reply.ids, expected[i]) << "conversation " << i << " by " << method;
+        EXPECT_EQ(reply.end.attention.method, method);
+        EXPECT_EQ(reply.end.attention.given_up, 0);
+        const bool by_keys = method != "dense";
+        EXPECT_EQ(reply.end.attention.selections > 0, by_keys) << method;
+        EXPECT_EQ(reply.end.attention.answer.density() < 0.7, by_keys) << method;
+        EXPECT_EQ(reply.end.attention.prompt.density() < 1.0, method == "loopserve") << method;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lag, SameTokensAsThePlainEngine, ::testing::Values("0", "1", "3"),
+                         [](const auto& info) { return info.param; });
+
+TEST(Methods, OnlyConfiguredOnesAreServed) {
+    Stage stage(settings_of({"preset=loopserve", "pipeline.methods=[snapkv]", "memory.device_kv_mib=8"}));
+    std::vector<std::string> names;
+    for (const AttentionMethod& method : stage.engine().methods()) names.push_back(method.name);
+    EXPECT_THAT(names, ::testing::ElementsAre("loopserve", "dense", "snapkv"));
+    Heard heard;
+    Ask ask = chat("c", "Hello");
+    ask.method = "quest";
+    stage.engine().ask(std::move(ask), heard.callbacks());
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].error.message, "method is \"quest\"; loopserve, dense or snapkv would be right");
+}
+
+class OneConversation : public ::testing::Test {
+protected:
+    Heard ask(const std::string& method, const std::string& text) {
+        Heard heard;
+        Ask ask = chat("c", text, 48);
+        ask.method = method;
+        stage_.engine().ask(std::move(ask), heard.callbacks());
+        stage_.run();
+        EXPECT_EQ(heard.ends.size(), 1U);
+        return heard;
+    }
+    int64_t free_blocks() { return static_cast<int64_t>(stage_.engine().pool().blocks_free(LayerGroup::upper)); }
+
+    Stage stage_{settings_of(small({"memory.device_kv_mib=8", "devices.cpu.threads=1"}))};
+};
+
+/// What was not computed exactly is never taken for what was.
+TEST_F(OneConversation, DenseIsOneRequestAwayExactly) {
+    ask("snapkv", "The code of the red box is 4817. The code of the blue box is 2230.");
+    const Heard sparse = ask("snapkv", "What is the code of the red box?");
+    EXPECT_GT(sparse.ends[0].usage.cached_tokens, 0);
+    const Heard dense = ask("dense", "What is the code of the blue box?");
+    EXPECT_EQ(dense.ends[0].usage.cached_tokens, 0);
+    EXPECT_EQ(dense.text, "The code of the blue box is 2230.");
+    const Heard again = ask("dense", "What is the code of the red box?");
+    EXPECT_EQ(again.ends[0].usage.cached_tokens,
+              dense.ends[0].usage.prompt_tokens + dense.ends[0].usage.completion_tokens - 1);
+}
+
+/// A turn that gives keys up leaves its prompt for the next one, which computes the answer anew; and every block that
+/// is not kept for reuse comes back.
+TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
+    const auto all = static_cast<int64_t>(stage_.engine().pool().blocks_total(LayerGroup::upper));
+    std::string long_text = "The code of the red box is 4817.";
+    for (int i = 0; i < 6; ++i) long_text += " The sky was grey over the harbour and nobody went out that day.";
+    for (const std::string method : {"snapkv", "adakv", "streaming_llm"}) {
+        const Heard first = ask(method, long_text);
+        ASSERT_EQ(first.ends[0].attention.selections, 1) << method;
+        const TurnUsage before = first.ends[0].usage;
+        const Heard second = ask(method, "What is the code of the red box?");
+        const TurnUsage usage = second.ends[0].usage;
+        EXPECT_GT(usage.cached_tokens, before.prompt_tokens - 17) << method;  // all full blocks of the prompt
+        EXPECT_LE(usage.cached_tokens, before.prompt_tokens) << method;
+        EXPECT_EQ(free_blocks() + stage_.engine().load().blocks_cached, all) << method;
+        caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+        stage_.run();
+    }
+}
+
+}  // namespace
+}  // namespace rondo
