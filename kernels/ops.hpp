@@ -148,9 +148,9 @@ public:
     virtual Status attend_lines(const AttendArgs& args, const LineTables& lines) = 0;
     /// out [kv_heads, keys] f32: each key's softmax weights, summed over the rows, mean over the heads of its group.
     virtual Status score_keys(const Tensor& out, const ScoreArgs& args) = 0;
-    /// Hands the softmax weights of each query head to `consume` as [rows, keys] in host memory, zero beyond what a row
-    /// sees. Calls come from any thread, several at a time, and end before this returns.
-    using ConsumeRows = std::function<void(int head, std::span<const float> weights)>;
+    /// Hands the softmax weights of each query head to `consume` as [rows, keys] f32 in host memory, zero beyond what a
+    /// row sees. Calls come from any thread, several at a time, and end before this returns.
+    using ConsumeRows = std::function<void(int head, const Tensor& weights)>;
     virtual Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) = 0;
     /// Copies `count` keys with their values from one slot (atom·16 + token, counted from `atoms`) to another. A source
     /// of −1 writes zeros. Destinations are ascending where they share an atom; no slot is both read and written.

@@ -123,7 +123,8 @@ Status SelectiveDecode::measure_step(const SequenceKv& kv) {
     const auto newest = static_cast<int32_t>(kv.tokens() - 1);
     for (int layer = 0; layer < spec_.layers; ++layer) {
         RONDO_ASSIGN(const ScoreArgs args, ring_.score_args(layer, kv.tokens(), {&newest, 1}));
-        RONDO_TRY(device_.ops().score_rows(args, [&](int head, std::span<const float> weights) {
+        RONDO_TRY(device_.ops().score_rows(args, [&](int head, const Tensor& row) {
+            const std::span<const float> weights(row.row<const float>(0), static_cast<size_t>(row.columns));
             double held = 0.0;
             for (const int32_t key : chosen(layer)[static_cast<size_t>(head / (spec_.heads / spec_.kv_heads))])
                 held += static_cast<double>(weights[static_cast<size_t>(key)]);

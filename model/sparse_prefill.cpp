@@ -4,6 +4,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "model/policies/prefill_sparsity/line_sums.hpp"
+
 namespace rondo {
 
 namespace {
@@ -15,11 +17,11 @@ double now() {
 /// Share of the sampled rows' weights that lines hold.
 double mass_held(const ChunkShape& chunk, const SampledRows& sampled, const Lines& lines) {
     double held = 0.0, total = 0.0;
-    const int64_t keys = chunk.keys();
     for (size_t r = 0; r < sampled.rows.size(); ++r) {
-        const float* const weights = sampled.weights.data() + static_cast<int64_t>(r) * keys;
-        total += std::accumulate(weights, weights + keys, 0.0);
-        const int64_t own = chunk.block_of(chunk.first_row + sampled.rows[r]);
+        const SampledRow row(chunk, sampled, r);
+        const float* const weights = row.weights;
+        total += std::accumulate(weights, weights + row.key + 1, 0.0);
+        const int64_t own = row.block;
         const bool dense = sampled.rows[r] >= chunk.rows - lines.dense_rows;
         std::vector<bool> taken(static_cast<size_t>(own) + 1, dense);
         for (const int32_t band : lines.bands) {
@@ -115,8 +117,10 @@ Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const Chun
     score.row_keys = row_keys_.data();
     score.keys = chunk.keys();
     score.scale = args.scale;
-    return device_.ops().score_rows(score, [&](int head, std::span<const float> weights) {
-        choose_head(head, {sampled_, weights});
+    return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
+        choose_head(head, {.rows = sampled_,
+                           .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
+                           .stride = weights.stride});
     });
 }
 

@@ -25,7 +25,7 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
     const int64_t rows_each = std::max<int64_t>(1, score_lines_max / group);
     const int heads_each = std::min(group, score_lines_max);
     const int64_t row_parts = ceil_div(rows, rows_each), head_parts = ceil_div<int64_t>(group, heads_each);
-    const int64_t parts = row_parts * head_parts, stride = round_up<int64_t>(keys, 16);
+    const int64_t parts = row_parts * head_parts, stride = score_stride(keys);
     auto* const partials = partials_.get<float>(static_cast<size_t>(kv_heads * parts * stride) * sizeof(float));
     pool_.run(kv_heads * parts, [&](int64_t task, int thread) {
         const int64_t part = task % parts;
@@ -52,19 +52,20 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
 }
 
 Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
-    const int64_t rows = args.q.rows, keys = args.keys;
+    const int64_t rows = args.q.rows, keys = args.keys, stride = score_stride(keys);
     pool_.run(args.heads, [&](int64_t head, int thread) {
         PerThread& own = scratch_[static_cast<size_t>(thread)];
-        // The kernel may write up to 15 weights of a line's last atom beyond it: the next line's come later.
-        auto* const weights = own.weights.get<float>(static_cast<size_t>(rows * keys + 16) * sizeof(float));
+        auto* const weights = own.weights.get<float>(static_cast<size_t>(rows * stride) * sizeof(float));
         ScoreTile tile;
         tile.args = &args;
         tile.first_head = static_cast<int>(head);
         for (; tile.first_row < rows; tile.first_row += score_lines_max) {
             tile.lines = static_cast<int>(std::min<int64_t>(score_lines_max, rows - tile.first_row));
-            score_tile(tile, own.kernel, weights + tile.first_row * keys, keys);
+            score_tile(tile, own.kernel, weights + tile.first_row * stride, stride);
         }
-        consume(static_cast<int>(head), {weights, static_cast<size_t>(rows * keys)});
+        Tensor out = Tensor::of(weights, DType::f32, rows, keys);
+        out.stride = stride;
+        consume(static_cast<int>(head), out);
     });
     return Status::ok();
 }

@@ -8,8 +8,8 @@
 
 namespace rondo::cpu {
 
-/// Ops::score_keys and Ops::score_rows on the CPU. The unit of work is up to 16 lines (a row in one query head) of one
-/// KV head against all keys: its weights stay in the thread's cache between the passes of the softmax.
+/// Ops::score_keys and Ops::score_rows on the CPU. The unit of work is up to 32 lines (a row in one query head) of one
+/// KV head against all keys, so that the keys are read once for all of them.
 class Score {
 public:
     explicit Score(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}

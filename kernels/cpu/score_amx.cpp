@@ -15,7 +15,10 @@ namespace {
 constexpr float log2_of_e = 1.44269504F;
 constexpr float unseen = -3e38F;
 
-/// Queries as tiles of pairs: element (line, c) at [c/32][(c%32)/2][line][c%2].
+constexpr int tile_lines = 16;
+constexpr int groups_max = score_lines_max / tile_lines;
+
+/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2].
 /// Lines that fill up are zero.
 void pack_lines(const ScoreTile& tile, uint16_t* packed) {
     const ScoreArgs& args = *tile.args;
@@ -30,8 +33,8 @@ void pack_lines(const ScoreTile& tile, uint16_t* packed) {
         } else {
             convert_row(args.q.row<const float>(tile.row(line)) + column, converted, d);
         }
-        for (int64_t c = 0; c < d; c += 2)
-            std::memcpy(packed + c * score_lines_max + line * 2, from + c, 2 * sizeof(uint16_t));
+        uint16_t* const to = packed + line / tile_lines * tile_lines * d + line % tile_lines * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(to + c * tile_lines, from + c, 2 * sizeof(uint16_t));
     }
 }
 
@@ -79,7 +82,28 @@ RONDO_AMX inline void transpose(__m512 (&r)[16]) {
     }
 }
 
-/// Raw scores of all keys, line by line. Tokens that nobody wrote make scores that are not stored.
+/// Scores of 16 keys with one or two groups of 16 lines, [group][key][line]. The keys are loaded once for all of them.
+template <int groups>
+RONDO_AMX inline void multiply(const uint16_t* keys, const uint16_t* q, int64_t d, float* out) {
+    _tile_zero(0);
+    if constexpr (groups > 1) _tile_zero(1);
+    for (int64_t c = 0; c < d; c += tile_inputs) {
+        const uint16_t* const from = q + c * tile_lines;
+        _tile_loadd(2, keys + c, d * sizeof(uint16_t));
+        _tile_loadd(3, from, tile_lines * 2 * sizeof(uint16_t));
+        _tile_dpbf16ps(0, 2, 3);
+        if constexpr (groups > 1) {
+            _tile_loadd(4, from + tile_lines * d, tile_lines * 2 * sizeof(uint16_t));
+            _tile_dpbf16ps(1, 2, 4);
+        }
+    }
+    _tile_stored(0, out, 64);
+    if constexpr (groups > 1) _tile_stored(1, out + kv_block_tokens * tile_lines, 64);
+}
+
+/// Raw scores of all keys, line by line. Tokens that nobody wrote make scores that are not stored; lines that fill a
+/// group up are stored nowhere.
+template <int groups>
 RONDO_AMX void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t* staged, float* tile_out,
                               float* weights, int64_t stride) {
     const ScoreArgs& args = *tile.args;
@@ -93,26 +117,26 @@ RONDO_AMX void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t
         if (block + 2 < tables.block_count[0]) {
             const std::byte* const ahead = args.kv.at(tables.blocks[block + 2], tile.kv_head());
             for (int64_t line = 0; line < static_cast<int64_t>(args.kv.atom.half_bytes()); line += 64)
-                _mm_prefetch(ahead + line, _MM_HINT_T1);
+                _mm_prefetch(ahead + line, _MM_HINT_T0);
         }
         const auto* keys = reinterpret_cast<const uint16_t*>(atom);
         if (args.kv.atom.dtype == DType::i8) {
             stage_keys(args.kv.atom, atom, filled, staged);
             keys = staged;
         }
-        _tile_zero(0);
-        for (int64_t c = 0; c < d; c += tile_inputs) {
-            _tile_loadd(1, keys + c, d * sizeof(uint16_t));
-            _tile_loadd(2, q + c * score_lines_max, score_lines_max * 2 * sizeof(uint16_t));
-            _tile_dpbf16ps(0, 1, 2);
-        }
-        _tile_stored(0, tile_out, 64);
-        __m512 r[16];
-        for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + 16 * i);
-        transpose(r);
+        multiply<groups>(keys, q, d, tile_out);
         const auto mask = static_cast<__mmask16>((1U << filled) - 1);
-        for (int line = 0; line < tile.lines; ++line)
-            _mm512_mask_storeu_ps(weights + line * stride + first, mask, r[line]);
+        for (int group = 0; group < groups; ++group) {
+            __m512 r[16];
+            for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + (group * kv_block_tokens + i) * tile_lines);
+            transpose(r);
+            float* const to = weights + group * tile_lines * stride + first;
+            if (const int lines = tile.lines - group * tile_lines; lines >= tile_lines) {
+                for (int line = 0; line < tile_lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+            } else {
+                for (int line = 0; line < lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+            }
+        }
     }
     _tile_release();
 }
@@ -157,12 +181,13 @@ void score_tile_amx(const ScoreTile& tile, Scratch& scratch, float* weights, int
     assert(d % tile_inputs == 0 && d <= 1024 && tile.args->scale > 0.0F);
     const auto q_bytes = static_cast<size_t>(score_lines_max * d) * sizeof(uint16_t);
     const auto staged_bytes = static_cast<size_t>(kv_block_tokens * d) * sizeof(uint16_t);
-    auto* const base = scratch.get(q_bytes + staged_bytes + 16 * 64);
+    auto* const base = scratch.get(q_bytes + staged_bytes + static_cast<size_t>(groups_max) * 16 * 64);
     auto* const q = reinterpret_cast<uint16_t*>(base);
     auto* const staged = reinterpret_cast<uint16_t*>(base + q_bytes);
     auto* const tile_out = reinterpret_cast<float*>(base + q_bytes + staged_bytes);
     pack_lines(tile, q);
-    compute_scores(tile, q, staged, tile_out, weights, stride);
+    constexpr decltype(&compute_scores<1>) by_groups[groups_max] = {compute_scores<1>, compute_scores<2>};
+    by_groups[(tile.lines - 1) / tile_lines](tile, q, staged, tile_out, weights, stride);
     for (int line = 0; line < tile.lines; ++line)
         softmax_line(weights + line * stride, tile.visible(line), tile.args->keys, tile.args->scale * log2_of_e);
 }

@@ -5,7 +5,14 @@
 
 namespace rondo::cpu {
 
-inline constexpr int score_lines_max = 16;
+inline constexpr int score_lines_max = 32;
+
+/// Floats from line to line for so many keys: whole cache lines, and an odd number of them, or lines would lie a power
+/// of two apart and share the few ways of a set.
+inline int64_t score_stride(int64_t keys) {
+    constexpr int64_t line = 16;
+    return ((keys + line - 1) / line | 1) * line;
+}
 
 /// Some rows in some query heads of one KV head. Line i is row first_row + i / heads, query head first_head + i %
 /// heads.

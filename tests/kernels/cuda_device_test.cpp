@@ -209,7 +209,7 @@ TEST_F(CudaDevice, TooLargeAnAllocationIsAnErrorAndHarmsNothing) {
 }
 
 TEST_F(CudaDevice, SparseOpsAreRefusedInOneLine) {
-    const Ops::ConsumeRows nobody = [](int, std::span<const float>) {};
+    const Ops::ConsumeRows nobody = [](int, const Tensor&) {};
     for (const Status& refused :
          {device_->ops().attend_selected({}, nullptr, nullptr), device_->ops().attend_lines({}, {}),
           device_->ops().score_keys({}, {}), device_->ops().score_rows({}, nobody),

@@ -322,11 +322,13 @@ TEST_P(SparseAttend, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
             expect_ok(ops().score_keys(out, args));
             expect_near(out, sums, tolerance);
             std::vector<int> told(static_cast<size_t>(shape.heads), 0);
-            expect_ok(ops().score_rows(args, [&](int head, std::span<const float> rows) {
+            expect_ok(ops().score_rows(args, [&](int head, const Tensor& rows) {
                 ++told[static_cast<size_t>(head)];
                 Matrix got(shape.rows, keys);
-                for (size_t i = 0; i < rows.size(); ++i) got.values[i] = rows[i];
-                EXPECT_EQ(rows.size(), got.values.size());
+                ASSERT_EQ(rows.rows, shape.rows);
+                ASSERT_EQ(rows.columns, keys);
+                for (int64_t r = 0; r < shape.rows; ++r)
+                    for (int64_t key = 0; key < keys; ++key) got.at(r, key) = rows.row<float>(r)[key];
                 EXPECT_LE(relative_error(got, weights[static_cast<size_t>(head)]), tolerance);
                 for (int64_t r = 0; r < shape.rows; ++r) {
                     for (int64_t key = row_keys[static_cast<size_t>(r)] + 1; key < keys; ++key)

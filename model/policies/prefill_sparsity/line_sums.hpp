@@ -15,7 +15,8 @@ struct SampledRow {
     SampledRow(const ChunkShape& chunk, const SampledRows& sampled, size_t row)
         : key(chunk.first_row + sampled.rows[row]),
           block(chunk.block_of(key)),
-          weights(sampled.weights.data() + row * static_cast<size_t>(chunk.keys())) {}
+          weights(sampled.weights.data() +
+                  row * static_cast<size_t>(sampled.stride == 0 ? chunk.keys() : sampled.stride)) {}
 };
 
 /// What every line holds of the sampled rows. Lines are numbered, bands before columns: band b is line b, column c is

@@ -26,6 +26,7 @@ struct ChunkShape {
 struct SampledRows {
     std::span<const int32_t> rows;   ///< of the chunk, ascending
     std::span<const float> weights;  ///< [rows, keys]: the softmax over all keys a row sees, zero beyond
+    int64_t stride = 0;              ///< of weights, from row to row; 0: as many as there are keys
     /// [row blocks, blocks], from the block of the chunk's first row on: the mean of a row block's new queries times
     /// the mean of a block's keys, scaled as attention scales; beyond a row block's own nothing is read. May be absent.
     std::span<const float> block_scores = {};
