@@ -101,6 +101,26 @@ TEST_F(GatewayTest, RefusesStrangersAndNonsense) {
     EXPECT_THAT(call("POST", "/v1/chat/completions", chat(long_text)).body, HasSubstr("the context holds 4096"));
 }
 
+TEST_F(GatewayTest, AttendsByTheMethodThatIsAskedFor) {
+    EXPECT_EQ(json::parse(call("GET", "/v1/models").body)["data"][0]["methods"], json({"dense", "progressive"}));
+    json body = chat("The code of the red box is 4817. The code of the blue box is 2230. Which is the red one's?");
+    EXPECT_EQ(json::parse(call("POST", "/v1/chat/completions", body).body)["attention"], json({{"method", "dense"}}));
+    body["method"] = "progressive";
+    body["max_tokens"] = 24;
+    body["ignore_eos"] = true;
+    const json said = json::parse(call("POST", "/v1/chat/completions", body).body)["attention"];
+    EXPECT_EQ(said["method"], "progressive");
+    EXPECT_GE(said["selections"], 3);
+    EXPECT_EQ(said["lag_steps"], 1);
+    EXPECT_GT(said["answer_density"], 0.1);
+    EXPECT_LT(said["answer_density"], 0.95);
+    EXPECT_GT(said["answer_mass"], 0.1);
+    EXPECT_LE(said["answer_mass"], 1.001);
+    const std::string metrics = call("GET", "/metrics").body;
+    EXPECT_THAT(metrics, ::testing::ContainsRegex("rondo:key_selections_total\\{[^}]*\\} [1-9]"));
+    EXPECT_THAT(metrics, ::testing::ContainsRegex("rondo:answer_attention_mass_count\\{[^}]*\\} 1"));
+}
+
 TEST_F(GatewayTest, RefusesWhatIsTooMuchAtOnce) {
     json body = chat("Hello!");
     body["max_tokens"] = 1500;
