@@ -4,6 +4,16 @@
 
 namespace rondo {
 
+namespace {
+
+/// What a unit of work takes: believed at once when it takes longer, and slowly when it takes less, so that a piece
+/// seldom holds others up for longer than it may.
+void learn(double& seconds, double measured) {
+    seconds = std::max(measured, (7 * seconds + measured) / 8);
+}
+
+}  // namespace
+
 DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     return {
         [this](step_atom, const StepPtr& step) { return take(step); },
@@ -122,10 +132,8 @@ void DeviceRunner::collect(Step& step) {
 
 void DeviceRunner::collect(Chunk& chunk) {
     chunk.open = stepper_->chunk_layers_left() > 0;
-    if (issued_layers_ > 0) {
-        const double measured = chunk.seconds / static_cast<double>(issued_layers_ * chunk_rows_);
-        seconds_per_row_layer_ = seconds_per_row_layer_ == 0.0 ? measured : (seconds_per_row_layer_ + measured) / 2;
-    }
+    if (issued_layers_ > 0)
+        learn(seconds_per_row_layer_, chunk.seconds / static_cast<double>(issued_layers_ * chunk_rows_));
     Turn& turn = *chunk.turn;
     if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
         turn.prompt_attention += lines->stats();
@@ -137,9 +145,7 @@ void DeviceRunner::collect(Chunk& chunk) {
 }
 
 void DeviceRunner::collect(SelectionPiece& piece) {
-    if (issued_keys_ == 0) return;
-    const double measured = piece.seconds / static_cast<double>(issued_keys_);
-    seconds_per_key_layer_ = seconds_per_key_layer_ == 0.0 ? measured : (seconds_per_key_layer_ + measured) / 2;
+    if (issued_keys_ > 0) learn(seconds_per_key_layer_, piece.seconds / static_cast<double>(issued_keys_));
 }
 
 }  // namespace rondo

@@ -37,14 +37,17 @@ std::vector<int32_t> some_ids(uint64_t seed, int64_t vocabulary) {
     return ids;
 }
 
+golden::Case golden_case(const std::string& name) {
+    for (golden::Case& model : golden::read_cases(name.substr(0, name.find('_'))))
+        if (model.name == name) return std::move(model);
+    throw std::runtime_error("no golden case " + name);
+}
+
 class SameTokensAsThePlainEngine : public ::testing::TestWithParam<std::string> {};
 
 /// Each conversation by another method, all at once; with and without lag.
 TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
-    golden::Case model_case;
-    for (golden::Case& one : golden::read_cases("qwen2"))
-        if (one.name == "qwen2_gqa7_head64_tied") model_case = std::move(one);
-    const golden::Folder folder(std::move(model_case), DType::f32);
+    const golden::Folder folder(golden_case("qwen2_gqa7_head64_tied"), DType::f32);
     const Settings settings =
         settings_of(small({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
                            "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()}));
@@ -151,6 +154,36 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
         caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
         stage_.run();
     }
+}
+
+/// Turns wait, are put back, attend to keys where they lie for want of room for copies, or to everything: but all
+/// finish, and every block comes back.
+TEST(Methods, AllFinishWhenMemoryIsShort) {
+    const golden::Folder folder(golden_case("llama_gqa2_head32_tied"), DType::f32);
+    Stage stage(settings_of(small(
+        {"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=1", "devices.cpu.threads=1"})));
+    const KvPool& pool = stage.engine().pool();
+    const auto& methods = stage.engine().methods();
+    std::vector<Heard> heard(4 * methods.size());
+    for (size_t i = 0; i < heard.size(); ++i) {
+        std::vector<int32_t> ids = some_ids(i, stage.engine().model().spec.vocabulary);
+        ids.resize(70);  // short prompts are let in, and outgrow the pool together
+        Ask ask = continue_ids(std::move(ids), 170);
+        ask.method = methods[i % methods.size()].name;
+        stage.engine().ask(std::move(ask), heard[i].callbacks());
+    }
+    stage.run();
+    for (int i = 0; i < 1000 && stage.engine().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
+    int preemptions = 0;
+    for (const Heard& one : heard) {
+        ASSERT_EQ(one.ends.size(), 1U);
+        EXPECT_EQ(one.ends[0].outcome, TurnOutcome::length) << one.ends[0].error.message;
+        EXPECT_EQ(one.ids.size(), 170U) << one.ends[0].attention.method;
+        preemptions += one.ends[0].timings.preemptions;
+    }
+    EXPECT_GT(preemptions, 0);
+    EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage.engine().load().blocks_cached,
+              static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
 }
 
 }  // namespace
