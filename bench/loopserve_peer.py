@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Decoding with LoopServe against our own dense engine and against llama.cpp, on the same weights in one run: each round
+measures one, then the other, and the medians of all rounds are compared.
+
+  bench/loopserve_peer.py [--depths 8192,32768] [--rounds 3] [--threads N] [--tokens 48] [--lag 12] [--no-save]
+
+The shape is llama-mha's (a KV head for each query head), random weights in bf16. llama.cpp fills its context in each
+round, which takes it minutes at depth 8192 and most of an hour at 32768. Needs root (tools/peer.sh) and 1 GB in MODELS_DIR.
+Writes docs/measurements/loopserve-peer-DATE.md.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import sys
+
+import peer
+
+FOLDER = "mha"
+
+
+def prepare():
+    version = peer.run([os.path.join(peer.TOOLS, "peer.sh"), "setup"]).splitlines()
+    folder = os.path.join(peer.MODELS, FOLDER)
+    if not os.path.exists(os.path.join(folder, "model.gguf")):
+        peer.run([os.path.join(peer.TOOLS, "make_model.py"), folder, "--shape", "llama-mha", "--dtype", "bf16"])
+    return ", ".join(" ".join(line.split("\t")) for line in version)
+
+
+def rondo_command(args, depth):
+    return ["bench", "decode", "--model", os.path.join(peer.MODELS, FOLDER, "model.gguf"), "--tokens", str(args.tokens),
+            "--depth", str(depth), "--threads", str(args.threads), "--repeat", "1", "--method", "progressive", "--set",
+            f"pipeline.decode.attention.lag_steps={args.lag}", "--json"]
+
+
+def peer_command(args, depth):
+    return ["llama-bench", "-m", f"/models/{FOLDER}/model.gguf", "-p", "0", "-n", str(args.tokens), "-d", str(depth), "-t",
+            str(args.threads), "-fa", "1", "-r", "1", "-o", "json"]
+
+
+def measure(args, depth):
+    """Tokens/s: LoopServe, dense, llama.cpp."""
+    ours = json.loads(peer.run([os.path.join(peer.PROGRAMS, "rondo"), *rondo_command(args, depth)]))
+    theirs = json.loads(peer.in_peer(*peer_command(args, depth)))
+    return ours["tokens_per_s"], ours["dense_tokens_per_s"], theirs[0]["avg_ts"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depths", default="8192,32768")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--lag", type=int, default=12, help="decode steps that the keys chosen before still serve")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    depths = [int(depth) for depth in args.depths.split(",")]
+
+    progress = peer.Progress(1 + len(depths) * args.rounds)
+    progress.step("setting up llama.cpp and the model")
+    version = prepare()
+    lines = [
+        f"# Decoding with LoopServe beside llama.cpp, {datetime.date.today().isoformat()}",
+        "",
+        f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo "
+        f"{peer.run(['git', 'describe', '--always', '--dirty']).strip()}; shape llama-mha, random weights, bf16, B = 1024,",
+        f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} rounds, alternating.",
+        "",
+        "| depth | LoopServe, tokens/s | dense | llama.cpp | LoopServe / dense | LoopServe / llama.cpp | dense / llama.cpp |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for depth in depths:
+        rounds = []
+        for number in range(1, args.rounds + 1):
+            progress.step(f"depth {depth}, round {number}")
+            rounds.append(measure(args, depth))
+        sparse, dense, theirs = (statistics.median(column) for column in zip(*rounds))
+        lines.append(f"| {depth} | {sparse:.1f} | {dense:.1f} | {theirs:.2f} | {sparse / dense:.2f} | "
+                     f"{sparse / theirs:.2f} | {dense / theirs:.2f} |")
+    lines += ["", "Commands of a round:", "```"]
+    for depth in depths:
+        lines += ["rondo " + " ".join(rondo_command(args, depth)), " ".join(peer_command(args, depth))]
+    lines.append("```")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not args.no_save:
+        path = os.path.join(peer.REPOSITORY, "docs/measurements", f"loopserve-peer-{datetime.date.today().isoformat()}.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        print(f"written: {os.path.relpath(path, peer.REPOSITORY)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
