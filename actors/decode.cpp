@@ -41,6 +41,8 @@ bool Decode::make_room() {
     for (Row& row : rows_)
         if (row.steps() && !row.turn->kv.set_aside(1)) ++short_of;
     if (short_of == 0) return true;
+    // Whoever is about to leave gives its memory back first; then there is another step.
+    if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return false;
     busy_ = true;
     request(store_, options_.timeout, room_atom::value, short_of)
         .then(
@@ -53,8 +55,7 @@ bool Decode::make_room() {
     return false;
 }
 
-/// The lowest priority, and of those who have it the last to come: so the first always gets to its end. One at a time:
-/// whoever is about to leave gives its memory back first.
+/// The lowest priority, and of those who have it the last to come: so the first always gets to its end.
 void Decode::preempt() {
     if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return;
     const RowAt victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {

@@ -68,29 +68,30 @@ Status DeviceRunner::issue(Step& step) {
 }
 
 Status DeviceRunner::issue(Chunk& chunk) {
+    Turn& turn = *chunk.turn;
     if (chunk.drop) {
-        stepper_->drop_chunk();
+        stepper_->drop_chunk(turn.kv);
         issued_layers_ = 0;
         return Status::ok();
     }
-    Turn& turn = *chunk.turn;
-    if (stepper_->chunk_layers_left() == 0) RONDO_TRY(begin_chunk(turn));
-    const double per_layer = seconds_per_row_layer_ * static_cast<double>(chunk_rows_);
+    if (stepper_->chunk_layers_left(turn.kv) == 0) RONDO_TRY(begin_chunk(turn));
+    const double per_layer = seconds_per_row_layer_ * static_cast<double>(turn.chunk_rows);
     const double layers = per_layer > 0.0 ? chunk.budget_seconds / per_layer : 1.0;
-    issued_layers_ = static_cast<int>(std::clamp(layers, 1.0, static_cast<double>(stepper_->chunk_layers_left())));
-    return stepper_->run_chunk(issued_layers_);
+    issued_layers_ =
+        static_cast<int>(std::clamp(layers, 1.0, static_cast<double>(stepper_->chunk_layers_left(turn.kv))));
+    return stepper_->run_chunk(turn.kv, issued_layers_);
 }
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
-    SelectiveDecode::Options choice = SelectiveDecode::options_of(home_->methods[turn.method].decode);
-    if (choice.method != nullptr && turn.choice == nullptr) {
-        RONDO_ASSIGN(turn.choice,
-                     SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices.back(), choice));
+    const DecodeAttention& answer = home_->methods[turn.method].decode;
+    if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
+        RONDO_ASSIGN(turn.choice, SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices.back(),
+                                                          SelectiveDecode::options_of(answer)));
     }
-    chunk_rows_ = std::min(turn.missing(), stepper_->chunk_tokens());
+    turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
     const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
-                                                                   static_cast<size_t>(chunk_rows_));
-    return stepper_->begin_chunk(turn.kv, tokens, chunk_rows_ == turn.missing(),
+                                                                   static_cast<size_t>(turn.chunk_rows));
+    return stepper_->begin_chunk(turn.kv, tokens, turn.chunk_rows == turn.missing(),
                                  {(*prompts_)[turn.method].get(), turn.choice.get()});
 }
 
@@ -131,9 +132,9 @@ void DeviceRunner::collect(Step& step) {
 }
 
 void DeviceRunner::collect(Chunk& chunk) {
-    chunk.open = stepper_->chunk_layers_left() > 0;
+    chunk.open = stepper_->chunk_layers_left(chunk.turn->kv) > 0;
     if (issued_layers_ > 0)
-        learn(seconds_per_row_layer_, chunk.seconds / static_cast<double>(issued_layers_ * chunk_rows_));
+        learn(seconds_per_row_layer_, chunk.seconds / static_cast<double>(issued_layers_ * chunk.turn->chunk_rows));
     Turn& turn = *chunk.turn;
     if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
         turn.prompt_attention += lines->stats();

@@ -65,7 +65,6 @@ private:
     std::chrono::steady_clock::time_point started_;
     int issued_layers_ = 0;
     double seconds_per_row_layer_ = 0.0;  // of chunks, measured
-    int64_t chunk_rows_ = 0;
     double step_seconds_ = 0.0;           // of the last decode step
     double seconds_per_key_layer_ = 0.0;  // of choices, measured
     int64_t issued_keys_ = 0;             // keys times layers of the piece under way

@@ -16,6 +16,8 @@ namespace rondo {
 namespace {
 
 constexpr auto answer_within = std::chrono::seconds(20);
+// Prompts that a device may have begun at a time: one, and one that is more urgent, and one that is more urgent still.
+constexpr int open_chunks = 3;
 
 Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::string& name) {
     const DeviceSettings& wanted = *settings.device(name);
@@ -126,6 +128,7 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
         limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, home_->context_tokens);
         limits.decode_rows = pipeline.decode.batch_max;
         limits.context_tokens = home_->context_tokens;
+        limits.open_chunks = open_chunks;
         RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(home_->model, *home_->pool, *device, limits));
         RONDO_ASSIGN(const auto lines, prompt_attention(*device));
         runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, lines, progress_)
@@ -138,6 +141,7 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     restore.tokens_max = home_->context_tokens;
     made.stages.restore = self.spawn<Restore>(made.stages.store, restore);
     Prefill::Options prefill;
+    prefill.open_max = open_chunks;
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
     made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.store, prefill);
     Decode::Options decode;

@@ -60,7 +60,7 @@ struct Chunk {
     Status status;
     double seconds = 0.0;
     bool done = false;  ///< the prompt is complete, and the first token taken
-    bool open = false;  ///< stopped between layers: no other turn's chunk may come before the rest of it
+    bool open = false;  ///< stopped between layers: it goes on with the next piece, whatever comes between
 };
 
 /// A piece of the device's work for a turn's choice of keys.

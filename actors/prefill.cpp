@@ -1,5 +1,7 @@
 #include "actors/prefill.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 namespace rondo {
@@ -8,8 +10,8 @@ Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_
                  const Options& options)
     : prefill_actor::base(config), options_(options), store_(std::move(store)) {
     const bool same = prompts == home;
-    lanes_.push_back({std::move(prompts), {}, {}, {}, {}, 0, 0.0, 0.0});
-    if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, 0, 0.0, 0.0});
+    lanes_.push_back({std::move(prompts), {}, {}, {}, {}, 0.0});
+    if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, 0.0});
 }
 
 Prefill::behavior_type Prefill::make_behavior() {
@@ -18,7 +20,7 @@ Prefill::behavior_type Prefill::make_behavior() {
             auto promise = make_response_promise<StageReply>();
             const size_t lane = choose_lane(*turn);
             lanes_[lane].order.add(turn->id, turn->priority, turn->missing());
-            lanes_[lane].jobs[turn->id] = {turn, promise, now(), false, false};
+            lanes_[lane].jobs[turn->id] = {turn, promise, now(), false, false, 0, 0.0};
             pump(lane);
             return promise;
         },
@@ -44,10 +46,24 @@ size_t Prefill::choose_lane(const Turn& turn) const {
     return seconds(lanes_[1]) < seconds(lanes_[0]) ? 1 : 0;
 }
 
+/// Of chunks that have begun the most urgent, the first of equals, unless a prompt that has not is more urgent. One
+/// that is not wanted any more is given up first: it holds a place.
+std::optional<TurnId> Prefill::choose(const Lane& lane) const {
+    const std::optional<TurnId> next = lane.order.next();
+    if (lane.open.empty()) return next;
+    const auto urgency = [&](TurnId id) {
+        const Job& job = lane.jobs.at(id);
+        return job.withdrawn ? std::numeric_limits<int>::max() : job.turn->priority;
+    };
+    const TurnId begun = *std::ranges::max_element(lane.open, {}, urgency);
+    const bool passes = next && lane.open.size() < options_.open_max && urgency(*next) > urgency(begun);
+    return passes ? next : begun;
+}
+
 void Prefill::pump(size_t index) {
     Lane& lane = lanes_[index];
     if (lane.busy) return;
-    const std::optional<TurnId> next = lane.open ? lane.open : lane.order.next();
+    const std::optional<TurnId> next = choose(lane);
     if (!next) return;
     auto chunk = std::make_shared<Chunk>();
     const Job& job = lane.jobs.at(*next);
@@ -71,19 +87,21 @@ void Prefill::answered(size_t index, const ChunkPtr& chunk, int64_t computed) {
     Lane& lane = lanes_[index];
     const TurnId id = chunk->turn->id;
     lane.busy.reset();
-    lane.open = chunk->open ? std::optional(id) : std::nullopt;
-    lane.chunk_tokens += computed;
-    lane.chunk_seconds += chunk->seconds;
+    Job& job = lane.jobs.at(id);
+    job.chunk_tokens += computed;
+    job.chunk_seconds += chunk->seconds;
+    const auto place = std::ranges::find(lane.open, id);
+    if (chunk->open && place == lane.open.end()) lane.open.push_back(id);
     if (!chunk->open) {
-        if (lane.chunk_tokens > 0) {
-            lane.order.computed(id, lane.chunk_tokens);
-            const double rate = static_cast<double>(lane.chunk_tokens) / std::max(lane.chunk_seconds, 1e-9);
+        if (place != lane.open.end()) lane.open.erase(place);
+        if (job.chunk_tokens > 0) {
+            lane.order.computed(id, job.chunk_tokens);
+            const double rate = static_cast<double>(job.chunk_tokens) / std::max(job.chunk_seconds, 1e-9);
             lane.tokens_per_second = lane.tokens_per_second == 0.0 ? rate : (lane.tokens_per_second + rate) / 2;
         }
-        lane.chunk_tokens = 0;
-        lane.chunk_seconds = 0.0;
+        job.chunk_tokens = 0;
+        job.chunk_seconds = 0.0;
     }
-    const Job& job = lane.jobs.at(id);
     if (!chunk->status) {
         finish(lane, id, StageReply::Outcome::refused, chunk->status.error());
     } else if (chunk->done) {
@@ -118,7 +136,7 @@ void Prefill::withdraw(size_t index, TurnId id) {
     if (job == lane.jobs.end()) return;
     if (job->second.complete) return;
     job->second.withdrawn = true;
-    const bool in_work = lane.busy == id || lane.open == id;
+    const bool in_work = lane.busy == id || std::ranges::count(lane.open, id) > 0;
     if (!in_work) finish(lane, id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
     pump(index);
 }

@@ -142,22 +142,25 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, options_.home->method(ask.method));
     Answer answer(model_, std::move(options), ids);
-    return std::make_shared<Turn>(Turn{.home = options_.home,
-                                       .id = ask.id,
-                                       .space = space_of(name_.tenant, options_.home->methods[method]),
-                                       .flow = name_.tenant + "/" + name_.id,
-                                       .priority = ask.priority,
-                                       .method = method,
-                                       .ids = std::move(ids),
-                                       .prompt_tokens = tokens,
-                                       .kv = SequenceKv(*options_.home->pool),
-                                       .choice = {},
-                                       .answer = std::move(answer),
-                                       .last = {},
-                                       .usage = {},
-                                       .timings = {},
-                                       .prompt_attention = {},
-                                       .answer_attention = {}});
+    return std::make_shared<Turn>(
+        Turn{.home = options_.home,
+             .id = ask.id,
+             .space = space_of(name_.tenant, options_.home->methods[method]),
+             .flow = name_.tenant + "/" + name_.id,
+             .priority = ask.priority,
+             .method = method,
+             .ids = std::move(ids),
+             .prompt_tokens = tokens,
+             .recomputed_min = SelectiveDecode::prompt_rows(options_.home->methods[method].decode),
+             .kv = SequenceKv(*options_.home->pool),
+             .chunk_rows = 0,
+             .choice = {},
+             .answer = std::move(answer),
+             .last = {},
+             .usage = {},
+             .timings = {},
+             .prompt_attention = {},
+             .answer_attention = {}});
 }
 
 void Session::stop(TurnId id, TurnFlow::Event event) {

@@ -26,9 +26,9 @@ void Store::on_exit() {
     load_->blocks_cached = 0;
 }
 
-/// The last token of a prompt is always computed: its logits are wanted.
 bool Store::take(Turn& turn, int64_t left_free) {
-    turn.kv = cache_->match(turn.space, turn.ids, static_cast<int64_t>(turn.ids.size()) - 1);
+    const int64_t known_max = static_cast<int64_t>(turn.ids.size()) - turn.recomputed_min;
+    turn.kv = cache_->match(turn.space, turn.ids, std::max<int64_t>(known_max, 0));
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
     const bool room = cache_->make_room(turn.kv.blocks_for(tokens) + left_free);
     count();

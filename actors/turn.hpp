@@ -28,9 +28,11 @@ struct Turn {
     int priority = 0;   ///< higher first
     size_t method = 0;  ///< of home's: how it attends
 
-    std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
-    int64_t prompt_tokens = 0;  ///< ids before the answer
+    std::vector<int32_t> ids;    ///< the prompt, then the answer; the last has no key yet while the turn goes on
+    int64_t prompt_tokens = 0;   ///< ids before the answer
+    int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
+    int64_t chunk_rows = 0;                   ///< of the chunk of its prompt that is under way
     std::unique_ptr<SelectiveDecode> choice;  ///< of the keys its answer attends to; none: all of them
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out

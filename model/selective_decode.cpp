@@ -15,6 +15,12 @@ SelectiveDecode::Options SelectiveDecode::options_of(const DecodeAttention& sett
     return options;
 }
 
+int64_t SelectiveDecode::prompt_rows(const DecodeAttention& settings) {
+    const Options options = options_of(settings);
+    if (options.method == nullptr || !options.method->triggers().after_prefill) return 1;
+    return std::max(int64_t{options.method->queries()} * options.observe_every, int64_t{1});
+}
+
 Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec& spec, KvPool& pool, Device& device,
                                                                  const Options& options) {
     int queries = options.method->queries();

@@ -37,6 +37,8 @@ public:
     };
     /// What settings ask for; without a method where that is dense.
     static Options options_of(const DecodeAttention& settings);
+    /// Last tokens of a prompt that must be computed, at least one: their logits or their queries are wanted.
+    static int64_t prompt_rows(const DecodeAttention& settings);
     static Result<std::unique_ptr<SelectiveDecode>> create(const ModelSpec& spec, KvPool& pool, Device& device,
                                                            const Options& options);
 

@@ -13,7 +13,10 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, const KvPoo
     RONDO_ASSIGN(made->transformer_, Transformer::create(*model.weights, pool, device, rows));
     RONDO_ASSIGN(made->decode_batch_,
                  Batch::create(device, spec, {limits.decode_rows, limits.decode_rows, limits.context_tokens}));
-    RONDO_ASSIGN(made->chunk_batch_, Batch::create(device, spec, {limits.chunk_tokens, 1, limits.context_tokens}));
+    for (int i = 0; i < limits.open_chunks; ++i) {
+        RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {limits.chunk_tokens, 1, limits.context_tokens}));
+        made->chunks_.push_back({std::move(batch), {}, nullptr, 0, 0, false});
+    }
     made->decode_attention_.resize(static_cast<size_t>(limits.decode_rows));
     const auto logits = static_cast<size_t>((limits.decode_rows + 1) * spec.vocabulary);
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
@@ -61,41 +64,54 @@ Status Stepper::decode(std::span<const Row> rows) {
     return status;
 }
 
+/// A sequence's open chunk; of null, a free one. Null where there is none.
+Stepper::OpenChunk* Stepper::chunk_of(const SequenceKv* kv) {
+    const auto found = std::ranges::find(chunks_, kv, &OpenChunk::kv);
+    return found == chunks_.end() ? nullptr : &*found;
+}
+
+int Stepper::chunk_layers_left(const SequenceKv& kv) const {
+    const auto found = std::ranges::find(chunks_, &kv, &OpenChunk::kv);
+    return found == chunks_.end() ? 0 : model_.spec.layers - found->layer;
+}
+
 Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
                             const SequenceAttention& attention) {
-    assert(chunk_ == nullptr);
-    chunk_batch_->clear();
-    chunk_attention_ = attention;
-    RONDO_TRY(chunk_batch_->add({&kv, tokens, Rows::bulk,
-                                 wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk_attention_}));
-    const int64_t before = kv.tokens();
-    RONDO_TRY(chunk_batch_->prepare());
-    chunk_ = &kv;
-    chunk_begin_ = before;
-    chunk_layer_ = 0;
-    chunk_wants_logits_ = wants_logits;
+    assert(chunk_of(&kv) == nullptr && chunk_of(nullptr) != nullptr);
+    OpenChunk& chunk = *chunk_of(nullptr);
+    chunk.attention = attention;
+    chunk.batch.clear();
+    RONDO_TRY(chunk.batch.add(
+        {&kv, tokens, Rows::bulk, wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk.attention}));
+    chunk.begin = kv.tokens();
+    RONDO_TRY(chunk.batch.prepare());
+    chunk.kv = &kv;
+    chunk.layer = 0;
+    chunk.wants_logits = wants_logits;
     return Status::ok();
 }
 
-Status Stepper::run_chunk(int layers) {
-    assert(chunk_ != nullptr);
-    const int end = std::min(chunk_layer_ + layers, model_.spec.layers);
-    Status status = transformer_->forward(*chunk_batch_, {chunk_layer_, end});
-    chunk_layer_ = end;
+Status Stepper::run_chunk(const SequenceKv& kv, int layers) {
+    assert(chunk_of(&kv) != nullptr);
+    OpenChunk& chunk = *chunk_of(&kv);
+    const int end = std::min(chunk.layer + layers, model_.spec.layers);
+    Status status = transformer_->forward(chunk.batch, {chunk.layer, end});
+    chunk.layer = end;
     const bool complete = end == model_.spec.layers;
-    if (status && complete && chunk_wants_logits_) status = compute_logits(*chunk_batch_, limits_.decode_rows);
+    if (status && complete && chunk.wants_logits) status = compute_logits(chunk.batch, limits_.decode_rows);
     if (!status) {
-        drop_chunk();
+        drop_chunk(kv);
     } else if (complete) {
-        chunk_ = nullptr;
+        chunk.kv = nullptr;
     }
     return status;
 }
 
-void Stepper::drop_chunk() {
-    if (chunk_ == nullptr) return;
-    chunk_->truncate(chunk_begin_);
-    chunk_ = nullptr;
+void Stepper::drop_chunk(const SequenceKv& kv) {
+    OpenChunk* const chunk = chunk_of(&kv);
+    if (chunk == nullptr) return;
+    chunk->kv->truncate(chunk->begin);
+    chunk->kv = nullptr;
 }
 
 }  // namespace rondo

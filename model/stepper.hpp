@@ -26,6 +26,7 @@ public:
         int64_t chunk_tokens = 512;
         int decode_rows = 32;
         int64_t context_tokens = 4096;
+        int open_chunks = 1;
     };
 
     static Result<std::unique_ptr<Stepper>> create(const Model& model, const KvPool& pool, Device& device,
@@ -41,22 +42,34 @@ public:
     /// Of row i of the last step [vocabulary]; the caller may change them.
     std::span<float> decode_logits(size_t row);
 
-    /// Starts a chunk of a prompt: appends the tokens to `kv` and embeds them. No other chunk may be open.
+    /// Starts a chunk of a prompt: appends the tokens to `kv` and embeds them. A sequence has one open chunk at the
+    /// most; chunks of other sequences may stay open meanwhile (parked between two layers), `open_chunks` in all.
     Status begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
                        const SequenceAttention& attention = {});
-    /// Runs the open chunk through as many more layers. After the last, it is closed, and its logits computed.
-    Status run_chunk(int layers);
-    /// Layers the open chunk has yet to pass; 0 when none is open.
-    int chunk_layers_left() const { return chunk_ == nullptr ? 0 : model_.spec.layers - chunk_layer_; }
-    /// Gives up the open chunk, if there is one: its sequence is as it was before it.
-    void drop_chunk();
-    /// Of a chunk's last token [vocabulary], when it asked for them; the caller may change them.
+    /// Runs the sequence's open chunk through as many more layers. After the last, it is closed, and its logits
+    /// computed.
+    Status run_chunk(const SequenceKv& kv, int layers);
+    /// Layers the sequence's open chunk has yet to pass; 0 when none is open.
+    int chunk_layers_left(const SequenceKv& kv) const;
+    /// Gives up the sequence's open chunk, if there is one: the sequence is as it was before it.
+    void drop_chunk(const SequenceKv& kv);
+    /// Of the last token of the chunk that was completed last [vocabulary], when it asked for them; the caller may
+    /// change them.
     std::span<float> chunk_logits();
 
     Device& device() { return device_; }
     int64_t chunk_tokens() const { return limits_.chunk_tokens; }
 
 private:
+    struct OpenChunk {
+        Batch batch;
+        SequenceAttention attention;
+        SequenceKv* kv = nullptr;  // none: this one is free
+        int64_t begin = 0;         // the sequence's tokens before it
+        int layer = 0;
+        bool wants_logits = false;
+    };
+
     Stepper(const Model& model, Device& device, const Limits& limits)
         : model_(model), device_(device), limits_(limits) {}
     Status compute_logits(const Batch& batch, int64_t first_row);
@@ -66,15 +79,13 @@ private:
     Device& device_;
     Limits limits_;
     std::unique_ptr<Transformer> transformer_;
-    std::optional<Batch> decode_batch_, chunk_batch_;
+    OpenChunk* chunk_of(const SequenceKv* kv);
+
+    std::optional<Batch> decode_batch_;
     std::vector<SequenceAttention> decode_attention_;  // by row
-    SequenceAttention chunk_attention_;
-    SequenceKv* chunk_ = nullptr;  // of the open chunk
-    int64_t chunk_begin_ = 0;      // its tokens before it
-    int chunk_layer_ = 0;
-    bool chunk_wants_logits_ = false;
-    Buffer device_logits_;            // [decode_rows + 1, V] f32; the last row is the chunk's
-    std::vector<float> host_logits_;  // the same; none where the device's memory is the host's
+    std::vector<OpenChunk> chunks_;                    // open_chunks of them; they stay where they are
+    Buffer device_logits_;                             // [decode_rows + 1, V] f32; the last row is the chunk's
+    std::vector<float> host_logits_;                   // the same; none where the device's memory is the host's
 };
 
 }  // namespace rondo

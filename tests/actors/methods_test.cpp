@@ -136,6 +136,21 @@ TEST_F(OneConversation, DenseIsOneRequestAwayExactly) {
               dense.ends[0].usage.prompt_tokens + dense.ends[0].usage.completion_tokens - 1);
 }
 
+/// However much of its prompt is known: the queries that choose are the last ones of the prompt.
+TEST_F(OneConversation, AKnownPromptIsChosenFromAsANewOne) {
+    std::string text = "The code of the red box is 4817. The code of the blue box is 2230.";
+    for (int i = 0; i < 3; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
+    text += " What is the code of the red box?";
+    const Heard first = ask("snapkv", text);
+    caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+    stage_.run();
+    const Heard again = ask("snapkv", text);
+    EXPECT_EQ(first.ends[0].attention.selections, 1);
+    EXPECT_GT(again.ends[0].usage.cached_tokens, 0);
+    EXPECT_GE(again.ends[0].usage.recomputed_tokens, 8);  // the window
+    EXPECT_EQ(again.text, first.text);
+}
+
 /// A turn that gives keys up leaves its prompt for the next one, which computes the answer anew; and every block that
 /// is not kept for reuse comes back.
 TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
@@ -148,7 +163,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
         const TurnUsage before = first.ends[0].usage;
         const Heard second = ask(method, "What is the code of the red box?");
         const TurnUsage usage = second.ends[0].usage;
-        EXPECT_GT(usage.cached_tokens, before.prompt_tokens - 17) << method;  // all full blocks of the prompt
+        EXPECT_GT(usage.cached_tokens, before.prompt_tokens - 17) << method;  // all full blocks of its prompt
         EXPECT_LE(usage.cached_tokens, before.prompt_tokens) << method;
         EXPECT_EQ(free_blocks() + stage_.engine().load().blocks_cached, all) << method;
         caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});

@@ -167,5 +167,31 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
     EXPECT_LT(capacity, 64 * 232 / 2);
 }
 
+/// A prompt that has begun is parked between two of its layers, and answered as if nothing had come between.
+TEST(Pipeline, AnUrgentPromptPassesOneThatIsHalfWayThroughAChunk) {
+    std::string text = "The code of the red box is 4817.";
+    for (int i = 0; i < 12; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
+    text += " What is the code of the red box?";
+    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.decode.step_ms_max=1"}));
+    Heard undisturbed, slow, urgent;
+    stage.engine().ask(chat("before", text), undisturbed.callbacks());
+    stage.run();
+    Ask first = chat("", text);
+    first.conversation.tenant = "another";  // who shares no KV with the one before
+    stage.engine().ask(std::move(first), slow.callbacks());
+    const uint64_t begun = stage.engine().progress().done;
+    while (stage.engine().progress().done == begun) ASSERT_TRUE(stage.run_one());
+    Ask second = chat("urgent", "Hello!");
+    second.priority = 1;
+    stage.engine().ask(std::move(second), urgent.callbacks());
+    while (urgent.text.empty()) ASSERT_TRUE(stage.run_one());
+    EXPECT_TRUE(slow.ids.empty());
+    stage.run();
+    ASSERT_EQ(slow.ends.size(), 1U);
+    EXPECT_EQ(slow.ends[0].usage.cached_tokens, 0);
+    EXPECT_LE(slow.ends[0].usage.prompt_tokens, 512);  // one chunk
+    EXPECT_EQ(slow.text, undisturbed.text);
+}
+
 }  // namespace
 }  // namespace rondo
