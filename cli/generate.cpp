@@ -44,7 +44,7 @@ Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& mod
     const size_t bytes_max = text_bytes_max(model.spec.context_tokens);
     switch (options.input) {
         case Options::Input::tokens:
-            return parse_ids(options.tokens);
+            return parse_numbers(options.tokens, "token ids");
         case Options::Input::prompt:
             return model.encode_text(options.prompt);
         case Options::Input::messages: {

@@ -1,7 +1,10 @@
 #include "cli/model_options.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -138,14 +141,14 @@ Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_
     return runner;
 }
 
-Result<std::vector<int32_t>> parse_ids(const std::string& text) {
+Result<std::vector<int32_t>> parse_numbers(const std::string& text, const std::string& what) {
     std::vector<int32_t> ids;
     for (const char *at = text.data(), *const end = at + text.size(); at <= end && !text.empty();) {
         int32_t id = 0;
         const auto [next, error] = std::from_chars(at, end, id);
         if (error != std::errc() || id < 0 || (next != end && *next != ',')) {
             return make_error(ErrorCode::invalid_argument,
-                              "token ids \"" + text.substr(0, 40) + "\"; numbers like 1,2,3 would be right");
+                              what + " \"" + text.substr(0, 40) + "\"; numbers like 1,2,3 would be right");
         }
         ids.push_back(id);
         at = next + 1;
@@ -177,6 +180,14 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
     std::ifstream in(path, std::ios::binary);
     if (!in) return make_error(ErrorCode::not_found, path + " cannot be read");
     return read_bounded(in, path, bytes_max);
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+    std::FILE* const file = std::fopen(path.c_str(), "wb");
+    if (file == nullptr) return make_error(ErrorCode::io, path + " cannot be written: " + std::strerror(errno));
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (std::fclose(file) == 0 && written) return Status::ok();
+    return make_error(ErrorCode::io, path + " could not be written whole");
 }
 
 }  // namespace rondo::cli

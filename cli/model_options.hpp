@@ -48,13 +48,14 @@ struct Runner {
 };
 
 std::string_view name_of(MemorySettings::KvType type);
-/// "1,2,3" as ids.
-Result<std::vector<int32_t>> parse_ids(const std::string& text);
+/// "1,2,3" as numbers; an error says what they should have been.
+Result<std::vector<int32_t>> parse_numbers(const std::string& text, const std::string& what);
 /// Everything on standard input, or an error when that is more than `bytes_max`.
 Result<std::string> read_standard_input(size_t bytes_max);
 /// The next line of standard input without its end; nothing at the end of the input.
 Result<std::optional<std::string>> read_line(size_t bytes_max);
 Result<std::string> read_file(const std::string& path, size_t bytes_max);
+Status write_file(const std::string& path, const std::string& text);
 /// No text of more bytes fits into a context of this many tokens: what is longer is refused before it is tokenized.
 size_t text_bytes_max(int64_t context_tokens);
 

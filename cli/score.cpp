@@ -31,7 +31,7 @@ Status score(const Options& options) {
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     std::vector<int32_t> ids;
     if (options.tokens_given) {
-        RONDO_ASSIGN(ids, parse_ids(options.tokens));
+        RONDO_ASSIGN(ids, parse_numbers(options.tokens, "token ids"));
     } else {
         RONDO_ASSIGN(ids, runner->model.encode_text(options.text));
     }

@@ -40,7 +40,7 @@ Status tokenize(const Options& options, bool text_given) {
 Status detokenize(const Options& options) {
     RONDO_ASSIGN(const Model model, options.model.load_text());
     RONDO_ASSIGN(const Tokenizer* const tokenizer, tokenizer_of(model));
-    RONDO_ASSIGN(const std::vector<int32_t> ids, parse_ids(options.ids));
+    RONDO_ASSIGN(const std::vector<int32_t> ids, parse_numbers(options.ids, "token ids"));
     for (const int32_t id : ids) {
         if (id < model.spec.vocabulary) continue;
         return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +

@@ -31,10 +31,6 @@ Status check_context(const BenchOptions& options, const Model& model) {
                                                    model.name + " holds " + std::to_string(model.spec.context_tokens));
 }
 
-double quantile(std::span<const double> sorted, double share) {
-    return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
-}
-
 void report_bench(const BenchOptions& options, const std::string& kind, double tokens, std::vector<double> seconds,
                   const Runner& runner, const nlohmann::ordered_json& more) {
     std::sort(seconds.begin(), seconds.end());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/model_options.hpp"
+#include "cli/quantile.hpp"
 
 namespace rondo::cli {
 
@@ -32,8 +33,6 @@ std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary);
 Status check_finite(std::span<const float> logits);
 /// The model's context holds `tokens` behind `depth`.
 Status check_context(const BenchOptions& options, const Model& model);
-/// Of sorted figures.
-double quantile(std::span<const double> sorted, double share);
 
 /// Prints what every bench says of its runs (seconds of each, in any order), and `more`.
 void report_bench(const BenchOptions& options, const std::string& kind, double tokens, std::vector<double> seconds,

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/quantile.hpp"
 #include "config/mix_bits.hpp"
 
 namespace rondo::cli::eval {
@@ -23,14 +24,6 @@ private:
 };
 
 }  // namespace
-
-double quantile(std::span<const double> sorted, double share) {
-    if (sorted.empty()) return 0.0;
-    const double at = share * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<size_t>(at);
-    const size_t above = std::min(below + 1, sorted.size() - 1);
-    return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
-}
 
 double mean(std::span<const Observation> observations) {
     if (observations.empty()) return 0.0;

@@ -20,9 +20,6 @@ struct Observation {
     double value = 0.0;
 };
 
-/// Of values in ascending order: the one below which this share of them lies, in between where it falls between two;
-/// 0 of none.
-double quantile(std::span<const double> sorted, double share);
 /// 0 of none.
 double mean(std::span<const Observation> observations);
 

@@ -8,6 +8,7 @@
 #include "cli/eval/roundtalk_prompt.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
+#include "cli/quantile.hpp"
 
 namespace rondo::cli {
 
@@ -42,7 +43,7 @@ Result<std::vector<Place>> parse_places(const std::string& list) {
 }
 
 Result<std::vector<int>> parse_budgets(const std::string& list) {
-    RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_ids(list));
+    RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_numbers(list, "--budgets"));
     for (const int32_t share : budgets) {
         if (share < 1 || share > 100)
             return make_error(ErrorCode::invalid_argument,
@@ -147,7 +148,7 @@ private:
                 double sum = 0.0;
                 for (const double mass : masses) sum += mass;
                 record.mass_mean = sum / static_cast<double>(masses.size());
-                record.mass_p5 = eval::quantile(masses, 0.05);
+                record.mass_p5 = quantile(masses, 0.05);
             }
             record.density = attempt.density;
             record.bytes_resident = attempt.bytes_resident;

@@ -1,9 +1,7 @@
 #include "cli/multi_turn/multi_turn.hpp"
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,14 +62,6 @@ Status try_out(Endpoint& endpoint) {
     const TurnRecord record = endpoint.ask(question, [] { return true; }).record;
     if (record.error.empty()) return Status::ok();
     return make_error(ErrorCode::io, "a first request failed (" + record.error + "): " + record.message);
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-    std::FILE* const file = std::fopen(path.c_str(), "wb");
-    if (file == nullptr) return make_error(ErrorCode::io, path + " cannot be written: " + std::strerror(errno));
-    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    if (std::fclose(file) == 0 && written) return Status::ok();
-    return make_error(ErrorCode::io, path + " could not be written whole");
 }
 
 /// Another for each run, so that a server that keeps conversations does not go on with those of an earlier one.

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "cli/multi_turn/svg.hpp"
+#include "cli/panel.hpp"
+#include "cli/quantile.hpp"
 
 namespace rondo::cli::multi_turn {
 
@@ -14,65 +15,17 @@ namespace {
 using Point = Svg::Point;
 using Anchor = Svg::Anchor;
 
-constexpr std::string_view ink = "#1f2933";
-constexpr std::string_view quiet = "#5f6b7a";
-constexpr std::string_view grid = "#e3e7ec";
-constexpr std::string_view blue = "#2563a8";
-constexpr std::string_view light_blue = "#6f9fd2";
-constexpr std::string_view orange = "#c2681c";
-
-constexpr double width = 1120.0, height = 460.0;
-constexpr double panel_top = 122.0, panel_height = 262.0, panel_width = 450.0;
 constexpr int bins = 45;
 // Pieces that arrive together have no time between them; a logarithm needs one.
 constexpr double shortest_ms = 0.01;
 
-/// A rectangle with two axes; the vertical one begins at 0.
-struct Panel {
-    double left;
-    double x_low, x_high, y_high;
-
-    double x(double value) const { return left + (value - x_low) / (x_high - x_low) * panel_width; }
-    /// Where the horizontal axis is logarithmic.
-    double log_x(double value) const { return left + std::log(value / x_low) / std::log(x_high / x_low) * panel_width; }
-    double y(double value) const { return panel_top + panel_height * (1.0 - value / y_high); }
-};
-
-double round_up(double value, int ticks) {
-    if (value <= 0.0) return 1.0;
-    const double step = round_step(value, ticks);
-    return std::ceil(value / step - 1e-9) * step;
-}
-
-void draw_frame(Svg& svg, const Panel& panel, const std::string& title, const std::string& x_name,
-                const std::string& y_name) {
-    const double bottom = panel_top + panel_height;
-    svg.text({panel.left, panel_top - 24.0}, title, 14.0, ink, Anchor::start);
-    const double y_step = round_step(panel.y_high, 5);
-    for (int i = 0; i * y_step <= panel.y_high * 1.001; ++i) {
-        const double at = panel.y(i * y_step);
-        svg.line({panel.left, at}, {panel.left + panel_width, at}, grid, 1.0);
-        svg.text({panel.left - 8.0, at + 4.0}, tick_label(i * y_step, y_step), 12.0, quiet, Anchor::end);
-    }
-    svg.line({panel.left, bottom}, {panel.left + panel_width, bottom}, quiet, 1.0);
-    svg.text({panel.left + panel_width / 2.0, bottom + 42.0}, x_name, 12.0, quiet, Anchor::middle);
-    svg.text_upwards({panel.left - 52.0, panel_top + panel_height / 2.0}, y_name, 12.0, quiet);
-}
-
-void draw_x_tick(Svg& svg, double x, const std::string& label) {
-    const double bottom = panel_top + panel_height;
-    svg.line({x, bottom}, {x, bottom + 5.0}, quiet, 1.0);
-    svg.text({x, bottom + 20.0}, label, 12.0, quiet, Anchor::middle);
-}
-
 void draw_nothing(Svg& svg, const Panel& panel) {
-    svg.text({panel.left + panel_width / 2.0, panel_top + panel_height / 2.0}, "nothing was measured", 13.0, quiet,
-             Anchor::middle);
+    svg.text({panel.left + panel_width / 2.0, panel_top + panel_height / 2.0}, "nothing was measured", 13.0,
+             colors::quiet, Anchor::middle);
 }
 
 /// The name of a curve, at its right end, kept apart from the other's.
-void draw_curve(Svg& svg, const std::vector<Point>& points, std::string_view color, double label_y,
-                const std::string& name) {
+void draw_curve(Svg& svg, const std::vector<Point>& points, Color color, double label_y, const std::string& name) {
     svg.path(points, color, 2.0);
     for (const Point& point : points) svg.dot(point, 3.2, color);
     svg.text({points.back().x + 9.0, label_y + 4.0}, name, 12.0, color, Anchor::start);
@@ -97,25 +50,25 @@ void draw_rounds(Svg& svg, const std::vector<Statistics::Round>& rounds, double 
     }
     std::vector<Point> band = p90;
     band.insert(band.end(), p50.rbegin(), p50.rend());
-    svg.area(band, light_blue, 0.22);
+    svg.area(band, colors::light_blue, 0.22);
     const double apart = std::max(0.0, 14.0 - (p50.back().y - p90.back().y)) / 2.0;
-    draw_curve(svg, p90, light_blue, p90.back().y - apart, "p90");
-    draw_curve(svg, p50, blue, p50.back().y + apart, "p50");
+    draw_curve(svg, p90, colors::light_blue, p90.back().y - apart, "p90");
+    draw_curve(svg, p50, colors::blue, p50.back().y + apart, "p50");
 }
 
 void draw_mark(Svg& svg, const Panel& panel, double value, const std::string& name, double label_y) {
     const double x = panel.log_x(std::max(value, panel.x_low));
-    svg.dashed_line({x, label_y + 5.0}, {x, panel_top + panel_height}, orange);
+    svg.dashed_line({x, label_y + 5.0}, {x, panel_bottom}, colors::orange);
     const bool is_right = x > panel.left + panel_width - 110.0;
     const std::string label = name + " " + tick_label(value, value < 10.0 ? 0.01 : 0.1) + " ms";
-    svg.text({is_right ? x - 5.0 : x + 5.0, label_y + 4.0}, label, 12.0, orange,
+    svg.text({is_right ? x - 5.0 : x + 5.0, label_y + 4.0}, label, 12.0, colors::orange,
              is_right ? Anchor::end : Anchor::start);
 }
 
 /// The times between pieces reach from a step's to a long prompt's of somebody else, so their axis is logarithmic.
 void draw_gaps(Svg& svg, const std::vector<double>& gaps_ms, double left) {
-    const double low = round_number(std::max(percentile(gaps_ms, 0.005), shortest_ms), false);
-    const double high = round_number(std::max(percentile(gaps_ms, 1.0), low * 1.001), true);
+    const double low = round_number(std::max(quantile(gaps_ms, 0.005), shortest_ms), false);
+    const double high = round_number(std::max(quantile(gaps_ms, 1.0), low * 1.001), true);
     Panel panel{left, low, high, 1.0};
     const double bin_width = panel_width / bins;
     std::vector<double> shares(bins, 0.0);
@@ -134,13 +87,13 @@ void draw_gaps(Svg& svg, const std::vector<double>& gaps_ms, double left) {
     }
     for (size_t i = 0; i < shares.size(); ++i) {
         const double top = panel.y(shares[i]);
-        const double height = panel_top + panel_height - top;
+        const double height = panel_bottom - top;
         const double x = left + static_cast<double>(i) * bin_width;
-        if (height >= 0.05) svg.bar({x + 0.5, top}, bin_width - 1.0, height, blue);
+        if (height >= 0.05) svg.bar({x + 0.5, top}, bin_width - 1.0, height, colors::blue);
     }
-    draw_mark(svg, panel, percentile(gaps_ms, 0.5), "p50", panel_top + 4.0);
-    draw_mark(svg, panel, percentile(gaps_ms, 0.9), "p90", panel_top + 20.0);
-    draw_mark(svg, panel, percentile(gaps_ms, 0.99), "p99", panel_top + 36.0);
+    draw_mark(svg, panel, quantile(gaps_ms, 0.5), "p50", panel_top + 4.0);
+    draw_mark(svg, panel, quantile(gaps_ms, 0.9), "p90", panel_top + 20.0);
+    draw_mark(svg, panel, quantile(gaps_ms, 0.99), "p99", panel_top + 36.0);
 }
 
 std::string summary_line(const RunFacts& facts, const Statistics& statistics) {
@@ -155,11 +108,9 @@ std::string summary_line(const RunFacts& facts, const Statistics& statistics) {
 }  // namespace
 
 std::string draw_plot(const RunFacts& facts, const Statistics& statistics) {
-    Svg svg(width, height);
-    svg.text({24.0, 38.0}, "Multi-turn chat, workload " + facts.workload, 20.0, ink, Anchor::start);
-    svg.text({24.0, 62.0}, summary_line(facts, statistics), 13.0, quiet, Anchor::start);
-    draw_rounds(svg, statistics.rounds, 84.0);
-    draw_gaps(svg, statistics.gaps_ms, 646.0);
+    Svg svg = begin_page("Multi-turn chat, workload " + facts.workload, summary_line(facts, statistics));
+    draw_rounds(svg, statistics.rounds, left_panel);
+    draw_gaps(svg, statistics.gaps_ms, right_panel);
     return std::move(svg).finish();
 }
 

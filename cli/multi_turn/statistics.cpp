@@ -1,8 +1,9 @@
 #include "cli/multi_turn/statistics.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+
+#include "cli/quantile.hpp"
 
 namespace rondo::cli::multi_turn {
 
@@ -21,23 +22,15 @@ void add(std::optional<int64_t>& sum, const std::optional<int64_t>& tokens) {
 
 }  // namespace
 
-double percentile(const std::vector<double>& sorted, double share) {
-    if (sorted.empty()) return 0.0;
-    const double place = share * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<size_t>(place);
-    const size_t above = std::min(below + 1, sorted.size() - 1);
-    return sorted[below] + (sorted[above] - sorted[below]) * (place - std::floor(place));
-}
-
 Summary summarize(std::vector<double> values) {
     Summary summary;
     if (values.empty()) return summary;
     std::sort(values.begin(), values.end());
     summary.count = values.size();
     summary.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    summary.p50 = percentile(values, 0.5);
-    summary.p90 = percentile(values, 0.9);
-    summary.p99 = percentile(values, 0.99);
+    summary.p50 = quantile(values, 0.5);
+    summary.p90 = quantile(values, 0.9);
+    summary.p99 = quantile(values, 0.99);
     return summary;
 }
 

@@ -15,8 +15,6 @@ struct Summary {
     double mean = 0.0, p50 = 0.0, p90 = 0.0, p99 = 0.0;
 };
 
-/// Of values in ascending order: the one below which this share of them lies, in between where it falls between two.
-double percentile(const std::vector<double>& sorted, double share);
 Summary summarize(std::vector<double> values);
 
 /// What a request must keep to for it to count as good; 0 asks for nothing.

@@ -18,16 +18,6 @@ std::vector<Observation> answers(size_t count, size_t right) {
     return out;
 }
 
-TEST(Quantile, LiesBetweenNeighbours) {
-    const std::vector<double> values = {10, 20, 30, 40, 50};
-    EXPECT_DOUBLE_EQ(quantile(values, 0.0), 10.0);
-    EXPECT_DOUBLE_EQ(quantile(values, 0.05), 12.0);
-    EXPECT_DOUBLE_EQ(quantile(values, 0.5), 30.0);
-    EXPECT_DOUBLE_EQ(quantile(values, 0.975), 49.0);
-    EXPECT_DOUBLE_EQ(quantile(values, 1.0), 50.0);
-    EXPECT_DOUBLE_EQ(quantile({}, 0.5), 0.0);
-}
-
 TEST(Bootstrap, EqualFiguresLeaveNoDoubt) {
     std::vector<Observation> equal(30, {0, 0, 0.25});
     for (size_t i = 0; i < equal.size(); ++i) equal[i].dialogue = i;

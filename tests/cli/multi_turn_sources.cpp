@@ -4,6 +4,5 @@
 #include "cli/multi_turn/report.cpp"
 #include "cli/multi_turn/schedule.cpp"
 #include "cli/multi_turn/statistics.cpp"
-#include "cli/multi_turn/svg.cpp"
 #include "cli/multi_turn/words.cpp"
 #include "cli/multi_turn/workload.cpp"

@@ -9,16 +9,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Percentile, LiesBetweenNeighbours) {
-    const std::vector<double> values = {10, 20, 30, 40, 50};
-    EXPECT_DOUBLE_EQ(percentile(values, 0.0), 10.0);
-    EXPECT_DOUBLE_EQ(percentile(values, 0.5), 30.0);
-    EXPECT_DOUBLE_EQ(percentile(values, 0.9), 46.0);
-    EXPECT_DOUBLE_EQ(percentile(values, 1.0), 50.0);
-    EXPECT_DOUBLE_EQ(percentile({7.0}, 0.99), 7.0);
-    EXPECT_DOUBLE_EQ(percentile({}, 0.5), 0.0);
-}
-
 TEST(Summary, DoesNotCareForTheOrder) {
     std::vector<double> values;
     for (int i = 0; i <= 100; ++i) values.push_back((i * 37) % 101);
