@@ -1,13 +1,39 @@
 #include "cli/bench/bench.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "cli/bench/bench_plot.hpp"
 #include "cli/commands.hpp"
 #include "cli/multi_turn/multi_turn.hpp"
 
 namespace rondo::cli {
+
+namespace {
+constexpr size_t lengths_max = 16;
+}
+
+Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const std::string& list_name, int64_t only) {
+    if (!options.is_sweep) return std::vector<int64_t>{only};
+    RONDO_ASSIGN(const std::vector<int32_t> lengths, parse_numbers(options.lengths, list_name));
+    const auto wrong = [&](const std::string& what) {
+        return make_error(ErrorCode::invalid_argument, list_name + " " + what);
+    };
+    if (lengths.empty()) return wrong("names no length; a list like 1024,4096 would be right");
+    if (lengths.size() > lengths_max) {
+        return wrong("names " + std::to_string(lengths.size()) + " lengths; at most " + std::to_string(lengths_max) +
+                     " would be right");
+    }
+    for (size_t i = 0; i < lengths.size(); ++i) {
+        const int32_t least = i == 0 ? 1 : lengths[i - 1] + 1;
+        if (lengths[i] >= least) continue;
+        return wrong(
+            "names " + std::to_string(lengths[i]) +
+            (i == 0 ? "; 1 token or more" : " behind " + std::to_string(lengths[i - 1]) + "; ascending lengths") +
+            " would be right");
+    }
+    return std::vector<int64_t>(lengths.begin(), lengths.end());
+}
 
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary) {
     std::vector<int32_t> ids(static_cast<size_t>(count));
@@ -24,60 +50,76 @@ Status check_finite(std::span<const float> logits) {
     return Status::ok();
 }
 
-Status check_context(const BenchOptions& options, const Model& model) {
-    if (options.depth + options.tokens <= model.spec.context_tokens) return Status::ok();
-    return make_error(ErrorCode::out_of_range, "a depth of " + std::to_string(options.depth) + " and " +
-                                                   std::to_string(options.tokens) + " tokens; the context of " +
-                                                   model.name + " holds " + std::to_string(model.spec.context_tokens));
+Status check_context(int64_t depth, int64_t tokens, const Model& model) {
+    if (depth + tokens <= model.spec.context_tokens) return Status::ok();
+    return make_error(ErrorCode::out_of_range, "a depth of " + std::to_string(depth) + " and " +
+                                                   std::to_string(tokens) + " tokens; the context of " + model.name +
+                                                   " holds " + std::to_string(model.spec.context_tokens));
 }
 
-void report_bench(const BenchOptions& options, const std::string& kind, double tokens, std::vector<double> seconds,
-                  const Runner& runner, const nlohmann::ordered_json& more) {
-    std::sort(seconds.begin(), seconds.end());
-    const double median = seconds[seconds.size() / 2];
-    nlohmann::ordered_json out = {{"bench", kind},
-                                  {"tokens_per_s", tokens / median},
-                                  {"tokens_per_s_min", tokens / seconds.back()},
-                                  {"tokens_per_s_max", tokens / seconds.front()},
-                                  {"seconds", median},
-                                  {"repeat", options.repeat},
-                                  {"tokens", options.tokens},
-                                  {"depth", options.depth},
-                                  {"batch", options.batch},
-                                  {"kv", name_of(runner.settings.memory.kv_dtype)},
-                                  {"method", options.model.method.empty() ? "dense" : options.model.method},
-                                  {"device", runner.device->name()},
-                                  {"model", runner.model.name},
-                                  {"weight_bytes", runner.model.weights->bytes()}};
-    if (!more.is_null()) out.update(more);
-    if (options.json) {
-        std::printf("%s\n", out.dump().c_str());
-        return;
-    }
-    std::printf("%s: %.1f tokens/s (median of %d; %.1f to %.1f), %s, depth %lld, batch %d, %s\n", kind.c_str(),
-                tokens / median, options.repeat, tokens / seconds.back(), tokens / seconds.front(),
-                runner.model.name.c_str(), static_cast<long long>(options.depth), options.batch,
-                runner.device->name().c_str());
-    for (const auto& [name, value] : more.items()) std::printf("  %s: %s\n", name.c_str(), value.dump().c_str());
+std::string progress_title(const std::string& what, const std::vector<int64_t>& lengths, size_t index) {
+    const std::string title = what + " " + std::to_string(lengths[index]);
+    if (lengths.size() == 1) return title;
+    return title + " (" + std::to_string(index + 1) + " of " + std::to_string(lengths.size()) + ")";
 }
+
+BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, const Runner& runner) {
+    BenchReport report;
+    report.kind = kind;
+    report.method = attention_methods(runner.settings.pipeline).front().name;
+    report.model = runner.model.name;
+    report.device = runner.device->name();
+    report.kv = name_of(runner.settings.memory.kv_dtype);
+    report.batch = options.batch;
+    report.repeat = options.repeat;
+    report.weight_bytes = runner.model.weights->bytes();
+    report.is_sweep = options.is_sweep;
+    return report;
+}
+
+Status finish_report(const BenchReport& report, const BenchOptions& options) {
+    std::printf("%s", options.json ? (to_json(report).dump() + "\n").c_str() : to_text(report).c_str());
+    if (options.plot_file.empty()) return Status::ok();
+    return write_file(options.plot_file, draw_bench(report));
+}
+
+namespace {
+
+using Bench = Status (*)(const BenchOptions&);
+
+/// `list` names several lengths, in place of `single`, which names one.
+CLI::App* add_one(CLI::App& command, Action& run, const std::shared_ptr<BenchOptions>& options, const char* name,
+                  const char* what, Bench bench, const char* list, const char* single) {
+    CLI::App* const one = command.add_subcommand(name, what);
+    options->model.add_all(*one);
+    one->add_option("--tokens", options->tokens, "tokens a repeat")->check(CLI::Range(1, 1 << 20));
+    one->add_option("--depth", options->depth, "tokens already in the context")->check(CLI::Range(0, 1 << 24));
+    CLI::Option* const lengths =
+        one->add_option(list, options->lengths,
+                        "1024,4096,16384: measures at each in turn, ascending, at most " + std::to_string(lengths_max))
+            ->excludes(one->get_option(single));
+    one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")->check(CLI::Range(1, 1000));
+    one->add_option("--plot", options->plot_file, "SVG file: tokens/s over context length, and where the time goes");
+    one->add_flag("--json", options->json);
+    one->callback([options, lengths, &run, bench] {
+        options->is_sweep = lengths->count() > 0;
+        run = [options, bench] { return bench(*options); };
+    });
+    return one;
+}
+
+}  // namespace
 
 void add_bench(CLI::App& app, Action& run) {
     auto options = std::make_shared<BenchOptions>();
     CLI::App* const command = app.add_subcommand("bench", "how fast a model runs here");
     command->require_subcommand(1);
-    const auto add = [&](const char* name, const char* what, Status (*bench)(const BenchOptions&)) {
-        CLI::App* const one = command->add_subcommand(name, what);
-        options->model.add_all(*one);
-        one->add_option("--tokens", options->tokens, "tokens a repeat")->check(CLI::Range(1, 1 << 20));
-        one->add_option("--depth", options->depth, "tokens already in the context")->check(CLI::Range(0, 1 << 24));
-        one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")
-            ->check(CLI::Range(1, 1000));
-        one->add_flag("--json", options->json);
-        one->callback([options, &run, bench] { run = [options, bench] { return bench(*options); }; });
-        return one;
-    };
-    add("prefill", "tokens of a prompt per second; with --method beside dense in the same run", bench_prefill);
-    add("decode", "tokens of answers per second; with --method beside dense in the same run", bench_decode)
+    add_one(*command, run, options, "prefill",
+            "tokens of a prompt per second; with --method beside dense in the same run", bench_prefill, "--lengths",
+            "--tokens");
+    add_one(*command, run, options, "decode",
+            "tokens of answers per second; with --method beside dense in the same run", bench_decode, "--depths",
+            "--depth")
         ->add_option("--batch", options->batch, "sequences at once")
         ->check(CLI::Range(1, 1024));
     add_multi_turn(*command, run);

@@ -2,97 +2,115 @@
 
 #include "cli/bench/sequences.hpp"
 #include "cli/progress.hpp"
+#include "cli/quantile.hpp"
 
 namespace rondo::cli {
 
 namespace {
 
-struct Runs {
-    std::vector<double> seconds;  // of each run
-    std::vector<double> steps;    // of each step of all runs
-    int64_t attended = 0;         // entries, of all runs
-    int64_t causal = 0;
+/// One way of attending at one depth: what its counted runs took, warm-up steps left out.
+struct Contestant {
+    bool dense = true;
+    std::vector<TimedRun> runs;
+    std::vector<double> steps;                         // seconds of each, of all runs
+    int64_t attended = 0, causal = 0, selections = 0;  // in all runs
 };
 
 /// One answer of each sequence: `warm_up` steps, then the counted ones.
-Status run_once(Sequences& sequences, const BenchOptions& options, bool dense, int64_t warm_up, Runs* counted) {
-    RONDO_TRY(sequences.begin(options.depth, dense));
+Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t warm_up, Contestant& contestant,
+                bool count) {
+    RONDO_TRY(sequences.begin(depth, contestant.dense));
     const auto id = [](int64_t i) { return static_cast<int32_t>(i % 97 + 1); };
     for (int64_t i = 0; i < warm_up; ++i) RONDO_TRY(sequences.step(id(i)));
     const SelectionStats before = sequences.stats();
     const double start = seconds_now();
     double last = start;
-    for (int64_t i = 0; i < options.tokens; ++i) {
+    for (int64_t i = 0; i < tokens; ++i) {
         RONDO_TRY(sequences.step(id(warm_up + i)));
         const double now = seconds_now();
-        if (counted != nullptr) counted->steps.push_back(now - last);
+        if (count) contestant.steps.push_back(now - last);
         last = now;
     }
-    if (counted != nullptr) {
-        const SelectionStats after = sequences.stats();
-        counted->seconds.push_back(last - start);
-        counted->attended += after.attended - before.attended;
-        counted->causal += after.causal - before.causal;
+    const SelectionStats after = sequences.stats();
+    RONDO_TRY(check_finite(sequences.logits()));
+    if (!count) return Status::ok();
+    contestant.runs.push_back({last - start, after.score_seconds - before.score_seconds,
+                               after.select_seconds - before.select_seconds,
+                               after.gather_seconds - before.gather_seconds});
+    contestant.attended += after.attended - before.attended;
+    contestant.causal += after.causal - before.causal;
+    contestant.selections += after.selections - before.selections;
+    return Status::ok();
+}
+
+nlohmann::ordered_json step_times(std::vector<double> steps) {
+    std::ranges::sort(steps);
+    return {{"p50", 1e3 * quantile(steps, 0.5)}, {"p99", 1e3 * quantile(steps, 0.99)}};
+}
+
+double share(double part, int64_t whole) {
+    return part / static_cast<double>(std::max<int64_t>(whole, 1));
+}
+
+/// All runs at one depth, the sequences being that long.
+Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, int64_t depth, int64_t warm_up,
+                           Progress& progress) {
+    Contestant dense, sparse;
+    sparse.dense = false;
+    const SelectionStats before = sequences.stats();
+    for (int repeat = 0; repeat <= options.repeat; ++repeat) {  // the first is a warm-up
+        RONDO_TRY(run_once(sequences, depth, options.tokens, warm_up, dense, repeat > 0));
+        if (sequences.chooses()) RONDO_TRY(run_once(sequences, depth, options.tokens, warm_up, sparse, repeat > 0));
+        progress.show((repeat + 1.0) / (options.repeat + 1.0));
     }
-    return check_finite(sequences.logits());
-}
-
-nlohmann::ordered_json step_times(Runs& runs) {
-    std::sort(runs.steps.begin(), runs.steps.end());
-    return {{"p50", 1e3 * quantile(runs.steps, 0.5)}, {"p99", 1e3 * quantile(runs.steps, 0.99)}};
-}
-
-nlohmann::ordered_json compared(const BenchOptions& options, Runs& dense, Runs& sparse, const SelectionStats& before,
-                                const SelectionStats& after) {
-    std::sort(dense.seconds.begin(), dense.seconds.end());
-    std::sort(sparse.seconds.begin(), sparse.seconds.end());
-    const double dense_median = quantile(dense.seconds, 0.5), sparse_median = quantile(sparse.seconds, 0.5);
-    const double runs = options.repeat + 1;  // a warm-up run too
-    const double score = (after.score_seconds - before.score_seconds) / runs,
-                 select = (after.select_seconds - before.select_seconds) / runs,
-                 gather = (after.gather_seconds - before.gather_seconds) / runs;
-    return {
-        {"dense_tokens_per_s", static_cast<double>(options.tokens * options.batch) / dense_median},
-        {"ratio", dense_median / sparse_median},
-        {"step_ms", step_times(sparse)},
-        {"dense_step_ms", step_times(dense)},
-        {"split", {{"score_s", score}, {"select_s", select}, {"gather_s", gather}}},
-        {"selections", static_cast<double>(after.selections - before.selections) / runs},
-        {"density", static_cast<double>(sparse.attended) / static_cast<double>(std::max<int64_t>(sparse.causal, 1))},
-        {"mass", (after.mass - before.mass) / static_cast<double>(std::max<int64_t>(after.masses - before.masses, 1))},
-        {"blocks_of_copies", after.blocks_held}};
+    sort_runs(dense.runs);
+    sort_runs(sparse.runs);
+    BenchPoint point{options.tokens, depth, std::move(dense.runs), std::move(sparse.runs), {}};
+    if (!sequences.chooses()) {
+        point.more = {{"step_ms", step_times(std::move(dense.steps))}};
+        return point;
+    }
+    const SelectionStats after = sequences.stats();
+    point.more = {{"step_ms", step_times(std::move(sparse.steps))},
+                  {"dense_step_ms", step_times(std::move(dense.steps))},
+                  {"selections", share(static_cast<double>(sparse.selections), options.repeat)},
+                  {"density", share(static_cast<double>(sparse.attended), sparse.causal)},
+                  // Of every selection there was: in the counted steps of a short run there may be none.
+                  {"mass", share(after.mass - before.mass, after.masses - before.masses)},
+                  {"blocks_of_copies", after.blocks_held}};
+    return point;
 }
 
 }  // namespace
 
 Status bench_decode(const BenchOptions& options) {
+    RONDO_ASSIGN(const auto depths, bench_lengths(options, "--depths", options.depth));
     RONDO_ASSIGN(const auto runner, Runner::open_model(options.model));
     const DecodeAttention& attention = runner->settings.pipeline.decode.attention;
-    const bool compares = attention.method != DecodeAttention::Method::dense;
     // The first selection of every sequence serves before anything is counted.
-    const int64_t warm_up = compares ? int64_t{attention.reselect_every} + attention.lag_steps + 1 : 0;
-    BenchOptions all = options;
-    all.tokens += warm_up;
-    RONDO_TRY(check_context(all, runner->model));
-    RONDO_ASSIGN(const auto sequences, Sequences::create(*runner, options, all.tokens));
-    RONDO_TRY(sequences->prefill(some_ids(options.depth, runner->model.spec.vocabulary)));
-    Runs dense, sparse;
-    const SelectionStats before = sequences->stats();
-    Progress progress("decode");
-    for (int i = 0; i <= options.repeat; ++i) {
-        RONDO_TRY(run_once(*sequences, options, true, warm_up, i > 0 ? &dense : nullptr));
-        if (compares) RONDO_TRY(run_once(*sequences, options, false, warm_up, i > 0 ? &sparse : nullptr));
-        progress.show(static_cast<double>(i) / options.repeat);
+    const int64_t warm_up = attention.method == DecodeAttention::Method::dense
+                                ? 0
+                                : int64_t{attention.reselect_every} + attention.lag_steps + 1;
+    const int64_t steps = options.tokens + warm_up;
+    RONDO_TRY(check_context(depths.back(), steps, runner->model));
+    RONDO_ASSIGN(const auto sequences, Sequences::create(*runner, options, depths.back() + steps));
+    const std::vector<int32_t> history = some_ids(depths.back(), runner->model.spec.vocabulary);
+    BenchReport report = begin_report(BenchReport::Kind::decode, options, *runner);
+    for (size_t i = 0, filled = 0; i < depths.size(); ++i) {
+        const auto depth = static_cast<size_t>(depths[i]);
+        {
+            // What the shorter one before left is gone on with.
+            Progress progress(progress_title("filling the context to", depths, i));
+            RONDO_TRY(sequences->begin(static_cast<int64_t>(filled), true));
+            RONDO_TRY(sequences->prefill(std::span(history).subspan(filled, depth - filled),
+                                         [&](double share) { progress.show(share); }));
+            filled = depth;
+        }
+        Progress progress(progress_title("decode at depth", depths, i));
+        RONDO_ASSIGN(BenchPoint point, measure(*sequences, options, depths[i], warm_up, progress));
+        report.points.push_back(std::move(point));
     }
-    progress.finish();
-    const auto tokens = static_cast<double>(options.tokens * options.batch);
-    if (!compares) {
-        report_bench(options, "decode", tokens, dense.seconds, *runner, {{"step_ms", step_times(dense)}});
-        return Status::ok();
-    }
-    const nlohmann::ordered_json more = compared(options, dense, sparse, before, sequences->stats());
-    report_bench(options, "decode", tokens, sparse.seconds, *runner, more);
-    return Status::ok();
+    return finish_report(report, options);
 }
 
 }  // namespace rondo::cli

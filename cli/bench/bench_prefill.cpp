@@ -8,94 +8,99 @@ namespace rondo::cli {
 namespace {
 
 /// A generator that attends as settings say, or to everything.
-Result<std::unique_ptr<Generator>> open_generator(const Runner& runner, const BenchOptions& options, bool dense) {
+Result<std::unique_ptr<Generator>> open_generator(const Runner& runner, int64_t context_tokens, bool dense) {
     Generator::Options how;
     how.chunk_tokens = runner.settings.pipeline.prefill.chunk_tokens;
     how.kv_type = kv_dtype(runner.settings.memory.kv_dtype);
-    how.context_tokens_max = options.depth + options.tokens + 1;
+    how.context_tokens_max = context_tokens + 1;
     if (!dense) how.prefill = runner.settings.pipeline.prefill.attention;
     return Generator::create(runner.model, *runner.device, how);
 }
 
-struct Contestant {
-    std::unique_ptr<Generator> generator;
-    std::vector<double> seconds;
+/// Prompts behind `depth` tokens of history. The heads of a layer are chosen for by `choosers` threads at once.
+struct PromptBench {
+    int64_t depth;
+    double choosers;
 };
 
-Status prefill_once(Contestant& contestant, const BenchOptions& options, std::span<const int32_t> prompt, bool count) {
-    contestant.generator->truncate(options.depth);
+Result<TimedRun> prefill_once(Generator& generator, const PromptBench& bench, std::span<const int32_t> prompt) {
+    generator.truncate(bench.depth);
+    SparsePrefill* const method = generator.sparse_prefill();
+    if (method != nullptr) method->clear_stats();
+    TimedRun run;
     const double start = seconds_now();
-    RONDO_TRY(contestant.generator->prefill(prompt));
-    if (count) contestant.seconds.push_back(seconds_now() - start);
-    return check_finite(contestant.generator->logits());
+    RONDO_TRY(generator.prefill(prompt));
+    run.seconds = seconds_now() - start;
+    if (method != nullptr) {
+        const SparsePrefillStats& stats = method->stats();
+        run.select_s = stats.select_seconds / bench.choosers;
+        run.score_s = std::max(0.0, stats.score_seconds - run.select_s);
+        run.use_s = stats.attend_seconds;
+    }
+    RONDO_TRY(check_finite(generator.logits()));
+    return run;
 }
 
-/// Where the method's time went in one run, and what its lines hold; measured apart, since counting costs time too.
-Result<nlohmann::ordered_json> describe(Contestant& sparse, const BenchOptions& options,
-                                        std::span<const int32_t> prompt, int threads) {
-    SparsePrefill& method = *sparse.generator->sparse_prefill();
-    method.clear_stats();
-    const double start = seconds_now();
-    RONDO_TRY(prefill_once(sparse, options, prompt, false));
-    const double total = seconds_now() - start;
-    const SparsePrefillStats timed = method.stats();
-    method.clear_stats();
+/// What the method's lines hold; measured in a run apart, since counting costs time.
+Status count_lines(Generator& generator, const PromptBench& bench, std::span<const int32_t> prompt,
+                   nlohmann::ordered_json& out) {
+    SparsePrefill& method = *generator.sparse_prefill();
     method.measure(1);
-    RONDO_TRY(prefill_once(sparse, options, prompt, false));
+    const auto run = prefill_once(generator, bench, prompt);
     method.measure(0);
+    if (!run) return run.error();
     const SparsePrefillStats& counted = method.stats();
-    const double select = timed.select_seconds / threads;
-    nlohmann::ordered_json split = {{"score_s", std::max(0.0, timed.score_seconds - select)},
-                                    {"select_s", select},
-                                    {"attend_s", timed.attend_seconds},
-                                    {"rest_s", total - timed.score_seconds - timed.attend_seconds},
-                                    {"score_and_select_share", timed.score_seconds / total}};
-    nlohmann::ordered_json out = {{"split", split}};
-    if (counted.causal > 0) {
-        out["density"] = static_cast<double>(counted.covered) / static_cast<double>(counted.causal);
-        out["mass"] = counted.mass / static_cast<double>(counted.masses);
-    }
-    return out;
+    if (counted.causal == 0) return Status::ok();
+    out["density"] = static_cast<double>(counted.covered) / static_cast<double>(counted.causal);
+    out["mass"] = counted.mass / static_cast<double>(counted.masses);
+    return Status::ok();
 }
 
 }  // namespace
 
 Status bench_prefill(const BenchOptions& options) {
+    RONDO_ASSIGN(const auto lengths, bench_lengths(options, "--lengths", options.tokens));
     RONDO_ASSIGN(const auto runner, Runner::open_model(options.model));
-    RONDO_TRY(check_context(options, runner->model));
-    const auto history = some_ids(options.depth, runner->model.spec.vocabulary);
-    const auto prompt = some_ids(options.tokens, runner->model.spec.vocabulary);
-    Contestant dense, sparse;
-    RONDO_ASSIGN(dense.generator, open_generator(*runner, options, true));
-    RONDO_TRY(dense.generator->prefill(history));
-    const bool compares = runner->settings.pipeline.prefill.attention.method != PrefillAttention::Method::dense;
-    if (compares) {
-        RONDO_ASSIGN(sparse.generator, open_generator(*runner, options, false));
-        RONDO_TRY(sparse.generator->prefill(history));
+    const ModelSpec& spec = runner->model.spec;
+    RONDO_TRY(check_context(options.depth, lengths.back(), runner->model));
+    const PromptBench bench = {options.depth,
+                               static_cast<double>(std::min(runner->device->host_threads(), spec.heads))};
+    const auto history = some_ids(options.depth, spec.vocabulary), prompts = some_ids(lengths.back(), spec.vocabulary);
+    std::unique_ptr<Generator> dense, sparse;
+    RONDO_ASSIGN(dense, open_generator(*runner, options.depth + lengths.back(), true));
+    RONDO_TRY(dense->prefill(history));
+    if (runner->settings.pipeline.prefill.attention.method != PrefillAttention::Method::dense) {
+        RONDO_ASSIGN(sparse, open_generator(*runner, options.depth + lengths.back(), false));
+        RONDO_TRY(sparse->prefill(history));
     }
-    Progress progress("prefill");
-    for (int i = 0; i <= options.repeat; ++i) {  // the first is a warm-up
-        RONDO_TRY(prefill_once(dense, options, prompt, i > 0));
-        if (compares) RONDO_TRY(prefill_once(sparse, options, prompt, i > 0));
-        progress.show(static_cast<double>(i) / options.repeat);
+    BenchReport report = begin_report(BenchReport::Kind::prefill, options, *runner);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+        const auto prompt = std::span(prompts).first(static_cast<size_t>(lengths[i]));
+        BenchPoint point{lengths[i], options.depth, {}, {}, {}};
+        Progress progress(progress_title("prefill of", lengths, i));
+        const double runs_of_each = options.repeat + (sparse ? 1.5 : 1.0);  // the lines are counted in one more
+        for (int repeat = 0; repeat <= options.repeat; ++repeat) {          // the first is a warm-up
+            const auto share = [&](double runs) { return (repeat + runs) / runs_of_each; };
+            RONDO_ASSIGN(const TimedRun run, prefill_once(*dense, bench, prompt));
+            if (repeat > 0) point.dense.push_back(run);
+            progress.show(share(sparse ? 0.5 : 1.0));
+            if (!sparse) continue;
+            RONDO_ASSIGN(const TimedRun other, prefill_once(*sparse, bench, prompt));
+            if (repeat > 0) point.method.push_back(other);
+            progress.show(share(1.0));
+        }
+        sort_runs(point.dense);
+        sort_runs(point.method);
+        if (sparse) {
+            RONDO_TRY(count_lines(*sparse, bench, prompt, point.more));
+            // What is not attention costs both the same, so dense attention took what is left of its time.
+            const TimedRun& run = middle(point.method);
+            if (run.use_s > 0.0)
+                point.more["attention_ratio"] = (middle(point.dense).seconds - run.rest_s()) / run.use_s;
+        }
+        report.points.push_back(std::move(point));
     }
-    progress.finish();
-    const auto tokens = static_cast<double>(options.tokens);
-    if (!compares) {
-        report_bench(options, "prefill", tokens, dense.seconds, *runner, {});
-        return Status::ok();
-    }
-    std::sort(dense.seconds.begin(), dense.seconds.end());
-    std::sort(sparse.seconds.begin(), sparse.seconds.end());
-    const double dense_median = quantile(dense.seconds, 0.5), sparse_median = quantile(sparse.seconds, 0.5);
-    RONDO_ASSIGN(nlohmann::ordered_json more, describe(sparse, options, prompt, runner->device->host_threads()));
-    more["dense_tokens_per_s"] = tokens / dense_median;
-    more["ratio"] = dense_median / sparse_median;
-    // What is not attention costs both the same, so dense attention took what is left of its time.
-    const double rest = more["split"]["rest_s"], attend = more["split"]["attend_s"];
-    more["attention_ratio"] = (dense_median - rest) / attend;
-    report_bench(options, "prefill", tokens, sparse.seconds, *runner, more);
-    return Status::ok();
+    return finish_report(report, options);
 }
 
 }  // namespace rondo::cli

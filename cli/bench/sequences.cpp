@@ -7,9 +7,9 @@
 namespace rondo::cli {
 
 Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const BenchOptions& options,
-                                                     int64_t steps_max) {
+                                                     int64_t tokens_max) {
     const ModelSpec& spec = runner.model.spec;
-    const int64_t context = options.depth + steps_max + 1;
+    const int64_t context = tokens_max + 1;
     const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
     const int64_t rows = std::max<int64_t>(chunk, options.batch);
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
@@ -46,8 +46,9 @@ const SequenceAttention* Sequences::attention_of(size_t sequence) const {
     return dense_ || choices_.empty() ? nullptr : &attentions_[sequence];
 }
 
-Status Sequences::prefill(std::span<const int32_t> ids) {
+Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void(double)>& done) {
     dense_ = choices_.empty();
+    const auto all = static_cast<double>(ids.size() * sequences_.size());
     for (size_t s = 0; s < sequences_.size(); ++s) {
         for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
             const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
@@ -55,6 +56,7 @@ Status Sequences::prefill(std::span<const int32_t> ids) {
             RONDO_TRY(batch_->add({sequences_[s].get(), chunk, Rows::bulk, BatchPart::Logits::none, attention_of(s)}));
             RONDO_TRY(batch_->prepare());
             RONDO_TRY(transformer_->forward(*batch_));
+            done(static_cast<double>(s * ids.size() + begin + chunk.size()) / all);
         }
     }
     return Status::ok();
@@ -100,10 +102,6 @@ SelectionStats Sequences::stats() const {
     SelectionStats sum;
     for (const auto& choice : choices_) sum += choice->stats();
     return sum;
-}
-
-int64_t Sequences::blocks_in_use() const {
-    return static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper) - pool_->blocks_free(LayerGroup::upper));
 }
 
 }  // namespace rondo::cli

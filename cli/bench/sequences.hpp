@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,14 +12,14 @@
 
 namespace rondo::cli {
 
-/// Some conversations of one length that decode together, for bench decode.
+/// Some conversations of one length that decode together, for bench decode; of at most `tokens_max` tokens.
 class Sequences {
 public:
     static Result<std::unique_ptr<Sequences>> create(const Runner& runner, const BenchOptions& options,
-                                                     int64_t steps_max);
+                                                     int64_t tokens_max);
 
-    /// The same history for each.
-    Status prefill(std::span<const int32_t> ids);
+    /// The same history for each, behind what they have; hears which share of it is done.
+    Status prefill(std::span<const int32_t> ids, const std::function<void(double)>& done);
     /// Puts all back to a length, and begins an answer: attended to as the settings say, or to everything. Selections
     /// are spread over the steps, as those of conversations that began at different times are.
     Status begin(int64_t tokens, bool dense);
@@ -27,7 +28,6 @@ public:
     std::span<const float> logits() const { return logits_; }
     /// Of all sequences, since they were made.
     SelectionStats stats() const;
-    int64_t blocks_in_use() const;
     bool chooses() const { return !choices_.empty(); }
 
 private:

@@ -1,4 +1,7 @@
+#include <fstream>
+
 #include "tests/cli/rondo_process.hpp"
+#include "tests/cli/svg_check.hpp"
 #include "tests/model/gguf_twin.hpp"
 #include "tests/model/model_bytes.hpp"
 
@@ -98,6 +101,100 @@ TEST_F(Bench, AMethodIsMeasuredBesideDense) {
     EXPECT_GT(prefill.at("ratio").get<double>(), 0.0);
     EXPECT_LT(prefill.at("density").get<double>(), 1.0);
     EXPECT_GT(prefill.at("split").at("attend_s").get<double>(), 0.0);
+}
+
+/// What was measured of a run, and the rest, are the run.
+void expect_whole_split(const nlohmann::json& point, const std::string& use) {
+    const auto& split = point.at("split");
+    double sum = 0.0;
+    for (const std::string& part : {std::string("score_s"), std::string("select_s"), use, std::string("rest_s")}) {
+        EXPECT_GE(split.at(part).get<double>(), 0.0) << part;
+        sum += split.at(part).get<double>();
+    }
+    EXPECT_NEAR(sum, point.at("seconds").get<double>(), 1e-12);
+    EXPECT_GT(split.at("rest_s").get<double>(), 0.0);
+}
+
+TEST_F(Bench, DepthsAreMeasuredInTurn) {
+    const auto json =
+        run_json({"bench", "decode", "--depths", "32,48,300", "--tokens", "12", "--repeat", "2", "--batch", "2",
+                  "--method", "progressive", "--set", "pipeline.decode.attention.budget_tokens=16", "--set",
+                  "pipeline.decode.attention.reselect_every=4"});
+    EXPECT_EQ(json.at("bench"), "decode");
+    EXPECT_EQ(json.at("method"), "progressive");
+    EXPECT_EQ(json.at("batch"), 2);
+    EXPECT_FALSE(json.contains("tokens_per_s"));
+    std::vector<int> depths;
+    for (const auto& point : json.at("points")) {
+        depths.push_back(point.at("depth"));
+        EXPECT_EQ(point.at("tokens"), 12);
+        EXPECT_NEAR(point.at("tokens_per_s").get<double>() * point.at("seconds").get<double>(), 24.0, 1e-6);
+        EXPECT_NEAR(point.at("dense_tokens_per_s").get<double>() * point.at("ratio").get<double>(),
+                    point.at("tokens_per_s").get<double>(), 1e-6);
+        // Each of two sequences chooses every 4 steps.
+        EXPECT_EQ(point.at("selections").get<double>(), 6.0);
+        expect_whole_split(point, "gather_s");
+    }
+    EXPECT_THAT(depths, ::testing::ElementsAre(32, 48, 300));
+    EXPECT_LT(json.at("points").at(2).at("density"), json.at("points").at(0).at("density"));
+}
+
+TEST_F(Bench, LengthsAreMeasuredInTurn) {
+    const auto json = run_json({"bench", "prefill", "--lengths", "24,160,200", "--repeat", "1", "--depth", "20",
+                                "--method", "a_shape", "--set", "pipeline.prefill.attention.min_tokens=100"});
+    std::vector<int> lengths;
+    for (const auto& point : json.at("points")) {
+        lengths.push_back(point.at("tokens"));
+        EXPECT_EQ(point.at("depth"), 20);
+        expect_whole_split(point, "attend_s");
+    }
+    EXPECT_THAT(lengths, ::testing::ElementsAre(24, 160, 200));
+    EXPECT_EQ(json.at("points").at(0).at("split").at("attend_s"), 0.0) << "44 keys are below min_tokens";
+    EXPECT_FALSE(json.at("points").at(0).contains("density"));
+    EXPECT_LT(json.at("points").at(2).at("density"), 1.0);
+}
+
+TEST_F(Bench, ADrawingIsWrittenBesideTheFigures) {
+    const TemporaryFolder files;
+    const std::string plot = (files.path() / "plot.svg").string();
+    const auto outcome = run_rondo({"bench", "prefill", "--lengths", "8,16,128", "--repeat", "1", "--plot", plot});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_THAT(outcome.out, ::testing::MatchesRegex("prefill, demo_model[^\n]*\n *tokens +tokens/s [^\n]*\n"
+                                                     " +8 [^\n]*\n +16 [^\n]*\n +128 [^\n]*\n"));
+    std::ifstream file(plot);
+    const std::string svg((std::istreambuf_iterator<char>(file)), {});
+    testing::expect_sound_svg(svg);
+    EXPECT_THAT(svg, HasSubstr("demo_model"));
+    const auto nowhere =
+        run_rondo({"bench", "decode", "--tokens", "2", "--repeat", "1", "--plot", "/no/such/folder/plot.svg"});
+    EXPECT_EQ(nowhere.status, 1);
+    EXPECT_THAT(nowhere.err, HasSubstr("/no/such/folder/plot.svg cannot be written"));
+}
+
+TEST_F(Bench, BadListsAreRefused) {
+    std::string many = "1";
+    for (int i = 2; i <= 17; ++i) many.append(",").append(std::to_string(i));
+    for (const auto& [kind, list] : {std::pair("prefill", "--lengths"), std::pair("decode", "--depths")}) {
+        for (const auto& [text, words] :
+             std::initializer_list<std::pair<std::string, std::string>>{{"", "names no length"},
+                                                                        {"0", "names 0; 1 token"},
+                                                                        {"16,0", "ascending"},
+                                                                        {"16,16", "names 16 behind 16; ascending"},
+                                                                        {"16,", "numbers like 1,2,3"},
+                                                                        {"-16", "numbers like 1,2,3"},
+                                                                        {"16 32", "numbers like 1,2,3"},
+                                                                        {"99999999999", "numbers like 1,2,3"},
+                                                                        {many, "names 17 lengths; at most 16"},
+                                                                        {"16,4097", "4097"},
+                                                                        {"16,2147483647", "4096"}}) {
+            std::vector<std::string> arguments = {"bench", kind, list, ""};
+            if (!text.empty()) arguments = {"bench", kind, std::string(list) + "=" + text};
+            expect_failure(run_rondo(arguments), words);
+        }
+    }
+    testing::expect_error(run_rondo({"bench", "decode", "--depths", "1,2", "--depth", "3"}), 2, "excludes");
+    testing::expect_error(run_rondo({"bench", "prefill", "--lengths", "1,2", "--tokens", "3"}), 2, "excludes");
 }
 
 TEST_F(Bench, PlainOutputIsALine) {

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rondo::cli {
+
+/// What one run took, and which parts of it were spent on the method itself.
+struct TimedRun {
+    double seconds = 0.0;
+    double score_s = 0.0;   ///< which keys matter
+    double select_s = 0.0;  ///< choosing among them
+    double use_s = 0.0;     ///< of what was chosen: copying it for answers, attending to it for prompts
+
+    double rest_s() const { return seconds - score_s - select_s - use_s; }
+};
+
+/// From the fastest to the slowest.
+void sort_runs(std::vector<TimedRun>& runs);
+/// The run in the middle of sorted ones stands for all, so that its parts add up to its time.
+inline const TimedRun& middle(const std::vector<TimedRun>& runs) {
+    return runs[runs.size() / 2];
+}
+
+/// The runs at one length of context, sorted.
+struct BenchPoint {
+    int64_t tokens = 0, depth = 0;
+    std::vector<TimedRun> dense;
+    std::vector<TimedRun> method;  ///< none where dense was measured alone
+    nlohmann::ordered_json more;
+
+    bool compares() const { return !method.empty(); }
+    const std::vector<TimedRun>& shown() const { return compares() ? method : dense; }
+    double ratio() const { return middle(dense).seconds / middle(method).seconds; }
+};
+
+struct BenchReport {
+    enum class Kind { prefill, decode };
+
+    Kind kind = Kind::prefill;
+    std::string method, model, device, kv;
+    int batch = 1, repeat = 1;
+    size_t weight_bytes = 0;
+    bool is_sweep = false;  ///< over several lengths, in one report of `points`
+    std::vector<BenchPoint> points;
+
+    const char* name() const { return kind == Kind::prefill ? "prefill" : "decode"; }
+    const char* use_name() const { return kind == Kind::prefill ? "attend" : "gather"; }
+    /// What differs from point to point.
+    int64_t length(const BenchPoint& point) const { return kind == Kind::prefill ? point.tokens : point.depth; }
+    double tokens_per_s(const BenchPoint& point, const TimedRun& run) const {
+        return static_cast<double>(point.tokens * batch) / run.seconds;
+    }
+    bool compares() const { return points.front().compares(); }
+};
+
+nlohmann::ordered_json to_json(const BenchReport& report);
+std::string to_text(const BenchReport& report);
+
+}  // namespace rondo::cli
