@@ -152,6 +152,12 @@ public:
     /// row sees. Calls come from any thread, several at a time, and end before this returns.
     using ConsumeRows = std::function<void(int head, const Tensor& weights)>;
     virtual Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) = 0;
+    /// What attend_selected weighs each key with for one row, mean over the heads of its group; `args.q` is that row,
+    /// which sees all of args.keys, and args.row_keys is not read. out [kv_heads, columns] f32: 16 columns an atom, the
+    /// entries of a KV head first, then the sequence's blocks from the one on where the tail begins; zero where no key
+    /// counts. `selected` is one, in host memory, with entries.
+    virtual Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
+                                  const std::byte* atoms) = 0;
     /// Copies `count` keys with their values from one slot (atom·16 + token, counted from `atoms`) to another. A source
     /// of −1 writes zeros. Destinations are ascending where they share an atom; no slot is both read and written.
     virtual Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,

@@ -114,6 +114,11 @@ Status CpuOps::score_rows(const ScoreArgs& args, const ConsumeRows& consume) {
     return guarded([&] { return score_.rows(args, consume); });
 }
 
+Status CpuOps::score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
+                              const std::byte* atoms) {
+    return guarded([&] { return score_.selected(out, args, selected, atoms); });
+}
+
 Status CpuOps::move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to, int64_t count) {
     over_rows(ceil_div<int64_t>(count, kv_block_tokens), int64_t{kv_block_tokens} * atom.head_dim * 4,
               [&](int64_t begin, int64_t end) {

@@ -14,19 +14,29 @@ void read_codes(const int8_t* codes, float scale, float* to, int64_t d) {
 
 }  // namespace
 
+void read_key(const KvAtom& layout, const std::byte* atom, int token, float* k) {
+    const int64_t d = layout.head_dim;
+    if (layout.dtype == DType::f32) {
+        std::memcpy(k, reinterpret_cast<const float*>(atom) + token * d, static_cast<size_t>(d) * sizeof(float));
+    } else if (layout.dtype == DType::bf16) {
+        convert_row(reinterpret_cast<const uint16_t*>(atom) + token * d, k, d);
+    } else {
+        const float* scales = reinterpret_cast<const float*>(atom + layout.scales_offset());
+        read_codes(reinterpret_cast<const int8_t*>(atom) + token * d, scales[token], k, d);
+    }
+}
+
 void read_token(const KvAtom& layout, const std::byte* atom, int token, float* k, float* v) {
     const int64_t d = layout.head_dim;
     const std::byte* values = atom + layout.half_bytes();
+    read_key(layout, atom, token, k);
     if (layout.dtype == DType::f32) {
-        std::memcpy(k, reinterpret_cast<const float*>(atom) + token * d, static_cast<size_t>(d) * sizeof(float));
         std::memcpy(v, reinterpret_cast<const float*>(values) + token * d, static_cast<size_t>(d) * sizeof(float));
     } else if (layout.dtype == DType::bf16) {
-        convert_row(reinterpret_cast<const uint16_t*>(atom) + token * d, k, d);
         const uint16_t* every_other = reinterpret_cast<const uint16_t*>(values) + token / 2 * 2 * d + token % 2;
         for (int64_t i = 0; i < d; ++i) v[i] = float_from_bf16(every_other[2 * i]);
     } else {
         const float* scales = reinterpret_cast<const float*>(atom + layout.scales_offset());
-        read_codes(reinterpret_cast<const int8_t*>(atom) + token * d, scales[token], k, d);
         read_codes(reinterpret_cast<const int8_t*>(values) + token * d, scales[kv_block_tokens + token], v, d);
     }
 }

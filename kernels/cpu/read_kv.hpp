@@ -7,6 +7,8 @@
 
 namespace rondo::cpu {
 
+/// The key of token `token` of an atom [d].
+void read_key(const KvAtom& layout, const std::byte* atom, int token, float* k);
 /// Token `token` of an atom as k and v [d].
 void read_token(const KvAtom& layout, const std::byte* atom, int token, float* k, float* v);
 

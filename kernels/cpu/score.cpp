@@ -5,6 +5,7 @@
 
 #include "config/checked.hpp"
 #include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/key_list.hpp"
 #include "kernels/cpu/score_tile.hpp"
 
 namespace rondo::cpu {
@@ -66,6 +67,26 @@ Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
         Tensor out = Tensor::of(weights, DType::f32, rows, keys);
         out.stride = stride;
         consume(static_cast<int>(head), out);
+    });
+    return Status::ok();
+}
+
+/// In f32 on every CPU: the keys are few, and what attention has just read.
+Status Score::selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected, const std::byte* atoms) {
+    const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
+    assert(out.rows == kv_heads && out.dtype == DType::f32 && args.q.rows == 1 && selected.counts != nullptr);
+    pool_.run(kv_heads, [&](int64_t head, int thread) {
+        const KeyList list(args.kv, args.sequence, 0, static_cast<int>(head), args.keys, &selected, atoms);
+        const int64_t count = list.count(), columns = count * kv_block_tokens;
+        assert(columns <= out.columns);
+        PerThread& own = scratch_[static_cast<size_t>(thread)];
+        auto* const keys = own.keys.get<TileKeys>(static_cast<size_t>(count) * sizeof(TileKeys));
+        list.write(0, count, keys);
+        auto* const weights = own.weights.get<float>(static_cast<size_t>(group * columns) * sizeof(float));
+        score_atoms({args.q, args.kv.atom, static_cast<int>(head) * group, group, args.scale, keys, count}, own.kernel,
+                    weights);
+        sum_lines(weights, columns, group, columns, 1.0F / static_cast<float>(group), out.row<float>(head));
+        std::fill(out.row<float>(head) + columns, out.row<float>(head) + out.columns, 0.0F);
     });
     return Status::ok();
 }

@@ -8,18 +8,20 @@
 
 namespace rondo::cpu {
 
-/// Ops::score_keys and Ops::score_rows on the CPU. The unit of work is up to 32 lines (a row in one query head) of one
-/// KV head against all keys, so that the keys are read once for all of them.
+/// Ops::score_keys, Ops::score_rows and Ops::score_selected on the CPU. The unit of work of the first two is up to 32
+/// lines (a row in one query head) of one KV head against all keys, so that the keys are read once for all of them.
 class Score {
 public:
     explicit Score(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
     Status keys(const Tensor& out, const ScoreArgs& args);
     Status rows(const ScoreArgs& args, const Ops::ConsumeRows& consume);
+    Status selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected, const std::byte* atoms);
 
 private:
     struct PerThread {
         Scratch kernel;
         Scratch weights;
+        Scratch keys;
     };
 
     ThreadPool& pool_;

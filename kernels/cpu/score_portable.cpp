@@ -56,6 +56,28 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
     for (int line = 0; line < tile.lines; ++line) softmax_line(weights + line * stride, tile.visible(line), args.keys);
 }
 
+void score_atoms_portable(const ScoreAtoms& tile, Scratch& scratch, float* weights) {
+    const int64_t d = tile.atom.head_dim, columns = tile.count * kv_block_tokens;
+    auto* const q = scratch.get<float>(static_cast<size_t>((tile.heads + 1) * d) * sizeof(float));
+    float* const k = q + tile.heads * d;
+    const Lanes scale = hn::Set(F32(), tile.scale);
+    with_elements_of(tile.q.dtype, [&](auto element) {
+        const auto* const from = tile.q.row<const decltype(element)>(0) + tile.first_head * d;
+        for_lanes(tile.heads * d,
+                  [&](int64_t c, auto load, auto store) HWY_ATTR { store(hn::Mul(load(from + c), scale), q + c); });
+    });
+    std::fill(weights, weights + tile.heads * columns, masked_score);
+    for (int64_t i = 0; i < tile.count; ++i) {
+        for (int t = 0; t < kv_block_tokens; ++t) {
+            if ((tile.keys[i].allowed >> t & 1) == 0) continue;
+            read_key(tile.atom, tile.keys[i].atom, t, k);
+            for (int head = 0; head < tile.heads; ++head)
+                weights[head * columns + i * kv_block_tokens + t] = dot_lanes(q + head * d, k, d);
+        }
+    }
+    for (int head = 0; head < tile.heads; ++head) softmax_line(weights + head * columns, columns, columns);
+}
+
 void sum_lines_portable(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {
     const Lanes scale = hn::Set(F32(), factor);
     for_lanes(keys, [&](int64_t i, auto load, auto store) HWY_ATTR {
@@ -72,11 +94,16 @@ HWY_AFTER_NAMESPACE();
 namespace rondo::cpu {
 namespace {
 HWY_EXPORT(score_portable);
+HWY_EXPORT(score_atoms_portable);
 HWY_EXPORT(sum_lines_portable);
 }  // namespace
 
 void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     HWY_DYNAMIC_DISPATCH(score_portable)(tile, scratch, weights, stride);
+}
+
+void score_atoms(const ScoreAtoms& tile, Scratch& scratch, float* weights) {
+    HWY_DYNAMIC_DISPATCH(score_atoms_portable)(tile, scratch, weights);
 }
 
 void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {

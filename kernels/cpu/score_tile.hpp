@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/attend_tile.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/ops.hpp"
 
@@ -40,6 +41,18 @@ void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t
 void score_tile_amx(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// Any KV type and head_dim, in f32.
 void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+/// One row in the query heads of one KV head against keys that were chosen, atom by atom.
+struct ScoreAtoms {
+    Tensor q;
+    KvAtom atom;
+    int first_head = 0;
+    int heads = 1;
+    float scale = 1.0F;
+    const TileKeys* keys = nullptr;
+    int64_t count = 0;
+};
+/// weights[head · 16 count + column] = the softmax of each head over the keys that count, zero elsewhere.
+void score_atoms(const ScoreAtoms& tile, Scratch& scratch, float* weights);
 /// sums[key] = Σ of the lines' weights · factor.
 void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums);
 

@@ -37,6 +37,10 @@ Status CudaOps::score_rows(const ScoreArgs&, const ConsumeRows&) {
     return not_here("scoring rows");
 }
 
+Status CudaOps::score_selected(const Tensor&, const ScoreArgs&, const SelectedKeys&, const std::byte*) {
+    return not_here("scoring chosen keys");
+}
+
 Status CudaOps::move_kv(const KvAtom&, std::byte*, const int32_t*, const int32_t*, int64_t) {
     return not_here("gathering keys");
 }

@@ -340,5 +340,56 @@ TEST_P(SparseAttend, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
     }
 }
 
+TEST_P(SparseAttend, ChosenKeysAreWeighedAsTheRowAttendsToThem) {
+    uint64_t seed = 300;
+    for (DType kv : kv_types) {
+        for (const Shape& shape : {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {5, 33, 7, 200}},
+                                   Shape{.heads = 3, .kv_heads = 3, .head_dim = 40, .kv = kv, .rounds = {300}},
+                                   Shape{.heads = 40, .kv_heads = 2, .kv = kv, .rounds = {21}}}) {
+            const Case c = make_case(shape, ++seed);
+            const int64_t keys = c.paged.keys(), tail = keys - 1 - static_cast<int64_t>(seed % 20);
+            const auto chosen = some_keys(c, tail, seed % 2 == 0 ? 0.0 : 0.3, seed);
+            const SelectedKeys selected = mark(c, chosen, tail);
+            ScoreArgs args;
+            args.q = upload(c.q, DType::f32);
+            args.heads = shape.heads;
+            args.kv = c.kv;
+            args.sequence = c.tables;
+            args.keys = keys;
+            args.scale = static_cast<float>(shape.scale());
+            const int64_t columns = (selected.stride + std::ssize(c.paged.blocks)) * kv_block_tokens;
+            Matrix sums(shape.kv_heads, columns);
+            for (int h = 0; h < shape.heads; ++h) {
+                const int kv_head = h / shape.group();
+                std::vector<int64_t> seen(chosen[static_cast<size_t>(kv_head)].begin(),
+                                          chosen[static_cast<size_t>(kv_head)].end());
+                for (int64_t key = tail; key < keys; ++key) seen.push_back(key);
+                Matrix scores(1, std::ssize(seen));
+                for (size_t i = 0; i < seen.size(); ++i) {
+                    for (int64_t n = 0; n < shape.head_dim; ++n)
+                        scores.values[i] += c.q.at(0, int64_t{h} * shape.head_dim + n) *
+                                            c.stored.k.at(seen[i], int64_t{kv_head} * shape.head_dim + n) *
+                                            static_cast<double>(args.scale);
+                }
+                const Matrix weights = reference::softmax(scores);
+                // The atoms of the chosen keys in the order of their blocks, then the tail's blocks.
+                int64_t atom = -1, block = -1;
+                for (size_t i = 0; i < seen.size(); ++i) {
+                    const bool in_tail = seen[i] >= tail;
+                    if (c.block_of(seen[i]) != block || (in_tail && seen[i] == tail)) ++atom;
+                    block = c.block_of(seen[i]);
+                    sums.at(kv_head,
+                            atom * kv_block_tokens + seen[i] - c.paged.block_begin[static_cast<size_t>(block)]) +=
+                        weights.at(0, static_cast<int64_t>(i)) / shape.group();
+                }
+            }
+            SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << keys << " keys");
+            const Tensor out = poisoned(DType::f32, shape.kv_heads, columns);
+            expect_ok(ops().score_selected(out, args, selected, c.atoms()));
+            expect_near(out, sums, 5e-6);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace rondo::test
