@@ -25,6 +25,9 @@ public:
     /// Chooses for one layer: `chosen[h]` are key numbers of `kv`, ascending. With `copied` a pool without room is an
     /// error, and nothing has changed.
     Status set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen, Place place);
+    /// Of a layer whose keys were copied: `key` takes the place of KV head h's chosen[h][places[h]]; a place below 0
+    /// leaves a head as it is.
+    Status replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places);
     /// Blocks that have to be free in each group so that all layers can be copied, where each chooses as many keys as
     /// these, and the sequences that go on still find some; 0 if they are.
     int64_t blocks_short(std::span<const std::vector<int32_t>> chosen) const;

@@ -70,7 +70,7 @@ Status Generator::create_attention() {
     if (options_.decode_method != nullptr) how.method = options_.decode_method;
     how.give_up_blocks = options_.give_up_blocks;
     how.measure = options_.measure;
-    if (how.method != nullptr) {
+    if (!how.is_dense()) {
         RONDO_ASSIGN(decode_, SelectiveDecode::create(model_.spec, *pool_, device_, how));
     }
     attention_ = {prefill_.get(), decode_.get()};

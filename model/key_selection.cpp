@@ -140,7 +140,9 @@ void KeySelection::on_host(const RunTasks& run_tasks, SelectionStats& stats) {
     run_tasks(layers, [&](int64_t i) {
         const auto layer = chosen_layers_ + static_cast<int>(i);
         const uint64_t seed = mixed(mixed(how_.seed, static_cast<uint64_t>(keys_)), static_cast<uint64_t>(layer));
-        how_.method->select({spec_->kv_heads, keys_, weights_of(layer)}, seed, chosen_of(layer));
+        const KeyScores scores{spec_->kv_heads, keys_, weights_of(layer)};
+        how_.method->select(scores, seed, chosen_of(layer));
+        if (how_.told) how_.told(layer, scores, chosen_of(layer));
     });
     if (how_.method->queries() > 0) {
         for (int i = 0; i < layers; ++i) stats.mass += mass_of(chosen_layers_ + i);
@@ -151,13 +153,14 @@ void KeySelection::on_host(const RunTasks& run_tasks, SelectionStats& stats) {
 
 double KeySelection::mass_of(int layer) const {
     const KeySelection& holds = before_ == nullptr ? *this : *before_;
+    const int64_t tail_begin = how_.method->tail_begin(holds.keys_, keys_);
     const std::span<const float> weights = weights_of(layer);
     double held = 0.0;
     for (int head = 0; head < spec_->kv_heads; ++head) {
         const auto of_head = weights.subspan(static_cast<size_t>(head * keys_), static_cast<size_t>(keys_));
         for (const int32_t key : holds.chosen(layer)[static_cast<size_t>(head)])
             held += static_cast<double>(of_head[static_cast<size_t>(key)]);
-        const auto tail = of_head.subspan(static_cast<size_t>(holds.keys_));
+        const auto tail = of_head.subspan(static_cast<size_t>(tail_begin));
         held += std::accumulate(tail.begin(), tail.end(), 0.0);
     }
     return held / (queries_[static_cast<size_t>(layer)] * spec_->kv_heads);

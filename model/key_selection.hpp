@@ -50,6 +50,8 @@ public:
         const DecodeSelection* method = nullptr;
         int observe_every = 1;
         uint64_t seed = 0;
+        /// Hears of each layer that has been chosen in, by what; layers come from any threads. May be empty.
+        std::function<void(int layer, const KeyScores&, std::span<const std::vector<int32_t>> chosen)> told = {};
     };
     /// Of the first `keys` keys; `before` serves until then and does not change, or is null.
     void begin(const How& how, int64_t keys, const KeySelection* before);
@@ -67,6 +69,7 @@ public:
     int64_t blocks_short() const;
     int64_t keys_seen() const { return keys_; }
     const SelectedKv& kv() const { return kv_; }
+    SelectedKv& kv() { return kv_; }
     /// By KV head, ascending.
     std::span<const std::vector<int32_t>> chosen(int layer) const;
 

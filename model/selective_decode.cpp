@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace rondo {
 
@@ -12,6 +13,7 @@ SelectiveDecode::Options SelectiveDecode::options_of(const DecodeAttention& sett
         options.observe_every = std::max(1, settings.reselect_every / settings.observe);
         options.lag_steps = settings.lag_steps;
     }
+    if (settings.method == DecodeAttention::Method::quest) options.page_budget = settings.budget_tokens;
     return options;
 }
 
@@ -23,17 +25,26 @@ int64_t SelectiveDecode::prompt_rows(const DecodeAttention& settings) {
 
 Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec& spec, KvPool& pool, Device& device,
                                                                  const Options& options) {
-    int queries = options.method->queries();
+    int queries = options.method ? options.method->queries() : 0;
     if (options.measure) queries = std::max(queries, 1);
     // While a choice is under way its queries must stay in the ring though steps go on.
     const int64_t rows = int64_t{queries} * options.observe_every + options.lag_steps + 1;
     RONDO_ASSIGN(QueryRing ring, QueryRing::create(spec, pool, device, rows, queries));
-    return std::unique_ptr<SelectiveDecode>(new SelectiveDecode(spec, pool, device, options, std::move(ring)));
+    std::unique_ptr<SelectiveDecode> made(new SelectiveDecode(spec, pool, device, options, std::move(ring)));
+    if (options.method && options.method->accumulates()) {
+        assert(options.method->triggers().once && options.lag_steps == 0);
+        made->heavy_ = std::make_unique<HeavyKeys>(spec, pool, device);
+    }
+    if (options.page_budget > 0) {
+        RONDO_ASSIGN(made->pages_, PageSelection::create(spec, pool, device, options.page_budget));
+    }
+    return made;
 }
 
 void SelectiveDecode::reset() {
     front_.clear();
     back_.clear();
+    if (pages_) pages_->clear();
     serving_ = choosing_ = false;
     steps_ = 0;
     masses_.clear();
@@ -42,16 +53,21 @@ void SelectiveDecode::reset() {
 
 void SelectiveDecode::after_prefill(const SequenceKv& kv) {
     reset();
-    const SelectionTriggers triggers = options_.method->triggers();
-    if (triggers.after_prefill || triggers.first == 0) begin(kv);
+    const SelectionTriggers triggers = this->triggers();
+    if (triggers.after_prefill || (triggers.every > 0 && triggers.first == 0)) begin(kv);
 }
 
 void SelectiveDecode::begin(const SequenceKv& kv) {
     if (!options_.method->wanted(kv.tokens())) return;
     choosing_ = true;
     due_ = steps_ + options_.lag_steps;
-    back_.begin({options_.method.get(), options_.observe_every, options_.seed}, kv.tokens(),
-                serving_ ? &front_ : nullptr);
+    KeySelection::How how{options_.method.get(), options_.observe_every, options_.seed};
+    if (heavy_) {
+        how.told = [this](int layer, const KeyScores& scores, std::span<const std::vector<int32_t>> chosen) {
+            heavy_->begin(layer, scores, chosen, options_.method->tail_begin(scores.keys, scores.keys));
+        };
+    }
+    back_.begin(how, kv.tokens(), serving_ ? &front_ : nullptr);
     ++stats_.selections;
 }
 
@@ -77,13 +93,14 @@ void SelectiveDecode::before_step(SequenceKv& kv) {
 /// Where all keys begin to be attended to, for the step that comes; what lies before is given up where that is meant.
 void SelectiveDecode::slide(SequenceKv& kv) {
     tail_begin_ = options_.method->tail_begin(front_.keys_seen(), kv.tokens() + 1);
-    if (options_.method->evicts() && options_.give_up_blocks) kv.release_before(tail_begin_);
+    if (options_.method->evicts() && options_.give_up_blocks)
+        kv.release_before(heavy_ ? heavy_->first_needed() : tail_begin_);
 }
 
 void SelectiveDecode::after_step(const SequenceKv& kv) {
     count_step(kv.tokens());
     ++steps_;
-    const SelectionTriggers triggers = options_.method->triggers();
+    const SelectionTriggers triggers = this->triggers();
     const bool again =
         triggers.every > 0 && steps_ >= triggers.first && (steps_ - triggers.first) % triggers.every == 0;
     if (again && !(triggers.once && serving_)) begin(kv);
@@ -92,6 +109,11 @@ void SelectiveDecode::after_step(const SequenceKv& kv) {
 void SelectiveDecode::count_step(int64_t keys) {
     const int64_t lists = int64_t{spec_.layers} * spec_.kv_heads;
     stats_.causal += lists * keys;
+    if (pages_) {
+        stats_.attended += pages_->attended();
+        stats_.selections += pages_->chose() ? 1 : 0;
+        return;
+    }
     stats_.attended += serving_ ? stats_.keys_chosen + lists * (keys - tail_begin_) : lists * keys;
 }
 
@@ -116,27 +138,46 @@ Status SelectiveDecode::work_now(const SequenceKv& kv) {
     return Status::ok();
 }
 
-SelectedKeys SelectiveDecode::keys(int layer) const {
-    return serving_ ? front_.kv().keys(layer, tail_begin_) : SelectedKeys{};
+Result<SelectedKeys> SelectiveDecode::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+    if (pages_) return pages_->choose(layer, step, kv);
+    if (!serving_) return SelectedKeys{};
+    if (heavy_) RONDO_TRY(heavy_->leave_window(layer, tail_begin_, kv, front_.kv()));
+    const SelectedKeys keys = front_.kv().keys(layer, tail_begin_);
+    if (heavy_) RONDO_TRY(heavy_->add(layer, step, keys, kv));
+    return keys;
+}
+
+/// Of one row's weights over all keys, what its step attended to.
+double SelectiveDecode::mass_held(int layer, int kv_head, std::span<const float> weights, const SequenceKv& kv) const {
+    const auto sum = [&](int64_t begin, int64_t end) {
+        const auto some = weights.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+        return std::accumulate(some.begin(), some.end(), 0.0);
+    };
+    const auto head = static_cast<size_t>(kv_head);
+    double held = 0.0;
+    if (pages_) {
+        const auto begins = kv.block_begin();
+        for (const int32_t page : pages_->pages(layer)[head])
+            held += sum(begins[static_cast<size_t>(page)], begins[static_cast<size_t>(page) + 1]);
+        return pages_->pages(layer)[head].empty() ? 1.0 : held;
+    }
+    for (const int32_t key : chosen(layer)[head]) held += static_cast<double>(weights[static_cast<size_t>(key)]);
+    return held + sum(tail_begin_, std::ssize(weights));
 }
 
 Status SelectiveDecode::measure_step(const SequenceKv& kv) {
     if (!options_.measure) return Status::ok();
     const size_t first = masses_.size();
     masses_.resize(first + static_cast<size_t>(spec_.layers * spec_.heads), 1.0);
-    if (!serving_) return Status::ok();
+    if (!serving_ && !pages_) return Status::ok();
     RONDO_TRY(ring_.locate(kv));
     const auto newest = static_cast<int32_t>(kv.tokens() - 1);
     for (int layer = 0; layer < spec_.layers; ++layer) {
         RONDO_ASSIGN(const ScoreArgs args, ring_.score_args(layer, kv.tokens(), {&newest, 1}));
         RONDO_TRY(device_.ops().score_rows(args, [&](int head, const Tensor& row) {
             const std::span<const float> weights(row.row<const float>(0), static_cast<size_t>(row.columns));
-            double held = 0.0;
-            for (const int32_t key : chosen(layer)[static_cast<size_t>(head / (spec_.heads / spec_.kv_heads))])
-                held += static_cast<double>(weights[static_cast<size_t>(key)]);
-            for (const float weight : weights.subspan(static_cast<size_t>(tail_begin_)))
-                held += static_cast<double>(weight);
-            masses_[first + static_cast<size_t>(layer * spec_.heads + head)] = held;
+            masses_[first + static_cast<size_t>(layer * spec_.heads + head)] =
+                mass_held(layer, head / (spec_.heads / spec_.kv_heads), weights, kv);
         }));
     }
     return Status::ok();

@@ -8,7 +8,9 @@
 #include "config/result.hpp"
 #include "kernels/device.hpp"
 #include "memory/sequence_kv.hpp"
+#include "model/heavy_keys.hpp"
 #include "model/key_selection.hpp"
+#include "model/page_selection.hpp"
 #include "model/policies/decode_selection/decode_selection.hpp"
 #include "model/query_ring.hpp"
 #include "model/spec.hpp"
@@ -24,18 +26,23 @@ namespace rondo {
 ///
 /// The pieces may run on other threads than the steps, and beside them, one at a time: `on_device` where nothing else
 /// is issued to the device meanwhile, `on_host` anywhere. Nothing else here is called while one runs, but `due`, and
-/// what a step needs (`keep_queries` in turn with `on_device`, `keys`).
+/// what a step needs (`keep_queries` in turn with `on_device`, `keys_of_step`). Methods that choose by the very step
+/// (quest) or change their choice with it (h2o) do that as part of the step, on its thread, and have no pieces then.
 class SelectiveDecode {
 public:
     struct Options {
         std::shared_ptr<const DecodeSelection> method;
+        int64_t page_budget =
+            0;                  ///< quest, in place of a method: so many keys in pages that each step chooses; 0: none
         int observe_every = 1;  ///< of the queries kept, every how many-th scores
         int lag_steps = 0;
         bool give_up_blocks = true;  ///< false: an evicting method leaves the sequence's blocks alone (for evaluation)
         bool measure = false;        ///< what share of the attention each step's keys held; costs a pass over all keys
         uint64_t seed = 0;
+
+        bool is_dense() const { return method == nullptr && page_budget == 0; }
     };
-    /// What settings ask for; without a method where that is dense.
+    /// What settings ask for.
     static Options options_of(const DecodeAttention& settings);
     /// Last tokens of a prompt that must be computed, at least one: their logits or their queries are wanted.
     static int64_t prompt_rows(const DecodeAttention& settings);
@@ -75,10 +82,13 @@ public:
     /// Blocks that must become free before chosen keys can be copied; 0 when there are enough, or nothing is known yet.
     int64_t blocks_short() const { return back_.blocks_short(); }
 
-    /// What rows attend to in a layer; without a selection, everything.
-    SelectedKeys keys(int layer) const;
+    /// What a step's row `step` attends to in a layer, once its key is in the pool; without a selection, everything.
+    /// What methods do at every step they do here, in order of the layers. Valid until the next call.
+    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv);
     /// The keys that serve in a layer, by KV head, and from where on all do.
-    std::span<const std::vector<int32_t>> chosen(int layer) const { return front_.chosen(layer); }
+    std::span<const std::vector<int32_t>> chosen(int layer) const {
+        return heavy_ && serving_ ? heavy_->chosen(layer) : front_.chosen(layer);
+    }
     int64_t tail_begin() const { return serving_ ? tail_begin_ : 0; }
     bool serving() const { return serving_; }
     const SelectionStats& stats() const { return stats_; }
@@ -98,12 +108,16 @@ private:
     void slide(SequenceKv& kv);
     Status advance(const SequenceKv& kv, int layers);
     void count_step(int64_t keys);
+    SelectionTriggers triggers() const { return options_.method ? options_.method->triggers() : SelectionTriggers{}; }
+    double mass_held(int layer, int kv_head, std::span<const float> weights, const SequenceKv& kv) const;
 
     const ModelSpec& spec_;
     Device& device_;
     Options options_;
     QueryRing ring_;
-    KeySelection front_, back_;  // the one that serves, and the one that is made
+    KeySelection front_, back_;             // the one that serves, and the one that is made
+    std::unique_ptr<HeavyKeys> heavy_;      // of a method that accumulates
+    std::unique_ptr<PageSelection> pages_;  // with a page budget
     bool serving_ = false;
     bool choosing_ = false;
     int64_t tail_begin_ = 0;

@@ -143,9 +143,14 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
     selected_.clear();
     bool any = false;
     for (int s = first; s < first + count; ++s) {
-        const SequenceAttention* const attention = batch.part(s).attention;
-        const bool chooses = attention != nullptr && attention->decode != nullptr;
-        selected_.push_back(chooses ? attention->decode->keys(layer) : SelectedKeys{});
+        const BatchPart& part = batch.part(s);
+        selected_.emplace_back();
+        if (part.attention != nullptr && part.attention->decode != nullptr) {
+            const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
+            const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
+                                 part.kv->tokens(),    own.scale};
+            RONDO_ASSIGN(selected_.back(), part.attention->decode->keys_of_step(layer, step, *part.kv));
+        }
         any = any || selected_.back().counts != nullptr;
     }
     if (!any) return device_.ops().attend(args);

@@ -65,7 +65,7 @@ TEST(DecodeSelection, MethodsSayWhenTheyChooseAndWhatTheyGiveUp) {
     constexpr Said expected[] = {
         {Method::progressive, false, 8, 3, 5, false}, {Method::snapkv, true, 0, 0, 20, true},
         {Method::adakv, true, 0, 0, 20, true},        {Method::streaming_llm, true, 1, 0, 0, true},
-        {Method::h2o, true, 1, 0, 1, true},           {Method::random, false, 8, 3, 0, false},
+        {Method::h2o, true, 1, 0, 20, true},          {Method::random, false, 8, 3, 0, false},
         {Method::recent, false, 8, 3, 0, false},      {Method::oracle, false, 8, 3, 0, false},
     };
     for (const Said& each : expected) {

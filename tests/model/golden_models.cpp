@@ -154,6 +154,13 @@ std::vector<Case> read_all_cases() {
     return all;
 }
 
+Case with_layers(Case model, int layers) {
+    json config = json::parse(model.config_json);
+    config["num_hidden_layers"] = layers;
+    model.config_json = config.dump();
+    return model;
+}
+
 std::vector<HostTensor> tensors(const Case& model) {
     const json config = json::parse(model.config_json);
     const int64_t width = config.at("hidden_size");

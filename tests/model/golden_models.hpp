@@ -37,6 +37,10 @@ std::vector<Case> read_cases(const std::string& architecture);
 /// All of them, for INSTANTIATE_TEST_SUITE_P.
 std::vector<Case> read_all_cases();
 
+/// The case with another number of layers, made from its seed as the first ones are; what it answers nobody has
+/// computed.
+Case with_layers(Case model, int layers);
+
 struct HostTensor {
     std::string name;            ///< Hugging Face's
     std::vector<int64_t> shape;  ///< outermost first

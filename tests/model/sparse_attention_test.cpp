@@ -12,8 +12,8 @@ using testing::need;
 using Prefill = PrefillAttention::Method;
 using Decode = DecodeAttention::Method;
 
-constexpr Decode decode_methods[] = {Decode::progressive, Decode::snapkv, Decode::adakv,
-                                     Decode::random,      Decode::recent, Decode::streaming_llm};
+constexpr Decode decode_methods[] = {Decode::progressive, Decode::snapkv,        Decode::adakv, Decode::random,
+                                     Decode::recent,      Decode::streaming_llm, Decode::h2o,   Decode::quest};
 constexpr Prefill prefill_methods[] = {Prefill::loopserve, Prefill::a_shape, Prefill::tri_shape, Prefill::minference,
                                        Prefill::flexprefill};
 
@@ -58,7 +58,7 @@ protected:
     }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
-    const golden::Case case_ = testing::golden_case(GetParam());
+    const golden::Case case_ = golden::with_layers(testing::golden_case(GetParam()), 3);  // quest begins at the third
     const Model model_ = testing::load_case(case_, DType::f32, *device_);
     const std::vector<int32_t> ids_ = [this] {
         std::mt19937 random(7);
@@ -151,9 +151,12 @@ TEST_P(SparseAttention, EvictingMethodsGiveMemoryBackAndOthersKeepIt) {
     for (const Decode method : decode_methods) {
         const auto generator = open(decode_with(method, 32));
         answer(*generator, 200, 4);
-        const bool evicts = method == Decode::snapkv || method == Decode::adakv || method == Decode::streaming_llm;
+        const bool evicts = method == Decode::snapkv || method == Decode::adakv || method == Decode::streaming_llm ||
+                            method == Decode::h2o;
         if (evicts) {
             EXPECT_LE(blocks_in_use(*generator), blocks_in_use(*dense) / 2) << static_cast<int>(method);
+        } else if (method == Decode::quest) {  // marks keys where they lie
+            EXPECT_EQ(blocks_in_use(*generator), blocks_in_use(*dense));
         } else {
             EXPECT_GT(blocks_in_use(*generator), blocks_in_use(*dense)) << static_cast<int>(method);
         }

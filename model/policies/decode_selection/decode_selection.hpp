@@ -33,6 +33,9 @@ public:
     virtual int queries() const = 0;
     /// Keys that are not chosen are given up for good, and their memory with them.
     virtual bool evicts() const { return false; }
+    /// Scores go on being summed once a choice serves, step by step; and what falls behind the tail's begin takes the
+    /// place of the chosen key that has been worth least, if it has been worth more itself.
+    virtual bool accumulates() const { return false; }
     /// The keys from which on all are attended to, besides the chosen ones: of `keys`, when `seen` were chosen from.
     virtual int64_t tail_begin(int64_t seen, int64_t keys) const {
         static_cast<void>(keys);

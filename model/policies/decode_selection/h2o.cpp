@@ -6,27 +6,32 @@ namespace rondo {
 
 namespace {
 
-/// H2O: half the budget for the keys that gathered the most attention so far, half for the most recent ones; the newest
-/// key always stays, so of an odd budget the recent half is the greater.
+/// H2O: half the budget for the keys that gathered the most attention so far, half for a window of the most recent
+/// ones, which slides; the newest key always stays, so of an odd budget the recent half is the greater.
 ///
-/// The scores are sums over all queries of the conversation, which the runtime keeps for the keys that are left: after
-/// a prompt those of its sampled rows, then one more query each step. That is why `queries` is 1.
+/// The paper sums over all queries there have been. Here it is the last `window` ones when the choice is made, for no
+/// more of a prompt's are kept, and from then on every one: model/heavy_keys.hpp.
 class H2o final : public BudgetSelection {
 public:
     explicit H2o(const DecodeAttention& settings)
-        : BudgetSelection(settings), kept_{.budget = budget(), .recent = budget() - budget() / 2} {}
+        : BudgetSelection(settings), queries_(settings.window), heavy_(budget() / 2) {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
-    int queries() const override { return 1; }
+    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
+    int queries() const override { return queries_; }
     bool evicts() const override { return true; }
+    bool accumulates() const override { return true; }
+    int64_t tail_begin(int64_t, int64_t keys) const override { return keys - (budget() - heavy_); }
 
 protected:
     void choose(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
-        choose_best(scores, kept_, chosen);
+        const int64_t recent = budget() - heavy_;
+        choose_best(scores, {.budget = budget(), .recent = recent}, chosen);
+        for (std::vector<int32_t>& keys : chosen) keys.resize(keys.size() - static_cast<size_t>(recent));
     }
 
 private:
-    KeptKeys kept_;
+    int queries_;
+    int64_t heavy_;
 };
 
 }  // namespace

@@ -1,0 +1,294 @@
+// Methods that choose at every step, against the same done the slow way.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/generator.hpp"
+#include "model/page_selection.hpp"
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+
+/// Chooses all keys after every step and writes down what its query thought of them: dense attention's weights.
+class Recorder : public DecodeSelection {
+public:
+    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
+    int queries() const override { return 1; }
+    bool wanted(int64_t) const override { return true; }
+    void select(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        calls.emplace_back(scores.weights.begin(), scores.weights.end());
+        for (auto& keys : chosen) {
+            keys.resize(static_cast<size_t>(scores.keys));
+            std::iota(keys.begin(), keys.end(), 0);
+        }
+    }
+    mutable std::vector<std::vector<float>> calls;  // layer by layer, choice by choice
+};
+
+/// H2O's rule over one head's dense weights, row by row: who is kept attends, the others might as well not be there.
+class NaiveH2o {
+public:
+    NaiveH2o(size_t budget, size_t keys) : heavy_(budget / 2), recent_(budget - budget / 2), keys_(keys), sums_(1000) {}
+
+    void observe(std::span<const float> weights) {
+        for (size_t key = 0; key < weights.size(); ++key) sums_[key] += static_cast<double>(weights[key]);
+    }
+    void choose() {
+        for (size_t key = 0; key + recent_ < keys_; ++key) kept_.insert(key);
+        shrink();
+    }
+    void step(std::span<const float> weights) {
+        kept_.insert(keys_ - recent_);
+        ++keys_;
+        shrink();
+        std::set<size_t> seen = kept_;
+        for (size_t key = keys_ - recent_; key < keys_; ++key) seen.insert(key);
+        double total = 0.0;
+        for (const size_t key : seen) total += static_cast<double>(weights[key]);
+        for (const size_t key : seen) sums_[key] += static_cast<double>(weights[key]) / total;
+    }
+    std::vector<int32_t> kept() const { return {kept_.begin(), kept_.end()}; }
+
+private:
+    void shrink() {
+        while (kept_.size() > heavy_)
+            kept_.erase(std::ranges::min_element(kept_, {}, [this](size_t key) { return sums_[key]; }));
+    }
+
+    size_t heavy_, recent_, keys_;
+    std::vector<double> sums_;
+    std::set<size_t> kept_;
+};
+
+/// In the first layer, whose queries and keys do not depend on what attention leaves out.
+TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
+    constexpr int64_t prompt = 70, window = 4, steps = 60;
+    constexpr int budget = 17;
+    const auto device = need(open_device(need(parse_device("cpu:1"))));  // layers are chosen in one by one
+    const Model model = testing::load_case(testing::golden_case("llama_gqa1_head32_tied"), DType::f32, *device);
+    std::mt19937 random(3);
+    const std::vector<int32_t> ids = testing::random_ids(random, prompt + steps, model.spec.vocabulary);
+    const auto part = [&](int64_t begin, int64_t count) {
+        return std::span(ids).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+    };
+
+    const auto recorder = std::make_shared<Recorder>();
+    Generator::Options dense;
+    dense.kv_type = DType::f32;
+    dense.decode_method = recorder;
+    const auto recorded = need(Generator::create(model, *device, dense));
+    need(recorded->prefill(part(0, prompt - window + 1)));
+    for (int64_t i = prompt - window + 1; i < prompt + steps; ++i) need(recorded->step(ids[static_cast<size_t>(i)]));
+    const auto weights = [&](int64_t query, int head) {
+        const auto call = static_cast<size_t>((query - (prompt - window)) * model.spec.layers);
+        return std::span<const float>(recorder->calls.at(call))
+            .subspan(static_cast<size_t>(head * (query + 1)), static_cast<size_t>(query + 1));
+    };
+
+    Generator::Options options;
+    options.kv_type = DType::f32;
+    options.decode.method = DecodeAttention::Method::h2o;
+    options.decode.budget_tokens = budget;
+    options.decode.window = window;
+    const auto generator = need(Generator::create(model, *device, options));
+    std::vector<NaiveH2o> naive(static_cast<size_t>(model.spec.kv_heads), NaiveH2o(budget, prompt));
+    for (int head = 0; head < model.spec.kv_heads; ++head) {
+        NaiveH2o& one = naive[static_cast<size_t>(head)];
+        for (int64_t query = prompt - window; query < prompt; ++query) one.observe(weights(query, head));
+        one.choose();
+    }
+    const std::vector<int32_t> first = naive[0].kept();
+    need(generator->prefill(part(0, prompt)));
+    for (int64_t i = 0; i < steps; ++i) {
+        need(generator->step(ids[static_cast<size_t>(prompt + i)]));
+        const SelectiveDecode& choice = *generator->selective_decode();
+        ASSERT_EQ(choice.tail_begin(), prompt + i + 1 - (budget - budget / 2));
+        for (int head = 0; head < model.spec.kv_heads; ++head) {
+            naive[static_cast<size_t>(head)].step(weights(prompt + i, head));
+            std::vector<int32_t> kept = choice.chosen(0)[static_cast<size_t>(head)];
+            std::ranges::sort(kept);
+            ASSERT_EQ(kept, naive[static_cast<size_t>(head)].kept()) << "step " << i << ", head " << head;
+        }
+    }
+    EXPECT_NE(naive[0].kept(), first);
+    EXPECT_GE(generator->kv().first_held(), prompt + steps - budget - 2 * kv_block_tokens);
+}
+
+/// Attention with the keys that H2O keeps is what the copies hold: a generator that never gives blocks up agrees.
+TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
+    const auto device = need(open_device(need(parse_device("cpu:2"))));
+    const Model model = testing::load_case(testing::golden_case("qwen2_gqa7_head64_untied"), DType::f32, *device);
+    std::mt19937 random(4);
+    const std::vector<int32_t> ids = testing::random_ids(random, 160, model.spec.vocabulary);
+    std::vector<std::vector<float>> answers;
+    for (const bool give_up : {true, false}) {
+        Generator::Options options;
+        options.decode.method = DecodeAttention::Method::h2o;
+        options.decode.budget_tokens = 24;
+        options.give_up_blocks = give_up;
+        options.measure = !give_up;
+        const auto generator = need(Generator::create(model, *device, options));
+        need(generator->prefill(std::span(ids).first(20)));  // within the budget: the answer outgrows it
+        std::vector<float>& all = answers.emplace_back();
+        for (size_t i = 20; i < 160; ++i) {
+            need(generator->step(ids[i]));
+            all.insert(all.end(), generator->logits().begin(), generator->logits().end());
+        }
+        EXPECT_EQ(generator->kv().first_held() > 0, give_up);
+        for (const double mass : generator->selective_decode()->masses()) EXPECT_THAT(mass, ::testing::Le(1.0001));
+    }
+    EXPECT_EQ(answers[0], answers[1]);
+}
+
+/// Sequences of random keys in a pool, and quest's choice among their pages.
+class QuestPages : public ::testing::TestWithParam<DType> {
+protected:
+    static constexpr int layer = 2, heads = 6, kv_heads = 2, d = 40;
+
+    QuestPages() {
+        spec_.layers = 3;
+        spec_.heads = heads;
+        spec_.kv_heads = kv_heads;
+        spec_.head_dim = d;
+        pool_ = need(KvPool::create(*device_, Transformer::kv_shape(spec_, GetParam(), 1), 64));
+        kv_ = std::make_unique<SequenceKv>(*pool_);
+    }
+    std::vector<float> random_floats(int64_t count) {
+        std::normal_distribution<float> normal;
+        std::vector<float> made(static_cast<size_t>(count));
+        for (float& x : made) x = normal(random_);
+        return made;
+    }
+    std::vector<int32_t> slots() const {
+        std::vector<int32_t> made;
+        for (int64_t key = 0; key < kv_->tokens(); ++key) made.push_back(kv_->slot(LayerGroup::upper, key));
+        return made;
+    }
+    void append(int64_t count) {
+        need(kv_->extend(count));
+        const std::vector<int32_t> all = slots();
+        std::vector<float> k = random_floats(count * kv_heads * d), v = random_floats(count * kv_heads * d);
+        need(device_->ops().append_kv(pool_->layer(layer), Tensor::of(k.data(), DType::f32, count, kv_heads * d),
+                                      Tensor::of(v.data(), DType::f32, count, kv_heads * d),
+                                      all.data() + all.size() - count));
+    }
+    /// By KV head the keys of the best pages: bounds over all keys there are, the mean over the heads of the group.
+    std::vector<std::set<int64_t>> naive(const std::vector<float>& q, int64_t pages_wanted) {
+        const int64_t keys = kv_->tokens();
+        std::vector<float> k(static_cast<size_t>(keys * kv_heads * d)), v(k.size());
+        need(device_->ops().read_kv(Tensor::of(k.data(), DType::f32, keys, kv_heads * d),
+                                    Tensor::of(v.data(), DType::f32, keys, kv_heads * d), pool_->layer(layer),
+                                    slots().data()));
+        const auto begins = kv_->block_begin();
+        std::vector<std::set<int64_t>> chosen(kv_heads);
+        for (int head = 0; head < kv_heads; ++head) {
+            std::vector<std::pair<double, size_t>> scored;
+            for (size_t page = 0; page + 2 < begins.size(); ++page) {
+                double score = 0.0;
+                for (int h = 0; h < heads / kv_heads; ++h) {
+                    for (int c = 0; c < d; ++c) {
+                        const double x = q[static_cast<size_t>((head * heads / kv_heads + h) * d + c)];
+                        double best = -1e300;
+                        for (const int32_t side : {-1, 1}) {
+                            double bound = -1e300;
+                            for (int64_t key = begins[page]; key < begins[page + 1]; ++key)
+                                bound = std::max(bound,
+                                                 side * static_cast<double>(
+                                                            k[static_cast<size_t>((key * kv_heads + head) * d + c)]));
+                            best = std::max(best, x * side * bound);
+                        }
+                        score += best;
+                    }
+                }
+                scored.emplace_back(-score, page);
+            }
+            std::ranges::sort(scored);
+            scored.resize(static_cast<size_t>(pages_wanted - 1));
+            scored.emplace_back(0.0, begins.size() - 2);
+            for (const auto& [score, page] : scored)
+                for (int64_t key = begins[page]; key < begins[page + 1]; ++key)
+                    chosen[static_cast<size_t>(head)].insert(key);
+        }
+        return chosen;
+    }
+    /// What entries and tail mean, by KV head.
+    std::vector<std::set<int64_t>> meant(const SelectedKeys& selected) {
+        const std::vector<int32_t> all = slots();
+        std::vector<std::set<int64_t>> keys(kv_heads);
+        for (int head = 0; head < kv_heads; ++head) {
+            auto& of_head = keys[static_cast<size_t>(head)];
+            for (int64_t key = 0; key < kv_->tokens(); ++key) {
+                const int32_t slot = all[static_cast<size_t>(key)];
+                const int32_t atom = pool_->atom_index(slot / kv_block_tokens, layer, head);
+                for (int32_t i = 0; i < selected.counts[head]; ++i) {
+                    const KvEntry& entry = selected.entries[head * selected.stride + i];
+                    if (entry.atom != atom || (entry.allowed >> slot % kv_block_tokens & 1) == 0) continue;
+                    EXPECT_TRUE(of_head.insert(key).second && key < selected.tail_begin);
+                }
+                if (key >= selected.tail_begin) of_head.insert(key);
+            }
+        }
+        return keys;
+    }
+    Result<SelectedKeys> choose(PageSelection& pages, int of_layer, std::vector<float>& q) {
+        ScoreArgs step;
+        step.q = Tensor::of(q.data(), DType::f32, 1, heads * d);
+        return pages.choose(of_layer, step, *kv_);
+    }
+
+    std::mt19937 random_{11};
+    const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
+    ModelSpec spec_;
+    std::unique_ptr<KvPool> pool_;
+    std::unique_ptr<SequenceKv> kv_;
+};
+INSTANTIATE_TEST_SUITE_P(KvTypes, QuestPages, ::testing::Values(DType::f32, DType::bf16, DType::i8),
+                         [](const auto& info) { return std::string(traits(info.param).name); });
+
+TEST_P(QuestPages, AreTheBestByANaiveBoundAtEveryStep) {
+    const auto pages = need(PageSelection::create(spec_, *pool_, *device_, 70));  // 4 pages
+    for (const int64_t round : {37, 5, 90}) {  // blocks of 16, 16, 5, then 5, then full ones
+        kv_->begin_round();
+        append(round);
+    }
+    for (int i = 0; i < 40; ++i) {
+        if (i == 20) {  // other keys stand where some stood before
+            kv_->truncate(130);
+            append(3);
+            pages->clear();
+        }
+        std::vector<float> q = random_floats(heads * d);
+        for (int dense = 0; dense < quest_dense_layers; ++dense)
+            EXPECT_EQ(need(choose(*pages, dense, q)).counts, nullptr);
+        const SelectedKeys selected = need(choose(*pages, layer, q));
+        ASSERT_NE(selected.counts, nullptr);
+        const auto expected = naive(q, 4);
+        ASSERT_EQ(meant(selected), expected) << "step " << i;
+        EXPECT_TRUE(pages->chose());
+        int64_t attended = int64_t{quest_dense_layers} * kv_heads * kv_->tokens();
+        for (const auto& keys : expected) attended += std::ssize(keys);
+        EXPECT_EQ(pages->attended(), attended);
+        append(1);
+    }
+}
+
+TEST_P(QuestPages, AreNotAskedForWhileTheBudgetHoldsAllKeys) {
+    const auto pages = need(PageSelection::create(spec_, *pool_, *device_, 60));
+    append(60);
+    std::vector<float> q = random_floats(heads * d);
+    need(choose(*pages, 0, q));
+    EXPECT_EQ(need(choose(*pages, layer, q)).counts, nullptr);
+    EXPECT_FALSE(pages->chose());
+    append(1);
+    EXPECT_NE(need(choose(*pages, layer, q)).counts, nullptr);
+    EXPECT_TRUE(pages->chose());
+}
+
+}  // namespace
+}  // namespace rondo
