@@ -42,17 +42,16 @@ DeviceSettings& device_of(Settings& settings, std::string_view name) {
 
 constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
-// In the order of PrefillAttention::Method and DecodeAttention::Method. What stands behind these in the latter has no
-// runtime that a pipeline could ask for: the oracle is told where the answers are, and h2o and quest choose anew at
-// every step.
+// In the order of PrefillAttention::Method and DecodeAttention::Method. The oracle, which stands behind these in the
+// latter, is not for pipelines: it is told where the answers are.
 constexpr std::string_view prefill_methods[] = {"dense",     "loopserve",  "a_shape",
                                                 "tri_shape", "minference", "flexprefill"};
-constexpr std::string_view decode_methods[] = {"dense",  "progressive", "snapkv",       "adakv",
-                                               "random", "recent",      "streaming_llm"};
+constexpr std::string_view decode_methods[] = {"dense",  "progressive",   "snapkv", "adakv", "random",
+                                               "recent", "streaming_llm", "h2o",    "quest"};
 // Of any slot, each once.
-constexpr std::string_view all_methods[] = {"dense",      "loopserve",   "a_shape",     "tri_shape",
-                                            "minference", "flexprefill", "progressive", "snapkv",
-                                            "adakv",      "random",      "recent",      "streaming_llm"};
+constexpr std::string_view all_methods[] = {"dense",       "loopserve",     "a_shape", "tri_shape", "minference",
+                                            "flexprefill", "progressive",   "snapkv",  "adakv",     "random",
+                                            "recent",      "streaming_llm", "h2o",     "quest"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"after", "around"};
 constexpr std::string_view no_method[] = {"none"};

@@ -60,8 +60,8 @@ struct DecodeAttention {
     int pool = 7;              ///< keys over which scores are max-pooled; 1: none
     PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
     int lag_steps = 1;                     ///< progressive: steps that the previous selection still serves
-    int window = 32;                       ///< snapkv, adakv: last queries that score, and last keys that stay
-    int sinks = 4;                         ///< first keys that always stay
+    int window = 32;  ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
+    int sinks = 4;    ///< first keys that always stay
     bool operator==(const DecodeAttention&) const = default;
 };
 

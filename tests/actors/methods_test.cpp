@@ -20,11 +20,12 @@ using testing::Stage;
 
 /// Small enough to matter to prompts of some hundred tokens.
 std::vector<std::string> small(std::vector<std::string> more) {
-    more.insert(more.end(), {"pipeline.methods=[loopserve, progressive, snapkv, adakv, streaming_llm, recent, random]",
-                             "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
-                             "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=2",
-                             "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
-                             "pipeline.decode.attention.window=8"});
+    more.insert(more.end(),
+                {"pipeline.methods=[loopserve, progressive, snapkv, adakv, streaming_llm, h2o, quest, recent, random]",
+                 "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
+                 "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=2",
+                 "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
+                 "pipeline.decode.attention.window=8"});
     return more;
 }
 
@@ -47,7 +48,8 @@ class SameTokensAsThePlainEngine : public ::testing::TestWithParam<std::string> 
 
 /// Each conversation by another method, all at once; with and without lag.
 TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
-    const golden::Folder folder(golden_case("qwen2_gqa7_head64_tied"), DType::f32);
+    // Four layers, of which quest leaves two dense.
+    const golden::Folder folder(golden::with_layers(golden_case("qwen2_gqa7_head64_tied"), 4), DType::f32);
     const Settings settings =
         settings_of(small({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
                            "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()}));
@@ -85,7 +87,7 @@ TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
         EXPECT_EQ(reply.end.attention.given_up, 0);
         const bool by_keys = method != "dense";
         EXPECT_EQ(reply.end.attention.selections > 0, by_keys) << method;
-        EXPECT_EQ(reply.end.attention.answer.density() < 0.7, by_keys) << method;
+        EXPECT_EQ(reply.end.attention.answer.density() < 0.75, by_keys) << method;
         EXPECT_EQ(reply.end.attention.prompt.density() < 1.0, method == "loopserve") << method;
     }
 }
@@ -157,7 +159,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
     const auto all = static_cast<int64_t>(stage_.engine().pool().blocks_total(LayerGroup::upper));
     std::string long_text = "The code of the red box is 4817.";
     for (int i = 0; i < 6; ++i) long_text += " The sky was grey over the harbour and nobody went out that day.";
-    for (const std::string method : {"snapkv", "adakv", "streaming_llm"}) {
+    for (const std::string method : {"snapkv", "adakv", "streaming_llm", "h2o"}) {
         const Heard first = ask(method, long_text);
         ASSERT_EQ(first.ends[0].attention.selections, 1) << method;
         const TurnUsage before = first.ends[0].usage;

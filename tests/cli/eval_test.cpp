@@ -12,18 +12,18 @@ using testing::run_rondo;
 
 TEST(Eval, EveryMethodAnswersEveryDialogueAndOnlyWhatSeesTheEvidenceIsRight) {
     const auto json = run_json({"eval", "--dialogues", "3", "--rounds", "6", "--budgets", "25", "--history", "both",
-                                "--methods", "dense,progressive:pool=5,snapkv,random,oracle,no_history"});
+                                "--methods", "dense,progressive:pool=5,snapkv,h2o,quest,random,oracle,no_history"});
     std::map<std::string, int> right;
     for (const auto& answer : json.at("answers")) {
         const std::string method = answer.at("method");
         right[method] += answer.at("exact").get<bool>() ? 1 : 0;
         if (answer.at("history") != "teacher_forced") continue;
         EXPECT_EQ(answer.at("kl_to_dense").get<double>() == 0.0, method == "dense") << method;
-        if (method == "snapkv") {
-            EXPECT_LT(answer.at("density").get<double>(), 0.5);
+        if (method == "snapkv" || method == "h2o") {
+            EXPECT_LT(answer.at("density").get<double>(), 0.5) << method;
         }
     }
-    EXPECT_EQ(json.at("answers").size(), 6U * 3 * 3 * 2);
+    EXPECT_EQ(json.at("answers").size(), 8U * 3 * 3 * 2);
     EXPECT_GE(right["dense"], 16);
     EXPECT_GE(right["oracle"], 16);
     EXPECT_LE(right["random"], 6);

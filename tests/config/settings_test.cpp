@@ -36,6 +36,29 @@ TEST(Settings, NothingWrittenIsTheDefault) {
     EXPECT_EQ(Settings().devices.at(0).kind, DeviceSettings::Kind::cpu);
 }
 
+TEST(Settings, EveryMethodIsReadByItsOwnName) {
+    using Decode = DecodeAttention::Method;
+    using Prefill = PrefillAttention::Method;
+    for (const auto& [name, method] :
+         {std::pair("dense", Decode::dense), std::pair("progressive", Decode::progressive),
+          std::pair("snapkv", Decode::snapkv), std::pair("adakv", Decode::adakv), std::pair("random", Decode::random),
+          std::pair("recent", Decode::recent), std::pair("streaming_llm", Decode::streaming_llm),
+          std::pair("h2o", Decode::h2o), std::pair("quest", Decode::quest)})
+        EXPECT_EQ(
+            value_of("", {std::string("pipeline.decode.attention.method=") + name}).pipeline.decode.attention.method,
+            method)
+            << name;
+    for (const auto& [name, method] :
+         {std::pair("dense", Prefill::dense), std::pair("loopserve", Prefill::loopserve),
+          std::pair("a_shape", Prefill::a_shape), std::pair("tri_shape", Prefill::tri_shape),
+          std::pair("minference", Prefill::minference), std::pair("flexprefill", Prefill::flexprefill)})
+        EXPECT_EQ(
+            value_of("", {std::string("pipeline.prefill.attention.method=") + name}).pipeline.prefill.attention.method,
+            method)
+            << name;
+    EXPECT_NE(error_of("", {"pipeline.decode.attention.method=oracle"}), "no error");
+}
+
 TEST(Settings, EveryKeyIsRead) {
     const Settings settings = value_of(R"(
 model: {path: /models/qwen, weights: "random:18446744073709551615"}
