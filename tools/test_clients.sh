@@ -12,7 +12,7 @@ for package in $wanted; do
     [ -d "$packages/node_modules/${package%@*}" ] && continue
     mkdir -p "$packages"
     # shellcheck disable=SC2086
-    npm install --silent --no-audit --no-fund --prefix "$packages" $wanted
+    npm install --loglevel=error --no-audit --no-fund --prefix "$packages" $wanted
     break
 done
 export NODE_PATH=$packages/node_modules
