@@ -38,18 +38,12 @@ std::vector<int32_t> some_ids(uint64_t seed, int64_t vocabulary) {
     return ids;
 }
 
-golden::Case golden_case(const std::string& name) {
-    for (golden::Case& model : golden::read_cases(name.substr(0, name.find('_'))))
-        if (model.name == name) return std::move(model);
-    throw std::runtime_error("no golden case " + name);
-}
-
 class SameTokensAsThePlainEngine : public ::testing::TestWithParam<std::string> {};
 
 /// Each conversation by another method, all at once; with and without lag.
 TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
     // Four layers, of which quest leaves two dense.
-    const golden::Folder folder(golden::with_layers(golden_case("qwen2_gqa7_head64_tied"), 4), DType::f32);
+    const golden::Folder folder(golden::with_layers(golden::read_case("qwen2_gqa7_head64_tied"), 4), DType::f32);
     const Settings settings =
         settings_of(small({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
                            "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()}));
@@ -176,7 +170,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
 /// Turns wait, are put back, attend to keys where they lie for want of room for copies, or to everything: but all
 /// finish, and every block comes back.
 TEST(Methods, AllFinishWhenMemoryIsShort) {
-    const golden::Folder folder(golden_case("llama_gqa2_head32_tied"), DType::f32);
+    const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
     Stage stage(settings_of(small(
         {"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=1", "devices.cpu.threads=1"})));
     const KvPool& pool = stage.engine().pool();

@@ -16,12 +16,6 @@ using testing::must;
 using testing::settings_of;
 using testing::Stage;
 
-golden::Case golden_case(const std::string& name) {
-    for (golden::Case& model : golden::read_cases(name.substr(0, name.find('_'))))
-        if (model.name == name) return std::move(model);
-    throw std::runtime_error("no golden case " + name);
-}
-
 /// Prompts of a conversation's turns: each begins with the turn before it, answer included.
 struct Script {
     std::vector<std::vector<int32_t>> turns;  ///< new ids of each turn
@@ -68,7 +62,7 @@ class SameTokens : public ::testing::TestWithParam<int> {};
 /// Everything in f32: the pipeline's answers are the plain engine's, token for token, however many conversations are
 /// interleaved.
 TEST_P(SameTokens, AsThePlainEngine) {
-    const golden::Folder folder(golden_case("qwen2_gqa7_head64_tied"), DType::f32);
+    const golden::Folder folder(golden::read_case("qwen2_gqa7_head64_tied"), DType::f32);
     const std::unique_ptr<Engine> engine = must(Engine::open(settings_of(
         {"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64", "devices.cpu.threads=2"})));
     const auto device = must(open_device({DeviceKind::cpu, 0, 2}));
@@ -130,7 +124,7 @@ TEST(Pipeline, TenantsShareNothing) {
 
 TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
     // 64 conversations of up to 232 tokens in a pool that holds one and a fifth of them.
-    const golden::Folder folder(golden_case("llama_gqa2_head32_tied"), DType::f32);
+    const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
     std::vector<std::string> overrides{"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
                                        "devices.cpu.threads=1"};
     std::vector<std::vector<int32_t>> prompts(64), expected;

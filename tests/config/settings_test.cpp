@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "config/setting_keys.hpp"
@@ -57,6 +58,17 @@ TEST(Settings, EveryMethodIsReadByItsOwnName) {
             method)
             << name;
     EXPECT_NE(error_of("", {"pipeline.decode.attention.method=oracle"}), "no error");
+}
+
+TEST(Settings, ARequestMayBeLetAskForEveryMethod) {
+    std::set<std::string_view> of_slots;
+    for (const MethodSlot slot : {MethodSlot::preset, MethodSlot::prefill, MethodSlot::decode}) {
+        const auto names = names_of_methods(slot);
+        of_slots.insert(names.begin(), names.end());
+    }
+    const auto any = names_of_methods(MethodSlot::any);
+    EXPECT_EQ(std::set(any.begin(), any.end()), of_slots);
+    EXPECT_EQ(any.size(), of_slots.size());
 }
 
 TEST(Settings, EveryKeyIsRead) {

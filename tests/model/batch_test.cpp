@@ -16,7 +16,7 @@ using Logits = BatchPart::Logits;
 
 class BatchErrors : public ::testing::Test {
 protected:
-    BatchErrors() : engine_(testing::golden_case("qwen2_gqa2_head32_tied"), {.blocks = 8, .limits = {16, 3, 32}}) {}
+    BatchErrors() : engine_(golden::read_case("qwen2_gqa2_head32_tied"), {.blocks = 8, .limits = {16, 3, 32}}) {}
 
     TinyEngine engine_;
     SequenceKv first_{*engine_.pool}, second_{*engine_.pool}, third_{*engine_.pool}, fourth_{*engine_.pool};

@@ -19,7 +19,7 @@ struct Types {
 class DecodeAllocation : public ::testing::TestWithParam<Types> {
 protected:
     DecodeAllocation()
-        : case_(testing::golden_case("qwen2_gqa7_head64_untied")),
+        : case_(golden::read_case("qwen2_gqa7_head64_untied")),
           device_(need(open_device(need(parse_device("cpu:2"))))),
           model_(testing::load_case(case_, GetParam().weights, *device_)) {}
 

@@ -21,7 +21,7 @@ protected:
     std::vector<int32_t> chat(const std::string& text) const { return need(demo_.encode_chat({{"user", text}})); }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
-    const golden::Case case_ = testing::golden_case("qwen3_gqa2_head32_untied");
+    const golden::Case case_ = golden::read_case("qwen3_gqa2_head32_untied");
     const Model small_ = testing::load_case(case_, DType::f32, *device_);
     const Model demo_ = need(load_model(demo_model_path(), {}, *device_));
     const std::span<const int32_t> tokens_{case_.tokens};

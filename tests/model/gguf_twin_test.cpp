@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufTwin, ::testing::ValuesIn(twin_cases()),
 TEST(GgufTwin, QuantizedWeightsAreTheRoundedOnes) {
     // The reference is a folder whose weights are what Q8_0 stands for, in F32: what is left is the kernels' own
     // rounding.
-    const golden::Case model_case = testing::golden_case("llama_gqa7_head64_untied");
+    const golden::Case model_case = golden::read_case("llama_gqa7_head64_untied");
     const auto device = need(open_device(need(parse_device("cpu:2"))));
     const Model quantized = testing::load_case(model_case, DType::q8_0, *device);
     const Model exact = testing::load_case(model_case, DType::f32, *device);

@@ -146,6 +146,13 @@ std::vector<Case> read_cases(const std::string& architecture) {
     return cases;
 }
 
+Case read_case(const std::string& name) {
+    for (Case& model : read_cases(name.substr(0, name.find('_')))) {
+        if (model.name == name) return std::move(model);
+    }
+    throw std::runtime_error("no golden case " + name);
+}
+
 std::vector<Case> read_all_cases() {
     std::vector<Case> all;
     for (const char* architecture : {"llama", "mistral", "qwen2", "qwen3"}) {

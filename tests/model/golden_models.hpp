@@ -34,6 +34,8 @@ struct Case {
 
 /// The cases of "llama", "mistral", "qwen2" or "qwen3".
 std::vector<Case> read_cases(const std::string& architecture);
+/// The one of this name.
+Case read_case(const std::string& name);
 /// All of them, for INSTANTIATE_TEST_SUITE_P.
 std::vector<Case> read_all_cases();
 

@@ -58,7 +58,7 @@ protected:
     }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
-    const golden::Case case_ = golden::with_layers(testing::golden_case(GetParam()), 3);  // quest begins at the third
+    const golden::Case case_ = golden::with_layers(golden::read_case(GetParam()), 3);  // quest begins at the third
     const Model model_ = testing::load_case(case_, DType::f32, *device_);
     const std::vector<int32_t> ids_ = [this] {
         std::mt19937 random(7);

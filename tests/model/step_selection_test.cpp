@@ -71,7 +71,7 @@ TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
     constexpr int64_t prompt = 70, window = 4, steps = 60;
     constexpr int budget = 17;
     const auto device = need(open_device(need(parse_device("cpu:1"))));  // layers are chosen in one by one
-    const Model model = testing::load_case(testing::golden_case("llama_gqa1_head32_tied"), DType::f32, *device);
+    const Model model = testing::load_case(golden::read_case("llama_gqa1_head32_tied"), DType::f32, *device);
     std::mt19937 random(3);
     const std::vector<int32_t> ids = testing::random_ids(random, prompt + steps, model.spec.vocabulary);
     const auto part = [&](int64_t begin, int64_t count) {
@@ -123,7 +123,7 @@ TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
 /// Attention with the keys that H2O keeps is what the copies hold: a generator that never gives blocks up agrees.
 TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
     const auto device = need(open_device(need(parse_device("cpu:2"))));
-    const Model model = testing::load_case(testing::golden_case("qwen2_gqa7_head64_untied"), DType::f32, *device);
+    const Model model = testing::load_case(golden::read_case("qwen2_gqa7_head64_untied"), DType::f32, *device);
     std::mt19937 random(4);
     const std::vector<int32_t> ids = testing::random_ids(random, 160, model.spec.vocabulary);
     std::vector<std::vector<float>> answers;

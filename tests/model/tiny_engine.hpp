@@ -26,13 +26,6 @@ inline void need(const Status& status) {
     if (!status.is_ok()) throw std::runtime_error(status.error().message);
 }
 
-inline golden::Case golden_case(const std::string& name) {
-    for (golden::Case& model : golden::read_cases(name.substr(0, name.find('_')))) {
-        if (model.name == name) return std::move(model);
-    }
-    throw std::runtime_error("no golden case " + name);
-}
-
 /// The case's model with weights of this type: a folder of F32, F16 or BF16, or a Q8_0 GGUF file.
 inline Model load_case(const golden::Case& model, DType weights, Device& device) {
     if (weights != DType::q8_0) return need(load_model(golden::Folder(model, weights).path(), {}, device));

@@ -47,7 +47,7 @@ std::vector<std::vector<float>> decode_alone(TinyEngine& engine, SequenceKv& kv,
 TEST_P(Steps, DecodeRowsDoNotDependOnTheBatchAroundThem) {
     constexpr int sequences = 32, steps = 5;
     // Untied and with an inner width of 160, so that there is a Q8_0 twin.
-    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), options());
     const int64_t vocabulary = engine.model.spec.vocabulary;
     std::mt19937 random(20);
     std::vector<std::vector<int32_t>> prompts, answers;
@@ -97,7 +97,7 @@ TEST_P(Steps, DecodeRowsDoNotDependOnTheBatchAroundThem) {
 }
 
 TEST_P(Steps, LayerRangesMakeTheWhole) {
-    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), options());
     std::mt19937 random(21);
     const auto ids = random_ids(random, 50, engine.model.spec.vocabulary);
     SequenceKv whole(*engine.pool), stepped(*engine.pool);
@@ -112,7 +112,7 @@ TEST_P(Steps, LayerRangesMakeTheWhole) {
 }
 
 TEST_P(Steps, ParkedBatchIsNotDisturbedByAnother) {
-    TinyEngine engine(testing::golden_case("qwen2_gqa7_head64_untied"), options());
+    TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), options());
     std::mt19937 random(22);
     const auto long_ids = random_ids(random, 60, engine.model.spec.vocabulary);
     const auto short_ids = random_ids(random, 9, engine.model.spec.vocabulary);
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, Steps,
                          type_names);
 
 TEST(Transformer, RoundsOnFreshBlocksGiveTheLogitsOfOneRound) {
-    const golden::Case model_case = testing::golden_case(small_case);
+    const golden::Case model_case = golden::read_case(small_case);
     TinyEngine engine(model_case, {});
     SequenceKv one(*engine.pool), many(*engine.pool);
     const std::span<const int32_t> ids(model_case.tokens);
@@ -166,7 +166,7 @@ TEST(Transformer, RoundsOnFreshBlocksGiveTheLogitsOfOneRound) {
 }
 
 TEST(Transformer, LayerGroupsDoNotChangeTheLogits) {
-    const golden::Case model_case = testing::golden_case(small_case);
+    const golden::Case model_case = golden::read_case(small_case);
     std::vector<float> expected;
     for (const int lower_layers : {0, 1, 2}) {
         TinyEngine engine(model_case, {.kv = DType::bf16, .lower_layers = lower_layers});
@@ -184,7 +184,7 @@ TEST(Transformer, LayerGroupsDoNotChangeTheLogits) {
 }
 
 TEST(Transformer, SequencesShareAPoolWithoutMeeting) {
-    const golden::Case model_case = testing::golden_case(small_case);
+    const golden::Case model_case = golden::read_case(small_case);
     TinyEngine engine(model_case, {});
     std::mt19937 random(23);
     SequenceKv alone(*engine.pool);

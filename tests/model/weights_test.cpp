@@ -15,7 +15,7 @@ protected:
 };
 
 TEST_F(WeightsLoading, ActivationsAreFloatOnlyWhereWeightsAre) {
-    const golden::Case model_case = testing::golden_case("llama_gqa2_head32_untied");
+    const golden::Case model_case = golden::read_case("llama_gqa2_head32_untied");
     EXPECT_EQ(testing::load_case(model_case, DType::f32, *device_).weights->activation, DType::f32);
     EXPECT_EQ(testing::load_case(model_case, DType::bf16, *device_).weights->activation, DType::bf16);
     EXPECT_EQ(testing::load_case(model_case, DType::f16, *device_).weights->activation, DType::bf16);
@@ -23,16 +23,16 @@ TEST_F(WeightsLoading, ActivationsAreFloatOnlyWhereWeightsAre) {
 }
 
 TEST_F(WeightsLoading, TiedModelsShareOneTable) {
-    const Model tied = testing::load_case(testing::golden_case("qwen2_gqa1_head32_tied"), DType::bf16, *device_);
+    const Model tied = testing::load_case(golden::read_case("qwen2_gqa1_head32_tied"), DType::bf16, *device_);
     EXPECT_EQ(tied.weights->head, nullptr);
     EXPECT_EQ(&tied.weights->output_head(), tied.weights->embedding.get());
-    const Model untied = testing::load_case(testing::golden_case("qwen2_gqa1_head32_untied"), DType::bf16, *device_);
+    const Model untied = testing::load_case(golden::read_case("qwen2_gqa1_head32_untied"), DType::bf16, *device_);
     EXPECT_EQ(&untied.weights->output_head(), untied.weights->head.get());
 }
 
 TEST_F(WeightsLoading, OptionalPartsAreThereWhereTheArchitectureHasThem) {
     const auto first_layer = [&](const char* name, auto check) {
-        const Model model = testing::load_case(testing::golden_case(name), DType::bf16, *device_);
+        const Model model = testing::load_case(golden::read_case(name), DType::bf16, *device_);
         check(model.weights->layers.front());
     };
     first_layer("llama_gqa1_head32_untied", [](const LayerWeights& layer) {
@@ -59,7 +59,7 @@ TEST_F(WeightsLoading, OptionalPartsAreThereWhereTheArchitectureHasThem) {
 }
 
 TEST_F(WeightsLoading, ProgressRisesToTheWhole) {
-    const golden::Folder folder(testing::golden_case("mistral_gqa2_head32_untied"), DType::bf16);
+    const golden::Folder folder(golden::read_case("mistral_gqa2_head32_untied"), DType::bf16);
     std::vector<double> shares;
     need(load_model(folder.path(), {}, *device_, [&](double share) { shares.push_back(share); }));
     ASSERT_FALSE(shares.empty());
@@ -69,7 +69,7 @@ TEST_F(WeightsLoading, ProgressRisesToTheWhole) {
 }
 
 TEST_F(WeightsLoading, PackingKeepsOneCopy) {
-    const golden::Case model_case = testing::golden_case("llama_gqa7_head128_untied");
+    const golden::Case model_case = golden::read_case("llama_gqa7_head128_untied");
     size_t elements = 0;
     for (const golden::HostTensor& tensor : golden::tensors(model_case)) elements += tensor.values.size();
     for (const DType type : {DType::f32, DType::bf16}) {
