@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/avx512_bf16.hpp"
+
 /// What the AMX kernel files share. Only they include this header.
 #define RONDO_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
 
@@ -26,17 +28,6 @@ struct alignas(64) TileConfig {
 RONDO_AMX inline void load_config(const TileConfig& config) {
     asm volatile("" : : "r"(&config) : "memory");
     _tile_loadconfig(&config);
-}
-
-/// 2^x for x that is hardly above 0, within 3e-6, which is little beside the rounding of a weight to bf16; 0 far below.
-RONDO_AMX inline __m512 exp2_lanes(__m512 x) {
-    const __m512 part = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x − ⌊x⌋
-    __m512 p = _mm512_set1_ps(1.3426684e-2F);
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(5.2242474e-2F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(2.4128021e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(6.9304485e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(p, x);  // · 2^⌊x⌋
 }
 
 }  // namespace rondo::cpu

@@ -27,8 +27,12 @@ AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d)
 }
 
 void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
-    if (cpu_features().amx_bf16 && tile.atom.dtype != DType::f32 && tile.head_dim() % 32 == 0) {
+    const CpuFeatures& has = cpu_features();
+    const bool in_bf16 = tile.atom.dtype != DType::f32 && tile.head_dim() % 32 == 0;
+    if (in_bf16 && has.amx_bf16) {
         attend_tile_amx(tile, scratch, sums);
+    } else if (in_bf16 && has.avx512 && has.avx512_bf16) {
+        attend_tile_bf16(tile, scratch, sums);
     } else {
         attend_tile_portable(tile, scratch, sums);
     }

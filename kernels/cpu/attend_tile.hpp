@@ -65,6 +65,8 @@ void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, cons
 /// multiple of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not
 /// finite (a model that has already failed) reaches earlier rows of its block; unfilled slots never do.
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
+/// The same with AVX-512's products of bf16 pairs.
+void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 /// Any KV type and head_dim, in f32.
 void attend_tile_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);

@@ -12,8 +12,12 @@ namespace rondo::cpu {
 
 void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const KvAtom& atom = tile.args->kv.atom;
-    if (cpu_features().amx_bf16 && atom.dtype != DType::f32 && atom.head_dim % 32 == 0) {
+    const CpuFeatures& has = cpu_features();
+    const bool in_bf16 = atom.dtype != DType::f32 && atom.head_dim % 32 == 0;
+    if (in_bf16 && has.amx_bf16) {
         score_tile_amx(tile, scratch, weights, stride);
+    } else if (in_bf16 && has.avx512 && has.avx512_bf16) {
+        score_tile_bf16(tile, scratch, weights, stride);
     } else {
         score_tile_portable(tile, scratch, weights, stride);
     }

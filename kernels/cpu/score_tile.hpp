@@ -39,6 +39,8 @@ void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t
 
 /// bf16 and i8 KV with AMX tiles; head_dim a multiple of 32.
 void score_tile_amx(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+/// The same with AVX-512's products of bf16 pairs.
+void score_tile_bf16(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// Any KV type and head_dim, in f32.
 void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// One row in the query heads of one KV head against keys that were chosen, atom by atom.

@@ -2,13 +2,30 @@
 
 #include <immintrin.h>
 
+#include <chrono>
 #include <utility>
 
 namespace rondo::cpu {
 
 namespace {
-// About 50 µs: longer than the gap between two ops, shorter than what a busy neighbour would notice.
-constexpr int spins_before_sleep = 2000;
+// Longer than the gap between two ops, shorter than what a busy neighbour would notice. In time, because machines
+// differ tenfold in how long a pause is.
+constexpr std::chrono::microseconds awake{100};
+
+/// Waits for a change without sleeping; false when it is time to.
+template <class F>
+bool spin_until(F&& changed) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int spins_each_look = 64;
+    const Clock::time_point end = Clock::now() + awake;
+    do {
+        for (int spin = 0; spin < spins_each_look; ++spin) {
+            if (changed()) return true;
+            _mm_pause();
+        }
+    } while (Clock::now() < end);
+    return false;
+}
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) : stretches_(static_cast<size_t>(std::max(threads, 1))) {
@@ -77,15 +94,11 @@ void ThreadPool::run_job(int64_t tasks, Call call, void* context) {
 void ThreadPool::work(int thread) {
     uint32_t seen = 0;
     for (;;) {
-        int spins = 0;
-        while (job_.load() == seen) {
-            if (++spins < spins_before_sleep) {
-                _mm_pause();
-                continue;
-            }
+        const auto posted = [&] { return job_.load() != seen; };
+        if (!spin_until(posted)) {
             std::unique_lock lock(mutex_);
             sleeping_.fetch_add(1);
-            wake_.wait(lock, [&] { return job_.load() != seen; });
+            wake_.wait(lock, posted);
             sleeping_.fetch_sub(1);
         }
         seen = job_.load();

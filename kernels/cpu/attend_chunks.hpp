@@ -1,0 +1,338 @@
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "config/checked.hpp"
+#include "kernels/cpu/attend_tile.hpp"
+#include "kernels/cpu/avx512_bf16.hpp"
+#include "kernels/cpu/convert.hpp"
+#include "kernels/cpu/read_kv.hpp"
+
+/// Attention of a tile chunk by chunk, whatever computes its two products: scores, and weights times values. Each file
+/// that includes this brings one way (`Products`):
+///
+///     begin<Lines>(), end()                                      around a tile
+///     compute_scores<Lines>(chunk, q, d, ahead, scores)          scores[key][line] = q·k of one group of lines
+///     add_values<Lines>(chunk, weights, d, ahead, weighted)      weighted[line][c] += Σ_key weights · v
+namespace rondo::cpu {
+
+namespace {
+
+// Keys between two looks at the running maximum. Few enough that a chunk stays in L1 for all groups of lines.
+constexpr int64_t chunk_blocks = 4;
+constexpr int64_t chunk_keys = chunk_blocks * kv_block_tokens;
+constexpr int64_t lines_max = 16;  // in a group
+
+/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
+struct Chunk {
+    const std::byte* k[chunk_blocks];  // [16][d]
+    const std::byte* v[chunk_blocks];  // [8][d][2]
+    int32_t first[chunk_blocks];       // number of token 0
+    uint32_t allowed[chunk_blocks];    // bit t: token t counts
+    int64_t count = 0;
+};
+
+/// Asks for the chunk that comes next, cache line by cache line, into L2. The four steps of a chunk each ask for a
+/// quarter of it, a few lines between any two tile products or registers of weights: what is asked for all at once
+/// waits for itself, and nothing comes while nothing is asked for. In the order of addresses, because the machine's own
+/// prefetcher then helps.
+class Ahead {
+public:
+    Ahead(const AttendTile& tile, int64_t block)
+        : tile_(tile),
+          block_(block),
+          end_block_(std::min(block + chunk_blocks, tile.count + tile.behind)),
+          bytes_(static_cast<int64_t>(tile.atom.bytes())) {
+        next_atom();
+    }
+
+    void ask(int64_t lines) {
+        if (at_ == nullptr) return;
+        for (const std::byte* const end = at_ + lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+        if (at_ >= end_) next_atom();
+    }
+
+private:
+    void next_atom() {
+        at_ = nullptr;
+        if (block_ >= end_block_) return;
+        at_ = tile_.keys[block_++].atom;
+        end_ = at_ + bytes_;
+    }
+
+    const AttendTile& tile_;
+    int64_t block_, end_block_, bytes_;
+    const std::byte* at_ = nullptr;
+    const std::byte* end_ = nullptr;
+};
+constexpr int64_t lines_each_product = 8;  // a quarter of a bf16 atom over its d / 32 tile products
+
+/// Buffers of one tile of work, whose lines stand in groups of 8 (a decode row seldom has more: its softmax then takes
+/// half the registers) or 16. Whichever it is, a line is summed in the same order.
+struct Buffers {
+    uint16_t* q;        // [groups][d/32][16 pairs][lines][2]
+    float* scores;      // [chunk_keys][lines]
+    uint16_t* weights;  // [chunk_blocks][lines][16 keys]
+    std::byte* staged;  // [chunk_blocks] atoms in bf16: i8 atoms, and those with unfilled slots
+};
+
+Buffers place(Scratch& scratch, int64_t lines, int64_t d) {
+    const auto q_bytes = static_cast<size_t>(lines * d) * sizeof(uint16_t);
+    const auto score_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(float);
+    const auto weight_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(uint16_t);
+    const auto staged_bytes = static_cast<size_t>(chunk_blocks) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
+    auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes);
+    Buffers buffers;
+    buffers.q = reinterpret_cast<uint16_t*>(base);
+    buffers.scores = reinterpret_cast<float*>(base + q_bytes);
+    buffers.weights = reinterpret_cast<uint16_t*>(base + q_bytes + score_bytes);
+    buffers.staged = base + q_bytes + score_bytes + weight_bytes;
+    return buffers;
+}
+
+/// Queries as tiles of pairs: element (line, c) at [line/Lines][c/32][(c%32)/2][line%Lines][c%2]. Lines that fill up
+/// are zero.
+template <int Lines>
+void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
+    const int64_t d = tile.head_dim();
+    uint16_t converted[1024];
+    for (int64_t line = 0; line < groups * Lines; ++line) {
+        const uint16_t* from = converted;
+        if (line >= tile.lines()) {
+            std::fill(converted, converted + d, uint16_t{0});
+        } else {
+            const int64_t column = (tile.first_head + line % tile.group) * d;
+            if (tile.q.dtype == DType::bf16) {
+                from = tile.q.row<const uint16_t>(line / tile.group) + column;
+            } else {
+                convert_row(tile.q.row<const float>(line / tile.group) + column, converted, d);
+            }
+        }
+        uint16_t* const group = packed + line / Lines * Lines * d + line % Lines * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(group + c * Lines, from + c, 2 * sizeof(uint16_t));
+    }
+}
+
+/// A copy of an atom in bf16 whose unfilled tokens are zero: whatever lies there must not meet a weight of zero as a
+/// NaN.
+void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std::byte* staged) {
+    const KvAtom bf16{DType::bf16, layout.head_dim};
+    const int64_t d = layout.head_dim;
+    auto* const k = reinterpret_cast<uint16_t*>(staged);
+    auto* const v = reinterpret_cast<uint16_t*>(staged + bf16.half_bytes());
+    float k_row[1024], v_row[1024];
+    std::memset(staged, 0, bf16.bytes());
+    for (int t = 0; t < filled; ++t) {
+        read_token(layout, atom, t, k_row, v_row);
+        convert_row(k_row, k + t * d, d);
+        for (int64_t c = 0; c < d; ++c) v[t / 2 * 2 * d + 2 * c + t % 2] = bf16_from_float(v_row[c]);
+    }
+}
+
+Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers) {
+    const KvAtom bf16{DType::bf16, tile.head_dim()};
+    Chunk chunk;
+    for (; chunk.count < chunk_blocks && block < tile.count; ++block, ++chunk.count) {
+        const int64_t i = chunk.count;
+        const TileKeys& keys = tile.keys[block];
+        const std::byte* atom = keys.atom;
+        chunk.first[i] = keys.first;
+        chunk.allowed[i] = keys.allowed;
+        if (tile.atom.dtype == DType::i8 || keys.filled < kv_block_tokens) {
+            std::byte* const staged = buffers.staged + static_cast<size_t>(i) * bf16.bytes();
+            stage_atom(tile.atom, atom, keys.filled, staged);
+            atom = staged;
+        }
+        chunk.k[i] = atom;
+        chunk.v[i] = atom + bf16.half_bytes();
+    }
+    return chunk;
+}
+
+/// The other eight lanes.
+RONDO_BF16 inline __m512 swap_halves(__m512 x) {
+    return _mm512_shuffle_f32x4(x, x, 0x4e);
+}
+
+/// The greatest score by line; scores that a line must not see are masked. Register r of a block holds key r, or keys
+/// 2r and 2r + 1 with eight lines.
+template <int Lines>
+RONDO_BF16 __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, int64_t d,
+                                       Ahead& ahead, float* scores) {
+    constexpr int keys_each = 16 / Lines;
+    const __m512i lane_key =
+        _mm512_mask_set1_epi32(_mm512_setzero_si512(), Lines == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
+    __m512 max = _mm512_set1_ps(masked_score);
+    for (int64_t b = 0; b < chunk.count; ++b) {
+        float* const block = scores + b * kv_block_tokens * Lines;
+        if (chunk.allowed[b] != 0xffff || chunk.first[b] + kv_block_tokens > visible_min) {
+            const __m512i allowed = _mm512_set1_epi32(static_cast<int32_t>(chunk.allowed[b]));
+            const __m512i first = _mm512_set1_epi32(chunk.first[b]);
+            for (int r = 0; r < Lines; ++r) {
+                const __m512i token = _mm512_add_epi32(lane_key, _mm512_set1_epi32(r * keys_each));
+                const __m512i key = _mm512_add_epi32(first, token);
+                const __m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), token);
+                const __mmask16 seen = _mm512_test_epi32_mask(allowed, bit) & _mm512_cmplt_epi32_mask(key, visible);
+                _mm512_mask_store_ps(block + 16 * r, static_cast<__mmask16>(~seen), _mm512_set1_ps(masked_score));
+            }
+        }
+        for (int r = 0; r < Lines; ++r) max = _mm512_max_ps(max, _mm512_load_ps(block + 16 * r));
+        ahead.ask(d / 4);
+    }
+    return Lines == 8 ? _mm512_max_ps(max, swap_halves(max)) : max;
+}
+
+/// Eight registers of pairs [pair][16 lines] become 16 rows of 8 pairs, 32 bytes each, `stride` bytes apart.
+RONDO_BF16 void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) {
+    __m512i a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(p[i], p[i + 1]);      // lines 0 1 | 4 5 | 8 9 | 12 13, pairs i, i+1
+        a[i + 1] = _mm512_unpackhi_epi32(p[i], p[i + 1]);  // lines 2 3 | 6 7 | …
+    }
+    for (int i = 0; i < 8; i += 4) {
+        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);          // line 0 | 4 | 8 | 12, pairs i … i+3
+        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);      // line 1 | 5 | …
+        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);  // line 2 | …
+        b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);  // line 3 | …
+    }
+    for (int i = 0; i < 4; ++i) {
+        // Quarter j of b[i] and b[i + 4] are the two halves of line 4j + i.
+        const __m512i low = _mm512_shuffle_i32x4(b[i], b[i + 4], 0x44);   // lines i, i+4: first halves, then second
+        const __m512i high = _mm512_shuffle_i32x4(b[i], b[i + 4], 0xee);  // lines i+8, i+12
+        const __m512i low_rows = _mm512_shuffle_i32x4(low, low, 0xd8);
+        const __m512i high_rows = _mm512_shuffle_i32x4(high, high, 0xd8);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * stride), _mm512_castsi512_si256(low_rows));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 4) * stride), _mm512_extracti64x4_epi64(low_rows, 1));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 8) * stride), _mm512_castsi512_si256(high_rows));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (i + 12) * stride),
+                            _mm512_extracti64x4_epi64(high_rows, 1));
+    }
+}
+
+/// Four registers of weights [4 keys][8 lines] become eight rows of 16 keys.
+RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
+    // By line, four keys each: line i at 2i and line i + 4 at 2i + 1, so that what follows leaves them in order.
+    const __m512i by_line = _mm512_set_epi16(31, 23, 15, 7, 27, 19, 11, 3, 30, 22, 14, 6, 26, 18, 10, 2, 29, 21, 13, 5,
+                                             25, 17, 9, 1, 28, 20, 12, 4, 24, 16, 8, 0);
+    __m512i q[4];
+    for (int i = 0; i < 4; ++i) q[i] = _mm512_permutexvar_epi16(by_line, p[i]);
+    const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                  last = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    const __m512i low01 = _mm512_unpacklo_epi64(q[0], q[1]), low23 = _mm512_unpacklo_epi64(q[2], q[3]);
+    const __m512i high01 = _mm512_unpackhi_epi64(q[0], q[1]), high23 = _mm512_unpackhi_epi64(q[2], q[3]);
+    _mm512_store_si512(to, _mm512_permutex2var_epi64(low01, first, low23));
+    _mm512_store_si512(to + 64, _mm512_permutex2var_epi64(low01, last, low23));
+    _mm512_store_si512(to + 128, _mm512_permutex2var_epi64(high01, first, high23));
+    _mm512_store_si512(to + 192, _mm512_permutex2var_epi64(high01, last, high23));
+}
+
+/// weights[line][key] = 2^(score · scale − max) in bf16; returns their sums by line: those of even keys, then those of
+/// odd ones.
+template <int Lines>
+RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
+                                  Ahead& ahead, uint16_t* weights) {
+    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512 factor = _mm512_set1_ps(scale);
+    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
+    for (int64_t b = 0; b < chunk.count; ++b) {
+        const float* const block = scores + b * kv_block_tokens * Lines;
+        __m512i pairs[Lines / 2];
+        for (int i = 0; i < Lines / 2; ++i) {
+            const __m512 one = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i), factor, max));
+            const __m512 two = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i + 16), factor, max));
+            pairs[i] = (__m512i)_mm512_cvtne2ps_pbh(two, one);
+            ahead.ask(d / (2 * Lines));
+            if constexpr (Lines == 16) {
+                even = _mm512_add_ps(even, one);
+                odd = _mm512_add_ps(odd, two);
+                pairs[i] = _mm512_permutexvar_epi16(interleave, pairs[i]);
+            } else {
+                even = _mm512_add_ps(_mm512_add_ps(even, one), two);
+            }
+        }
+        auto* const to = reinterpret_cast<std::byte*>(weights + b * kv_block_tokens * Lines);
+        if constexpr (Lines == 16) {
+            store_transposed(pairs, to, kv_block_tokens * sizeof(uint16_t));
+        } else {
+            store_transposed(pairs, to);
+        }
+    }
+    return _mm512_add_ps(even, Lines == 16 ? odd : swap_halves(even));
+}
+
+/// Lines whose maximum rose: what they have summed so far shrinks.
+RONDO_BF16 void rescale(float* weighted, int64_t lines, int64_t d, __m512 factors) {
+    alignas(64) float factor[lines_max];
+    _mm512_store_ps(factor, factors);
+    for (int64_t line = 0; line < lines; ++line) {
+        if (factor[line] == 1.0F) continue;
+        const __m512 f = _mm512_set1_ps(factor[line]);
+        float* const row = weighted + line * d;
+        for (int64_t c = 0; c < d; c += 16) _mm512_storeu_ps(row + c, _mm512_mul_ps(_mm512_loadu_ps(row + c), f));
+    }
+}
+
+/// The lines of one group against one chunk.
+template <class Products, int Lines>
+RONDO_BF16 void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
+                             Ahead& ahead, const AttendSums& sums) {
+    const int64_t d = tile.head_dim();
+    const int64_t first_line = group * Lines;
+    const int64_t lines = std::min<int64_t>(Lines, tile.lines() - first_line);
+    if (chunk.first[0] >= tile.visible(first_line + lines - 1)) return;  // all later than every line
+    alignas(64) int32_t visible[lines_max];
+    for (int64_t i = 0; i < lines_max; ++i) {
+        visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i % Lines, lines - 1)));
+    }
+    const float scale = tile.scale * log2_e;
+    Products::template compute_scores<Lines>(chunk, buffers.q + first_line * d, d, ahead, buffers.scores);
+    float* const max_at = sums.max + first_line;
+    float* const total_at = sums.total + first_line;
+    const __m512 before = _mm512_loadu_ps(max_at);
+    const __m512 highest =
+        mask_and_find_maxima<Lines>(chunk, _mm512_load_si512(visible), visible[0], d, ahead, buffers.scores);
+    const __m512 max = _mm512_max_ps(before, _mm512_mul_ps(highest, _mm512_set1_ps(scale)));
+    const __m512 total = compute_weights<Lines>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
+    const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
+    _mm512_storeu_ps(max_at, max);
+    _mm512_storeu_ps(total_at, _mm512_fmadd_ps(_mm512_loadu_ps(total_at), factor, total));
+    float* const weighted = sums.weighted + first_line * d;
+    rescale(weighted, lines, d, factor);
+    Products::template add_values<Lines>(chunk, buffers.weights, d, ahead, weighted);
+}
+
+template <class Products, int Lines>
+RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    const int64_t d = tile.head_dim();
+    const int64_t groups = ceil_div<int64_t>(tile.lines(), Lines);
+    const Buffers buffers = place(scratch, groups * Lines, d);
+    pack_queries<Lines>(tile, groups, buffers.q);
+    std::fill_n(sums.max, groups * lines_max, nothing_seen);
+    std::fill_n(sums.total, groups * lines_max, 0.0F);
+    std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
+    Products::template begin<Lines>();
+    for (int64_t block = 0; block < tile.count; block += chunk_blocks) {
+        const Chunk chunk = gather_chunk(tile, block, buffers);
+        Ahead ahead(tile, block + chunk_blocks);
+        for (int64_t group = 0; group < groups; ++group)
+            attend_group<Products, Lines>(tile, chunk, group, buffers, ahead, sums);
+    }
+    Products::end();
+}
+
+template <class Products>
+void attend_in_chunks(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    assert(tile.head_dim() % 32 == 0 && tile.head_dim() <= 1024 && tile.scale > 0.0F);
+    if (tile.lines() <= 8) {
+        attend_lines_of_tile<Products, 8>(tile, scratch, sums);
+    } else {
+        attend_lines_of_tile<Products, 16>(tile, scratch, sums);
+    }
+}
+
+}  // namespace
+
+}  // namespace rondo::cpu

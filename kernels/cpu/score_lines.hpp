@@ -1,0 +1,177 @@
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "config/checked.hpp"
+#include "kernels/cpu/avx512_bf16.hpp"
+#include "kernels/cpu/convert.hpp"
+#include "kernels/cpu/read_kv.hpp"
+#include "kernels/cpu/score_tile.hpp"
+
+/// The softmax of a tile's lines over all keys, whatever multiplies (`Products`):
+///
+///     begin(), end()                             around a tile
+///     multiply<groups>(keys, q, d, out)          of 16 keys with one or two groups of 16 lines, [group][key][line]
+namespace rondo::cpu {
+
+namespace {
+
+constexpr float log2_of_e = 1.44269504F;
+constexpr float unseen = -3e38F;
+
+constexpr int tile_lines = 16;
+constexpr int groups_max = score_lines_max / tile_lines;
+
+/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2].
+/// Lines that fill up are zero.
+void pack_lines(const ScoreTile& tile, uint16_t* packed) {
+    const ScoreArgs& args = *tile.args;
+    const int64_t d = args.kv.atom.head_dim;
+    uint16_t converted[1024];
+    std::memset(packed, 0, static_cast<size_t>(score_lines_max * d) * sizeof(uint16_t));
+    for (int line = 0; line < tile.lines; ++line) {
+        const uint16_t* from = converted;
+        const int64_t column = tile.head(line) * d;
+        if (args.q.dtype == DType::bf16) {
+            from = args.q.row<const uint16_t>(tile.row(line)) + column;
+        } else {
+            convert_row(args.q.row<const float>(tile.row(line)) + column, converted, d);
+        }
+        uint16_t* const to = packed + line / tile_lines * tile_lines * d + line % tile_lines * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(to + c * tile_lines, from + c, 2 * sizeof(uint16_t));
+    }
+}
+
+/// i8 keys as bf16 rows.
+void stage_keys(const KvAtom& layout, const std::byte* atom, int64_t filled, uint16_t* staged) {
+    const int64_t d = layout.head_dim;
+    float k[1024], v[1024];
+    for (int t = 0; t < filled; ++t) {
+        read_token(layout, atom, t, k, v);
+        convert_row(k, staged + t * d, d);
+    }
+}
+
+/// 16 registers [key][16 lines] become [line][16 keys].
+RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
+    __m512 a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        for (int j = 0; j < 2; ++j) {
+            const __m512d x = _mm512_castps_pd(a[i + j]), y = _mm512_castps_pd(a[i + j + 2]);
+            b[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    }
+    // b[4g + j] holds keys 4g … 4g+3 of lines j, j+4, j+8, j+12, a quarter each.
+    for (int j = 0; j < 4; ++j) {
+        const __m512 low01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x44),
+                     high01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xee);
+        const __m512 low23 = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0x44),
+                     high23 = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0xee);
+        r[j] = _mm512_shuffle_f32x4(low01, low23, 0x88);
+        r[j + 4] = _mm512_shuffle_f32x4(low01, low23, 0xdd);
+        r[j + 8] = _mm512_shuffle_f32x4(high01, high23, 0x88);
+        r[j + 12] = _mm512_shuffle_f32x4(high01, high23, 0xdd);
+    }
+}
+
+/// Raw scores of all keys, line by line. Tokens that nobody wrote make scores that are not stored; lines that fill a
+/// group up are stored nowhere.
+template <class Products, int groups>
+RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t* staged, float* tile_out,
+                               float* weights, int64_t stride) {
+    const ScoreArgs& args = *tile.args;
+    const int64_t d = args.kv.atom.head_dim;
+    Products::begin();
+    const SequenceTables& tables = args.sequence;
+    for (int64_t block = 0; block < tables.block_count[0] && tables.block_begin[block] < args.keys; ++block) {
+        const int64_t first = tables.block_begin[block];
+        const int64_t filled = std::min<int64_t>(tables.block_begin[block + 1], args.keys) - first;
+        const std::byte* atom = args.kv.at(tables.blocks[block], tile.kv_head());
+        if (block + 2 < tables.block_count[0]) {
+            const std::byte* const ahead = args.kv.at(tables.blocks[block + 2], tile.kv_head());
+            for (int64_t line = 0; line < static_cast<int64_t>(args.kv.atom.half_bytes()); line += 64)
+                _mm_prefetch(ahead + line, _MM_HINT_T0);
+        }
+        const auto* keys = reinterpret_cast<const uint16_t*>(atom);
+        if (args.kv.atom.dtype == DType::i8) {
+            stage_keys(args.kv.atom, atom, filled, staged);
+            keys = staged;
+        }
+        Products::template multiply<groups>(keys, q, d, tile_out);
+        const auto mask = static_cast<__mmask16>((1U << filled) - 1);
+        for (int group = 0; group < groups; ++group) {
+            __m512 r[16];
+            for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + (group * kv_block_tokens + i) * tile_lines);
+            transpose(r);
+            float* const to = weights + group * tile_lines * stride + first;
+            if (const int lines = tile.lines - group * tile_lines; lines >= tile_lines) {
+                for (int line = 0; line < tile_lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+            } else {
+                for (int line = 0; line < lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+            }
+        }
+    }
+    Products::end();
+}
+
+/// Raw scores become weights: the softmax over the first `visible`, zeros behind.
+RONDO_BF16 void softmax_line(float* line, int64_t visible, int64_t keys, float scale) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    const auto mask_of = [](int64_t left)
+                             RONDO_BF16 { return static_cast<__mmask16>(left >= 16 ? 0xffffU : (1U << left) - 1); };
+    __m512 highest = _mm512_set1_ps(unseen);
+    for (int64_t i = 0; i < visible; i += 16) {
+        const __mmask16 mask = mask_of(visible - i);
+        highest = _mm512_mask_max_ps(highest, mask, highest, _mm512_maskz_loadu_ps(mask, line + i));
+    }
+    const __m512 max = _mm512_set1_ps(_mm512_reduce_max_ps(highest) * scale);
+    __m512 sum = _mm512_setzero_ps();
+    double total = 0.0;
+    for (int64_t i = 0; i < visible; i += 16) {
+        const __mmask16 mask = mask_of(visible - i);
+        const __m512 weight =
+            _mm512_maskz_mov_ps(mask, exp2_lanes(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(mask, line + i), factor, max)));
+        sum = _mm512_add_ps(sum, weight);
+        _mm512_mask_storeu_ps(line + i, mask, weight);
+        if (i % 4096 == 4080) {
+            total += _mm512_reduce_add_ps(sum);
+            sum = _mm512_setzero_ps();
+        }
+    }
+    total += _mm512_reduce_add_ps(sum);
+    const __m512 inverse = _mm512_set1_ps(static_cast<float>(1.0 / total));
+    for (int64_t i = 0; i < visible; i += 16) {
+        const __mmask16 mask = mask_of(visible - i);
+        _mm512_mask_storeu_ps(line + i, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, line + i), inverse));
+    }
+    std::fill(line + visible, line + keys, 0.0F);
+}
+
+template <class Products>
+void score_lines(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
+    const int64_t d = tile.args->kv.atom.head_dim;
+    assert(d % 32 == 0 && d <= 1024 && tile.args->scale > 0.0F);
+    const auto q_bytes = static_cast<size_t>(score_lines_max * d) * sizeof(uint16_t);
+    const auto staged_bytes = static_cast<size_t>(kv_block_tokens * d) * sizeof(uint16_t);
+    auto* const base = scratch.get(q_bytes + staged_bytes + static_cast<size_t>(groups_max) * 16 * 64);
+    auto* const q = reinterpret_cast<uint16_t*>(base);
+    auto* const staged = reinterpret_cast<uint16_t*>(base + q_bytes);
+    auto* const tile_out = reinterpret_cast<float*>(base + q_bytes + staged_bytes);
+    pack_lines(tile, q);
+    constexpr decltype(&compute_scores<Products, 1>) by_groups[groups_max] = {compute_scores<Products, 1>,
+                                                                              compute_scores<Products, 2>};
+    by_groups[(tile.lines - 1) / tile_lines](tile, q, staged, tile_out, weights, stride);
+    for (int line = 0; line < tile.lines; ++line)
+        softmax_line(weights + line * stride, tile.visible(line), tile.args->keys, tile.args->scale * log2_of_e);
+}
+
+}  // namespace
+
+}  // namespace rondo::cpu
