@@ -62,16 +62,8 @@ public:
         args.out = Tensor::of(out_.data(), DType::f32, rows_, int64_t{heads_} * d_);
         args.heads = heads_;
         args.kv = layer(l);
-        args.sequences = {1,
-                          static_cast<int>(rows_),
-                          static_cast<int>(rows_),
-                          kv_length,
-                          blocks_ + 1,
-                          row_begin,
-                          &kv_length,
-                          &block_count,
-                          ids_.data(),
-                          begins_.data()};
+        args.sequences = {1,           static_cast<int>(rows_), blocks_ + 1, row_begin, &kv_length, &block_count,
+                          ids_.data(), begins_.data()};
         args.scale = 1.0F / std::sqrt(static_cast<float>(d_));
         args.rows = rows_ == 1 ? Rows::invariant : Rows::bulk;
         (void)device_.ops().attend(args).is_ok();

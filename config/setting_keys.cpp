@@ -52,6 +52,7 @@ constexpr std::string_view decode_methods[] = {"dense",  "progressive",   "snapk
 constexpr std::string_view all_methods[] = {"dense",       "loopserve",     "a_shape", "tri_shape", "minference",
                                             "flexprefill", "progressive",   "snapkv",  "adakv",     "random",
                                             "recent",      "streaming_llm", "h2o",     "quest"};
+constexpr std::string_view alphas_of[] = {"sum", "each_row"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"after", "around"};
 constexpr std::string_view no_method[] = {"none"};
@@ -96,10 +97,13 @@ constexpr SettingKey keys[] = {
     {.path = "pipeline.prefill.attention.sample_rows",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.sample_rows; },
      .low = 1,
-     .high = 1024},
+     .high = 256},
     {.path = "pipeline.prefill.attention.min_tokens",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.min_tokens; },
      .high = 1 << 20},
+    {.path = "pipeline.prefill.attention.alpha_of",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.alpha_of; },
+     .names = alphas_of},
     {.path = "pipeline.prefill.attention.overlap",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.overlap; },
      .names = overlaps},

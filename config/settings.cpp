@@ -237,6 +237,22 @@ const YamlNode& nearest(const YamlNode& root, std::string_view path) {
 }
 
 /// What no key can be judged by alone: settings that would do nothing, and devices that are not there.
+/// What GPUs cannot compute yet is refused here, and not by each request.
+Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu) {
+    if (on_cpu) return {};
+    const PipelineSettings& pipeline = settings.pipeline;
+    for (const auto& [path, dense] :
+         {std::pair("pipeline.prefill.attention.method",
+                    pipeline.prefill.attention.method == PrefillAttention::Method::dense),
+          std::pair("pipeline.decode.attention.method",
+                    pipeline.decode.attention.method == DecodeAttention::Method::dense),
+          std::pair("pipeline.methods",
+                    std::ranges::all_of(pipeline.methods, [](const std::string& name) { return name == "dense"; }))}) {
+        if (!dense) return wrong(nearest(root, path).place, path, "must be dense on a GPU; CPUs have the others");
+    }
+    return {};
+}
+
 Status check_together(Settings& settings, const YamlNode& root) {
     for (const DeviceSettings& device : settings.devices) {
         const bool is_cpu = device.kind == DeviceSettings::Kind::cpu;
@@ -246,6 +262,10 @@ Status check_together(Settings& settings, const YamlNode& root) {
             return wrong(nearest(root, path).place, path,
                          "is " + std::to_string(idle) + ", must be 0 where kind is " + (is_cpu ? "cpu" : "cuda"));
     }
+    const PrefillAttention& lines = settings.pipeline.prefill.attention;
+    if (const std::string path = "pipeline.prefill.attention.alpha_of";
+        lines.alpha_of == PrefillAttention::AlphaOf::each_row && lines.overlap == PrefillAttention::Overlap::literal)
+        return wrong(nearest(root, path).place, path, "is each_row, must be sum where overlap is literal");
     const DecodeAttention& attention = settings.pipeline.decode.attention;
     if (const std::string path = "pipeline.decode.attention.lag_steps"; attention.lag_steps >= attention.reselect_every)
         return wrong(nearest(root, path).place, path,
@@ -270,7 +290,7 @@ Status check_together(Settings& settings, const YamlNode& root) {
         return wrong(nearest(root, "pipeline.decode.on").place, "pipeline.decode.on",
                      "is [" + decode[0] + "], must be the device of pipeline.prefill.on, [" + prefill[0] +
                          "], or both CPU devices, which share memory");
-    return {};
+    return check_methods(settings, root, is_cpu(decode[0]));
 }
 
 }  // namespace

@@ -30,11 +30,13 @@ struct ModelSettings {
 struct PrefillAttention {
     enum class Method { dense, loopserve, a_shape, tri_shape, minference, flexprefill };
     enum class Overlap { exact, literal };
+    enum class AlphaOf { sum, each_row };
 
     Method method = Method::dense;
     double alpha = 0.955;              ///< loopserve: share of the attention that the chosen lines hold
     int sample_rows = 64;              ///< loopserve: rows of a chunk that are looked at
     int min_tokens = 512;              ///< a prompt is dense while it sees fewer keys than this
+    AlphaOf alpha_of = AlphaOf::sum;   ///< loopserve: of which attention the lines hold that share
     Overlap overlap = Overlap::exact;  ///< loopserve: how mass that two lines share is counted
     double density = 0.1;              ///< a_shape, tri_shape, minference: share of the entries
     bool operator==(const PrefillAttention&) const = default;
@@ -54,14 +56,14 @@ struct DecodeAttention {
 
     Method method = Method::dense;
     int budget_tokens = 1024;  ///< keys of a KV head, where a method does not share them out
-    int reselect_every = 16;   ///< progressive: decode steps between two selections
-    int cold_tokens = 16;      ///< progressive: first decode steps, which attend to everything
+    int reselect_every = 16;   ///< decode steps between two selections
+    int cold_tokens = 16;      ///< first decode steps, which attend to everything
     int observe = 16;          ///< progressive: of the last `reselect_every` queries, how many score the keys
     int pool = 7;              ///< keys over which scores are max-pooled; 1: none
     PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
-    int lag_steps = 1;                     ///< progressive: steps that the previous selection still serves
+    int lag_steps = 1;                     ///< steps that the previous selection still serves
     int window = 32;  ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
-    int sinks = 4;    ///< first keys that always stay
+    int sinks = 4;    ///< progressive, streaming_llm: first keys that always stay
     bool operator==(const DecodeAttention&) const = default;
 };
 

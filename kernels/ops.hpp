@@ -53,8 +53,6 @@ struct MatmulArgs {
 struct SequenceTables {
     int sequences = 0;
     int rows = 0;
-    int rows_max = 0;  ///< of any one sequence; host-side bounds for launch shapes
-    int kv_length_max = 0;
     int64_t blocks_stride = 0;
     const int32_t* row_begin = nullptr;
     const int32_t* kv_length = nullptr;
@@ -152,6 +150,11 @@ public:
     /// row sees. Calls come from any thread, several at a time, and end before this returns.
     using ConsumeRows = std::function<void(int head, const Tensor& weights)>;
     virtual Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) = 0;
+    /// What a block of rows makes of a block of keys, by their means: out [heads · row blocks, blocks] f32 in host
+    /// memory, the scaled product of the mean of the rows' queries and the mean of the block's keys, zero for blocks
+    /// behind the rows' own. `args.q` are the sequence's last rows; row blocks are the blocks they lie in;
+    /// args.row_keys is not read.
+    virtual Status score_blocks(const Tensor& out, const ScoreArgs& args) = 0;
     /// What attend_selected weighs each key with for one row, mean over the heads of its group; `args.q` is that row,
     /// which sees all of args.keys, and args.row_keys is not read. out [kv_heads, columns] f32: 16 columns an atom, the
     /// entries of a KV head first, then the sequence's blocks from the one on where the tail begins; zero where no key

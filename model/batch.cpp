@@ -223,8 +223,6 @@ SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {
     for (int s = first; s < first + count; ++s) {
         const auto rows = static_cast<int>(part(s).tokens.size());
         tables.rows += rows;
-        tables.rows_max = std::max(tables.rows_max, rows);
-        tables.kv_length_max = std::max(tables.kv_length_max, static_cast<int>(part(s).kv->tokens()));
     }
     return tables;
 }

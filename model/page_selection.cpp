@@ -30,10 +30,6 @@ PageSelection::PageSelection(const ModelSpec& spec, const KvPool& pool, Device& 
 
 Result<std::unique_ptr<PageSelection>> PageSelection::create(const ModelSpec& spec, const KvPool& pool, Device& device,
                                                              int64_t budget_keys) {
-    if (device.space().kind != DeviceKind::cpu) {
-        return make_error(ErrorCode::unsupported,
-                          "choosing pages of keys on a GPU; attention method dense would be right there");
-    }
     std::unique_ptr<PageSelection> made(new PageSelection(spec, pool, device, budget_keys));
     const auto bytes = static_cast<size_t>(keys_at_once * spec.kv_heads * spec.head_dim) * sizeof(float);
     RONDO_ASSIGN(made->keys_, device.allocate(bytes));

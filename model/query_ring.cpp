@@ -17,9 +17,13 @@ Result<QueryRing> QueryRing::create(const ModelSpec& spec, const KvPool& pool, D
 
 Status QueryRing::keep(Device& device, int layer, const Tensor& q, int64_t keys) {
     if (rows_ == 0) return Status::ok();
-    const int64_t kept = std::min(q.rows, rows_);
-    int64_t& from = kept_from_[static_cast<size_t>(layer)];
-    if (kept < q.rows || keys - q.rows < from) from = keys - kept;
+    const int64_t kept = std::min(q.rows, rows_), first = keys - q.rows;
+    Kept& range = kept_[static_cast<size_t>(layer)];
+    // Behind a rewind stand those that later ones have not taken the places of; behind a gap (a prompt's known
+    // beginning) none.
+    if (first < range.end) range.from = std::min(std::max(range.from, range.end - rows_), first);
+    if (first > range.end || kept < q.rows) range.from = keys - kept;
+    range.end = keys;
     const size_t bytes = static_cast<size_t>(q.columns) * sizeof(float);
     for (int64_t i = q.rows - kept; i < q.rows; ++i) {
         const int64_t key = keys - q.rows + i;

@@ -25,7 +25,7 @@ public:
     /// this sequence, the last one its newest key, of `keys`.
     Status keep(Device& device, int layer, const Tensor& q, int64_t keys);
     /// Of a layer: the first key from which on queries were kept without a gap (though only the last are still there).
-    int64_t kept_from(int layer) const { return kept_from_[static_cast<size_t>(layer)]; }
+    int64_t kept_from(int layer) const { return kept_[static_cast<size_t>(layer)].from; }
 
     /// Sends where a sequence's keys lie now, for the scores that are asked for next.
     Status locate(const SequenceKv& kv);
@@ -34,7 +34,7 @@ public:
 
 private:
     QueryRing(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t rows)
-        : spec_(&spec), pool_(&pool), device_(&device), rows_(rows), kept_from_(static_cast<size_t>(spec.layers), 0) {}
+        : spec_(&spec), pool_(&pool), device_(&device), rows_(rows), kept_(static_cast<size_t>(spec.layers)) {}
     int64_t columns() const { return int64_t{spec_->heads} * spec_->head_dim; }
 
     const ModelSpec* spec_;
@@ -45,7 +45,10 @@ private:
     Buffer queries_;  // [together, H·d] f32: those that score
     DeviceTable<int32_t> ring_rows_, row_keys_, blocks_;
     bool behind_lower_ = false;  // in blocks_ the upper layers' blocks stand behind the lower layers'
-    std::vector<int64_t> kept_from_;
+    struct Kept {
+        int64_t from = 0, end = 0;  // keys whose queries were kept one after the other
+    };
+    std::vector<Kept> kept_;  // by layer
 };
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <numeric>
 
 namespace rondo {
@@ -9,22 +10,38 @@ namespace rondo {
 SelectiveDecode::Options SelectiveDecode::options_of(const DecodeAttention& settings) {
     Options options;
     options.method = make_decode_selection(settings);
-    if (settings.method == DecodeAttention::Method::progressive) {
+    if (settings.method == DecodeAttention::Method::progressive)
         options.observe_every = std::max(1, settings.reselect_every / settings.observe);
-        options.lag_steps = settings.lag_steps;
-    }
+    if (options.method != nullptr && options.method->triggers().go_on()) options.lag_steps = settings.lag_steps;
     if (settings.method == DecodeAttention::Method::quest) options.page_budget = settings.budget_tokens;
     return options;
 }
 
 int64_t SelectiveDecode::prompt_rows(const DecodeAttention& settings) {
     const Options options = options_of(settings);
-    if (options.method == nullptr || !options.method->triggers().after_prefill) return 1;
-    return std::max(int64_t{options.method->queries()} * options.observe_every, int64_t{1});
+    if (options.method == nullptr) return 1;
+    const SelectionTriggers triggers = options.method->triggers();
+    if (!triggers.after_prefill && triggers.every == 0) return 1;
+    const int64_t looked_at = int64_t{options.method->queries()} * options.observe_every;
+    return std::max(looked_at - (triggers.after_prefill ? 0 : triggers.first), int64_t{1});
 }
 
 Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec& spec, KvPool& pool, Device& device,
                                                                  const Options& options) {
+    if (device.space().kind != DeviceKind::cpu)
+        return make_error(ErrorCode::unsupported, "choosing keys on a GPU; CPUs do, and dense would be right here");
+    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
+        constexpr size_t slots_max = std::numeric_limits<int32_t>::max();
+        if (pool.shape().layers_in(group) == 0) continue;
+        if (pool.blocks_total(group) > slots_max / kv_block_tokens / static_cast<size_t>(pool.atoms_each_block(group)))
+            return make_error(ErrorCode::unsupported,
+                              "choosing keys from so much KV: 2^31 keys by layer and head are "
+                              "the most; a smaller device_kv_mib would be right");
+    }
+    if (options.measure && options.give_up_blocks && options.method && options.method->evicts())
+        return make_error(ErrorCode::invalid_argument,
+                          "measuring against keys that are given up; keeping their blocks "
+                          "would be right");
     int queries = options.method ? options.method->queries() : 0;
     if (options.measure) queries = std::max(queries, 1);
     // While a choice is under way its queries must stay in the ring though steps go on.
@@ -46,7 +63,7 @@ void SelectiveDecode::reset() {
     back_.clear();
     if (pages_) pages_->clear();
     serving_ = choosing_ = false;
-    steps_ = 0;
+    steps_ = not_before_ = 0;
     masses_.clear();
     stats_.keys_chosen = stats_.blocks_held = 0;
 }
@@ -72,7 +89,9 @@ void SelectiveDecode::begin(const SequenceKv& kv) {
 }
 
 void SelectiveDecode::give_up() {
+    constexpr int patience = 16;  // steps: each try scores keys, and has others make room
     choosing_ = false;
+    not_before_ = steps_ + patience;
     back_.clear();
     ++stats_.given_up;
 }
@@ -103,7 +122,7 @@ void SelectiveDecode::after_step(const SequenceKv& kv) {
     const SelectionTriggers triggers = this->triggers();
     const bool again =
         triggers.every > 0 && steps_ >= triggers.first && (steps_ - triggers.first) % triggers.every == 0;
-    if (again && !(triggers.once && serving_)) begin(kv);
+    if (again && steps_ >= not_before_ && !(triggers.once && serving_)) begin(kv);
 }
 
 void SelectiveDecode::count_step(int64_t keys) {

@@ -123,6 +123,7 @@ private:
     int64_t tail_begin_ = 0;
     int steps_ = 0;
     int due_ = 0;
+    int not_before_ = 0;  // the step from which on a choice that was given up may be tried again
     SelectionStats stats_;
     std::vector<double> masses_;
 };

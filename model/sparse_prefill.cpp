@@ -66,6 +66,8 @@ SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const Prefil
 
 Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& spec, Device& device,
                                                              const PrefillAttention& settings) {
+    if (device.space().kind != DeviceKind::cpu)
+        return make_error(ErrorCode::unsupported, "choosing lines on a GPU; CPUs do, and dense would be right here");
     std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings));
     const int64_t floats = int64_t{made->method_->sampling().rows} * spec.heads * spec.head_dim;
     if (floats > 0) {
@@ -117,11 +119,23 @@ Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const Chun
     score.row_keys = row_keys_.data();
     score.keys = chunk.keys();
     score.scale = args.scale;
+    if (sampling.blocks) RONDO_TRY(score_blocks(score, q, chunk));
+    const size_t block_scores = block_scores_.size() / static_cast<size_t>(spec_.heads);
     return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
         choose_head(head, {.rows = sampled_,
                            .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
-                           .stride = weights.stride});
+                           .stride = weights.stride,
+                           .block_scores = std::span<const float>(block_scores_)
+                                               .subspan(static_cast<size_t>(head) * block_scores, block_scores)});
     });
+}
+
+Status SparsePrefill::score_blocks(ScoreArgs args, const Tensor& q, const ChunkShape& chunk) {
+    const int64_t row_blocks = chunk.blocks() - chunk.block_of(chunk.first_row);
+    block_scores_.resize(static_cast<size_t>(spec_.heads * row_blocks * chunk.blocks()));
+    args.q = q;
+    return device_.ops().score_blocks(
+        Tensor::of(block_scores_.data(), DType::f32, spec_.heads * row_blocks, chunk.blocks()), args);
 }
 
 Result<LineTables> SparsePrefill::tables() {

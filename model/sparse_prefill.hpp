@@ -48,6 +48,7 @@ public:
 private:
     SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings);
     Status choose(const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
+    Status score_blocks(ScoreArgs args, const Tensor& q, const ChunkShape& chunk);
     void note(const ChunkShape& chunk, int head, const SampledRows& sampled);
     Result<LineTables> tables();
 
@@ -58,7 +59,8 @@ private:
     Buffer queries_;                // [sampled rows, H·d] f32
     std::vector<int32_t> sampled_;  // rows of the chunk
     DeviceTable<int32_t> take_, row_keys_;
-    std::vector<Lines> lines_;  // by head
+    std::vector<float> block_scores_;  // [heads, row blocks, blocks], where the method wants them
+    std::vector<Lines> lines_;         // by head
     DeviceTable<int32_t> column_begin_, columns_, band_begin_, bands_, block_begin_, blocks_, dense_rows_;
     struct HeadNote {
         double select_seconds = 0.0;

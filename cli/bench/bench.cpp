@@ -25,7 +25,7 @@ Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const st
                      " would be right");
     }
     for (size_t i = 0; i < lengths.size(); ++i) {
-        const int32_t least = i == 0 ? 1 : lengths[i - 1] + 1;
+        const int64_t least = i == 0 ? 1 : int64_t{lengths[i - 1]} + 1;
         if (lengths[i] >= least) continue;
         return wrong(
             "names " + std::to_string(lengths[i]) +

@@ -6,6 +6,16 @@
 
 namespace rondo::cli {
 
+namespace {
+
+/// A sequence's first choice may come right behind its history.
+int64_t looked_at(DecodeAttention attention) {
+    attention.cold_tokens = 0;
+    return SelectiveDecode::prompt_rows(attention);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const BenchOptions& options,
                                                      int64_t tokens_max) {
     const ModelSpec& spec = runner.model.spec;
@@ -14,7 +24,7 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     const int64_t rows = std::max<int64_t>(chunk, options.batch);
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
-    std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk));
+    std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk, looked_at(attention)));
     int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens);
     if (attention.method != DecodeAttention::Method::dense)
         blocks += 2 * (ceil_div<int64_t>(attention.budget_tokens, kv_block_tokens) + 2);
@@ -48,6 +58,11 @@ const SequenceAttention* Sequences::attention_of(size_t sequence) const {
 
 Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void(double)>& done) {
     dense_ = choices_.empty();
+    seen_.insert(seen_.end(), ids.begin(), ids.end());
+    return append(ids, done);
+}
+
+Status Sequences::append(std::span<const int32_t> ids, const std::function<void(double)>& done) {
     const auto all = static_cast<double>(ids.size() * sequences_.size());
     for (size_t s = 0; s < sequences_.size(); ++s) {
         for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
@@ -64,7 +79,11 @@ Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void
 
 Status Sequences::begin(int64_t tokens, bool dense) {
     dense_ = dense;
-    for (const auto& sequence : sequences_) sequence->truncate(tokens);
+    // The queries of the history's end are computed anew: those of the answer before have taken their places.
+    const int64_t kept = dense || choices_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
+    for (const auto& sequence : sequences_) sequence->truncate(kept);
+    const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
+    if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < choices_.size(); ++s) {
         choices_[s]->reset();
         if (dense) continue;

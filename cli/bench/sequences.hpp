@@ -31,12 +31,15 @@ public:
     bool chooses() const { return !choices_.empty(); }
 
 private:
-    Sequences(Device& device, int64_t vocabulary, int64_t chunk_tokens)
-        : device_(device), vocabulary_(vocabulary), chunk_tokens_(chunk_tokens) {}
+    Sequences(Device& device, int64_t vocabulary, int64_t chunk_tokens, int64_t looked_at)
+        : device_(device), vocabulary_(vocabulary), chunk_tokens_(chunk_tokens), looked_at_(looked_at) {}
+    Status append(std::span<const int32_t> ids, const std::function<void(double)>& done);
     const SequenceAttention* attention_of(size_t sequence) const;
 
     Device& device_;
     int64_t vocabulary_, chunk_tokens_;
+    int64_t looked_at_;          // last tokens of the history whose queries a first choice looks at
+    std::vector<int32_t> seen_;  // the history
     std::unique_ptr<KvPool> pool_;
     std::unique_ptr<Transformer> transformer_;
     std::unique_ptr<Batch> batch_;

@@ -114,6 +114,10 @@ Status CpuOps::score_rows(const ScoreArgs& args, const ConsumeRows& consume) {
     return guarded([&] { return score_.rows(args, consume); });
 }
 
+Status CpuOps::score_blocks(const Tensor& out, const ScoreArgs& args) {
+    return guarded([&] { return score_blocks_.run(out, args); });
+}
+
 Status CpuOps::score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
                               const std::byte* atoms) {
     return guarded([&] { return score_.selected(out, args, selected, atoms); });

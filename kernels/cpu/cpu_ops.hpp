@@ -4,6 +4,7 @@
 #include "kernels/cpu/attend_lines.hpp"
 #include "kernels/cpu/matmul.hpp"
 #include "kernels/cpu/score.hpp"
+#include "kernels/cpu/score_blocks.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
 
@@ -13,7 +14,13 @@ namespace rondo::cpu {
 class CpuOps : public Ops {
 public:
     CpuOps(Device& device, int threads)
-        : device_(device), pool_(threads), matmul_(pool_), attend_(pool_), attend_lines_(pool_), score_(pool_) {}
+        : device_(device),
+          pool_(threads),
+          matmul_(pool_),
+          attend_(pool_),
+          attend_lines_(pool_),
+          score_(pool_),
+          score_blocks_(pool_) {}
 
     int threads() const { return pool_.threads(); }
     ThreadPool& pool() { return pool_; }
@@ -32,6 +39,7 @@ public:
     Status attend_lines(const AttendArgs& args, const LineTables& lines) override;
     Status score_keys(const Tensor& out, const ScoreArgs& args) override;
     Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) override;
+    Status score_blocks(const Tensor& out, const ScoreArgs& args) override;
     Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
                           const std::byte* atoms) override;
     Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,
@@ -51,6 +59,7 @@ private:
     Attend attend_;
     AttendLines attend_lines_;
     Score score_;
+    ScoreBlocks score_blocks_;
 };
 
 }  // namespace rondo::cpu

@@ -37,6 +37,10 @@ Status CudaOps::score_rows(const ScoreArgs&, const ConsumeRows&) {
     return not_here("scoring rows");
 }
 
+Status CudaOps::score_blocks(const Tensor&, const ScoreArgs&) {
+    return not_here("scoring blocks");
+}
+
 Status CudaOps::score_selected(const Tensor&, const ScoreArgs&, const SelectedKeys&, const std::byte*) {
     return not_here("scoring chosen keys");
 }

@@ -57,6 +57,7 @@ public:
     Status attend_lines(const AttendArgs& args, const LineTables& lines) override;
     Status score_keys(const Tensor& out, const ScoreArgs& args) override;
     Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) override;
+    Status score_blocks(const Tensor& out, const ScoreArgs& args) override;
     Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
                           const std::byte* atoms) override;
     Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,

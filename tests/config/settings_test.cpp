@@ -266,6 +266,19 @@ TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
               "f.yaml:1: devices.a.ordinal: is 1, must be 0 where kind is cpu");
     EXPECT_EQ(error_of("pipeline: {decode: {attention: {reselect_every: 1}}}"),
               "f.yaml:1: pipeline.decode.attention.lag_steps: is 1, must be below reselect_every, which is 1");
+    EXPECT_EQ(error_of("pipeline: {prefill: {attention: {alpha_of: each_row, overlap: literal}}}"),
+              "f.yaml:1: pipeline.prefill.attention.alpha_of: is each_row, must be sum where overlap is literal");
+}
+
+TEST(Settings, MethodsThatGpusDoNotHaveAreRefusedThere) {
+    const std::string gpu = "devices: {g: {kind: cuda}}\n";
+    EXPECT_EQ(error_of(gpu + "preset: loopserve"),
+              "f.yaml:1: pipeline.prefill.attention.method: must be dense on a GPU; CPUs have the others");
+    EXPECT_EQ(error_of(gpu + "pipeline: {decode: {attention: {method: quest}}}"),
+              "f.yaml:2: pipeline.decode.attention.method: must be dense on a GPU; CPUs have the others");
+    EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense, snapkv]}"),
+              "f.yaml:2: pipeline.methods: must be dense on a GPU; CPUs have the others");
+    EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense]}"), "no error");
     EXPECT_EQ(
         error_of("devices: {a: , b: {kind: cuda}}\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
         "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a], or both CPU devices, "

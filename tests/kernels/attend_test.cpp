@@ -88,10 +88,8 @@ protected:
             block_count.push_back(static_cast<int32_t>(end - begin.begin()));
             kv_length.push_back(static_cast<int32_t>(kv_lengths[s]));
             row_begin.push_back(row_begin.back() + static_cast<int32_t>(rows[s]));
-            tables.rows_max = std::max(tables.rows_max, static_cast<int>(rows[s]));
         }
         tables.rows = row_begin.back();
-        tables.kv_length_max = *std::max_element(kv_length.begin(), kv_length.end());
         tables.blocks_stride = *std::max_element(block_count.begin(), block_count.end()) + 2;
         std::vector<int32_t> blocks(static_cast<size_t>(tables.sequences * tables.blocks_stride), -1);
         std::vector<int32_t> block_begin(blocks.size(), -1);

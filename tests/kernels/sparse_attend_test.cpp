@@ -58,8 +58,7 @@ protected:
         made.q = random_matrix(shape.rows, int64_t{shape.heads} * shape.head_dim, seed + 3);
         SequenceTables& tables = made.tables;
         tables.sequences = 1;
-        tables.rows = tables.rows_max = static_cast<int>(shape.rows);
-        tables.kv_length_max = static_cast<int>(keys);
+        tables.rows = static_cast<int>(shape.rows);
         tables.blocks_stride = std::ssize(made.paged.blocks) + 1;
         tables.row_begin = upload(std::vector<int32_t>{0, static_cast<int32_t>(shape.rows)});
         tables.kv_length = upload(std::vector<int32_t>{static_cast<int32_t>(keys)});
@@ -336,6 +335,51 @@ TEST_P(SparseAttend, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
                 }
             }));
             EXPECT_EQ(told, std::vector<int>(static_cast<size_t>(shape.heads), 1));
+        }
+    }
+}
+
+TEST_P(SparseAttend, BlocksAreScoredByTheirMeans) {
+    uint64_t seed = 250;
+    for (DType kv : kv_types) {
+        for (const Shape& shape :
+             {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {5, 33, 7, 200}, .rows = 70},
+              Shape{.heads = 3, .kv_heads = 3, .head_dim = 40, .kv = kv, .rounds = {90}, .rows = 90},
+              Shape{.heads = 2, .kv_heads = 1, .kv = kv, .rounds = {1}, .rows = 1}}) {
+            const Case c = make_case(shape, ++seed);
+            ScoreArgs args;
+            args.q = upload(c.q, DType::f32);
+            args.heads = shape.heads;
+            args.kv = c.kv;
+            args.sequence = c.tables;
+            args.keys = c.paged.keys();
+            args.scale = static_cast<float>(shape.scale());
+            const int64_t blocks = std::ssize(c.paged.blocks), first = c.block_of(c.first_key());
+            Matrix wanted(shape.heads * (blocks - first), blocks);
+            for (int h = 0; h < shape.heads; ++h) {
+                const auto mean = [&](const Matrix& rows, int64_t column, int64_t begin, int64_t end) {
+                    double sum = 0.0;
+                    for (int64_t r = begin; r < end; ++r) sum += rows.at(r, column);
+                    return sum / static_cast<double>(end - begin);
+                };
+                for (int64_t row = first; row < blocks; ++row) {
+                    const int64_t begin =
+                        std::max<int64_t>(c.paged.block_begin[static_cast<size_t>(row)] - c.first_key(), 0);
+                    const int64_t end = c.paged.block_begin[static_cast<size_t>(row) + 1] - c.first_key();
+                    for (int64_t block = 0; block <= row; ++block) {
+                        double dot = 0.0;
+                        for (int64_t i = 0; i < shape.head_dim; ++i)
+                            dot += mean(c.q, int64_t{h} * shape.head_dim + i, begin, end) *
+                                   mean(c.stored.k, int64_t{h / shape.group()} * shape.head_dim + i,
+                                        c.paged.block_begin[static_cast<size_t>(block)],
+                                        c.paged.block_begin[static_cast<size_t>(block) + 1]);
+                        wanted.at(h * (blocks - first) + row - first, block) = dot * shape.scale();
+                    }
+                }
+            }
+            const Tensor out = poisoned(DType::f32, wanted.rows, blocks);
+            expect_ok(ops().score_blocks(out, args));
+            expect_near(out, wanted, 5e-6);
         }
     }
 }

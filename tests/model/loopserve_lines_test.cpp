@@ -20,6 +20,15 @@ Lines choose(const SampledAttention& in, double alpha,
     return lines;
 }
 
+Lines choose_for_each_row(const SampledAttention& in, double alpha) {
+    Lines lines;
+    make_prefill_sparsity({.method = PrefillAttention::Method::loopserve,
+                           .alpha = alpha,
+                           .alpha_of = PrefillAttention::AlphaOf::each_row})
+        ->select(in.chunk(), in.sampled(), lines);
+    return lines;
+}
+
 bool same(const Lines& a, const Lines& b) {
     return a.columns == b.columns && a.bands == b.bands && a.blocks == b.blocks && a.dense_rows == b.dense_rows;
 }
@@ -86,6 +95,70 @@ TEST(LoopServeLines, HoldAlphaOfTheSampledRows) {
     }
 }
 
+TEST(LoopServeLines, HoldAlphaOfEachRowWhereThatIsWanted) {
+    const testing::Shape shapes[] = {{.first_row = 0, .rows = 2, .sampled = 64},
+                                     {.first_row = 700, .rows = 2, .sampled = 2},
+                                     {.first_row = 900, .rows = 128, .sampled = 24},
+                                     {.first_row = 250, .rows = 64, .sampled = 64, .block_width = 5}};
+    uint32_t seed = 100;
+    for (const Pattern pattern : testing::patterns) {
+        for (const testing::Shape& shape : shapes) {
+            const auto in = testing::sampled_attention(shape, pattern, ++seed);
+            for (const double alpha : {0.3, 0.955, 0.9999}) {
+                const Lines lines = choose_for_each_row(in, alpha);
+                EXPECT_GE(covered_by(in, lines).least_of_a_row, alpha - 1e-5) << "seed " << seed << " alpha " << alpha;
+                EXPECT_EQ(lines.dense_rows, 0);
+            }
+        }
+    }
+}
+
+/// All 64 rows of a chunk behind 640 keys, in full blocks, with whatever weights.
+template <class Weight>
+SampledAttention weighed(const Weight& weight) {
+    auto in = testing::sampled_attention({.first_row = 640, .rows = 64, .sampled = 64}, Pattern::uniform, 1);
+    in.block_begin.clear();
+    for (int32_t key = 0; key <= in.keys(); key += 16) in.block_begin.push_back(key);
+    for (size_t row = 0; row < in.rows.size(); ++row) {
+        for (int64_t key = 0; key <= in.key_of(row); ++key) {
+            in.weights[row * static_cast<size_t>(in.keys()) + static_cast<size_t>(key)] =
+                static_cast<float>(weight(in.block_of(in.key_of(row)) - in.block_of(key), key));
+        }
+    }
+    return in;
+}
+
+TEST(LoopServeLines, StopOnceEachRowHasItsShare) {
+    const testing::Shape shape{.first_row = 2000, .rows = 64, .sampled = 64};
+    const auto in = testing::sampled_attention(shape, Pattern::uniform, 9);
+    for (const double alpha : {0.25, 0.5, 0.9})
+        EXPECT_LE(covered_by(in, choose_for_each_row(in, alpha)).mass, (alpha + 0.05) * in.total()) << alpha;
+}
+
+TEST(LoopServeLines, LeaveAloneWhatOnlyRowsThatHaveEnoughLookAt) {
+    // Key 200 is enough for all rows but the first one, which wants band 20. Key 401 and band 5 are worth more than
+    // that to all the others together.
+    auto in = weighed([](int64_t band, int64_t key) {
+        return key == 200 ? 0.8 : key == 401 || band == 5 ? 0.01 : 0.0;
+    });
+    std::fill_n(in.weights.begin(), static_cast<size_t>(in.keys()), 0.0F);
+    std::fill_n(in.weights.begin() + 320, 16, 1.0F / 16.0F);  // of row 640, so 20 blocks back
+    const Lines lines = choose_for_each_row(in, 0.75);
+    EXPECT_TRUE(std::ranges::count(lines.columns, 200) == 1);
+    EXPECT_EQ(std::ranges::count(lines.columns, 401), 0);
+    EXPECT_EQ(std::ranges::count(lines.bands, 5), 0);
+}
+
+TEST(LoopServeLines, FindWhatOneRowAloneLooksAtWhereEachRowCounts) {
+    auto in = weighed([](int64_t band, int64_t) { return band == 0 ? 0.05 : 0.0001; });
+    const size_t keys = static_cast<size_t>(in.keys());
+    std::fill_n(in.weights.begin(), keys, 0.0F);
+    in.weights[321] = 1.0F;
+    const auto takes = [](const Lines& lines) { return std::ranges::count(lines.columns, 321) > 0; };
+    EXPECT_FALSE(takes(choose(in, 0.8)));
+    EXPECT_TRUE(takes(choose_for_each_row(in, 0.8)));
+}
+
 TEST(LoopServeLines, AreNearTheBestChoice) {
     for (const Pattern pattern : testing::patterns) {
         double ratios = 0.0;
@@ -114,21 +187,6 @@ TEST(LoopServeLines, CoverOneColumnOrOneBandWithThatAlone) {
     const Lines bands = choose(testing::sampled_attention(shape, Pattern::one_band, 5), 0.955);
     EXPECT_EQ(bands.bands, (std::vector<int32_t>{0, 1}));
     EXPECT_LE(bands.columns.size(), 3U) << "the key of a very short block is cheaper on its own";
-}
-
-/// All 64 rows of a chunk behind 640 keys, in full blocks, with whatever weights.
-template <class Weight>
-SampledAttention weighed(const Weight& weight) {
-    auto in = testing::sampled_attention({.first_row = 640, .rows = 64, .sampled = 64}, Pattern::uniform, 1);
-    in.block_begin.clear();
-    for (int32_t key = 0; key <= in.keys(); key += 16) in.block_begin.push_back(key);
-    for (size_t row = 0; row < in.rows.size(); ++row) {
-        for (int64_t key = 0; key <= in.key_of(row); ++key) {
-            in.weights[row * static_cast<size_t>(in.keys()) + static_cast<size_t>(key)] =
-                static_cast<float>(weight(in.block_of(in.key_of(row)) - in.block_of(key), key));
-        }
-    }
-    return in;
 }
 
 TEST(LoopServeLines, DoNotCountForAColumnWhatABandHolds) {

@@ -114,6 +114,7 @@ TEST(PrefillSparsityRegistry, MethodsAskForTheRowsTheyNeed) {
     for (const Method method : {Method::minference, Method::flexprefill}) {
         EXPECT_EQ(sampling({.method = method}).rows, 64);
         EXPECT_FALSE(sampling({.method = method}).spread);
+        EXPECT_EQ(sampling({.method = method}).blocks, method == Method::flexprefill);
     }
 }
 

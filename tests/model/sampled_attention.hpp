@@ -110,6 +110,7 @@ inline SampledAttention sampled_attention(Shape shape, Pattern pattern, uint32_t
 struct Covered {
     double mass = 0.0;
     int64_t entries = 0;
+    double least_of_a_row = 1.0;
 };
 
 inline Covered covered_by(const SampledAttention& in, const Lines& lines) {
@@ -119,6 +120,7 @@ inline Covered covered_by(const SampledAttention& in, const Lines& lines) {
     Covered result;
     for (size_t i = 0; i < in.rows.size(); ++i) {
         const auto row_block = static_cast<int32_t>(in.block_of(in.key_of(i)));
+        double row_mass = 0.0;
         for (int64_t key = 0; key <= in.key_of(i); ++key) {
             const auto key_block = static_cast<int32_t>(in.block_of(key));
             const bool covered =
@@ -126,9 +128,11 @@ inline Covered covered_by(const SampledAttention& in, const Lines& lines) {
                 bands[static_cast<size_t>(row_block - key_block)] ||
                 std::ranges::find(lines.blocks, Lines::Block{row_block, key_block}) != lines.blocks.end();
             if (!covered) continue;
-            result.mass += in.weight(i, key);
+            row_mass += in.weight(i, key);
             ++result.entries;
         }
+        result.mass += row_mass;
+        result.least_of_a_row = std::min(result.least_of_a_row, row_mass);
     }
     return result;
 }

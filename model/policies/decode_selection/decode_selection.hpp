@@ -15,6 +15,9 @@ struct SelectionTriggers {
     int every = 0;               ///< decode steps between two choices; 0: never again
     int first = 0;               ///< decode steps before the first choice, which attend to everything
     bool once = false;           ///< never again once a choice serves
+
+    /// A choice that serves is followed by others.
+    bool go_on() const { return every > 0 && !once; }
 };
 
 /// What a layer's keys were worth to the queries that were looked at.

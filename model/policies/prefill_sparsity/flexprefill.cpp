@@ -80,7 +80,7 @@ bool estimate_holds(const ChunkShape& chunk, const SampledRows& sampled, Scratch
 /// and diagonals of those rows. Either way until a share `coverage_wanted` is held.
 class FlexPrefill final : public PrefillSparsity {
 public:
-    Sampling sampling() const override { return {.rows = 64, .spread = false}; }
+    Sampling sampling() const override { return {.rows = 64, .spread = false, .blocks = true}; }
 
     void select(const ChunkShape& chunk, const SampledRows& sampled, Lines& lines) const override {
         thread_local Scratch scratch;

@@ -32,11 +32,13 @@ bool LineSums::add_up(const ChunkShape& chunk, const SampledRows& sampled) {
     const auto blocks = static_cast<size_t>(chunk.blocks());
     mass.assign(blocks + static_cast<size_t>(chunk.keys()), 0.0F);
     entries.assign(mass.size(), 0.0F);
+    row_totals.clear();
     total = 0.0;
     float* const columns = mass.data() + blocks;
     int64_t counted = 0;  // columns whose entries are known: those that an earlier row does not see are yet to come
     for (size_t i = 0; i < sampled.rows.size(); ++i) {
         const SampledRow row(chunk, sampled, i);
+        const double rows_before = total;
         for (int64_t block = 0; block <= row.block; ++block) {
             const int64_t begin = chunk.block_begin[static_cast<size_t>(block)];
             const int64_t end = std::min<int64_t>(chunk.block_begin[static_cast<size_t>(block) + 1], row.key + 1);
@@ -46,6 +48,7 @@ bool LineSums::add_up(const ChunkShape& chunk, const SampledRows& sampled) {
             entries[band] += static_cast<float>(end - begin);
             total += sum;
         }
+        row_totals.push_back(total - rows_before);
         const auto see = static_cast<float>(sampled.rows.size() - i);
         std::fill(entries.begin() + static_cast<int64_t>(blocks) + counted,
                   entries.begin() + static_cast<int64_t>(blocks) + row.key + 1, see);

@@ -24,6 +24,7 @@ struct SampledRow {
 struct LineSums {
     std::vector<float> mass;
     std::vector<float> entries;  ///< as float, because they divide; exact up to 2^24
+    std::vector<double> row_totals;
     double total = 0.0;
 
     /// Counts anew, in one pass over the weights. False when they are no numbers: then nothing can be chosen.

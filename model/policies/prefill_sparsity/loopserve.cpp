@@ -18,7 +18,7 @@ public:
         if (wants_all()) {
             choose_dense_lines(chunk, lines);
         } else if (settings_.overlap == PrefillAttention::Overlap::exact) {
-            choose_exact_lines(chunk, sampled, settings_.alpha, lines);
+            choose_exact_lines(chunk, sampled, settings_.alpha, settings_.alpha_of, lines);
         } else {
             choose_literal_lines(chunk, sampled, settings_.alpha, lines);
         }

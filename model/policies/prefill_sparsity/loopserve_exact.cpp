@@ -13,7 +13,8 @@ namespace {
 // Lines this close to the best are taken with it: one by one, a head of 64k keys would need thousands of scans.
 constexpr float batch_share = 0.75F;
 // After so many batches the rest is taken in order of ratio. Inputs exist whose best ratio hardly falls from batch to
-// batch; then each further batch takes half of the mass still wanted or more, because lines share it at most by twos.
+// batch; then each further batch takes half of the mass still wanted or more, because lines share it at most by twos;
+// or, where rows want their own, what it takes is enough for one row more at least.
 constexpr int patient_batches = 64;
 constexpr float least_ratio = std::numeric_limits<float>::min();
 constexpr size_t stripe_lines = 64;
@@ -58,10 +59,12 @@ float cover_block(const float* __restrict weights, int64_t count, const float* _
 /// vectors are kept from call to call: once warm, choosing allocates nothing.
 class Greedy {
 public:
-    void choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, Lines& lines);
+    using AlphaOf = PrefillAttention::AlphaOf;
+    void choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, AlphaOf alpha_of, Lines& lines);
 
 private:
     bool start(const ChunkShape& chunk, const SampledRows& sampled);
+    void set_targets(const ChunkShape& chunk, double alpha, AlphaOf alpha_of);
     float best_ratio();
     double collect(float ratio_min);
     void take_batch();
@@ -69,6 +72,8 @@ private:
     double cover_columns(const SampledRow& row);
     double cover_bands(const SampledRow& row, std::span<const int32_t> bands);
     void close(std::span<const int32_t> lines);
+    void credit(size_t row, double mass);
+    void leave_out(SampledRow& row);
     void touch(size_t line) { stale_[line / stripe_lines] = 1; }
     void write(Lines& lines) const;
 
@@ -79,36 +84,37 @@ private:
     };
 
     std::span<const int32_t> block_begin_;
-    size_t blocks_ = 0;  // line `blocks_` is column 0
-    double covered_ = 0.0;
-    LineSums sums_;  // of the entries not covered; as all that is by line, made up to whole stripes
+    size_t blocks_ = 0;     // line `blocks_` is column 0
+    double missing_ = 0.0;  // mass that is still wanted
+    LineSums sums_;         // of the entries not covered; as all that is by line, made up to whole stripes
     std::vector<SampledRow> rows_;
-    std::vector<float> open_;    // [lines]: 0 when taken
-    std::vector<float> ratios_;  // [lines]
+    std::vector<double> row_missing_;  // where each row wants its own; else empty
+    std::vector<float> nothing_;       // [keys]: the weights of a row that has enough
+    std::vector<float> open_;          // [lines]: 0 when taken
+    std::vector<float> ratios_;        // [lines]
     std::vector<float> stripe_best_;
     std::vector<uint8_t> stale_;  // stripes of which a line changed
     std::vector<int32_t> batch_;  // lines to take, ascending
     std::vector<Run> runs_;
 };
 
-void Greedy::choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, Lines& lines) {
+void Greedy::choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, AlphaOf alpha_of, Lines& lines) {
     if (!start(chunk, sampled)) return choose_dense_lines(chunk, lines);
+    set_targets(chunk, alpha, alpha_of);
     lines.clear();
-    const double target = alpha * sums_.total;
     for (const size_t always : {size_t{0}, blocks_}) {  // band 0 before any column, which cover_columns() counts on
         batch_.assign(1, static_cast<int32_t>(always));
         take_batch();
     }
-    for (int batches = 0; covered_ < target; ++batches) {
+    for (int batches = 0; missing_ > 0.0; ++batches) {
         const float best = best_ratio();
         if (best < least_ratio) {  // alpha is so near to 1 that rounding hides what is missing
             lines.dense_rows = chunk.rows;
             break;
         }
-        const double missing = target - covered_;
         const double mass = collect(std::max(batches < patient_batches ? batch_share * best : 0.0F, least_ratio));
-        if (mass > missing) {
-            keep_enough(batch_, ratios_, sums_.mass, missing);
+        if (mass > missing_) {
+            keep_enough(batch_, ratios_, sums_.mass, missing_);
             std::ranges::sort(batch_);
         }
         take_batch();
@@ -120,7 +126,6 @@ bool Greedy::start(const ChunkShape& chunk, const SampledRows& sampled) {
     if (!sums_.add_up(chunk, sampled)) return false;
     block_begin_ = chunk.block_begin;
     blocks_ = static_cast<size_t>(chunk.blocks());
-    covered_ = 0.0;
     rows_.clear();
     for (size_t i = 0; i < sampled.rows.size(); ++i) rows_.emplace_back(chunk, sampled, i);
     stripe_best_.resize((sums_.mass.size() + stripe_lines - 1) / stripe_lines);
@@ -131,6 +136,14 @@ bool Greedy::start(const ChunkShape& chunk, const SampledRows& sampled) {
     open_.assign(lines, 1.0F);
     stale_.assign(stripe_best_.size(), 1);
     return true;
+}
+
+void Greedy::set_targets(const ChunkShape& chunk, double alpha, AlphaOf alpha_of) {
+    missing_ = alpha * sums_.total;
+    row_missing_.clear();
+    if (alpha_of == AlphaOf::sum) return;
+    for (const double mass : sums_.row_totals) row_missing_.push_back(alpha * mass);
+    nothing_.assign(static_cast<size_t>(chunk.keys()), 0.0F);
 }
 
 float Greedy::best_ratio() {
@@ -168,11 +181,44 @@ void Greedy::take_batch() {
     const std::span<const int32_t> bands(batch_.begin(), first_column), columns(first_column, batch_.end());
     if (!columns.empty()) {
         find_runs(columns);
-        for (const SampledRow& row : rows_) covered_ += cover_columns(row);
+        for (size_t row = 0; row < rows_.size(); ++row) credit(row, cover_columns(rows_[row]));
         close(columns);
     }
-    for (const SampledRow& row : rows_) covered_ += cover_bands(row, bands);
+    for (size_t row = 0; row < rows_.size(); ++row) credit(row, cover_bands(rows_[row], bands));
     close(bands);
+    if (row_missing_.empty()) return;
+    missing_ = 0.0;
+    for (size_t row = 0; row < rows_.size(); ++row) {
+        if (row_missing_[row] > 0.0) {
+            missing_ += row_missing_[row];
+        } else if (rows_[row].weights != nothing_.data()) {
+            leave_out(rows_[row]);
+        }
+    }
+}
+
+void Greedy::credit(size_t row, double mass) {
+    (row_missing_.empty() ? missing_ : row_missing_[row]) -= mass;
+}
+
+/// What lines offer a row that has enough counts for nothing from now on; what they cost does.
+void Greedy::leave_out(SampledRow& row) {
+    for (int64_t block = 0; block <= row.block; ++block) {
+        const auto band = static_cast<size_t>(row.block - block);
+        if (open_[band] == 0.0F) continue;
+        const int64_t begin = block_begin_[static_cast<size_t>(block)];
+        const int64_t end = std::min<int64_t>(block_begin_[static_cast<size_t>(block) + 1], row.key + 1);
+        float sum = 0.0F;
+        for (int64_t key = begin; key < end; ++key) {
+            const size_t line = blocks_ + static_cast<size_t>(key);
+            const float open = row.weights[key] * open_[line];
+            sums_.mass[line] -= open;
+            sum += open;
+        }
+        sums_.mass[band] -= sum;
+    }
+    std::ranges::fill(stale_, uint8_t{1});
+    row.weights = nothing_.data();
 }
 
 void Greedy::find_runs(std::span<const int32_t> columns) {
@@ -241,9 +287,10 @@ void Greedy::write(Lines& lines) const {
 
 }  // namespace
 
-void choose_exact_lines(const ChunkShape& chunk, const SampledRows& sampled, double alpha, Lines& lines) {
+void choose_exact_lines(const ChunkShape& chunk, const SampledRows& sampled, double alpha,
+                        PrefillAttention::AlphaOf alpha_of, Lines& lines) {
     thread_local Greedy greedy;
-    greedy.choose(chunk, sampled, alpha, lines);
+    greedy.choose(chunk, sampled, alpha, alpha_of, lines);
 }
 
 }  // namespace rondo

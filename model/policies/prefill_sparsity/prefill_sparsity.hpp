@@ -28,7 +28,8 @@ struct SampledRows {
     std::span<const float> weights;  ///< [rows, keys]: the softmax over all keys a row sees, zero beyond
     int64_t stride = 0;              ///< of weights, from row to row; 0: as many as there are keys
     /// [row blocks, blocks], from the block of the chunk's first row on: the mean of a row block's new queries times
-    /// the mean of a block's keys, scaled as attention scales; beyond a row block's own nothing is read. May be absent.
+    /// the mean of a block's keys, scaled as attention scales; beyond a row block's own nothing is read. Where
+    /// `sampling` asks for it.
     std::span<const float> block_scores = {};
 };
 
@@ -67,6 +68,7 @@ public:
     struct Sampling {
         int rows = 0;
         bool spread = true;
+        bool blocks = false;  ///< and what means say of each block
     };
     virtual Sampling sampling() const = 0;
     /// Overwrites `lines`.

@@ -1,0 +1,94 @@
+#include "model/sparse_prefill.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "memory/sequence_kv.hpp"
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+
+/// One layer of two heads, whose keys and queries are the same throughout a block, so that means tell all of them: a
+/// row of head 0 looks at one block, a row of head 1 at all of them alike.
+class TwoHeads : public ::testing::Test {
+protected:
+    static constexpr int heads = 2, head_dim = 64;
+    static constexpr int64_t keys = 576, rows = 64, width = heads * head_dim, blocks = keys / kv_block_tokens;
+
+    void SetUp() override {
+        spec_.layers = 1;
+        spec_.heads = spec_.kv_heads = heads;
+        spec_.head_dim = head_dim;
+        need(kv_.extend(keys));
+        std::vector<float> k(static_cast<size_t>(keys * width)), v(k.size(), 1.0F);
+        std::vector<int32_t> slots;
+        for (int64_t key = 0; key < keys; ++key) {
+            slots.push_back(kv_.slot(LayerGroup::upper, key));
+            k[static_cast<size_t>(key * width + key / kv_block_tokens)] = 60.0F;
+        }
+        need(device_->ops().append_kv(pool_->layer(0), Tensor::of(k.data(), DType::f32, keys, width),
+                                      Tensor::of(v.data(), DType::f32, keys, width), slots.data()));
+        for (int64_t row = 0; row < rows; ++row)
+            q_[static_cast<size_t>(row * width + row / kv_block_tokens * 7 + 2)] = 3.0F;
+        table_ = {0, keys, 0, static_cast<int32_t>(rows)};
+    }
+
+    SequenceTables tables() {
+        SequenceTables tables;
+        tables.sequences = 1;
+        tables.rows = static_cast<int>(rows);
+        tables.row_begin = table_.data() + 2;
+        tables.kv_length = table_.data() + 1;
+        tables.block_count = &block_count_;
+        tables.blocks = kv_.blocks(LayerGroup::upper).data();
+        tables.block_begin = kv_.block_begin().data();
+        tables.blocks_stride = blocks + 1;
+        return tables;
+    }
+    Tensor q() { return Tensor::of(q_.data(), DType::f32, rows, width); }
+
+    const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
+    const std::unique_ptr<KvPool> pool_ =
+        need(KvPool::create(*device_, KvShape{.layers = 1, .kv_heads = heads, .atom = {DType::f32, head_dim}},
+                            static_cast<size_t>(blocks)));
+    SequenceKv kv_{*pool_};
+    ModelSpec spec_;
+    std::vector<float> q_ = std::vector<float>(static_cast<size_t>(rows * width));
+    std::vector<int32_t> table_;
+    int32_t block_count_ = static_cast<int32_t>(blocks);
+};
+
+TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
+    const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+    std::vector<float> out(q_.size());
+    AttendArgs args;
+    args.out = Tensor::of(out.data(), DType::f32, rows, width);
+    args.q = q();
+    args.heads = heads;
+    args.kv = pool_->layer(0);
+    args.sequences = tables();
+    args.scale = scale;
+    const PrefillAttention settings{.method = PrefillAttention::Method::flexprefill, .min_tokens = 0};
+    const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
+    sparse->measure(1);
+    need(sparse->attend(args, q(), kv_.block_begin(), 1));
+    // Head 0: one block of each row block's, and its own. Head 1: nine tenths of all that its rows see.
+    const ChunkShape chunk{keys - rows, rows, kv_.block_begin()};
+    const auto row_blocks = rows / kv_block_tokens;
+    int64_t head_0 = 0, causal = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+        head_0 += kv_block_tokens + row % kv_block_tokens + 1;
+        causal += chunk.first_row + row + 1;
+    }
+    EXPECT_EQ(sparse->stats().causal, heads * causal);
+    const auto head_1 = static_cast<double>(sparse->stats().covered - head_0) / static_cast<double>(causal);
+    EXPECT_NEAR(head_1, 0.9, 0.02) << row_blocks << " row blocks";
+    EXPECT_NEAR(sparse->stats().mass / static_cast<double>(sparse->stats().masses), 0.95, 0.02);
+}
+
+}  // namespace
+}  // namespace rondo
