@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "actors/handles.hpp"
-#include "actors/stages.hpp"
 #include "model/answer.hpp"
 
 namespace rondo {
@@ -21,9 +20,7 @@ struct Ask {
     std::string method;  ///< how it attends: one of home's methods; "": the configured one
     double deadline_seconds = 600.0;
 
-    // Filled in by the router.
     listener_actor listener;
-    StagesPtr stages;
 };
 
 }  // namespace rondo

@@ -9,7 +9,7 @@ Decode::behavior_type Decode::make_behavior() {
     return {
         [this](decode_atom, const TurnPtr& turn, const delta_sink_actor& deltas) {
             auto promise = make_response_promise<StageReply>();
-            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, now(), false, false, {}});
+            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, {}});
             if (turn->choice != nullptr) {
                 turn->choice->after_prefill(turn->kv);
                 choose(row);
@@ -51,18 +51,19 @@ bool Decode::make_room() {
                 if (!room) preempt();
                 step();
             },
-            [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+            [this](const caf::error& error) { quit(error); });
     return false;
 }
 
-/// The lowest priority, and of those who have it the last to come: so the first always gets to its end.
+/// The lowest priority, and of those who have it the last to come: so the first always gets to its end. One that is
+/// alone comes back to rounds in no more blocks than they fill (see Store::take).
 void Decode::preempt() {
     if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return;
     const RowAt victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {
         return a.turn->priority != b.turn->priority ? a.turn->priority < b.turn->priority : a.turn->id > b.turn->id;
     });
     if (victim == rows_.end()) return;
-    ++victim->turn->timings.preemptions;
+    ++victim->turn->preemptions;
     leave(victim, StageReply::Outcome::preempted);
 }
 
@@ -91,7 +92,7 @@ void Decode::step() {
     request(runner_, options_.timeout, step_atom::value, next)
         .then([this](const StepPtr& done) { stepped(done); },
               // Nobody knows what the device has written: every answer on it fails with this stage.
-              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+              [this](const caf::error& error) { quit(error); });
 }
 
 /// The next step goes out first; what this one made is told while it runs.
@@ -122,13 +123,13 @@ void Decode::stepped(const StepPtr& step) {
     for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-/// If the turn has begun to choose keys, the selector goes on with it.
+/// If the turn has begun to choose keys, the selector goes on with it. (A complete choice waits for the step that it
+/// serves from.)
 void Decode::choose(RowAt row) {
-    if (!row->turn->choice->choosing()) return;
+    if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
     row->selecting = true;
     request(selector_, options_.timeout, select_atom::value, row->turn)
-        .then([this, row](bool serves) { chosen(row, serves); },
-              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+        .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
 }
 
 void Decode::chosen(RowAt row, bool serves) {
@@ -150,7 +151,6 @@ void Decode::leave(RowAt row, StageReply::Outcome outcome, Error error) {
     }
     Row left = std::move(*row);
     rows_.erase(row);
-    left.turn->timings.decode += now() - left.started;
     if (left.turn->choice != nullptr) {
         left.turn->answer_attention = left.turn->choice->stats();
         if (outcome == StageReply::Outcome::preempted) left.turn->choice->reset();

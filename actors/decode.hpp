@@ -40,7 +40,6 @@ private:
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
         delta_sink_actor deltas;
-        double started = 0.0;
         bool withdrawn = false;
         bool selecting = false;          // the selector holds the turn too
         std::optional<Leaving> leaving;  // as soon as it no longer does
@@ -57,7 +56,6 @@ private:
     void chosen(RowAt row, bool serves);
     void leave(RowAt row, StageReply::Outcome outcome, Error error = {});
     void leave_withdrawn();
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     Options options_;
     device_runner_actor runner_;

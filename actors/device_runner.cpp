@@ -56,7 +56,7 @@ void DeviceRunner::issue_next() {
 
 void DeviceRunner::complete(const Status& status) {
     // A device that fails underway may have written anything; the supervisor starts all over.
-    if (!status) return quit(caf::exit_reason::unhandled_exception);
+    if (!status) return quit(to_caf(status.error()));
     answer(status);
 }
 

@@ -94,6 +94,7 @@ void Engine::start(const Settings& settings, const Options& options) {
                        static_cast<size_t>(settings.server.requests_waiting_max);
     router_ = system_->spawn<Router>(load_, router);
     Supervisor::Options supervisor;
+    supervisor.log = options.log;
     supervisor.start = [this, settings, detached = options.detached_runners,
                         started = options.started](caf::local_actor& self) {
         Result<Supervisor::Pipeline> made = start_stages(self, settings, detached);
@@ -174,12 +175,16 @@ Engine::~Engine() {
     supervisor_ = nullptr;
 }
 
-TurnId Engine::ask(Ask ask, TurnPort::Callbacks callbacks) {
+TurnId Asker::ask(Ask ask, TurnPort::Callbacks callbacks) const {
     auto asked = std::make_shared<Ask>(std::move(ask));
-    asked->id = new_turn_id();
+    asked->id = ++*last_turn_;
     asked->listener = system_->spawn<TurnPort>(router_, std::move(callbacks));
     caf::anon_send(router_, ask_atom::value, asked);
     return asked->id;
+}
+
+void Asker::cancel(TurnId turn) const {
+    caf::anon_send(router_, cancel_atom::value, turn);
 }
 
 std::future<Engine::Reply> Engine::ask(Ask asked) {
@@ -200,10 +205,6 @@ std::future<Engine::Reply> Engine::ask(Ask asked) {
     std::future<Reply> reply = gathered->promise.get_future();
     ask(std::move(asked), std::move(callbacks));
     return reply;
-}
-
-void Engine::cancel(TurnId turn) {
-    caf::anon_send(router_, cancel_atom::value, turn);
 }
 
 template <class Answer, class... Request>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <caf/all.hpp>
 #include <functional>
 #include <future>
@@ -18,6 +19,23 @@
 
 namespace rondo {
 
+/// Asks an engine for turns, and cancels them. On a host's actor system a copy may outlive the engine: what is asked
+/// for then fails at once, through its callbacks.
+class Asker {
+public:
+    Asker(caf::actor_system& system, router_actor router, std::shared_ptr<std::atomic<TurnId>> last_turn)
+        : system_(&system), router_(std::move(router)), last_turn_(std::move(last_turn)) {}
+
+    /// The callbacks hear of the turn on threads of the actor system. Returns the id to cancel it with.
+    TurnId ask(Ask ask, TurnPort::Callbacks callbacks) const;
+    void cancel(TurnId turn) const;
+
+private:
+    caf::actor_system* system_;
+    router_actor router_;
+    std::shared_ptr<std::atomic<TurnId>> last_turn_;
+};
+
 /// The whole of Rondo in a host's process: a model, its devices and the actors that serve conversations with it.
 ///
 ///     RONDO_ASSIGN(auto engine, Engine::open(settings));
@@ -30,7 +48,9 @@ public:
     struct Options {
         caf::actor_system* host = nullptr;     ///< none: the engine runs one of its own
         std::function<void(double)> progress;  ///< of loading, 0 to 1
-        /// The stages died too often: nothing will be served any more.
+        /// Hears one line each time a stage dies: which, and why.
+        std::function<void(const std::string&)> log;
+        /// The stages died too often, or did not end: nothing will be served any more.
         std::function<void(Error)> gave_up;
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
@@ -50,12 +70,13 @@ public:
     /// Begins that without waiting. Nothing may be asked for afterwards.
     void shut_down();
 
-    /// Asks for a turn; the callbacks hear of it on threads of the actor system. Returns the id to cancel it with.
-    TurnId ask(Ask ask, TurnPort::Callbacks callbacks);
+    /// For whoever may be called back when the engine is gone.
+    Asker asker() const { return {*system_, router_, last_turn_}; }
+    TurnId ask(Ask ask, TurnPort::Callbacks callbacks) { return asker().ask(std::move(ask), std::move(callbacks)); }
     /// For an Ask that is sent to the router itself.
-    TurnId new_turn_id() { return ++last_turn_; }
+    TurnId new_turn_id() { return ++*last_turn_; }
     std::future<Reply> ask(Ask ask);
-    void cancel(TurnId turn);
+    void cancel(TurnId turn) { asker().cancel(turn); }
 
     /// Waits for what a conversation's session says.
     Result<ConversationInfoPtr> create(const ConversationName& name, const Preamble& preamble);
@@ -70,6 +91,8 @@ public:
     Result<size_t> method(std::string_view name) const { return home_->method(name); }
     /// The first is what turns get that do not ask.
     const std::vector<AttentionMethod>& methods() const { return home_->methods; }
+    /// For whoever may compute with any of it when the engine is gone.
+    std::shared_ptr<const Home> home() const { return home_; }
     const Model& model() const { return home_->model; }
     int64_t context_tokens() const { return home_->context_tokens; }
     const KvPool& pool() const { return *home_->pool; }
@@ -100,7 +123,7 @@ private:
     caf::actor_system* system_ = nullptr;
     router_actor router_;
     supervisor_actor supervisor_;
-    std::atomic<TurnId> last_turn_{0};
+    std::shared_ptr<std::atomic<TurnId>> last_turn_ = std::make_shared<std::atomic<TurnId>>(0);
 };
 
 }  // namespace rondo

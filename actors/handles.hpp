@@ -11,6 +11,7 @@ namespace rondo {
 
 using ask_atom = caf::atom_constant<caf::atom("ask")>;
 using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
+using brief_atom = caf::atom_constant<caf::atom("brief")>;
 using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
 using closed_atom = caf::atom_constant<caf::atom("closed")>;
 using copy_atom = caf::atom_constant<caf::atom("copy")>;
@@ -24,6 +25,7 @@ using keep_atom = caf::atom_constant<caf::atom("keep")>;
 using list_atom = caf::atom_constant<caf::atom("list")>;
 using open_atom = caf::atom_constant<caf::atom("open")>;
 using over_atom = caf::atom_constant<caf::atom("over")>;
+using pause_atom = caf::atom_constant<caf::atom("pause")>;
 using prefill_atom = caf::atom_constant<caf::atom("prefill")>;
 using pump_atom = caf::atom_constant<caf::atom("pump")>;
 using remove_atom = caf::atom_constant<caf::atom("remove")>;
@@ -84,12 +86,16 @@ using session_actor = delta_sink_actor::extend<
     /// Turns of a conversation wait for each other.
     caf::reacts_to<ask_atom, AskPtr>, caf::reacts_to<cancel_atom, TurnId>, caf::reacts_to<expire_atom, TurnId>,
     caf::replies_to<list_atom>::with<ConversationInfoPtr>,
+    /// The same without what was said.
+    caf::replies_to<brief_atom>::with<ConversationInfoPtr>,
     caf::replies_to<rewind_atom, int64_t>::with<ConversationInfoPtr>,
     caf::replies_to<drop_atom, RoundList>::with<ConversationInfoPtr>,
     /// Ends, once the turn under way is cancelled and handed back.
     caf::reacts_to<remove_atom>,
     /// What it remembers, for a fork.
-    caf::replies_to<copy_atom>::with<ConversationPtr>>;
+    caf::replies_to<copy_atom>::with<ConversationPtr>,
+    /// From the router, as the supervisor has it.
+    caf::reacts_to<StagesPtr>, caf::reacts_to<pause_atom>>;
 
 /// Who hears a turn's events: some deltas, then one end.
 using listener_actor = caf::typed_actor<
@@ -112,9 +118,13 @@ using router_actor =
                      caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
                      caf::replies_to<remove_atom, ConversationName>::with<bool>,
                      /// From the supervisor: the stages that serve from now on; null: there will be none any more.
-                     caf::reacts_to<StagesPtr>>;
+                     caf::reacts_to<StagesPtr>,
+                     /// The stages are gone, and others will be told of: turns wait until then.
+                     caf::reacts_to<pause_atom>>;
 
 /// Keeps the stages running.
-using supervisor_actor = caf::typed_actor<caf::reacts_to<router_actor>>;
+using supervisor_actor = caf::typed_actor<caf::reacts_to<router_actor>,
+                                          /// To itself, when the stages of this start ought to have ended.
+                                          caf::reacts_to<expire_atom, uint64_t>>;
 
 }  // namespace rondo

@@ -12,7 +12,7 @@ struct Load {
     std::atomic<int64_t> busy_since_ns{0};  ///< of the steady clock; while there are turns
     std::atomic<size_t> conversations{0};
     std::atomic<uint64_t> refused{0};
-    std::atomic<bool> gave_up{false};       ///< stages died too often, and no turn will be served any more
+    std::atomic<bool> gave_up{false};       ///< stages died too often or do not end: no turn will be served any more
     std::atomic<int64_t> blocks_cached{0};  ///< kept for reuse, whether a turn uses them now or not
 };
 

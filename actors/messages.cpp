@@ -6,6 +6,10 @@ namespace {
 
 constexpr caf::atom_value category = caf::atom("rondo");
 
+bool is_ours(const caf::error& error) {
+    return error.category() == category && error.context().match_elements<std::string>();
+}
+
 }  // namespace
 
 caf::error to_caf(const Error& error) {
@@ -13,12 +17,16 @@ caf::error to_caf(const Error& error) {
 }
 
 Error from_caf(const caf::error& error, const char* who) {
-    if (error.category() == category && error.context().match_elements<std::string>()) {
+    if (is_ours(error)) {
         return make_error(static_cast<ErrorCode>(error.code() - 1), error.context().get_as<std::string>(0));
     }
     if (error == caf::sec::request_timeout)
         return make_error(ErrorCode::timeout, std::string(who) + " did not answer in time");
     return make_error(ErrorCode::internal, std::string(who) + " failed; asking again may help");
+}
+
+std::string text_of(const caf::error& error, const caf::actor_system& system) {
+    return is_ours(error) ? error.context().get_as<std::string>(0) : system.render(error);
 }
 
 }  // namespace rondo

@@ -26,7 +26,7 @@ struct ConversationName {
 struct ConversationInfo {
     std::string id;
     int64_t tokens = 0;
-    std::vector<Round> rounds;
+    std::vector<Round> rounds;  ///< in a list of conversations without what was said
 };
 
 using ConversationInfoPtr = std::shared_ptr<const ConversationInfo>;
@@ -92,6 +92,8 @@ using delta_sink_actor = caf::typed_actor<caf::reacts_to<DeltaOf>>;
 /// Our errors as CAF carries them, and any of CAF's as ours.
 caf::error to_caf(const Error& error);
 Error from_caf(const caf::error& error, const char* who);
+/// For a log.
+std::string text_of(const caf::error& error, const caf::actor_system& system);
 
 }  // namespace rondo
 

@@ -20,7 +20,7 @@ Prefill::behavior_type Prefill::make_behavior() {
             auto promise = make_response_promise<StageReply>();
             const size_t lane = choose_lane(*turn);
             lanes_[lane].order.add(turn->id, turn->priority, turn->missing());
-            lanes_[lane].jobs[turn->id] = {turn, promise, now(), false, false, 0, 0.0};
+            lanes_[lane].jobs[turn->id] = {turn, promise, false, false, 0, 0.0};
             pump(lane);
             return promise;
         },
@@ -80,7 +80,7 @@ void Prefill::send(size_t index, const ChunkPtr& chunk) {
     request(lane.runner, options_.timeout, chunk_atom::value, chunk)
         .then([=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
               // Nobody knows what the device has written: every prompt on it fails with this stage.
-              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+              [this](const caf::error& error) { quit(error); });
 }
 
 void Prefill::answered(size_t index, const ChunkPtr& chunk, int64_t computed) {
@@ -125,7 +125,6 @@ void Prefill::share(size_t index, TurnId id) {
 void Prefill::finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error) {
     auto job = std::move(lane.jobs.extract(id).mapped());
     lane.order.remove(id);
-    job.turn->timings.prefill += now() - job.started;
     if (outcome == StageReply::Outcome::done && job.turn->last.over) outcome = StageReply::Outcome::over;
     job.promise.deliver(StageReply{outcome, std::move(job.turn), std::move(error)});
 }

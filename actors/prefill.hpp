@@ -32,7 +32,6 @@ private:
     struct Job {
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
-        double started = 0.0;
         bool withdrawn = false;
         bool complete = false;     // only the store's word is missing
         int64_t chunk_tokens = 0;  // of the chunk under way
@@ -55,7 +54,6 @@ private:
     void share(size_t lane, TurnId id);
     void finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error = {});
     void withdraw(size_t lane, TurnId id);
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     Options options_;
     store_actor store_;

@@ -27,7 +27,7 @@ Restore::behavior_type Restore::make_behavior() {
                 return promise;
             }
             std::erase_if(running_, [&](const auto& before) { return before.first == turn->id; });  // preempted
-            const bool begun = turn->timings.preemptions > 0;
+            const bool begun = turn->preemptions > 0;
             Waiting waiting{turn, promise};
             if (begun) {
                 waiting_.push_front(turn->id, std::move(waiting), turn->priority);
@@ -78,15 +78,20 @@ void Restore::pump() {
     asking_ = waiting_.front().turn->id;
     withdrawn_ = false;
     auto waiting = std::make_shared<Waiting>(waiting_.pop());
+    const double asked = now();
     // Each of those that run may need a block before the next of them ends.
     request(store_, options_.timeout, take_atom::value, waiting->turn, static_cast<int64_t>(running()))
-        .then([this, waiting](bool room) { granted(std::move(*waiting), room); },
-              [this, waiting](const caf::error& error) {
-                  asking_ = 0;
-                  waiting->promise.deliver(
-                      handed_back(waiting->turn, ErrorCode::internal, from_caf(error, "the KV store").message));
-                  pump();
-              });
+        .then(
+            [this, waiting, asked](bool room) {
+                if (room) waiting->turn->restore_seconds += now() - asked;
+                granted(std::move(*waiting), room);
+            },
+            [this, waiting](const caf::error& error) {
+                asking_ = 0;
+                waiting->promise.deliver(
+                    handed_back(waiting->turn, ErrorCode::internal, from_caf(error, "the KV store").message));
+                pump();
+            });
 }
 
 void Restore::granted(Waiting waiting, bool room) {

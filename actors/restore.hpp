@@ -32,6 +32,7 @@ private:
     void pump();
     void granted(Waiting waiting, bool room);
     size_t running();
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     store_actor store_;
     Options options_;

@@ -17,12 +17,7 @@ Router::behavior_type Router::make_behavior() {
         [this](ask_atom, const AskPtr& asked) { ask(asked); },
         [this](cancel_atom, TurnId id) {
             if (const auto turn = turns_.find(id); turn != turns_.end())
-                return send(turn->second.session, cancel_atom::value, id);
-            const auto early = std::ranges::find(early_, id, [](const AskPtr& ask) { return ask->id; });
-            if (early == early_.end()) return;
-            send((*early)->listener,
-                 TurnEnd{TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), {}, {}, {}});
-            early_.erase(early);
+                send(turn->second.session, cancel_atom::value, id);
         },
         [this](over_atom, TurnId id) { over(id); },
         [this](expire_atom) { expire(); },
@@ -48,6 +43,7 @@ Router::behavior_type Router::make_behavior() {
             return true;
         },
         [this](const StagesPtr& stages) { serve_by(stages); },
+        [this](pause_atom) { pause(); },
     };
 }
 
@@ -56,7 +52,6 @@ void Router::on_exit() {
     for (const auto& [id, turn] : turns_) send_exit(turn.session, caf::exit_reason::user_shutdown);
     conversations_.clear();
     turns_.clear();
-    early_.clear();
     stages_.reset();
 }
 
@@ -69,13 +64,12 @@ void Router::refuse(const AskPtr& ask, Error error) {
 }
 
 void Router::ask(const AskPtr& asked) {
-    if (turns_.size() + early_.size() >= options_.turns_max) {
+    if (turns_.size() >= options_.turns_max) {
         return refuse(asked, make_error(ErrorCode::overloaded, std::to_string(turns_.size()) +
                                                                    " turns are under way or waiting; asking later "
                                                                    "would be right"));
     }
     if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
-    if (!stages_) return early_.push_back(asked);
     session_actor session;
     if (asked->conversation.id.empty()) {
         session = open(asked->conversation, Conversation(model_), true);
@@ -86,7 +80,6 @@ void Router::ask(const AskPtr& asked) {
         if (!made) return refuse(asked, made.error());
         session = *made;
     }
-    asked->stages = stages_;
     const double deadline = now() + asked->deadline_seconds;
     if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
     turns_[asked->id] = {session, deadline};
@@ -100,13 +93,27 @@ void Router::ask(const AskPtr& asked) {
 void Router::serve_by(const StagesPtr& stages) {
     stages_ = stages;
     load_->gave_up = stages == nullptr;
-    for (const AskPtr& early : std::exchange(early_, {})) ask(early);
+    tell_sessions(stages);
+}
+
+void Router::pause() {
+    stages_.reset();
+    tell_sessions(pause_atom::value);
+}
+
+template <class News>
+void Router::tell_sessions(const News& news) {
+    for (const auto& [name, session] : conversations_) send(session, news);
+    // Those without a name: of clients who keep their history, and of conversations that were removed.
+    for (const auto& [id, turn] : turns_)
+        if (!names_.contains(turn.session.id())) send(turn.session, news);
 }
 
 session_actor Router::open(const ConversationName& name, Conversation conversation, bool ends_with_turn) {
     Session::Options options = options_.session;
     options.ends_with_turn = ends_with_turn;
-    const session_actor session = spawn<Session>(std::move(conversation), name, router_actor(this), options);
+    options.load = load_;
+    const session_actor session = spawn<Session>(std::move(conversation), name, router_actor(this), stages_, options);
     monitor(session);
     return session;
 }
@@ -140,6 +147,7 @@ void Router::over(TurnId id) {
 }
 
 void Router::expire() {
+    if (now() < wake_at_) return;  // one that was sent before an earlier deadline came; the next is under way
     wake_at_ = 0.0;
     while (!deadlines_.empty() && deadlines_.begin()->first <= now()) {
         const TurnId id = deadlines_.begin()->second;
@@ -190,13 +198,20 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
 
 caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const ConversationName& name,
                                                                      const Preamble& preamble) {
+    const auto refused = [this](const Error& error) {
+        auto promise = make_response_promise<ConversationInfoPtr>();
+        promise.deliver(to_caf(error));
+        return promise;
+    };
+    const size_t bytes = content_bytes(preamble), bytes_max = content_bytes_max(*options_.session.home);
+    if (bytes > bytes_max) {  // which no turn could begin with
+        return refused(make_error(ErrorCode::out_of_range,
+                                  "the conversation's system text has " + std::to_string(bytes) + " bytes; at most " +
+                                      std::to_string(bytes_max) + " can fit into its context"));
+    }
     Conversation conversation(model_);
     conversation.preamble = preamble;
-    if (const Result<session_actor> made = create(name, std::move(conversation)); !made) {
-        auto promise = make_response_promise<ConversationInfoPtr>();
-        promise.deliver(to_caf(made.error()));
-        return promise;
-    }
+    if (const Result<session_actor> made = create(name, std::move(conversation)); !made) return refused(made.error());
     return pass_on(name, list_atom::value);
 }
 
@@ -219,7 +234,7 @@ caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tena
     for (auto at = conversations_.lower_bound({tenant, ""}); at != conversations_.end() && at->first.tenant == tenant;
          ++at) {
         ++gathered->missing;
-        request(at->second, answer_within, list_atom::value)
+        request(at->second, answer_within, brief_atom::value)
             .then(
                 [gathered, session = at->second.id()](const ConversationInfoPtr& info) {
                     gathered->all.emplace(session, *info);

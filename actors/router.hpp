@@ -36,6 +36,9 @@ private:
 
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
+    void pause();
+    template <class News>
+    void tell_sessions(const News& news);
     void refuse(const AskPtr& ask, Error error);
     session_actor open(const ConversationName& name, Conversation conversation, bool ends_with_turn);
     Result<session_actor> find(const ConversationName& name) const;
@@ -56,8 +59,7 @@ private:
     const Model& model_;  // options_ keep it
     std::shared_ptr<Load> load_;
     const Options options_;
-    StagesPtr stages_;
-    std::vector<AskPtr> early_;  // that came before the first stages
+    StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones
     std::map<ConversationName, session_actor> conversations_;
     std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session
     std::unordered_map<TurnId, Running> turns_;

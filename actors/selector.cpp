@@ -15,6 +15,7 @@ Selector::behavior_type Selector::make_behavior() {
         [this](withdraw_atom, TurnId id) {
             const auto job = std::ranges::find_if(jobs_, [id](const Job& one) { return one.turn->id == id; });
             if (job == jobs_.end()) return;
+            if (job != jobs_.begin()) return answer(job, false);
             job->withdrawn = true;
             pump();
         },
@@ -43,7 +44,7 @@ void Selector::pump() {
             std::make_shared<SelectionPiece>(SelectionPiece{job.turn, {}, 0.0}))
         .then([this](const SelectionPiecePtr& piece) { piece_done(piece); },
               // Nobody knows what the device has written: every answer on it fails with this stage.
-              [this](const caf::error&) { quit(caf::exit_reason::unhandled_exception); });
+              [this](const caf::error& error) { quit(error); });
 }
 
 void Selector::ask_for_room(int64_t blocks) {
@@ -67,11 +68,14 @@ void Selector::piece_done(const SelectionPiecePtr& piece) {
 }
 
 void Selector::finish(bool serves) {
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    job.turn.reset();  // before its stage may hand it on
-    job.promise.deliver(serves);
+    answer(jobs_.begin(), serves);
     pump();
+}
+
+void Selector::answer(std::deque<Job>::iterator at, bool serves) {
+    auto promise = std::move(at->promise);
+    jobs_.erase(at);  // which lets go of the turn before its stage may hand it on
+    promise.deliver(serves);
 }
 
 }  // namespace rondo

@@ -32,6 +32,7 @@ private:
     void ask_for_room(int64_t blocks);
     void piece_done(const SelectionPiecePtr& piece);
     void finish(bool serves);
+    void answer(std::deque<Job>::iterator at, bool serves);
 
     Options options_;
     device_runner_actor runner_;

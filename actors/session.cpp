@@ -31,6 +31,16 @@ TurnAttention attention_of(const Turn& turn) {
 
 }  // namespace
 
+size_t content_bytes(std::span<const ChatMessage> messages) {
+    size_t bytes = 0;
+    for (const ChatMessage& message : messages) bytes += message.content.size();
+    return bytes;
+}
+
+size_t content_bytes_max(const Home& home) {
+    return static_cast<size_t>(home.context_tokens) * limits::prompt_bytes_per_token_max;
+}
+
 Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     return {
@@ -41,6 +51,7 @@ Session::behavior_type Session::make_behavior() {
         [this](cancel_atom, TurnId id) { stop(id, TurnFlow::Event::cancel); },
         [this](expire_atom, TurnId id) { stop(id, TurnFlow::Event::expired); },
         [this](list_atom) { return info(); },
+        [this](brief_atom) { return brief(); },
         [this](rewind_atom, int64_t round) {
             return change([round](Conversation& conversation) { return conversation.rewind(round); });
         },
@@ -54,11 +65,15 @@ Session::behavior_type Session::make_behavior() {
             quit();
         },
         [this](copy_atom) { return ConversationPtr(std::make_shared<Conversation>(conversation_)); },
+        [this](const StagesPtr& stages) { serve_by(stages); },
+        [this](pause_atom) { stages_.reset(); },
     };
 }
 
 void Session::on_exit() {
     router_ = nullptr;
+    stages_.reset();
+    serving_.reset();
     current_.reset();
     waiting_.clear();
     turn_.reset();
@@ -79,6 +94,7 @@ void Session::ask(const AskPtr& asked) {
 /// Terminal events of turns that never began.
 void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     const bool cancelled = error.code == ErrorCode::cancelled;
+    if (error.code == ErrorCode::overloaded) ++self->options_.load->refused;
     TurnEnd end;
     end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
     end.error = std::move(error);
@@ -87,8 +103,18 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     if (self->router_) self->send(self->router_, over_atom::value, ask->id);
 }
 
+void Session::serve_by(const StagesPtr& stages) {
+    stages_ = stages;
+    while (!stages_ && !waiting_.empty()) {
+        const AskPtr ask = std::move(waiting_.front().first);
+        waiting_.pop_front();
+        refuse(this, ask, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
+    }
+    start_next();
+}
+
 void Session::start_next() {
-    while (flow_.idle() && !waiting_.empty()) {
+    while (flow_.idle() && stages_ && !waiting_.empty()) {
         auto [ask, arrived] = std::move(waiting_.front());
         waiting_.pop_front();
         Result<TurnPtr> turn = make_turn(*ask);
@@ -104,22 +130,23 @@ void Session::start_next() {
         usage_ = {};
         usage_.prompt_tokens = turn_->prompt_tokens;
         timings_ = {};
+        timings_.queued = now() - arrived_;
         attention_ = attention_of(*turn_);
         error_ = {};
-        monitor(current_->stages->restore);
-        monitor(current_->stages->prefill);
-        monitor(current_->stages->decode);
+        serving_ = stages_;
+        monitor(serving_->restore);
+        monitor(serving_->prefill);
+        monitor(serving_->decode);
         happen(TurnFlow::Event::start);
     }
-    if (flow_.idle() && ends_with_turn_) quit();
+    if (flow_.idle() && waiting_.empty() && ends_with_turn_) quit();
 }
 
 Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     std::vector<int32_t> ids = ask.ids;
-    size_t bytes = 0;
-    for (const ChatMessage& message : ask.messages) bytes += message.content.size();
-    const size_t bytes_max = static_cast<size_t>(options_.home->context_tokens) * limits::prompt_bytes_per_token_max;
-    if (bytes > bytes_max) {  // before it is tokenized
+    const size_t bytes =
+        content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation_.preamble) : size_t{0});
+    if (bytes > content_bytes_max(*options_.home)) {  // before it is tokenized
         return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
                                                        " bytes fit into a context of " +
                                                        std::to_string(options_.home->context_tokens) + " tokens");
@@ -157,8 +184,6 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
              .choice = {},
              .answer = std::move(answer),
              .last = {},
-             .usage = {},
-             .timings = {},
              .prompt_attention = {},
              .answer_attention = {}});
 }
@@ -207,7 +232,7 @@ void Session::act(TurnFlow::Action action) {
             return withdraw();
         case TurnFlow::Action::keep_kv:
             if (cancelled_) remember();
-            if (turn_ && turn_->kv.tokens() > 0) send(current_->stages->store, keep_atom::value, turn_);
+            if (turn_ && turn_->kv.tokens() > 0) send(serving_->store, keep_atom::value, turn_);
             return;
         case TurnFlow::Action::drop_kv:
             return turn_.reset();
@@ -224,10 +249,11 @@ void Session::dispatch(Stage stage) {
     const auto failed = [this, number](const caf::error& error) {
         if (number != asked_) return;
         error_ = from_caf(error, "a stage of the pipeline");
+        if (error == caf::sec::request_receiver_down && serving_ == stages_) stages_.reset();
         happen(TurnFlow::Event::lost);
     };
     const auto timeout = caf::timespan(static_cast<int64_t>((current_->deadline_seconds + grace_seconds) * 1e9));
-    const Stages& stages = *current_->stages;
+    const Stages& stages = *serving_;
     TurnPtr turn = std::move(turn_);
     turn_.reset();
     switch (stage) {
@@ -244,11 +270,14 @@ void Session::dispatch(Stage stage) {
 void Session::replied(StageReply reply) {
     using Outcome = StageReply::Outcome;
     const double spent = now() - entered_;
-    (stage_ == Stage::restore   ? timings_.queued
-     : stage_ == Stage::prefill ? timings_.prefill
-                                : timings_.decode) += spent;
     turn_ = std::move(reply.turn);
-    timings_.preemptions = turn_->timings.preemptions;
+    if (stage_ == Stage::restore) {
+        timings_.queued += spent - (turn_->restore_seconds - timings_.restore);
+        timings_.restore = turn_->restore_seconds;
+    } else {
+        (stage_ == Stage::prefill ? timings_.prefill : timings_.decode) += spent;
+    }
+    timings_.preemptions = turn_->preemptions;
     attention_ = attention_of(*turn_);
     if (reply.outcome == Outcome::refused) {
         error_ = std::move(reply.error);
@@ -309,16 +338,17 @@ void Session::remember() {
 void Session::let_go() {
     turn_.reset();
     ++asked_;
-    demonitor(current_->stages->restore.address());
-    demonitor(current_->stages->prefill.address());
-    demonitor(current_->stages->decode.address());
-    send(current_->stages->restore, closed_atom::value, current_->id);
+    demonitor(serving_->restore.address());
+    demonitor(serving_->prefill.address());
+    demonitor(serving_->decode.address());
+    send(serving_->restore, closed_atom::value, current_->id);
     if (router_) send(router_, over_atom::value, current_->id);
+    serving_.reset();
     current_.reset();
 }
 
 void Session::withdraw() {
-    const Stages& stages = *current_->stages;
+    const Stages& stages = *serving_;
     switch (stage_) {
         case Stage::restore:
             return send(stages.restore, withdraw_atom::value, current_->id);
@@ -336,8 +366,9 @@ void Session::down(const caf::down_msg& message) {
         if (is(waiting_[i].first->listener)) stop(waiting_[i].first->id, TurnFlow::Event::cancel);
     if (!current_) return;
     if (is(current_->listener)) return stop(current_->id, TurnFlow::Event::cancel);
-    const Stages& stages = *current_->stages;
+    const Stages& stages = *serving_;
     if (!is(stages.restore) && !is(stages.prefill) && !is(stages.decode)) return;
+    if (serving_ == stages_) stages_.reset();  // until the router tells of others
     error_ = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
     happen(TurnFlow::Event::lost);
 }
@@ -345,6 +376,12 @@ void Session::down(const caf::down_msg& message) {
 ConversationInfoPtr Session::info() const {
     return std::make_shared<ConversationInfo>(
         ConversationInfo{name_.id, conversation_.tokens(), conversation_.rounds()});
+}
+
+ConversationInfoPtr Session::brief() const {
+    auto info = std::make_shared<ConversationInfo>(ConversationInfo{name_.id, conversation_.tokens(), {}});
+    for (const Round& round : conversation_.rounds()) info->rounds.push_back({{}, {}, round.tokens});
+    return info;
 }
 
 caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,10 +9,16 @@
 #include "actors/ask.hpp"
 #include "actors/conversation.hpp"
 #include "actors/handles.hpp"
+#include "actors/load.hpp"
 #include "actors/metrics.hpp"
+#include "actors/stages.hpp"
 #include "actors/turn_flow.hpp"
 
 namespace rondo {
+
+/// Bytes that messages say, and how many a context can hold: more need not be tokenized, or kept.
+size_t content_bytes(std::span<const ChatMessage> messages);
+size_t content_bytes_max(const Home& home);
 
 /// The shell around one conversation and the flow of its turn.
 class Session : public session_actor::base {
@@ -19,17 +26,20 @@ public:
     struct Options {
         HomePtr home;
         std::shared_ptr<Metrics> metrics;
+        std::shared_ptr<Load> load;
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
     };
+    /// Without stages turns wait until the router tells of some.
     Session(caf::actor_config& config, Conversation conversation, ConversationName name, router_actor router,
-            const Options& options)
+            StagesPtr stages, const Options& options)
         : session_actor::base(config),
           options_(options),
           model_(options.home->model),
           conversation_(std::move(conversation)),
           name_(std::move(name)),
           router_(std::move(router)),
+          stages_(std::move(stages)),
           ends_with_turn_(options.ends_with_turn) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "session"; }
@@ -39,6 +49,7 @@ private:
     enum class Stage : uint8_t { restore, prefill, decode };
 
     void ask(const AskPtr& ask);
+    void serve_by(const StagesPtr& stages);
     void start_next();
     Result<TurnPtr> make_turn(const Ask& ask) const;
     void happen(TurnFlow::Event event);
@@ -55,6 +66,7 @@ private:
     void down(const caf::down_msg& message);
     static void refuse(Session* self, const AskPtr& ask, Error error);
     ConversationInfoPtr info() const;
+    ConversationInfoPtr brief() const;
     caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -63,11 +75,13 @@ private:
     Conversation conversation_;
     ConversationName name_;
     router_actor router_;
+    StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     TurnFlow flow_;
     AskPtr current_;
+    StagesPtr serving_;                     // the turn under way
     TurnPtr turn_;                          // while no stage holds it
     Stage stage_ = Stage::restore;          // the one asked last
     uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news

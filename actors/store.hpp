@@ -24,6 +24,7 @@ public:
 
 private:
     bool take(Turn& turn, int64_t left_free);
+    bool set_aside(Turn& turn, SequenceKv known, int64_t left_free);
     void keep(Turn& turn);
     void count() { load_->blocks_cached = cache_->blocks(); }
 

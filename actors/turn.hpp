@@ -37,8 +37,8 @@ struct Turn {
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
-    TurnUsage usage;
-    TurnTimings timings;
+    int preemptions = 0;
+    double restore_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some
     SparsePrefillStats prompt_attention;
     SelectionStats answer_attention;
 

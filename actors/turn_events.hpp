@@ -21,7 +21,8 @@ struct TurnUsage {
     int64_t recomputed_tokens = 0;  ///< prefilled
 };
 
-/// Seconds a turn spent in each stage; first_token counts from the turn's arrival.
+/// Seconds a turn spent in each stage; first_token counts from the turn's arrival. `restore` is what finding its known
+/// KV and room for the rest took, `queued` the wait for its conversation's turns before it and for room.
 struct TurnTimings {
     double queued = 0.0;
     double restore = 0.0;

@@ -33,17 +33,18 @@ std::string cut(const std::string& text) {
 }  // namespace
 
 std::string access_log_line(const AccessRecord& record) {
-    const OrderedJson line{{"time", written(record.time)},
-                           {"peer", cut(record.peer)},
-                           {"method", cut(record.method)},
-                           {"path", cut(record.path)},
-                           {"status", record.status},
-                           {"ms", std::round(record.seconds * 1e6) / 1e3},
-                           {"bytes", record.bytes},
-                           {"tenant", cut(record.tenant)},
-                           {"request_id", cut(record.request_id)},
-                           {"prompt_tokens", record.prompt_tokens},
-                           {"completion_tokens", record.completion_tokens}};
+    OrderedJson line{{"time", written(record.time)},
+                     {"peer", cut(record.peer)},
+                     {"method", cut(record.method)},
+                     {"path", cut(record.path)},
+                     {"status", record.status},
+                     {"ms", std::round(record.seconds * 1e6) / 1e3},
+                     {"bytes", record.bytes},
+                     {"tenant", cut(record.tenant)},
+                     {"request_id", cut(record.request_id)},
+                     {"prompt_tokens", record.prompt_tokens},
+                     {"completion_tokens", record.completion_tokens}};
+    if (!record.error.empty()) line["error"] = cut(record.error);
     return line.dump(-1, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -19,6 +19,7 @@ struct AccessRecord {
     std::string request_id;
     int64_t prompt_tokens = 0;
     int64_t completion_tokens = 0;
+    std::string error;  ///< what went wrong inside, where the client was told less; "": nothing
 };
 
 /// One line of JSON in printable ASCII, with a line feed at its end: whatever a client put into a field, it can neither

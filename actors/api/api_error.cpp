@@ -77,7 +77,13 @@ ApiError unknown_path() {
 }
 
 ApiError wrong_method(std::string_view allowed) {
-    return {405, bad_request, "wrong_method", "", std::string(allowed) + " would be right for this path"};
+    ApiError error{405, bad_request, "wrong_method", "", std::string(allowed) + " would be right for this path"};
+    error.allow = allowed;
+    return error;
+}
+
+ApiError not_serving(std::string code, std::string why) {
+    return {503, server_error, std::move(code), "", std::move(why)};
 }
 
 ApiError unknown_model(std::string_view name, std::string_view served) {

@@ -12,10 +12,11 @@ namespace rondo {
 /// What a client is told when a request fails: an HTTP status, and the fields of OpenAI's error object.
 struct ApiError {
     int status = 500;
-    std::string type;     ///< "invalid_request_error", "authentication_error", "rate_limit_error" or "server_error"
-    std::string code;     ///< for programs: "invalid_value", "overloaded", …
-    std::string param;    ///< the field of the body at fault; "" when none is
-    std::string message;  ///< one line
+    std::string type;        ///< "invalid_request_error", "authentication_error", "rate_limit_error" or "server_error"
+    std::string code;        ///< for programs: "invalid_value", "overloaded", …
+    std::string param;       ///< the field of the body at fault; "" when none is
+    std::string message;     ///< one line
+    std::string allow = {};  ///< the methods that a 405's Allow header lists
 
     /// {"error":{"message","type","param","code"}}; `param` and `code` are null when empty.
     std::string body() const;
@@ -31,6 +32,8 @@ ApiError bad_field(std::string param, std::string code, std::string message);
 ApiError wrong_api_key();
 ApiError unknown_path();
 ApiError wrong_method(std::string_view allowed);
+/// A 503.
+ApiError not_serving(std::string code, std::string why);
 ApiError unknown_model(std::string_view name, std::string_view served);
 
 /// A value or what to tell the client; otherwise as Result.

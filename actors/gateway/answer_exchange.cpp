@@ -18,15 +18,15 @@ uint64_t drawn_seed() {
 
 }  // namespace
 
-AnswerExchange::AnswerExchange(Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head,
+AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head,
                                AnswerRequest request, Ask ask)
-    : engine_(engine),
+    : asker_(engine.asker()),
       exchange_(std::move(exchange)),
       api_(api),
       head_(std::move(head)),
       request_(std::move(request)),
       ask_(std::move(ask)),
-      bytes_of_([&engine](int32_t id) { return engine.model().tokenizer->bytes_of(id, true); }),
+      bytes_of_([home = engine.home()](int32_t id) { return home->model.tokenizer->bytes_of(id, true); }),
       choices_(static_cast<size_t>(request_.n)) {}
 
 void AnswerExchange::start() {
@@ -37,13 +37,18 @@ void AnswerExchange::start() {
     if (!gone_) start_choice(0);
 }
 
+void AnswerExchange::start(std::vector<int32_t> ids) {
+    ask_.ids = std::move(ids);
+    start();
+}
+
 void AnswerExchange::start_choice(size_t index) {
     Ask ask = ask_;
     ask.options.sampling.seed = (request_.seed_given ? ask.options.sampling.seed : drawn_seed()) + index;
     TurnPort::Callbacks callbacks;
     callbacks.on_delta = [self = shared_from_this(), index](TurnDelta delta) { self->grew(index, std::move(delta)); };
     callbacks.on_end = [self = shared_from_this(), index](TurnEnd end) { self->ended(index, std::move(end)); };
-    choices_[index].turn = engine_.ask(std::move(ask), std::move(callbacks));
+    choices_[index].turn = asker_.ask(std::move(ask), std::move(callbacks));
 }
 
 void AnswerExchange::start_others() {
@@ -78,7 +83,7 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
     const bool whole = how.outcome == TurnOutcome::stop || how.outcome == TurnOutcome::length;
     if (!whole) {  // one answer that cannot be had fails the request
         finished_ = true;
-        const ApiError error = api_error(error_of(how));
+        const ApiError error = exchange_->failure(error_of(how));
         cancel_all();
         if (streaming_) {
             write(stream_error(error));
@@ -126,7 +131,7 @@ void AnswerExchange::cancel_all() {
     const std::lock_guard lock(mutex_);
     gone_ = gone_ || !finished_;
     for (const Choice& choice : choices_)
-        if (choice.turn != 0 && !choice.ended) engine_.cancel(choice.turn);
+        if (choice.turn != 0 && !choice.ended) asker_.cancel(choice.turn);
 }
 
 }  // namespace rondo

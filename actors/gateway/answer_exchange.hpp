@@ -18,9 +18,11 @@ class AnswerExchange : public std::enable_shared_from_this<AnswerExchange> {
 public:
     enum class Api { chat, completion };
 
-    AnswerExchange(Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head, AnswerRequest request,
-                   Ask ask);
+    AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head,
+                   AnswerRequest request, Ask ask);
     void start();
+    /// With a prompt that the ask came without.
+    void start(std::vector<int32_t> ids);
 
 private:
     struct Choice {
@@ -39,12 +41,12 @@ private:
     void finish();
     void cancel_all();
 
-    Engine& engine_;
+    const Asker asker_;  // turns may call back when the engine is gone
     const std::shared_ptr<Exchange> exchange_;
     const Api api_;
     const AnswerHead head_;
     const AnswerRequest request_;
-    const Ask ask_;
+    Ask ask_;
     const TokenBytes bytes_of_;
 
     std::recursive_mutex mutex_;  // turns of one request call back from several threads, and a cancelled one at once

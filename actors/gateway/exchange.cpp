@@ -2,8 +2,7 @@
 
 namespace rondo {
 
-Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, std::function<void(const std::string&)> log,
-                   std::string cors_origin)
+Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, LogTo log, std::string cors_origin)
     : request_(std::move(request)),
       reply_(std::move(reply)),
       log_(std::move(log)),
@@ -12,14 +11,14 @@ Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, std::f
 }
 
 Exchange::~Exchange() {
-    if (!log_) return;
+    if (!log_.write || (log_.failures_only && record_.error.empty())) return;
     record_.peer = request_.peer;
     record_.method = request_.method;
     record_.path = request_.path;
     record_.tenant = tenant;
     record_.request_id = id;
     record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - arrived_).count();
-    log_(access_log_line(record_));
+    log_.write(access_log_line(record_));
 }
 
 HttpHeaders Exchange::headers(std::string type) const {
@@ -36,10 +35,11 @@ HttpHeaders Exchange::headers(std::string type) const {
     return headers;
 }
 
-void Exchange::send(int status, std::string type, std::string body) {
+void Exchange::send(int status, std::string type, std::string body, HttpHeaders more) {
     record_.status = status;
     record_.bytes = body.size();
     HttpHeaders all = headers(std::move(type));
+    for (auto& header : more) all.push_back(std::move(header));
     if (status == 429 || status == 503) all.emplace_back("Retry-After", "1");
     if (status == 401) all.emplace_back("WWW-Authenticate", "Bearer");
     reply_->send(status, std::move(all), std::move(body));
@@ -61,7 +61,15 @@ void Exchange::send_json(int status, std::string body) {
 }
 
 void Exchange::send_error(const ApiError& error) {
-    send_json(error.status, error.body());
+    HttpHeaders more;
+    if (!error.allow.empty()) more.emplace_back("Allow", error.allow);
+    send(error.status, "application/json", error.body(), std::move(more));
+}
+
+ApiError Exchange::failure(const Error& error) {
+    ApiError told = api_error(error);
+    if (told.message != error.message) record_.error = error.message;
+    return told;
 }
 
 void Exchange::begin_stream() {

@@ -9,6 +9,7 @@
 #include "actors/api/tokenize_requests.hpp"
 #include "actors/gateway/answer_exchange.hpp"
 #include "actors/gateway/page_files.hpp"
+#include "config/limits.hpp"
 
 namespace rondo {
 
@@ -67,7 +68,7 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     const std::string& method = exchange->request().method;
     const auto only = [&](std::string_view allowed, auto&& answer) {
         if (method == allowed || (allowed == "GET" && method == "HEAD")) return answer();
-        exchange->send_error(wrong_method(allowed));
+        exchange->send_error(wrong_method(allowed == "GET" ? "GET, HEAD" : allowed));
     };
     if (method == "OPTIONS" && !options_.server.cors_origin.empty()) return exchange->send(204, "text/plain", "");
     if (path == "/") return only("GET", [&] { page(*exchange, "index.html"); });
@@ -99,9 +100,8 @@ void Gateway::page(Exchange& exchange, const std::string& file) const {
 
 void Gateway::health(Exchange& exchange, bool ready) {
     const Health::Verdict verdict = health_.look(std::chrono::steady_clock::now());
-    if (!verdict.good) return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, verdict.reason)));
-    if (ready && draining_)
-        return exchange.send_error(api_error(make_error(ErrorCode::out_of_memory, "the server is shutting down")));
+    if (!verdict.good) return exchange.send_error(not_serving("unhealthy", verdict.reason));
+    if (ready && draining_) return exchange.send_error(not_serving("shutting_down", "the server is shutting down"));
     exchange.send_json(200, "{\"status\":\"ok\"}");
 }
 
@@ -137,10 +137,6 @@ ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, cons
     if (!request.model.empty() && request.model != served) return unknown_model(request.model, served);
     if (const auto method = engine.method(request.method); !method)
         return bad_field("method", "unsupported_value", method.error().message);
-    if (request.n > 1 && !request.conversation.empty())
-        return bad_field(
-            "n", "invalid_value",
-            "n is " + std::to_string(request.n) + "; in a conversation 1 would be right, or a fork for each");
     Ask ask;
     ask.conversation = {tenant, request.conversation};
     ask.options = request.options;
@@ -179,31 +175,40 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     }
     ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());
-    if (const auto* text = std::get_if<std::string>(&request->prompt)) {
-        Result<std::vector<int32_t>> ids = engine_.model().encode_text(*text);
-        if (!ids) return exchange->send_error(api_error(ids.error()));
-        ask->ids = std::move(*ids);
-    } else {
-        ask->ids = std::get<std::vector<int32_t>>(request->prompt);
+    auto prompt = std::move(request->prompt);
+    const size_t bytes_max = static_cast<size_t>(engine_.context_tokens()) * limits::prompt_bytes_per_token_max;
+    auto* const text = std::get_if<std::string>(&prompt);
+    if (text != nullptr && text->size() > bytes_max) {  // before it is tokenized
+        return exchange->send_error(
+            make_error(ErrorCode::out_of_range, "the prompt is too long: no " + std::to_string(text->size()) +
+                                                    " bytes fit into a context of " +
+                                                    std::to_string(engine_.context_tokens()) + " tokens"));
     }
     AnswerHead head{new_id("cmpl-"), 0, engine_.model().name, request->stream && request->include_usage};
     head.created_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
-                                     std::move(*request), std::move(*ask))
-        ->start();
+    auto answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
+                                                   std::move(*request), std::move(*ask));
+    if (text == nullptr) return answer->start(std::get<std::vector<int32_t>>(std::move(prompt)));
+    // A long text takes a while; the server's thread goes on meanwhile.
+    const auto encode = [home = engine_.home(), exchange](const std::shared_ptr<AnswerExchange>& begun,
+                                                          const std::string& said) {
+        Result<std::vector<int32_t>> ids = home->model.encode_text(said);
+        if (!ids) return exchange->send_error(ids.error());
+        begun->start(std::move(*ids));
+    };
+    engine_.system().spawn(encode, std::move(answer), std::move(*text));
 }
 
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
     if (!request) return exchange->send_error(request.error());
-    // A long text takes a while; the server's thread goes on meanwhile.
-    const auto encode = [&model = engine_.model()](const std::shared_ptr<Exchange>& asked,
-                                                   const TokenizeRequest& wanted) {
+    const auto encode = [home = engine_.home()](const std::shared_ptr<Exchange>& asked, const TokenizeRequest& wanted) {
+        const Model& model = home->model;
         const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
                                                  : wanted.add_special     ? model.encode_text(wanted.text)
                                                                           : model.tokenizer->encode(wanted.text, true);
-        if (!ids) return asked->send_error(api_error(ids.error()));
+        if (!ids) return asked->send_error(ids.error());
         asked->send_json(200, tokenize_response(*ids));
     };
     engine_.system().spawn(encode, exchange, std::move(*request));

@@ -15,11 +15,16 @@
 
 namespace rondo {
 
+/// Where the lines of the access log go.
+struct LogTo {
+    std::function<void(const std::string&)> write;  ///< none: nowhere
+    bool failures_only = false;                     ///< of the server's own, whose client is told to look here
+};
+
 /// One request on its way to its answer: sends it, and writes the line of the access log. Usable from any thread.
 class Exchange {
 public:
-    Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, std::function<void(const std::string&)> log,
-             std::string cors_origin);
+    Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, LogTo log, std::string cors_origin);
     ~Exchange();
 
     const HttpRequest& request() const { return request_; }
@@ -28,9 +33,12 @@ public:
     std::string id;  ///< of the request
 
     void send_json(int status, std::string body);
-    void send(int status, std::string type, std::string body);
+    void send(int status, std::string type, std::string body, HttpHeaders more = {});
     void send_page(std::string type, std::string content);
     void send_error(const ApiError& error);
+    void send_error(const Error& error) { send_error(failure(error)); }
+    /// An error as its client may see it; the log gets what that leaves out.
+    ApiError failure(const Error& error);
     void begin_stream();
     bool write(std::string piece);
     void finish_stream();
@@ -41,7 +49,7 @@ private:
 
     HttpRequest request_;
     std::shared_ptr<HttpReply> reply_;
-    std::function<void(const std::string&)> log_;
+    LogTo log_;
     std::string cors_origin_;
     std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
     AccessRecord record_;
@@ -53,7 +61,7 @@ public:
     struct Options {
         ServerSettings server;
         HttpLimits limits;
-        std::function<void(const std::string&)> log;  ///< a line of the access log; none: not kept
+        LogTo log;
     };
     static Result<std::unique_ptr<Gateway>> start(Engine& engine, Options options);
     ~Gateway();

@@ -27,9 +27,8 @@ void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {
     const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
         self->request(router, answer_within, request...)
-            .then(
-                [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
-                [=](const caf::error& error) { exchange->send_error(api_error(from_caf(error, "the conversation"))); });
+            .then([=](const Answer& answer) { exchange->send_json(200, body(answer)); },
+                  [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
     };
     engine.system().spawn(ask, engine.router());
 }
@@ -87,11 +86,9 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
                 .then(
                     [=](bool found) {
                         if (found) return exchange->send_json(200, session_deleted_response(id));
-                        exchange->send_error(api_error(make_error(ErrorCode::not_found, "no conversation of that id")));
+                        exchange->send_error(make_error(ErrorCode::not_found, "no conversation of that id"));
                     },
-                    [=](const caf::error& error) {
-                        exchange->send_error(api_error(from_caf(error, "the conversation")));
-                    });
+                    [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
         };
         engine_.system().spawn(ask, engine_.router());
         return;

@@ -36,6 +36,13 @@ TEST(AccessLog, IsOneJsonObjectALine) {
     EXPECT_TRUE(line.starts_with(R"({"time":)"));
 }
 
+TEST(AccessLog, NamesAnErrorWhereThereIsOne) {
+    AccessRecord failed = record();
+    failed.error = "/var/lib/rondo: disk full";
+    EXPECT_EQ(Json::parse(access_log_line(failed))["error"], failed.error);
+    EXPECT_FALSE(Json::parse(access_log_line(record())).contains("error"));
+}
+
 TEST(AccessLog, LetsNoFieldBreakTheLineOrReachATerminal) {
     const std::string attack =
         "a\r\n{\"status\":200}\x1b[2J\x07\x7f\xC2\x9B\xE2\x80\xA8\xE2\x80\xAE\xFF\"\\" + std::string(1, '\0');

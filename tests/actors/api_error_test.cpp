@@ -60,6 +60,8 @@ TEST(ApiError, HasOneForWhatNeverReachesTheEngine) {
     EXPECT_EQ(wrong_api_key().type, "authentication_error");
     EXPECT_EQ(unknown_path().status, 404);
     EXPECT_EQ(wrong_method("POST").status, 405);
+    EXPECT_EQ(wrong_method("POST").allow, "POST");
+    EXPECT_EQ(not_serving("shutting_down", "the server is shutting down").status, 503);
     EXPECT_EQ(wrong_method("POST").message, "POST would be right for this path");
     const ApiError model = unknown_model("gpt-9\n", "demo");
     EXPECT_EQ(model.status, 404);

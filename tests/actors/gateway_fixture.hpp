@@ -32,7 +32,7 @@ protected:
         engine = must(Engine::open(settings));
         Gateway::Options options;
         options.server = settings.server;
-        options.log = [](const std::string& line) {
+        options.log.write = [](const std::string& line) {
             const std::lock_guard lock(log_mutex);
             log += line;
         };

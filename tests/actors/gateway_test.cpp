@@ -19,6 +19,20 @@ TEST_F(GatewayTest, AnswersAChat) {
     EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
 }
 
+TEST_F(GatewayTest, CompletesATextAsItsIds) {
+    const std::string text = "The code of the red box is";
+    const json ids = json::parse(call("POST", "/tokenize", {{"text", text}}).body)["ids"];
+    const auto completed = [](const json& prompt) {
+        const HttpResponse response = call("POST", "/v1/completions", {{"prompt", prompt}, {"temperature", 0}});
+        EXPECT_EQ(response.status, 200) << response.body;
+        return json::parse(response.body);
+    };
+    const json of_text = completed(text), of_ids = completed(ids);
+    EXPECT_NE(of_text["choices"][0]["text"], "");
+    EXPECT_EQ(of_text["choices"][0]["text"], of_ids["choices"][0]["text"]);
+    EXPECT_EQ(of_text["usage"]["prompt_tokens"], ids.size());
+}
+
 TEST_F(GatewayTest, StreamsWhatItAnswersWhole) {
     json body = chat(fact);
     body["stream"] = true;
@@ -89,7 +103,10 @@ TEST_F(GatewayTest, TenantsDoNotSeeEachOther) {
 TEST_F(GatewayTest, RefusesStrangersAndNonsense) {
     EXPECT_EQ(call("GET", "/v1/models", nullptr, "eve").status, 401);
     EXPECT_EQ(call("GET", "/nowhere").status, 404);
-    EXPECT_EQ(call("GET", "/v1/chat/completions").status, 405);
+    const HttpResponse wrong_way = call("GET", "/v1/chat/completions");
+    EXPECT_EQ(wrong_way.status, 405);
+    EXPECT_EQ(wrong_way.header("allow"), "POST");
+    EXPECT_EQ(call("POST", "/v1/models").header("allow"), "GET, HEAD");
     json body = chat("Hello!");
     body["model"] = "another";
     EXPECT_EQ(call("POST", "/v1/chat/completions", body).status, 404);
@@ -99,6 +116,9 @@ TEST_F(GatewayTest, RefusesStrangersAndNonsense) {
     std::string long_text;
     while (long_text.size() < 60'000) long_text += "It was a slow afternoon. ";
     EXPECT_THAT(call("POST", "/v1/chat/completions", chat(long_text)).body, HasSubstr("the context holds 4096"));
+    const json endless{{"prompt", std::string(1'100'000, 'x')}};
+    EXPECT_THAT(call("POST", "/v1/completions", endless).body, HasSubstr("no 1100000 bytes fit into a context of 4096"))
+        << "before it is tokenized";
 }
 
 TEST_F(GatewayTest, AttendsByTheMethodThatIsAskedFor) {

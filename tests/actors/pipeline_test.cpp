@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "config/limits.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/model/golden_models.hpp"
 
@@ -80,6 +81,7 @@ TEST_P(SameTokens, AsThePlainEngine) {
         for (size_t i = 0; i < all.size(); ++i) {
             const Engine::Reply reply = replies[i].get();
             EXPECT_EQ(reply.end.outcome, TurnOutcome::length) << reply.end.error.message;
+            EXPECT_GT(reply.end.timings.restore, 0.0);
             EXPECT_EQ(reply.ids, expected[i][turn]) << "conversation " << i << ", turn " << turn;
             if (turn > 0) {
                 EXPECT_GT(reply.end.usage.cached_tokens, 0);
@@ -159,6 +161,112 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
     }
     EXPECT_GT(preemptions, 0);
     EXPECT_LT(capacity, 64 * 232 / 2);
+}
+
+/// A conversation of many short rounds in f32, each of which begins a block of its own, in a pool that a context of
+/// full blocks fills, or in one with room for all.
+class ShortRounds : public ::testing::Test {
+protected:
+    Settings settings(int mib) const {
+        return settings_of({"model.path=" + folder_.path(), "memory.kv_dtype=f32",
+                            "memory.device_kv_mib=" + std::to_string(mib), "devices.cpu.threads=1"});
+    }
+    /// Two tokens are asked and one is answered, until there are so many; then comes a longer answer.
+    Heard answer_after(Stage& stage, size_t tokens, int64_t answer) const {
+        std::vector<int32_t> ids{1};
+        for (int32_t i = 0; ids.size() < tokens && !::testing::Test::HasFailure(); ++i) {
+            ids.insert(ids.end(), {3 + i % 90, 3 + i * 7 % 90});
+            Heard heard;
+            stage.engine().ask(continue_ids(ids, 1), heard.callbacks());
+            stage.run();
+            EXPECT_EQ(heard.ends.size(), 1U);
+            EXPECT_EQ(heard.ids.size(), 1U) << ids.size() << " tokens: " << heard.ends.at(0).error.message;
+            ids.insert(ids.end(), heard.ids.begin(), heard.ids.end());
+        }
+        Heard heard;
+        stage.engine().ask(continue_ids(ids, answer), heard.callbacks());
+        stage.run();
+        return heard;
+    }
+
+private:
+    golden::Folder folder_{golden::with_layers(golden::read_case("llama_gqa1_head128_tied"), 4), DType::f32};
+};
+
+TEST_F(ShortRounds, GoOnWhenTheyHaveTakenEveryBlock) {
+    Stage tight(settings(1));
+    const auto context = static_cast<size_t>(tight.engine().context_tokens());
+    ASSERT_EQ(context, 16 * (tight.engine().pool().blocks_total(LayerGroup::upper) - 1));
+    const Heard heard = answer_after(tight, context - 12, 8);
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ids.size(), 8U) << heard.ends[0].error.message;
+}
+
+TEST_F(ShortRounds, AnAnswerGoesOnWhenItTakesTheLastBlock) {
+    Stage tight(settings(1)), roomy(settings(16));
+    const size_t tokens = 3 * (tight.engine().pool().blocks_total(LayerGroup::upper) - 2);
+    const Heard heard = answer_after(tight, tokens, 40);
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::length) << heard.ends[0].error.message;
+    EXPECT_GT(heard.ends[0].timings.preemptions, 0);
+    EXPECT_EQ(heard.ids, answer_after(roomy, tokens, 40).ids);
+}
+
+TEST(Pipeline, ASystemTextThatFitsNoContextIsRefused) {
+    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    const auto largest = static_cast<size_t>(stage.engine().context_tokens()) * limits::prompt_bytes_per_token_max;
+    std::vector<std::string> errors;
+    // What is spawned takes an argument because CAF 0.17 goes through a null pointer for a function without one.
+    const auto create = [&](caf::event_based_actor* self, size_t bytes) {
+        const Preamble preamble{{"system", std::string(bytes, 'x')}};
+        self->request(stage.engine().router(), caf::infinite, create_atom::value,
+                      ConversationName{"t", std::to_string(bytes)}, preamble)
+            .then([&](const ConversationInfoPtr&) { errors.emplace_back(); },
+                  [&](const caf::error& error) { errors.push_back(from_caf(error, "the router").message); });
+    };
+    stage.system().spawn(create, largest);
+    stage.run();
+    stage.system().spawn(create, largest + 1);
+    stage.run();
+    EXPECT_THAT(errors, ::testing::ElementsAre(
+                            "", ::testing::HasSubstr("system text has " + std::to_string(largest + 1) + " bytes")));
+    // With a letter more it is too long for a turn, which is known before any of it is tokenized.
+    Heard heard;
+    stage.engine().ask(chat(std::to_string(largest), "x"), heard.callbacks());
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_THAT(heard.ends[0].error.message, ::testing::HasSubstr("the message is too long"));
+}
+
+/// Of clients who are told to come again later all are counted, whoever tells them.
+TEST(Pipeline, TurnsThatAConversationRefusesAreCounted) {
+    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    std::vector<Heard> heard(10);
+    for (Heard& one : heard) stage.engine().ask(chat("c", "Hello!", 1), one.callbacks());
+    stage.run();
+    EXPECT_EQ(std::ranges::count_if(
+                  heard, [](const Heard& one) { return one.ends.at(0).error.code == ErrorCode::overloaded; }),
+              1);
+    EXPECT_EQ(stage.engine().load().refused, 1U);
+}
+
+TEST(Pipeline, AListOfConversationsCountsRoundsWithoutTheirText) {
+    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    Heard heard;
+    stage.engine().ask(chat("c", "Hello!", 1), heard.callbacks());
+    stage.run();
+    ConversationListPtr list;
+    const auto ask = [&list](caf::event_based_actor* self, const router_actor& router) {
+        self->request(router, caf::infinite, list_atom::value, Tenant("t"))
+            .then([&list](const ConversationListPtr& all) { list = all; });
+    };
+    stage.system().spawn(ask, stage.engine().router());
+    stage.run();
+    ASSERT_TRUE(list);
+    ASSERT_EQ(list->size(), 1U);
+    ASSERT_EQ(list->at(0).rounds.size(), 1U);
+    EXPECT_EQ(list->at(0).rounds[0].tokens, list->at(0).tokens);
+    EXPECT_TRUE(list->at(0).rounds[0].asked.empty());
 }
 
 /// A prompt that has begun is parked between two of its layers, and answered as if nothing had come between.

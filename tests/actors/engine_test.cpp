@@ -1,0 +1,73 @@
+// An engine on a host's actor system may go while what it began still calls back.
+
+#include "actors/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include "actors/gateway/answer_exchange.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::must;
+using testing::settings_of;
+
+class HostedEngine : public ::testing::Test {
+protected:
+    HostedEngine() {
+        config_.set("scheduler.max-threads", size_t{4});  // one of which a test may hold up
+        system = std::make_unique<caf::actor_system>(config_);
+        Engine::Options options;
+        options.host = system.get();
+        engine = must(Engine::open(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), options));
+    }
+
+    caf::actor_system_config config_;
+    std::unique_ptr<caf::actor_system> system;
+    std::unique_ptr<Engine> engine;
+};
+
+TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
+    const Asker asker = engine->asker();
+    engine.reset();
+    std::promise<TurnEnd> over;
+    TurnPort::Callbacks callbacks;
+    callbacks.on_end = [&](TurnEnd end) { over.set_value(std::move(end)); };
+    asker.cancel(asker.ask(chat("c", "Hello!"), std::move(callbacks)));
+    EXPECT_EQ(over.get_future().get().outcome, TurnOutcome::failed);
+}
+
+/// A client who takes nothing for a while, and is gone then.
+struct HeldReply : HttpReply {
+    void send(int, HttpHeaders, std::string) override {}
+    void begin(int, HttpHeaders) override {}
+    bool write(std::string) override {
+        writing.set_value();
+        go_on.get_future().wait();
+        return false;
+    }
+    void finish() override { finished.set_value(); }
+    void on_gone(std::function<void()>) override {}
+
+    std::promise<void> writing, go_on, finished;
+};
+
+TEST_F(HostedEngine, AnAnswerThatIsBeingSentOutlivesIt) {
+    const auto reply = std::make_shared<HeldReply>();
+    AnswerRequest request;
+    request.stream = true;
+    Ask ask = chat("c", "Hello!");
+    ask.options.sampling.logprobs = 2;  // which need the tokenizer
+    std::make_shared<AnswerExchange>(*engine, std::make_shared<Exchange>(HttpRequest{}, reply, LogTo{}, std::string()),
+                                     AnswerExchange::Api::chat, AnswerHead{}, std::move(request), std::move(ask))
+        ->start();
+    reply->writing.get_future().wait();
+    engine.reset();
+    reply->go_on.set_value();
+    reply->finished.get_future().wait();
+}
+
+}  // namespace
+}  // namespace rondo
