@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 /// Any server with our API.
 class ServerPartner : public ChatPartner {
 public:
-    ServerPartner(const ChatOptions& options, Url url) : options_(options), prefix_(url.path), client_(std::move(url)) {
+    ServerPartner(const ChatOptions& options, Url url) : options_(options), client_(std::move(url)) {
         headers_ = {{"Content-Type", "application/json"}};
     }
 
@@ -63,7 +63,7 @@ public:
             return !stopped && broken.is_ok();
         };
         const Result<HttpResponse> response =
-            client_.stream("POST", prefix_ + "/v1/chat/completions", headers_,
+            client_.stream("POST", "/v1/chat/completions", headers_,
                            body.dump(-1, ' ', false, json::error_handler_t::replace), deadline(), on_piece);
         if (!broken.is_ok()) return broken.error();
         if (stopped) {
@@ -97,7 +97,7 @@ public:
     /// Nobody else knows the conversation. A server that does not answer keeps it until it forgets it.
     ~ServerPartner() override {
         if (conversation_.empty()) return;
-        static_cast<void>(client_.request("DELETE", prefix_ + "/v1/sessions/" + conversation_, headers_, "",
+        static_cast<void>(client_.request("DELETE", "/v1/sessions/" + conversation_, headers_, "",
                                           steady_clock::now() + std::chrono::seconds(2)));
     }
     ServerPartner(const ServerPartner&) = delete;
@@ -116,7 +116,7 @@ private:
 
     Result<json> call(const std::string& method, const std::string& target, std::string body) {
         RONDO_ASSIGN(const HttpResponse response,
-                     client_.request(method, prefix_ + target, headers_, std::move(body), deadline()));
+                     client_.request(method, target, headers_, std::move(body), deadline()));
         if (!response.is_success()) return refusal(response);
         json value = json::parse(response.body, nullptr, false);
         if (!value.is_object()) return make_error(ErrorCode::corrupt, "the server's answer is no JSON object");
@@ -165,7 +165,6 @@ private:
     }
 
     const ChatOptions& options_;
-    std::string prefix_;
     HttpClient client_;
     HttpHeaders headers_;
     std::string model_, conversation_;
@@ -175,8 +174,8 @@ private:
 }  // namespace
 
 Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options) {
-    RONDO_ASSIGN(Url url, Url::parse(options.url));
-    auto partner = std::make_unique<ServerPartner>(options, std::move(url));
+    RONDO_ASSIGN(const Url url, Url::parse(options.url));
+    auto partner = std::make_unique<ServerPartner>(options, url.without_v1());
     RONDO_TRY(partner->open());
     return std::unique_ptr<ChatPartner>(std::move(partner));
 }

@@ -52,7 +52,7 @@ void ModelOptions::add_text_side(CLI::App& app) {
     app.add_option("--model", model, "Hugging Face folder or .gguf file (default: the demo model)");
 }
 
-void ModelOptions::add_all(CLI::App& app) {
+void ModelOptions::add_place(CLI::App& app) {
     add_text_side(app);
     app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)");
     app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)");
@@ -60,10 +60,40 @@ void ModelOptions::add_all(CLI::App& app) {
     app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL");
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));
     app.add_option("--kv", kv, "type of the KV cache")->check(CLI::IsMember({"bf16", "f32", "int8"}));
+}
+
+void ModelOptions::add_all(CLI::App& app) {
+    add_place(app);
     app.add_option("--chunk", chunk_tokens, "tokens of a prefill chunk")->check(CLI::Range(1, 1 << 16));
     app.add_option("--method", method,
                    "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)");
 }
+
+namespace {
+
+/// --device and --threads in place of what the file says of the pipeline's devices.
+Status choose_devices(const ModelOptions& options, Settings& settings) {
+    DeviceOptions chosen;
+    if (!options.device.empty()) {
+        RONDO_ASSIGN(chosen, parse_device(options.device));
+    }
+    const PipelineSettings& pipeline = settings.pipeline;
+    for (DeviceSettings& device : settings.devices) {
+        if (device.name != pipeline.prefill.on.front() && device.name != pipeline.decode.on.front()) continue;
+        if (!options.device.empty()) {
+            device.kind = chosen.kind == DeviceKind::cuda ? DeviceSettings::Kind::cuda : DeviceSettings::Kind::cpu;
+            device.ordinal = chosen.ordinal;
+            device.threads = chosen.threads;
+        }
+        if (options.threads == 0) continue;
+        if (device.kind != DeviceSettings::Kind::cpu)
+            return make_error(ErrorCode::invalid_argument, "--threads with a GPU; a CPU device would be right");
+        device.threads = options.threads;
+    }
+    return Status::ok();
+}
+
+}  // namespace
 
 Result<Settings> ModelOptions::settings() const {
     std::string yaml;
@@ -83,27 +113,20 @@ Result<Settings> ModelOptions::settings() const {
     if (kv == "bf16") settings.memory.kv_dtype = MemorySettings::KvType::bf16;
     if (kv == "f32") settings.memory.kv_dtype = MemorySettings::KvType::f32;
     if (kv == "int8") settings.memory.kv_dtype = MemorySettings::KvType::int8;
+    RONDO_TRY(choose_devices(*this, settings));
     return settings;
 }
 
 namespace {
 
-/// The device that decodes, unless the command line names another.
-Result<DeviceOptions> device_options(const ModelOptions& options, const Settings& settings) {
-    DeviceOptions chosen;
-    if (!options.device.empty()) {
-        RONDO_ASSIGN(chosen, parse_device(options.device));
-    } else {
-        const DeviceSettings& device = *settings.device(settings.pipeline.decode.on.front());
-        chosen.kind = device.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
-        chosen.ordinal = device.ordinal;
-        chosen.threads = device.threads;
-    }
-    if (options.threads > 0 && chosen.kind != DeviceKind::cpu) {
-        return make_error(ErrorCode::invalid_argument, "--threads with a GPU; a CPU device would be right");
-    }
-    if (options.threads > 0) chosen.threads = options.threads;
-    return chosen;
+/// The device that decodes.
+DeviceOptions device_options(const Settings& settings) {
+    const DeviceSettings& device = *settings.device(settings.pipeline.decode.on.front());
+    DeviceOptions options;
+    options.kind = device.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    options.ordinal = device.ordinal;
+    options.threads = device.threads;
+    return options;
 }
 
 }  // namespace
@@ -118,8 +141,7 @@ Result<std::unique_ptr<Runner>> Runner::open_model(const ModelOptions& options) 
     RONDO_ASSIGN(runner->settings, options.settings());
     const Settings& settings = runner->settings;
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(const DeviceOptions chosen, device_options(options, settings));
-    RONDO_ASSIGN(runner->device, open_device(chosen));
+    RONDO_ASSIGN(runner->device, open_device(device_options(settings)));
     const std::filesystem::path path = model_path(settings.model.path);
     Progress progress("loading " + path.filename().string());
     RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));

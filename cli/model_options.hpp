@@ -29,6 +29,9 @@ struct ModelOptions {
     int chunk_tokens = 0;
 
     void add_text_side(CLI::App& app);
+    /// Where it runs.
+    void add_place(CLI::App& app);
+    /// That, and how prompts are computed.
     void add_all(CLI::App& app);
 
     Result<Settings> settings() const;

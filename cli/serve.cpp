@@ -54,11 +54,13 @@ Status serve(const Options& options) {
         gave_up->why = std::move(why);
         ::kill(::getpid(), SIGTERM);
     };
+    how.log = [](const std::string& line) { std::fprintf(stderr, "rondo: %s\n", line.c_str()); };
     RONDO_ASSIGN(const auto engine, Engine::open(settings, std::move(how)));
     progress.finish();
     Gateway::Options gateway_options;
     gateway_options.server = settings.server;
-    if (!options.quiet) gateway_options.log = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
+    gateway_options.log.write = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
+    gateway_options.log.failures_only = options.quiet;
     RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
     std::printf("%s on %s: http://%s:%d/\n", engine->model().name.c_str(), engine->device_names().c_str(),
                 settings.server.host.c_str(), gateway->port());
@@ -82,7 +84,7 @@ void add_serve(CLI::App& app, Action& run) {
         ->check(CLI::Range(0, 65535));
     command->add_option("--api-keys", options->api_keys_file,
                         "file of lines KEY TENANT (default: server.api_keys_file)");
-    command->add_flag("--quiet", options->quiet, "no access log");
+    command->add_flag("--quiet", options->quiet, "log only what fails here, not each request");
     command->add_option("--drain-s", options->drain_seconds, "how long turns under way may go on after SIGTERM")
         ->check(CLI::Range(0, 3600));
     command->callback([options, &run] { run = [options] { return serve(*options); }; });

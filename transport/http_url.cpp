@@ -37,6 +37,11 @@ bool is_path_byte(char byte) {
     return byte > ' ' && byte < 0x7f && byte != '?' && byte != '#' && byte != '\\' && byte != '"';
 }
 
+std::string_view without_slashes(std::string_view path) {
+    while (path.ends_with('/')) path.remove_suffix(1);
+    return path;
+}
+
 Result<uint16_t> parse_port(std::string_view text) {
     unsigned port = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -76,9 +81,15 @@ Result<Url> Url::parse(std::string_view text) {
         return wrong("its host is not a name or an address");
     }
     if (!std::all_of(path.begin(), path.end(), is_path_byte)) return wrong("its path holds what no path may");
-    while (!path.empty() && path.back() == '/') path.remove_suffix(1);
     url.host = host;
-    url.path = path;
+    url.path = without_slashes(path);
+    return url;
+}
+
+Url Url::without_v1() const {
+    constexpr std::string_view root = "/v1";
+    Url url = *this;
+    if (path.ends_with(root)) url.path = without_slashes(std::string_view(path).substr(0, path.size() - root.size()));
     return url;
 }
 

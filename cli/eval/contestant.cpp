@@ -49,14 +49,8 @@ int32_t argmax_of(std::span<const float> logits) {
     return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// Keys attended to over keys there were, of all decode steps; of a prompt attended to by lines, those.
-double density_of(Generator& generator) {
-    const SelectiveDecode* const keys = generator.selective_decode();
-    if (keys != nullptr && keys->stats().causal > 0)
-        return static_cast<double>(keys->stats().attended) / static_cast<double>(keys->stats().causal);
-    const SparsePrefill* const lines = generator.sparse_prefill();
-    if (lines == nullptr || lines->stats().causal == 0) return 1.0;
-    return static_cast<double>(lines->stats().covered) / static_cast<double>(lines->stats().causal);
+double share(int64_t part, int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;
 }
 
 /// The prompt's rounds one by one, as far as `end`.
@@ -129,10 +123,13 @@ Result<Attempt> force(const Model& model, Device& device, DType kv_type, const C
             RONDO_TRY(generator->step(answer[i]));
         }
     }
-    attempt.density = density_of(*measured);
+    if (const SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
+        attempt.prompt_density = share(lines->stats().covered, lines->stats().causal);
     attempt.bytes_resident = bytes_in_use(plain->pool());
-    if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr)
+    if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr) {
+        attempt.density = share(decode->stats().attended, decode->stats().causal);
         attempt.masses.assign(decode->masses().begin(), decode->masses().end());
+    }
     return attempt;
 }
 

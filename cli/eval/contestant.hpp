@@ -35,7 +35,8 @@ struct Attempt {
     std::vector<int32_t> argmax;             ///< at each token of the answer
     std::vector<std::vector<float>> logits;  ///< likewise, when asked for
     std::vector<double> masses;              ///< of the decode steps, by layer and head
-    double density = 1.0;
+    double density = 1.0;                    ///< of the answer
+    double prompt_density = 1.0;
     double bytes_resident = 0.0;
 };
 

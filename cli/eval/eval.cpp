@@ -151,6 +151,7 @@ private:
                 record.mass_p5 = quantile(masses, 0.05);
             }
             record.density = attempt.density;
+            record.prompt_density = attempt.prompt_density;
             record.bytes_resident = attempt.bytes_resident;
             records_.push_back(std::move(record));
             return Status::ok();
@@ -185,7 +186,20 @@ private:
     std::vector<EvalRecord> records_;
 };
 
+/// How to attend stands in --methods and --set: in the file it would have no effect.
+Status check_file(const ModelOptions& options) {
+    ModelOptions file;
+    file.config_file = options.config_file;
+    RONDO_ASSIGN(const Settings settings, file.settings());
+    const PipelineSettings& pipeline = settings.pipeline;
+    if (pipeline.prefill.attention == PrefillAttention{} && pipeline.decode.attention == DecodeAttention{})
+        return Status::ok();
+    return make_error(ErrorCode::invalid_argument,
+                      options.config_file + " says how to attend; --methods NAME:KEY=VALUE would be right, or --set");
+}
+
 Status run_eval(const Options& options) {
+    RONDO_TRY(check_file(options.model));
     std::vector<std::string> base = small_scale;
     base.insert(base.end(), options.model.overrides.begin(), options.model.overrides.end());
     RONDO_ASSIGN(std::vector<Contestant> contestants, parse_contestants(options.methods, base));
@@ -228,7 +242,7 @@ Status run_eval(const Options& options) {
 void add_eval(CLI::App& app, Action& run) {
     auto options = std::make_shared<Options>();
     CLI::App* const command = app.add_subcommand("eval", "how well methods answer, beside dense attention");
-    options->model.add_all(*command);
+    options->model.add_place(*command);
     command->add_option("--suite", options->suite, "dialogues to answer")->check(CLI::IsMember({"roundtalk"}));
     command->add_option("--methods", options->methods,
                         "names, or NAME:KEY=VALUE:… with keys of pipeline.*.attention; also oracle, no_history");

@@ -12,7 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view api_root = "/v1";
 constexpr int64_t sample_words = 512;
 constexpr uint64_t sample_stream = uint64_t{1} << 62;
 constexpr size_t message_bytes_max = 200;
@@ -64,9 +63,7 @@ Endpoint::Endpoint(Options options) : options_(std::move(options)), http_(option
 }
 
 Result<Endpoint> Endpoint::open(Options options) {
-    // Both forms are in use: SDKs want the one with /v1, people copy the other.
-    std::string& path = options.url.path;
-    if (path.ends_with(api_root)) path.resize(path.size() - api_root.size());
+    options.url = options.url.without_v1();
     Endpoint endpoint(std::move(options));
     if (!endpoint.options_.model.empty()) return endpoint;
     RONDO_ASSIGN(const json list, endpoint.fetch("GET", "/v1/models", json()));

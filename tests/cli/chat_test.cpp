@@ -1,11 +1,14 @@
 #include "tests/cli/rondo_process.hpp"
+#include "tests/transport/scripted_server.hpp"
 
 namespace rondo {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::http_answer;
 using ::testing::Not;
 using testing::run_rondo;
+using testing::ScriptedServer;
 
 /// The answers to these lines, a line each.
 std::vector<std::string> answers(const std::string& lines, std::vector<std::string> more = {}) {
@@ -59,6 +62,27 @@ TEST(Chat, AnswersAreBounded) {
         answers("The code of the red box is 4817.\nWhat is the code of the red box?\n", {"--max-tokens", "2"});
     ASSERT_EQ(shortened.size(), 2U);
     EXPECT_THAT(shortened[1], Not(HasSubstr("4817")));
+}
+
+TEST(Chat, FindsAServerByItsUrlWithOrWithoutV1) {
+    for (const std::string& base : {std::string(), std::string("/base")}) {
+        for (const char* root : {"", "/v1/"}) {
+            std::vector<std::string> asked;  // by one connection after another
+            ScriptedServer server([&](const auto& request, const auto& send) {
+                asked.push_back(request.head.substr(0, request.head.find(" HTTP")));
+                if (asked.back().ends_with("/models")) return send(http_answer(200, R"({"data":[{"id":"m"}]})"));
+                if (!asked.back().ends_with("/completions")) return send(http_answer(200, R"({"id":"c"})"));
+                return send(http_answer(200,
+                                        "data: {\"choices\":[{\"delta\":{\"content\":\"Good day.\"},"
+                                        "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"));
+            });
+            EXPECT_THAT(answers("Hello!\n", {"--url", server.url() + base + root}),
+                        ::testing::ElementsAre("Good day."));
+            EXPECT_THAT(asked, ::testing::ElementsAre("GET " + base + "/v1/models", "POST " + base + "/v1/sessions",
+                                                      "POST " + base + "/v1/chat/completions",
+                                                      "DELETE " + base + "/v1/sessions/c"));
+        }
+    }
 }
 
 TEST(Chat, ConversationBeyondTheContextIsRefusedByName) {

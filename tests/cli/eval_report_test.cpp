@@ -199,14 +199,14 @@ TEST(EvalMarkdown, IsOneRowAMethodAndBudget) {
                                 "`--suite roundtalk --seed 7`\n"));
     EXPECT_THAT(text, HasSubstr("(teacher-forced)\n\n### recall, by question place\n\n"
                                 "| method | budget | begin (n=2) | less dense | end (n=2) | less dense | "
-                                "mass | mass p5 | KL | top-1 | density | KV KiB |\n|--"));
+                                "mass | mass p5 | KL | top-1 | density | prompt density | KV KiB |\n|--"));
     EXPECT_THAT(text, HasSubstr("|\n| dense | - | 1.000 [1.000, 1.000] | - | 0.500 [0.000, 1.000] n.r. | - | "
-                                "- | - | - | - | - | - |\n"));
+                                "- | - | - | - | - | - | - |\n"));
     EXPECT_THAT(text, HasSubstr("|\n| snapkv | 20% | 0.500 [0.000, 1.000] | -0.500 [-1.000, +0.000] | "
-                                "0.000 [0.000, 0.000] n.r. | -0.500 [-1.000, +0.000] | - | - | - | - | - | - |\n"));
+                                "0.000 [0.000, 0.000] n.r. | -0.500 [-1.000, +0.000] | - | - | - | - | - | - | - |\n"));
     EXPECT_THAT(text, HasSubstr("|\n| loopserve | 20% | 1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000] | "
                                 "1.000 [1.000, 1.000] n.r. | +0.500 [+0.000, +1.000] | "
-                                "0.900 | 0.650 | 0.0300 | 1.000 | 0.250 | 9.5 |\n"));
+                                "0.900 | 0.650 | 0.0300 | 1.000 | 0.250 | - | 9.5 |\n"));
     EXPECT_THAT(text, HasSubstr("\n- ranked at 20%, begin: loopserve 1.000 > snapkv 0.500\n"
                                 "- not ranked, end: dense is right in 0.500\n"));
     EXPECT_THAT(text, HasSubstr("### recall, by lag in rounds\n\n| method | budget | lag 1 (n=2) | less dense | "
@@ -291,10 +291,11 @@ TEST(EvalJson, HoldsEachAnswer) {
     const auto json = to_json(some_facts(), records, tabulate(records));
     ASSERT_EQ(json.at("answers").size(), 12U);
     EXPECT_EQ(json.at("answers").at(0).at("lag"), nullptr);
-    EXPECT_EQ(json.at("answers").at(8).dump(),
-              R"({"method":"loopserve","budget":"20%","history":"teacher_forced","dialogue":7,"round":3,)"
-              R"("task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_p5":0.5,)"
-              R"("kl_to_dense":0.02,"top1_agreement":1.0,"density":0.25,"bytes_resident":8192.0})");
+    EXPECT_EQ(
+        json.at("answers").at(8).dump(),
+        R"({"method":"loopserve","budget":"20%","history":"teacher_forced","dialogue":7,"round":3,)"
+        R"("task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_p5":0.5,)"
+        R"("kl_to_dense":0.02,"top1_agreement":1.0,"density":0.25,"prompt_density":null,"bytes_resident":8192.0})");
 }
 
 TEST(EvalJson, CellsWithoutAnswersHaveNoRate) {

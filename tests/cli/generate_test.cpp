@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tests/cli/rondo_process.hpp"
+#include "tests/model/golden_models.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo {
@@ -160,13 +161,16 @@ TEST(Generate, PromptBeyondTheContextIsRefusedAtOnce) {
     expect_failure(run_rondo({"generate"}, text), "the context holds 4096");
     // Not even tokenized: no text of this size can fit.
     expect_failure(run_rondo({"generate"}, std::string(30'000'000, 'a')), "standard input is too long");
-    expect_failure(run_rondo({"chat"}, std::string(30'000'000, 'a')), "is too long");
+    expect_failure(run_rondo({"chat"}, std::string(2'000'000, 'a')), "is too long");
 }
 
 TEST(Generate, AnswerEndsWhereTheContextDoes) {
+    const TemporaryFolder folder;
+    folder.write("config.json", golden::read_cases("llama").at(0).config_json);  // whose context holds 256
     std::string ids = "1";
-    for (int i = 1; i < 4090; ++i) ids += "," + std::to_string(i % 600);
-    const auto json = run_json(generate({"--tokens", ids, "--ignore-eos"}, 100));
+    for (int i = 1; i < 250; ++i) ids += "," + std::to_string(i % 90);
+    const auto json = run_json(
+        generate({"--model", folder.path().string(), "--weights", "random:1", "--tokens", ids, "--ignore-eos"}, 100));
     EXPECT_EQ(json.at("ids").size(), 7U);  // the last one needs no place
     EXPECT_EQ(json.at("finish_reason"), "length");
 }

@@ -176,18 +176,19 @@ TEST_F(Bench, BadListsAreRefused) {
     std::string many = "1";
     for (int i = 2; i <= 17; ++i) many.append(",").append(std::to_string(i));
     for (const auto& [kind, list] : {std::pair("prefill", "--lengths"), std::pair("decode", "--depths")}) {
-        for (const auto& [text, words] :
-             std::initializer_list<std::pair<std::string, std::string>>{{"", "names no length"},
-                                                                        {"0", "names 0; 1 token"},
-                                                                        {"16,0", "ascending"},
-                                                                        {"16,16", "names 16 behind 16; ascending"},
-                                                                        {"16,", "numbers like 1,2,3"},
-                                                                        {"-16", "numbers like 1,2,3"},
-                                                                        {"16 32", "numbers like 1,2,3"},
-                                                                        {"99999999999", "numbers like 1,2,3"},
-                                                                        {many, "names 17 lengths; at most 16"},
-                                                                        {"16,4097", "4097"},
-                                                                        {"16,2147483647", "4096"}}) {
+        for (const auto& [text, words] : std::initializer_list<std::pair<std::string, std::string>>{
+                 {"", "names no length"},
+                 {"0", "names 0; 1 token"},
+                 {"16,0", "ascending"},
+                 {"16,16", "names 16 behind 16; ascending"},
+                 {"16,", "numbers like 1,2,3"},
+                 {"-16", "numbers like 1,2,3"},
+                 {"16 32", "numbers like 1,2,3"},
+                 {"99999999999", "numbers like 1,2,3"},
+                 {many, "names 17 lengths; at most 16"},
+                 {"16,4097", "4097"},
+                 {"16,2147483647", "4096"},
+                 {"2147483647,5", "names 5 behind 2147483647"}}) {
             std::vector<std::string> arguments = {"bench", kind, list, ""};
             if (!text.empty()) arguments = {"bench", kind, std::string(list) + "=" + text};
             expect_failure(run_rondo(arguments), words);

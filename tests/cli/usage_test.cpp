@@ -18,8 +18,10 @@ TEST(Usage, HelpIsOnStandardOutput) {
         EXPECT_EQ(outcome.err, "");
         EXPECT_THAT(outcome.out, HasSubstr("Usage:"));
     }
-    for (const char* command : {"generate", "chat", "score", "tokenize", "detokenize", "inspect", "bench"}) {
-        EXPECT_THAT(run_rondo({"--help"}).out, HasSubstr(command));
+    const std::string help = run_rondo({"--help"}).out;
+    for (const std::string command :
+         {"serve", "chat", "generate", "score", "tokenize", "detokenize", "inspect", "bench", "eval"}) {
+        EXPECT_THAT(help, HasSubstr("\n  " + command + " "));
     }
 }
 
@@ -62,11 +64,12 @@ TEST(Usage, FailedOutputIsAFailure) {
 }
 
 TEST(Usage, DevicesThatAreNotThereAreNamed) {
-    for (const char* device : {"gpu", "cpu:0", "cpu:-1", "cpu:9999999999", "cuda:x", "cuda:-1", ""}) {
-        if (*device == '\0') continue;
+    for (const char* device : {"gpu", "cpu:0", "cpu:-1", "cpu:9999999999", "cuda:x", "cuda:-1"}) {
         expect_failure(run_rondo({"generate", "--prompt", "a", "--device", device}), "cpu, cpu:THREADS");
     }
     expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda:1000"}), "cuda:1000");
+    expect_failure(run_rondo({"chat", "--device", "cuda:1000"}), "cuda:1000");
+    expect_failure(run_rondo({"chat", "--device", "cuda:0", "--threads", "2"}), "--threads with a GPU");
 }
 
 }  // namespace

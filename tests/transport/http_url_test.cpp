@@ -32,6 +32,17 @@ TEST(Url, HasHostPortAndPath) {
     }
 }
 
+TEST(Url, IsGivenWithAndWithoutTheRootOfTheApi) {
+    for (const auto& [text, path] : {std::pair("http://h", ""), std::pair("http://h/v1", ""),
+                                     std::pair("http://h/v1/", ""), std::pair("http://h/base", "/base"),
+                                     std::pair("http://h/base//v1", "/base"), std::pair("http://h/v10", "/v10")}) {
+        const auto url = Url::parse(text);
+        ASSERT_TRUE(url) << text;
+        EXPECT_EQ(url->without_v1().path, path) << text;
+        EXPECT_EQ(url->without_v1().authority(), url->authority());
+    }
+}
+
 TEST(Url, RefusesWhatItCannotReach) {
     for (const char* text : {"",
                              "http://",
