@@ -4,8 +4,8 @@ measures one, then the other, and the medians of all rounds are compared.
 
   bench/loopserve_peer.py [--depths 8192,32768] [--rounds 3] [--threads N] [--tokens 48] [--lag 12] [--no-save]
 
-The shape is llama-mha's (a KV head for each query head), random weights in bf16. llama.cpp fills its context in each
-round, which takes it minutes at depth 8192 and most of an hour at 32768. Needs root (tools/peer.sh) and 1 GB in MODELS_DIR.
+The shape is llama-mha's (a KV head for each query head), random weights in bf16. llama.cpp gets its context by
+bench/peer_context.py: computing it would take most of an hour at 32768. Needs root (tools/peer.sh) and 1 GB in MODELS_DIR.
 Writes docs/measurements/loopserve-peer-DATE.md.
 """
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import sys
 
 import peer
+import peer_context
 
 FOLDER = "mha"
 
@@ -24,7 +25,8 @@ def prepare():
     version = peer.run([os.path.join(peer.TOOLS, "peer.sh"), "setup"]).splitlines()
     folder = os.path.join(peer.MODELS, FOLDER)
     if not os.path.exists(os.path.join(folder, "model.gguf")):
-        peer.run([os.path.join(peer.TOOLS, "make_model.py"), folder, "--shape", "llama-mha", "--dtype", "bf16"])
+        peer.run([os.path.join(peer.TOOLS, "make_model.py"), folder, "--shape", "llama-mha", "--dtype", "bf16",
+                  "--ctx", "40960"])
     return ", ".join(" ".join(line.split("\t")) for line in version)
 
 
@@ -35,15 +37,15 @@ def rondo_command(args, depth):
 
 
 def peer_command(args, depth):
-    return ["llama-bench", "-m", f"/models/{FOLDER}/model.gguf", "-p", "0", "-n", str(args.tokens), "-d", str(depth), "-t",
-            str(args.threads), "-fa", "1", "-r", "1", "-o", "json"]
+    return ["--model", f"/models/{FOLDER}/model.gguf", "--depth", str(depth), "--tokens", str(args.tokens), "--threads",
+            str(args.threads)]
 
 
 def measure(args, depth):
     """Tokens/s: LoopServe, dense, llama.cpp."""
     ours = json.loads(peer.run([os.path.join(peer.PROGRAMS, "rondo"), *rondo_command(args, depth)]))
-    theirs = json.loads(peer.in_peer(*peer_command(args, depth)))
-    return ours["tokens_per_s"], ours["dense_tokens_per_s"], theirs[0]["avg_ts"]
+    theirs = peer_context.decode_rate(f"/models/{FOLDER}/model.gguf", depth, args.tokens, args.threads)
+    return ours["tokens_per_s"], ours["dense_tokens_per_s"], theirs
 
 
 def main():
@@ -80,7 +82,7 @@ def main():
                      f"{sparse / theirs:.2f} | {dense / theirs:.2f} |")
     lines += ["", "Commands of a round:", "```"]
     for depth in depths:
-        lines += ["rondo " + " ".join(rondo_command(args, depth)), " ".join(peer_command(args, depth))]
+        lines += ["rondo " + " ".join(rondo_command(args, depth)), "bench/peer_context.py " + " ".join(peer_command(args, depth))]
     lines.append("```")
     text = "\n".join(lines) + "\n"
     print(text)

@@ -20,6 +20,7 @@ REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__fil
 TOOLS = os.path.join(REPOSITORY, "tools")
 PROGRAMS = os.path.join(REPOSITORY, "build/bin")
 MODELS = os.environ.get("MODELS_DIR", "/tmp/models")
+PEER_ROOT = os.path.join(os.environ.get("PEER_DIR", "/tmp/peer"), "sid")
 SHAPE = "qwen2-0.5b"
 FOLDER = "qwen05"
 FILES = {"bf16": "model.gguf", "q8_0": "q8_0.gguf", "q4_0": "q4_0.gguf"}
