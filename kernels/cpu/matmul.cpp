@@ -9,6 +9,7 @@
 #include "kernels/cpu/convert.hpp"
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/gemm_amx.hpp"
+#include "kernels/cpu/gemm_bf16.hpp"
 #include "kernels/cpu/gemm_rows.hpp"
 #include "kernels/cpu/quant_layout.hpp"
 
@@ -24,8 +25,9 @@ constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L
 bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
     if (segment.dense() != nullptr && segment.dense()->type() == DType::f32) return false;
     const bool bf16_weight = segment.dense() != nullptr && segment.dense()->type() == DType::bf16;
-    if (few) return bf16_weight && cpu_features().amx_bf16;
-    return cpu_features().amx_bf16 || dnnl_has_bf16();
+    const CpuFeatures& has = cpu_features();
+    if (few) return bf16_weight && (has.amx_bf16 || (has.avx512 && has.avx512_bf16));
+    return has.amx_bf16 || dnnl_has_bf16();
 }
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
@@ -122,8 +124,13 @@ Status Matmul::multiply_bulk(const PackedWeight::Segment& segment, int64_t panel
             weights = unpacked;
         }
         const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
-        if (!cpu_features().amx_bf16) return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
-        amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+        if (cpu_features().amx_bf16) {
+            amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+        } else if (inputs.few) {
+            bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+        } else {
+            return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
+        }
         return Status::ok();
     }
     const float* const x = inputs.f32 + row_begin * inputs.f32_stride;
