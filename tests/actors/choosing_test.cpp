@@ -57,6 +57,8 @@ public:
             [](done_atom, const StatusPtr&) {},
         };
     }
+    /// A promise holds its actor.
+    void on_exit() override { pieces_.clear(); }
 
 private:
     std::vector<caf::typed_response_promise<SelectionPiecePtr>> pieces_;
