@@ -82,7 +82,8 @@ def main():
                      f"{sparse / theirs:.2f} | {dense / theirs:.2f} |")
     lines += ["", "Commands of a round:", "```"]
     for depth in depths:
-        lines += ["rondo " + " ".join(rondo_command(args, depth)), "bench/peer_context.py " + " ".join(peer_command(args, depth))]
+        lines.append("rondo " + " ".join(rondo_command(args, depth)))
+        lines.append("bench/peer_context.py " + " ".join(peer_command(args, depth)))
     lines.append("```")
     text = "\n".join(lines) + "\n"
     print(text)
