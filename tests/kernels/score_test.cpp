@@ -1,0 +1,172 @@
+#include "tests/kernels/one_sequence.hpp"
+
+namespace rondo::test {
+namespace {
+
+class Score : public OneSequence {};
+INSTANTIATE_TEST_SUITE_P(EveryCpu, Score, testing::ValuesIn(std::begin(places), std::end(places) - 1),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
+    uint64_t seed = 200;
+    for (DType kv : kv_types) {
+        for (const Shape& shape : {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {300}, .rows = 4},
+                                   Shape{.heads = 3, .kv_heads = 3, .kv = kv, .rounds = {13, 500}, .rows = 37},
+                                   Shape{.heads = 40, .kv_heads = 2, .kv = kv, .rounds = {70}, .rows = 3},
+                                   Shape{.heads = 2, .kv_heads = 1, .kv = kv, .rounds = {1}, .rows = 1}}) {
+            const Case c = make_case(shape, ++seed);
+            const int64_t keys = c.paged.keys() - (shape.rows > 4 ? 5 : 0);
+            ScoreArgs args;
+            args.q = upload(c.q, DType::f32);
+            args.heads = shape.heads;
+            args.kv = c.kv;
+            args.sequence = c.tables;
+            std::vector<int32_t> row_keys(static_cast<size_t>(shape.rows));
+            std::iota(row_keys.begin(), row_keys.end(), static_cast<int32_t>(c.first_key()));
+            args.row_keys = upload(row_keys);
+            args.keys = keys;
+            args.scale = static_cast<float>(shape.scale());
+
+            // The weights themselves, through values that pick one key each.
+            std::vector<Matrix> weights(static_cast<size_t>(shape.heads), Matrix(shape.rows, keys));
+            Matrix sums(shape.kv_heads, keys);
+            for (int h = 0; h < shape.heads; ++h) {
+                for (int64_t r = 0; r < shape.rows; ++r) {
+                    const int64_t seen = std::min<int64_t>(row_keys[static_cast<size_t>(r)] + 1, keys);
+                    Matrix scores(1, seen);
+                    for (int64_t key = 0; key < seen; ++key) {
+                        double dot = 0.0;
+                        for (int64_t i = 0; i < shape.head_dim; ++i)
+                            dot += c.q.at(r, int64_t{h} * shape.head_dim + i) *
+                                   c.stored.k.at(key, int64_t{h / shape.group()} * shape.head_dim + i);
+                        scores.at(0, key) = dot * static_cast<double>(args.scale);
+                    }
+                    const Matrix row = reference::softmax(scores);
+                    for (int64_t key = 0; key < seen; ++key) {
+                        weights[static_cast<size_t>(h)].at(r, key) = row.at(0, key);
+                        sums.at(h / shape.group(), key) += row.at(0, key) / shape.group();
+                    }
+                }
+            }
+            SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << shape.rows << " of " << keys);
+            const double tolerance = kv == DType::f32 ? 5e-6 : 1.2e-2;  // an error of a score is one of its exponential
+            const Tensor out = poisoned(DType::f32, shape.kv_heads, keys);
+            expect_ok(ops().score_keys(out, args));
+            expect_near(out, sums, tolerance);
+            std::vector<int> told(static_cast<size_t>(shape.heads), 0);
+            expect_ok(ops().score_rows(args, [&](int head, const Tensor& rows) {
+                ++told[static_cast<size_t>(head)];
+                Matrix got(shape.rows, keys);
+                ASSERT_EQ(rows.rows, shape.rows);
+                ASSERT_EQ(rows.columns, keys);
+                for (int64_t r = 0; r < shape.rows; ++r)
+                    for (int64_t key = 0; key < keys; ++key) got.at(r, key) = rows.row<float>(r)[key];
+                EXPECT_LE(relative_error(got, weights[static_cast<size_t>(head)]), tolerance);
+                for (int64_t r = 0; r < shape.rows; ++r) {
+                    for (int64_t key = row_keys[static_cast<size_t>(r)] + 1; key < keys; ++key)
+                        ASSERT_EQ(got.at(r, key), 0.0);
+                }
+            }));
+            EXPECT_EQ(told, std::vector<int>(static_cast<size_t>(shape.heads), 1));
+        }
+    }
+}
+
+TEST_P(Score, BlocksAreScoredByTheirMeans) {
+    uint64_t seed = 250;
+    for (DType kv : kv_types) {
+        for (const Shape& shape :
+             {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {5, 33, 7, 200}, .rows = 70},
+              Shape{.heads = 3, .kv_heads = 3, .head_dim = 40, .kv = kv, .rounds = {90}, .rows = 90},
+              Shape{.heads = 2, .kv_heads = 1, .kv = kv, .rounds = {1}, .rows = 1}}) {
+            const Case c = make_case(shape, ++seed);
+            ScoreArgs args;
+            args.q = upload(c.q, DType::f32);
+            args.heads = shape.heads;
+            args.kv = c.kv;
+            args.sequence = c.tables;
+            args.keys = c.paged.keys();
+            args.scale = static_cast<float>(shape.scale());
+            const int64_t blocks = std::ssize(c.paged.blocks), first = c.block_of(c.first_key());
+            Matrix wanted(shape.heads * (blocks - first), blocks);
+            for (int h = 0; h < shape.heads; ++h) {
+                const auto mean = [&](const Matrix& rows, int64_t column, int64_t begin, int64_t end) {
+                    double sum = 0.0;
+                    for (int64_t r = begin; r < end; ++r) sum += rows.at(r, column);
+                    return sum / static_cast<double>(end - begin);
+                };
+                for (int64_t row = first; row < blocks; ++row) {
+                    const int64_t begin =
+                        std::max<int64_t>(c.paged.block_begin[static_cast<size_t>(row)] - c.first_key(), 0);
+                    const int64_t end = c.paged.block_begin[static_cast<size_t>(row) + 1] - c.first_key();
+                    for (int64_t block = 0; block <= row; ++block) {
+                        double dot = 0.0;
+                        for (int64_t i = 0; i < shape.head_dim; ++i)
+                            dot += mean(c.q, int64_t{h} * shape.head_dim + i, begin, end) *
+                                   mean(c.stored.k, int64_t{h / shape.group()} * shape.head_dim + i,
+                                        c.paged.block_begin[static_cast<size_t>(block)],
+                                        c.paged.block_begin[static_cast<size_t>(block) + 1]);
+                        wanted.at(h * (blocks - first) + row - first, block) = dot * shape.scale();
+                    }
+                }
+            }
+            const Tensor out = poisoned(DType::f32, wanted.rows, blocks);
+            expect_ok(ops().score_blocks(out, args));
+            expect_near(out, wanted, 5e-6);
+        }
+    }
+}
+
+TEST_P(Score, ChosenKeysAreWeighedAsTheRowAttendsToThem) {
+    uint64_t seed = 300;
+    for (DType kv : kv_types) {
+        for (const Shape& shape : {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {5, 33, 7, 200}},
+                                   Shape{.heads = 3, .kv_heads = 3, .head_dim = 40, .kv = kv, .rounds = {300}},
+                                   Shape{.heads = 40, .kv_heads = 2, .kv = kv, .rounds = {21}}}) {
+            const Case c = make_case(shape, ++seed);
+            const int64_t keys = c.paged.keys(), tail = keys - 1 - static_cast<int64_t>(seed % 20);
+            const auto chosen = some_keys(c, tail, seed % 2 == 0 ? 0.0 : 0.3, seed);
+            const SelectedKeys selected = mark(c, chosen, tail);
+            ScoreArgs args;
+            args.q = upload(c.q, DType::f32);
+            args.heads = shape.heads;
+            args.kv = c.kv;
+            args.sequence = c.tables;
+            args.keys = keys;
+            args.scale = static_cast<float>(shape.scale());
+            const int64_t columns = (selected.stride + std::ssize(c.paged.blocks)) * kv_block_tokens;
+            Matrix sums(shape.kv_heads, columns);
+            for (int h = 0; h < shape.heads; ++h) {
+                const int kv_head = h / shape.group();
+                std::vector<int64_t> seen(chosen[static_cast<size_t>(kv_head)].begin(),
+                                          chosen[static_cast<size_t>(kv_head)].end());
+                for (int64_t key = tail; key < keys; ++key) seen.push_back(key);
+                Matrix scores(1, std::ssize(seen));
+                for (size_t i = 0; i < seen.size(); ++i) {
+                    for (int64_t n = 0; n < shape.head_dim; ++n)
+                        scores.values[i] += c.q.at(0, int64_t{h} * shape.head_dim + n) *
+                                            c.stored.k.at(seen[i], int64_t{kv_head} * shape.head_dim + n) *
+                                            static_cast<double>(args.scale);
+                }
+                const Matrix weights = reference::softmax(scores);
+                // The atoms of the chosen keys in the order of their blocks, then the tail's blocks.
+                int64_t atom = -1, block = -1;
+                for (size_t i = 0; i < seen.size(); ++i) {
+                    const bool in_tail = seen[i] >= tail;
+                    if (c.block_of(seen[i]) != block || (in_tail && seen[i] == tail)) ++atom;
+                    block = c.block_of(seen[i]);
+                    sums.at(kv_head,
+                            atom * kv_block_tokens + seen[i] - c.paged.block_begin[static_cast<size_t>(block)]) +=
+                        weights.at(0, static_cast<int64_t>(i)) / shape.group();
+                }
+            }
+            SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << keys << " keys");
+            const Tensor out = poisoned(DType::f32, shape.kv_heads, columns);
+            expect_ok(ops().score_selected(out, args, selected, c.atoms()));
+            expect_near(out, sums, 5e-6);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace rondo::test
