@@ -1,43 +1,64 @@
 #pragma once
 
+#include <cstring>
+
 #include "kernels/cpu/avx512_bf16.hpp"
 #include "kernels/kv_layout.hpp"
 
 namespace rondo::cpu {
 
-/// scores[key][line] = q·k of the 16 keys of a block, keys [16][d], with 8 or 16 lines, q [d / 2 pairs][lines][2]. A
-/// lane is a line. Calls `every_32` after each 32 channels.
+/// Four channels of a key in all lanes, two to a lane.
+RONDO_BF16 inline __m512bh two_pairs(const uint16_t* channels) {
+    int64_t both;
+    std::memcpy(&both, channels, sizeof(both));
+    return (__m512bh)_mm512_set1_epi64(both);
+}
+
+/// Two registers of sums, of which even lanes and odd ones belong together, become one register of their totals.
+RONDO_BF16 inline __m512 add_neighbours(__m512 a, __m512 b) {
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b));
+}
+
+/// scores[key][line] = q·k of the 16 keys of a block, keys [16][d], with 8 or 16 lines, q [d / 2 pairs][lines][2]; d is
+/// a multiple of 32. Even and odd pairs of channels are summed apart, in the same order for 8 lines and for 16. Calls
+/// `every_32` after each 32 channels.
 template <int Lines, class F>
 RONDO_BF16 inline void score_block(const uint16_t* keys, const uint16_t* q, int64_t d, float* scores, F&& every_32) {
     static_assert(Lines == 8 || Lines == 16);
-    const auto* const pairs = reinterpret_cast<const uint32_t*>(keys);
-    const int64_t stride = d / 2;
-    if constexpr (Lines == 16) {
+    // Eight lines' even and odd pairs stand side by side in a register; sixteen lines take one for each.
+    constexpr int together = Lines == 8 ? kv_block_tokens : kv_block_tokens / 2;
+    const __m512i side_by_side = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+    for (int first = 0; first < kv_block_tokens; first += together) {
         __m512 sums[kv_block_tokens];
         for (__m512& sum : sums) sum = _mm512_setzero_ps();
-        for (int64_t begin = 0; begin < stride; begin += 16) {
-            for (int64_t pair = begin; pair < begin + 16; ++pair) {
-                const __m512bh lines = load_pairs(q + pair * 2 * Lines);
-                for (int key = 0; key < kv_block_tokens; ++key)
-                    sums[key] = _mm512_dpbf16_ps(sums[key], lines, all_lanes(pairs + key * stride + pair));
+        for (int64_t c = 0; c < d; c += 4) {
+            const uint16_t* const lines = q + c * Lines;
+            const uint16_t* from = keys + first * d + c;
+            if constexpr (Lines == 8) {
+                const auto both = (__m512bh)_mm512_permutexvar_epi32(side_by_side, (__m512i)load_pairs(lines));
+                for (int key = 0; key < together; key += 4, from += 4 * d) {
+                    sums[key] = _mm512_dpbf16_ps(sums[key], both, two_pairs(from));
+                    sums[key + 1] = _mm512_dpbf16_ps(sums[key + 1], both, two_pairs(from + d));
+                    sums[key + 2] = _mm512_dpbf16_ps(sums[key + 2], both, two_pairs(from + 2 * d));
+                    sums[key + 3] = _mm512_dpbf16_ps(sums[key + 3], both, two_pairs(from + 3 * d));
+                }
+            } else {
+                const __m512bh even = load_pairs(lines), odd = load_pairs(lines + 2 * Lines);
+                for (int key = 0; key < together; ++key) {
+                    const auto* const pairs = reinterpret_cast<const uint32_t*>(from + key * d);
+                    sums[2 * key] = _mm512_dpbf16_ps(sums[2 * key], even, all_lanes(pairs));
+                    sums[2 * key + 1] = _mm512_dpbf16_ps(sums[2 * key + 1], odd, all_lanes(pairs + 1));
+                }
             }
-            every_32();
+            if (c % 32 == 28 && (Lines == 8 || first > 0)) every_32();
         }
-        for (int key = 0; key < kv_block_tokens; ++key) _mm512_storeu_ps(scores + key * Lines, sums[key]);
-    } else {
-        __m256 sums[kv_block_tokens];
-        for (__m256& sum : sums) sum = _mm256_setzero_ps();
-        for (int64_t begin = 0; begin < stride; begin += 16) {
-            for (int64_t pair = begin; pair < begin + 16; ++pair) {
-                const auto lines = (__m256bh)_mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + pair * 2 * Lines));
-                for (int key = 0; key < kv_block_tokens; ++key)
-                    sums[key] =
-                        _mm256_dpbf16_ps(sums[key], lines,
-                                         (__m256bh)_mm256_set1_epi32(static_cast<int32_t>(pairs[key * stride + pair])));
-            }
-            every_32();
+        for (int i = 0; i < kv_block_tokens; i += 2) {
+            const __m512 total =
+                Lines == 8 ? add_neighbours(sums[i], sums[i + 1]) : _mm512_add_ps(sums[i], sums[i + 1]);
+            _mm512_storeu_ps(scores + first * Lines + i / 2 * 16, total);
         }
-        for (int key = 0; key < kv_block_tokens; ++key) _mm256_storeu_ps(scores + key * Lines, sums[key]);
     }
 }
 
