@@ -56,6 +56,7 @@ constexpr std::string_view alphas_of[] = {"sum", "each_row"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"after", "around"};
 constexpr std::string_view no_method[] = {"none"};
+constexpr std::string_view yes_or_no[] = {"false", "true"};
 
 constexpr std::string_view a_share = "a number above 0 and up to 1";
 constexpr std::string_view preset_names[] = {"dense", "loopserve"};
@@ -156,6 +157,9 @@ constexpr SettingKey keys[] = {
     {.path = "pipeline.decode.attention.sinks",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.sinks; },
      .high = 4096},
+    {.path = "pipeline.decode.attention.shift",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.shift; },
+     .names = yes_or_no},
     {.path = "pipeline.methods",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.methods; },
      .names = all_methods,

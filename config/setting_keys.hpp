@@ -12,7 +12,7 @@
 namespace rondo {
 
 /// Where a key's value goes; its type is the key's type. A double is a share: above 0 and up to 1.
-using SettingSlot = std::variant<int*, double*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*,
+using SettingSlot = std::variant<int*, double*, bool*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*,
                                  MemorySettings::KvType*, PrefillAttention::Method*, PrefillAttention::Overlap*,
                                  PrefillAttention::AlphaOf*, DecodeAttention::Method*, DecodeAttention::PoolSide*>;
 

@@ -130,12 +130,13 @@ bool assign(const SettingKey& key, const YamlNode& node, std::vector<std::string
     return true;
 }
 
-template <class Enum>
-requires std::is_enum_v<Enum>
-bool assign(const SettingKey& key, const YamlNode& node, Enum* out) {
+/// An enum's names, or false and true.
+template <class Choice>
+requires std::is_enum_v<Choice> || std::is_same_v<Choice, bool>
+bool assign(const SettingKey& key, const YamlNode& node, Choice* out) {
     const auto found = std::ranges::find(key.names, node.text);
     if (node.kind != YamlNode::Kind::scalar || found == key.names.end()) return false;
-    *out = static_cast<Enum>(found - key.names.begin());
+    *out = static_cast<Choice>(found - key.names.begin());
     return true;
 }
 
@@ -236,7 +237,6 @@ const YamlNode& nearest(const YamlNode& root, std::string_view path) {
     return *node;
 }
 
-/// What no key can be judged by alone: settings that would do nothing, and devices that are not there.
 /// What GPUs cannot compute yet is refused here, and not by each request.
 Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu) {
     if (on_cpu) return {};
@@ -253,6 +253,7 @@ Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu
     return {};
 }
 
+/// What no key can be judged by alone: settings that would do nothing, and devices that are not there.
 Status check_together(Settings& settings, const YamlNode& root) {
     for (const DeviceSettings& device : settings.devices) {
         const bool is_cpu = device.kind == DeviceSettings::Kind::cpu;

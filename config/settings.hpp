@@ -62,8 +62,9 @@ struct DecodeAttention {
     int pool = 7;              ///< keys over which scores are max-pooled; 1: none
     PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
     int lag_steps = 1;                     ///< steps that the previous selection still serves
-    int window = 32;  ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
-    int sinks = 4;    ///< progressive, streaming_llm: first keys that always stay
+    int window = 32;     ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
+    int sinks = 4;       ///< progressive, streaming_llm: first keys that always stay
+    bool shift = false;  ///< streaming_llm: the sinks move up to the window, as if nothing had been between
     bool operator==(const DecodeAttention&) const = default;
 };
 

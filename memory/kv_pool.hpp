@@ -97,6 +97,8 @@ public:
     KvLayer layer(int layer) const;
     /// Where the atoms of a group begin, for kernels that address them one by one: a block is so many in a row.
     std::byte* atoms(LayerGroup group) const { return of(group).storage.as<std::byte>(); }
+    /// The same as a kernel's layer: each atom is a block of one head.
+    KvLayer each_atom(LayerGroup group) const { return {atoms(group), shape_.atom.bytes(), 1, shape_.atom}; }
     int32_t atoms_each_block(LayerGroup group) const { return shape_.layers_in(group) * shape_.kv_heads; }
     /// The atom of (block, layer, KV head), counted from `atoms` of the layer's group.
     int32_t atom_index(int32_t block, int layer, int head) const;

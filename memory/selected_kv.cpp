@@ -135,21 +135,24 @@ Status SelectedKv::set_layer(int layer, const SequenceKv& kv, std::span<const st
 }
 
 Status SelectedKv::replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places) {
-    const Layer& made = layers_[static_cast<size_t>(layer)];
     from_.host().clear();
     to_.host().clear();
     for (size_t head = 0; head < places.size(); ++head) {
         if (places[head] < 0) continue;
-        const auto entry = static_cast<size_t>(places[head] / kv_block_tokens);
-        const int32_t atom = made.entries.host()[head * static_cast<size_t>(made.stride) + entry].atom;
         size_t block = 0;
         from_.host().push_back(source_slot(*pool_, kv, layer, static_cast<int>(head), key, block));
-        to_.host().push_back(atom * kv_block_tokens + places[head] % kv_block_tokens);
+        to_.host().push_back(slot_of_copy(layer, static_cast<int>(head), places[head]));
     }
     RONDO_TRY(from_.send(*device_));
     RONDO_TRY(to_.send(*device_));
     return device_->ops().move_kv(pool_->shape().atom, pool_->atoms(pool_->shape().group_of(layer)), from_.data(),
                                   to_.data(), std::ssize(from_.host()));
+}
+
+int32_t SelectedKv::slot_of_copy(int layer, int head, int32_t place) const {
+    const Layer& made = layers_[static_cast<size_t>(layer)];
+    const auto entry = static_cast<size_t>(head * made.stride + place / kv_block_tokens);
+    return made.entries.host()[entry].atom * kv_block_tokens + place % kv_block_tokens;
 }
 
 int64_t SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {

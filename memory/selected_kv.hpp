@@ -28,6 +28,8 @@ public:
     /// Of a layer whose keys were copied: `key` takes the place of KV head h's chosen[h][places[h]]; a place below 0
     /// leaves a head as it is.
     Status replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places);
+    /// Where the copy of KV head h's chosen[h][place] stands: a slot (atom·16 + token) counted from the group's atoms.
+    int32_t slot_of_copy(int layer, int head, int32_t place) const;
     /// Blocks that have to be free in each group so that all layers can be copied, where each chooses as many keys as
     /// these, and the sequences that go on still find some; 0 if they are.
     int64_t blocks_short(std::span<const std::vector<int32_t>> chosen) const;

@@ -52,6 +52,10 @@ Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec
         assert(options.method->triggers().once && options.lag_steps == 0);
         made->heavy_ = std::make_unique<HeavyKeys>(spec, pool, device);
     }
+    if (options.method && options.method->shifts()) {
+        assert(options.method->triggers().once && options.lag_steps == 0);
+        RONDO_ASSIGN(made->shifted_, ShiftedKeys::create(spec, pool, device));
+    }
     if (options.page_budget > 0) {
         RONDO_ASSIGN(made->pages_, PageSelection::create(spec, pool, device, options.page_budget));
     }
@@ -61,6 +65,7 @@ Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec
 void SelectiveDecode::reset() {
     front_.clear();
     back_.clear();
+    if (shifted_) shifted_->clear();
     if (pages_) pages_->clear();
     serving_ = choosing_ = false;
     steps_ = not_before_ = 0;
@@ -161,6 +166,10 @@ Result<SelectedKeys> SelectiveDecode::keys_of_step(int layer, const ScoreArgs& s
     if (pages_) return pages_->choose(layer, step, kv);
     if (!serving_) return SelectedKeys{};
     if (heavy_) RONDO_TRY(heavy_->leave_window(layer, tail_begin_, kv, front_.kv()));
+    if (shifted_) {
+        const auto count = static_cast<int32_t>(front_.chosen(layer).front().size());
+        RONDO_TRY(shifted_->move(layer, tail_begin_ - count, count, front_.kv()));
+    }
     const SelectedKeys keys = front_.kv().keys(layer, tail_begin_);
     if (heavy_) RONDO_TRY(heavy_->add(layer, step, keys, kv));
     return keys;

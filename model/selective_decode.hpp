@@ -13,6 +13,7 @@
 #include "model/page_selection.hpp"
 #include "model/policies/decode_selection/decode_selection.hpp"
 #include "model/query_ring.hpp"
+#include "model/shifted_keys.hpp"
 #include "model/spec.hpp"
 
 namespace rondo {
@@ -27,7 +28,8 @@ namespace rondo {
 /// The pieces may run on other threads than the steps, and beside them, one at a time: `on_device` where nothing else
 /// is issued to the device meanwhile, `on_host` anywhere. Nothing else here is called while one runs, but `due`, and
 /// what a step needs (`keep_queries` in turn with `on_device`, `keys_of_step`). Methods that choose by the very step
-/// (quest) or change their choice with it (h2o) do that as part of the step, on its thread, and have no pieces then.
+/// (quest) or change their choice with it (h2o, a shifted streaming_llm) do that as part of the step, on its thread,
+/// and have no pieces then.
 class SelectiveDecode {
 public:
     struct Options {
@@ -117,6 +119,7 @@ private:
     QueryRing ring_;
     KeySelection front_, back_;             // the one that serves, and the one that is made
     std::unique_ptr<HeavyKeys> heavy_;      // of a method that accumulates
+    std::unique_ptr<ShiftedKeys> shifted_;  // of a method that moves them
     std::unique_ptr<PageSelection> pages_;  // with a page budget
     bool serving_ = false;
     bool choosing_ = false;

@@ -146,6 +146,44 @@ TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
     EXPECT_EQ(answers[0], answers[1]);
 }
 
+/// With shift, StreamingLLM's keys stand as if what it gives up had never been said. In one layer, whose keys depend on
+/// their own tokens alone, that can be seen: dense attention answers the same to a text of what is kept.
+TEST(StepSelection, StreamingLlmShiftedIsDenseOverWhatIsKept) {
+    constexpr int64_t prompt = 90, steps = 40;
+    constexpr int budget = 29, sinks = 5;
+    const auto device = need(open_device(need(parse_device("cpu:2"))));
+    for (const char* name : {"llama_gqa1_head32_tied", "qwen2_gqa7_head64_untied", "qwen3_gqa2_head32_untied"}) {
+        const Model model = testing::load_case(golden::with_layers(golden::read_case(name), 1), DType::f32, *device);
+        std::mt19937 random(5);
+        const std::vector<int32_t> ids = testing::random_ids(random, prompt + steps, model.spec.vocabulary);
+        for (const auto& [kv_type, error_max] : {std::pair(DType::f32, 1e-5), std::pair(DType::bf16, 1e-2)}) {
+            Generator::Options options;
+            options.kv_type = kv_type;
+            const auto dense = need(Generator::create(model, *device, options));
+            options.decode.method = DecodeAttention::Method::streaming_llm;
+            options.decode.budget_tokens = budget;
+            options.decode.sinks = sinks;
+            const auto unshifted = need(Generator::create(model, *device, options));
+            options.decode.shift = true;
+            const auto shifted = need(Generator::create(model, *device, options));
+            need(unshifted->prefill(std::span(ids).first(prompt)));
+            need(shifted->prefill(std::span(ids).first(prompt)));
+            for (int64_t i = prompt; i < prompt + steps; ++i) {
+                const auto end = ids.begin() + i + 1;
+                need(unshifted->step(ids[static_cast<size_t>(i)]));
+                need(shifted->step(ids[static_cast<size_t>(i)]));
+                std::vector<int32_t> kept(ids.begin(), ids.begin() + sinks);
+                kept.insert(kept.end(), end - (budget - sinks), end);
+                dense->truncate(0);
+                need(dense->prefill(kept));
+                const std::vector<float> expected(dense->logits().begin(), dense->logits().end());
+                ASSERT_LE(golden::relative_error(shifted->logits(), expected), error_max) << name << ", token " << i;
+                EXPECT_GT(golden::relative_error(unshifted->logits(), expected), 2 * error_max);
+            }
+        }
+    }
+}
+
 /// Sequences of random keys in a pool, and quest's choice among their pages.
 class QuestPages : public ::testing::TestWithParam<DType> {
 protected:

@@ -39,6 +39,8 @@ public:
     /// Scores go on being summed once a choice serves, step by step; and what falls behind the tail's begin takes the
     /// place of the chosen key that has been worth least, if it has been worth more itself.
     virtual bool accumulates() const { return false; }
+    /// The chosen keys, the same number for each KV head, stand right before the tail, whatever was said between.
+    virtual bool shifts() const { return false; }
     /// The keys from which on all are attended to, besides the chosen ones: of `keys`, when `seen` were chosen from.
     virtual int64_t tail_begin(int64_t seen, int64_t keys) const {
         static_cast<void>(keys);
