@@ -19,9 +19,10 @@ setup() {
         exit 1
     fi
     if [ ! -x "$root/usr/bin/llama-bench" ]; then
-        command -v debootstrap >/dev/null ||
-            { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap; }
         mkdir -p "$peer_dir"
+        command -v debootstrap >/dev/null ||
+            { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap; } \
+                >"$peer_dir/apt.log" 2>&1
         debootstrap --variant=minbase sid "$root" >"$peer_dir/debootstrap.log" 2>&1
         chroot "$root" apt-get install --yes --quiet --no-install-recommends llama.cpp-tools \
             >"$peer_dir/install.log" 2>&1
