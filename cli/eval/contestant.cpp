@@ -54,7 +54,7 @@ double share(int64_t part, int64_t whole) {
 }
 
 /// The prompt's rounds one by one, as far as `end`.
-Status see(Generator& generator, const Question& question, size_t end) {
+Status see(Generator& generator, const PromptedQuestion& question, size_t end) {
     size_t begin = 0;
     for (const size_t round : question.rounds) {
         if (round > end) break;
@@ -66,7 +66,7 @@ Status see(Generator& generator, const Question& question, size_t end) {
     return Status::ok();
 }
 
-Status see(Generator& generator, const Question& question) {
+Status see(Generator& generator, const PromptedQuestion& question) {
     return see(generator, question, question.prompt.size());
 }
 
@@ -103,7 +103,7 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
 }
 
 Result<Attempt> force(const Model& model, Device& device, DType kv_type, const Contestant& contestant, int budget,
-                      const Question& question) {
+                      const PromptedQuestion& question) {
     const std::vector<int32_t>& answer = question.answer;
     const int64_t prompt = std::ssize(question.prompt), tokens = prompt + std::ssize(answer) + 1;
     // An evicting method's keys can only be measured against all keys while those are there: that is a run of its own.
@@ -134,7 +134,7 @@ Result<Attempt> force(const Model& model, Device& device, DType kv_type, const C
 }
 
 Result<std::vector<int32_t>> answer_freely(const Model& model, Device& device, DType kv_type,
-                                           const Contestant& contestant, int budget, const Question& question,
+                                           const Contestant& contestant, int budget, const PromptedQuestion& question,
                                            int64_t tokens_max) {
     RONDO_ASSIGN(const auto generator, open_generator(model, device, kv_type, contestant, budget, question.gold,
                                                       std::ssize(question.prompt) + tokens_max + 1, false, true));

@@ -44,7 +44,7 @@ struct Attempt {
 using GoldKeys = std::vector<std::pair<int32_t, int32_t>>;
 
 /// A question as the model is asked it, and the answer that is right.
-struct Question {
+struct PromptedQuestion {
     std::vector<int32_t> prompt;
     std::vector<size_t> rounds;   ///< where in the prompt each message of the user's ends, with what opens the answer
     std::vector<int32_t> answer;  ///< with the token that ends it
@@ -54,10 +54,10 @@ struct Question {
 /// Sees the prompt round by round, as a conversation comes, then forces the answer through, token by token; with a
 /// budget of this many keys.
 Result<Attempt> force(const Model& model, Device& device, DType kv_type, const Contestant& contestant, int budget,
-                      const Question& question);
+                      const PromptedQuestion& question);
 /// Lets it answer by itself, greedily.
 Result<std::vector<int32_t>> answer_freely(const Model& model, Device& device, DType kv_type,
-                                           const Contestant& contestant, int budget, const Question& question,
+                                           const Contestant& contestant, int budget, const PromptedQuestion& question,
                                            int64_t tokens_max);
 
 }  // namespace rondo::cli::eval

@@ -115,7 +115,7 @@ private:
         return record;
     }
 
-    static int budget_of(const Question& question, int share) {
+    static int budget_of(const PromptedQuestion& question, int share) {
         return std::max(8, static_cast<int>(std::lround(static_cast<double>(question.prompt.size()) * share / 100.0)));
     }
 
@@ -131,12 +131,12 @@ private:
 
     Status teacher_forced(uint64_t seed, const std::vector<DialogueRound>& rounds) {
         const size_t last = rounds.size() - 1;
-        RONDO_ASSIGN(const Question full, make_question(runner_.model, rounds, last, {}, true));
-        RONDO_ASSIGN(const Question alone, make_question(runner_.model, rounds, last, {}, false));
+        RONDO_ASSIGN(const PromptedQuestion full, make_question(runner_.model, rounds, last, {}, true));
+        RONDO_ASSIGN(const PromptedQuestion alone, make_question(runner_.model, rounds, last, {}, false));
         Attempt dense;
         RONDO_ASSIGN(dense, force(runner_.model, *runner_.device, kv_type(), Contestant{}, 8, full));
         return for_each([&](const Contestant& contestant, int share) -> Status {
-            const Question& question = contestant.no_history ? alone : full;
+            const PromptedQuestion& question = contestant.no_history ? alone : full;
             RONDO_ASSIGN(const Attempt attempt, force(runner_.model, *runner_.device, kv_type(), contestant,
                                                       budget_of(full, share), question));
             EvalRecord record = record_of(seed, rounds, contestant, share);
@@ -163,7 +163,7 @@ private:
         return for_each([&](const Contestant& contestant, int share) -> Status {
             std::vector<std::string> answers;
             for (size_t t = 0; t < rounds.size(); ++t) {
-                RONDO_ASSIGN(const Question question,
+                RONDO_ASSIGN(const PromptedQuestion question,
                              make_question(runner_.model, rounds, t, answers, !contestant.no_history));
                 RONDO_ASSIGN(std::vector<int32_t> ids,
                              answer_freely(runner_.model, *runner_.device, kv_type(), contestant,

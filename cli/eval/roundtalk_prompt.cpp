@@ -35,15 +35,15 @@ std::pair<int32_t, int32_t> tokens_of(const Tokenizer& tokenizer, std::span<cons
 
 }  // namespace
 
-Result<Question> make_question(const Model& model, std::span<const DialogueRound> dialogue, size_t current,
-                               std::span<const std::string> answers, bool history) {
+Result<PromptedQuestion> make_question(const Model& model, std::span<const DialogueRound> dialogue, size_t current,
+                                       std::span<const std::string> answers, bool history) {
     std::vector<ChatMessage> messages;
     for (size_t t = history ? 0 : current; t < current; ++t) {
         messages.push_back({"user", dialogue[t].user});
         messages.push_back({"assistant", t < answers.size() ? answers[t] : dialogue[t].answer});
     }
     messages.push_back({"user", dialogue[current].user});
-    Question question;
+    PromptedQuestion question;
     RONDO_ASSIGN(const std::string rendered, model.render_chat(messages));
     RONDO_ASSIGN(question.prompt, model.encode_chat(messages));
     std::vector<ChatMessage> said;
