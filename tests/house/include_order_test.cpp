@@ -1,28 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <regex>
-#include <string>
-#include <string_view>
 #include <vector>
 
-namespace fs = std::filesystem;
+#include "tests/house/source_tree.hpp"
 
+namespace rondo::house {
 namespace {
-
-// A folder may include only what stands to its left.
-constexpr std::array<std::string_view, 7> folders = {"config", "kernels", "transport", "memory",
-                                                     "model",  "actors",  "cli"};
-
-bool is_source(const fs::path& path) {
-    constexpr std::array<std::string_view, 6> endings = {".hpp", ".cpp", ".cuh", ".cu", ".h", ".inc"};
-    return std::ranges::find(endings, path.extension().string()) != endings.end();
-}
 
 /// Why a file of folders[own] must not include `target`; empty when it may.
 std::string objection(size_t own, const std::string& target) {
@@ -58,24 +43,6 @@ std::vector<std::string> violations(const fs::path& root) {
     return found;
 }
 
-/// A tree of sources that lives as long as a test.
-class SourceTree {
-public:
-    SourceTree() : root_(fs::temp_directory_path() / ("rondo-include-order-" + std::to_string(::getpid()))) {
-        fs::remove_all(root_);
-    }
-    ~SourceTree() { fs::remove_all(root_); }
-
-    void write(const std::string& path, const std::string& text) const {
-        fs::create_directories((root_ / path).parent_path());
-        std::ofstream(root_ / path) << text;
-    }
-    const fs::path& root() const { return root_; }
-
-private:
-    fs::path root_;
-};
-
 TEST(IncludeOrder, HoldsInThisRepository) {
     EXPECT_THAT(violations(RONDO_SOURCE_DIR), testing::IsEmpty());
 }
@@ -105,3 +72,4 @@ TEST(IncludeOrder, AllowsEarlierFoldersAndTheFolderItself) {
 }
 
 }  // namespace
+}  // namespace rondo::house
