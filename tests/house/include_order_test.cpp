@@ -23,20 +23,15 @@ std::string objection(size_t own, const std::string& target) {
 std::vector<std::string> violations(const fs::path& root) {
     static const std::regex include(R"rx(^\s*#\s*include\s*["<](?:rondo/)?(\w+/[^">]+)[">])rx");
     std::vector<std::string> found;
-    for (size_t own = 0; own < folders.size(); ++own) {
-        if (!fs::exists(root / folders[own])) continue;
-        for (const auto& entry : fs::recursive_directory_iterator(root / folders[own])) {
-            if (!entry.is_regular_file() || !is_source(entry.path())) continue;
-            std::ifstream file(entry.path());
-            std::string line;
-            for (int number = 1; std::getline(file, line); ++number) {
-                std::smatch match;
-                if (!std::regex_search(line, match, include)) continue;
-                const std::string why = objection(own, match[1]);
-                if (why.empty()) continue;
-                found.push_back(fs::relative(entry.path(), root).string() + ":" + std::to_string(number) +
-                                ": includes " + match[1].str() + ": " + why);
-            }
+    for (const Source& source : sources_of(root)) {
+        std::ifstream file(source.path);
+        std::string line;
+        for (int number = 1; std::getline(file, line); ++number) {
+            std::smatch match;
+            if (!std::regex_search(line, match, include)) continue;
+            const std::string why = objection(source.folder, match[1]);
+            if (why.empty()) continue;
+            found.push_back(source.name + ":" + std::to_string(number) + ": includes " + match[1].str() + ": " + why);
         }
     }
     std::ranges::sort(found);

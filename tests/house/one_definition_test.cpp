@@ -49,15 +49,10 @@ std::vector<std::string> types_defined(const std::string& source) {
 /// "rondo::X: cli/a.hpp cli/b.hpp" for each type that more than one file below `root` defines.
 std::vector<std::string> defined_twice(const fs::path& root) {
     std::map<std::string, std::set<std::string>> files_of;
-    for (const std::string_view folder : folders) {
-        if (!fs::exists(root / folder)) continue;
-        for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-            if (!entry.is_regular_file() || !is_source(entry.path())) continue;
-            std::ostringstream text;
-            text << std::ifstream(entry.path()).rdbuf();
-            for (const std::string& type : types_defined(text.str()))
-                files_of[type].insert(fs::relative(entry.path(), root).string());
-        }
+    for (const Source& source : sources_of(root)) {
+        std::ostringstream text;
+        text << std::ifstream(source.path).rdbuf();
+        for (const std::string& type : types_defined(text.str())) files_of[type].insert(source.name);
     }
     std::vector<std::string> found;
     for (const auto& [type, files] : files_of) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rondo::house {
 
@@ -20,6 +21,24 @@ inline constexpr std::array<std::string_view, 7> folders = {"config", "kernels",
 inline bool is_source(const fs::path& path) {
     constexpr std::array<std::string_view, 6> endings = {".hpp", ".cpp", ".cuh", ".cu", ".h", ".inc"};
     return std::ranges::find(endings, path.extension().string()) != endings.end();
+}
+
+struct Source {
+    size_t folder = 0;  ///< in `folders`
+    fs::path path;
+    std::string name;  ///< from the root
+};
+
+/// Every source file of the folders below `root`.
+inline std::vector<Source> sources_of(const fs::path& root) {
+    std::vector<Source> found;
+    for (size_t folder = 0; folder < folders.size(); ++folder) {
+        if (!fs::exists(root / folders[folder])) continue;
+        for (const auto& entry : fs::recursive_directory_iterator(root / folders[folder]))
+            if (entry.is_regular_file() && is_source(entry.path()))
+                found.push_back({folder, entry.path(), fs::relative(entry.path(), root).string()});
+    }
+    return found;
 }
 
 /// A tree of sources that lives as long as a test.
