@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "config/mix_bits.hpp"
+#include "model/device_buffer.hpp"
 #include "model/stopwatch.hpp"
 
 namespace rondo {
@@ -12,12 +13,6 @@ namespace {
 
 uint64_t mixed(uint64_t seed, uint64_t value) {
     return mix_bits(seed + mix_step * (value + 1));
-}
-
-Status grow(Device& device, Buffer& buffer, size_t bytes) {
-    if (buffer.bytes() >= bytes) return Status::ok();
-    RONDO_ASSIGN(buffer, device.allocate(bytes + bytes / 2));
-    return Status::ok();
 }
 
 }  // namespace

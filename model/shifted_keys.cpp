@@ -1,16 +1,8 @@
 #include "model/shifted_keys.hpp"
 
+#include "model/device_buffer.hpp"
+
 namespace rondo {
-
-namespace {
-
-Status hold(Device& device, Buffer& buffer, size_t bytes) {
-    if (buffer.bytes() >= bytes) return Status::ok();
-    RONDO_ASSIGN(buffer, device.allocate(bytes));
-    return Status::ok();
-}
-
-}  // namespace
 
 ShiftedKeys::ShiftedKeys(const ModelSpec& spec, const KvPool& pool, Device& device)
     : pool_(&pool),
@@ -22,10 +14,7 @@ ShiftedKeys::ShiftedKeys(const ModelSpec& spec, const KvPool& pool, Device& devi
 Result<std::unique_ptr<ShiftedKeys>> ShiftedKeys::create(const ModelSpec& spec, const KvPool& pool, Device& device) {
     std::unique_ptr<ShiftedKeys> made(new ShiftedKeys(spec, pool, device));
     const std::vector<double> frequency = spec.inverse_frequency();
-    const size_t bytes = frequency.size() * sizeof(double);
-    RONDO_ASSIGN(made->inverse_frequency_, device.allocate(bytes));
-    RONDO_TRY(device.copy(made->inverse_frequency_.data(), frequency.data(), bytes, StreamId::compute));
-    RONDO_TRY(device.wait(StreamId::compute));
+    RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));
     return made;
 }
 
@@ -45,7 +34,7 @@ Status ShiftedKeys::read(int layer, int32_t keys, const SelectedKv& copies) {
             made.slots.host().push_back(copies.slot_of_copy(layer, head, place));
     const int64_t rows = std::ssize(made.slots.host());
     for (Buffer* buffer : {&made.keys, &made.values, &angles_, &turned_})
-        RONDO_TRY(hold(*device_, *buffer, bytes_of(DType::f32, rows * head_dim_)));
+        RONDO_TRY(grow(*device_, *buffer, bytes_of(DType::f32, rows * head_dim_)));
     RONDO_TRY(made.slots.send(*device_));
     return device_->ops().read_kv(rows_of(made.keys, rows), rows_of(made.values, rows),
                                   pool_->each_atom(pool_->shape().group_of(layer)), made.slots.data());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "model/device_buffer.hpp"
 #include "model/sequence_attention.hpp"
 
 namespace rondo {
@@ -41,10 +42,7 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
-    RONDO_ASSIGN(made->inverse_frequency_, device.allocate(frequency.size() * sizeof(double)));
-    RONDO_TRY(device.copy(made->inverse_frequency_.data(), frequency.data(), frequency.size() * sizeof(double),
-                          StreamId::compute));
-    RONDO_TRY(device.wait(StreamId::compute));
+    RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));
     return made;
 }
 
