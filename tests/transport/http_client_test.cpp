@@ -242,7 +242,7 @@ TEST(HttpClient, SaysThatNothingListens) {
         const ScriptedServer server(always(""));
         port = server.port();
     }
-    HttpClient client(Url::parse("http://localhost:" + std::to_string(port)).value());
+    HttpClient client(Url::parse("http://127.0.0.1:" + std::to_string(port)).value());
     const auto response = client.request("GET", "/", {}, "", soon());
     ASSERT_FALSE(response);
     EXPECT_EQ(response.error().code, ErrorCode::io);
