@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """How long a model takes to load, beside reading its file cold, and how much memory that takes at most.
 
-  bench/load.py [--rounds 5] [--model FILE]
+  bench/load.py [--rounds 5] [--pause 5] [--model FILE]
 
 Each round drops the file from the page cache and reads it, drops it again and runs `rondo generate` for one token: the
-whole process counts, start and first token included. MODEL is bench/peer.py's bf16 file unless given.
+whole process counts, start and first token included. Before each of them it waits, because a virtual machine hands
+freed memory back to its host some seconds later: without the pause, what a run finds depends on what ran just before
+it (of one file, reads took 0.5 to 1.7 s). MODEL is bench/peer.py's bf16 file unless given.
 """
 import argparse
 import os
@@ -16,13 +18,14 @@ import time
 import peer
 
 
-def drop(path):
+def drop(path, pause):
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    time.sleep(pause)
 
 
-def read_cold(path):
-    drop(path)
+def read_cold(path, pause):
+    drop(path, pause)
     start = time.monotonic()
     with open(path, "rb", buffering=0) as file:
         piece = bytearray(1 << 22)
@@ -31,9 +34,9 @@ def read_cold(path):
     return time.monotonic() - start
 
 
-def load_cold(path):
+def load_cold(path, pause):
     """Seconds, and the peak of resident memory in bytes."""
-    drop(path)
+    drop(path, pause)
     start = time.monotonic()
     command = [os.path.join(peer.PROGRAMS, "rondo"), "generate", "--model", path, "--tokens", "1", "--max-tokens", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -46,6 +49,7 @@ def load_cold(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pause", type=float, default=5, help="seconds before each read and each load")
     parser.add_argument("--model")
     args = parser.parse_args()
     if args.model is None:
@@ -54,8 +58,8 @@ def main():
     size = os.path.getsize(args.model)
     reads, loads, peaks = [], [], []
     for _ in range(args.rounds):
-        reads.append(read_cold(args.model))
-        seconds, peak = load_cold(args.model)
+        reads.append(read_cold(args.model, args.pause))
+        seconds, peak = load_cold(args.model, args.pause)
         loads.append(seconds)
         peaks.append(peak)
     read, load = statistics.median(reads), statistics.median(loads)
