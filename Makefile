@@ -45,4 +45,4 @@ check: packages
 	@tools/run_tests.sh build-asan
 
 clean:
-	rm -rf build build-asan build-fuzz
+	rm -rf build build-asan build-cuda build-fuzz

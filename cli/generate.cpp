@@ -3,7 +3,6 @@
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
-#include "model/stop_strings.hpp"
 
 namespace rondo::cli {
 
@@ -16,6 +15,7 @@ struct Options {
     int64_t tokens_max = 256;
     SamplingParams sampling;
     std::vector<std::string> stops;
+    std::vector<int32_t> stop_ids;
     bool ignore_eos = false;
     bool json = false;
 };
@@ -83,11 +83,11 @@ nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt
 Status generate(const Options& options) {
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model));
-    RONDO_TRY(StopStrings::check(options.stops));
     GenerateOptions how;
     how.tokens_max = options.tokens_max;
     how.sampling = options.sampling;
     how.stops = options.stops;
+    how.stop_ids = options.stop_ids;
     how.ignore_eos = options.ignore_eos;
     const auto print = [&](std::string_view piece) {
         if (!options.json) {
@@ -135,6 +135,7 @@ void add_generate(CLI::App& app, Action& run) {
     command->add_option("--seed", sampling.seed, "same seed, same text");
     command->add_option("--logprobs", sampling.logprobs, "of each token and the N likeliest, in --json");
     command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)");
+    command->add_option("--stop-id", options->stop_ids, "end the answer at this token id (may be repeated)");
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     command->add_flag("--json", options->json, "one JSON object instead of text");
     command->callback([=, &run] {

@@ -29,13 +29,15 @@ std::string_view scaling_name(RopeSpec::Scaling scaling) {
 
 Status inspect(const Options& options) {
     const std::filesystem::path path = options.model.empty() ? demo_model_path() : std::filesystem::path(options.model);
-    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, {}));
+    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, {}, WeightsNeed::if_there));
     const ModelSpec& spec = files.spec;
     std::map<std::string, size_t> bytes_by_type;
     size_t bytes = 0;
-    for (const FileTensor& tensor : files.weights->tensors()) {
-        bytes_by_type[std::string(traits(tensor.dtype).name)] += tensor.bytes;
-        bytes += tensor.bytes;
+    if (files.weights != nullptr) {
+        for (const FileTensor& tensor : files.weights->tensors()) {
+            bytes_by_type[std::string(traits(tensor.dtype).name)] += tensor.bytes;
+            bytes += tensor.bytes;
+        }
     }
     nlohmann::ordered_json out = {{"name", files.name},
                                   {"architecture", spec.architecture},
@@ -52,6 +54,7 @@ Status inspect(const Options& options) {
                                   {"rope_theta", spec.rope.theta},
                                   {"rope_scaling", scaling_name(spec.rope.scaling)},
                                   {"eos_ids", spec.eos_ids},
+                                  {"weights", files.weights != nullptr ? "there" : "no weights"},
                                   {"weight_bytes", bytes},
                                   {"weight_bytes_by_type", bytes_by_type},
                                   {"kv_bytes_per_token_bf16", 4 * int64_t{spec.layers} * spec.kv_heads * spec.head_dim},

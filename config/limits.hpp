@@ -38,6 +38,7 @@ inline constexpr size_t logit_bias_entries_max = 1024;
 inline constexpr int logprobs_max = 20;
 inline constexpr size_t stop_strings_max = 16;
 inline constexpr size_t stop_string_bytes_max = 256;
+inline constexpr size_t stop_ids_max = 64;
 inline constexpr size_t settings_bytes_max = size_t{64} << 10;  // of a YAML file or an override
 inline constexpr size_t settings_values_max = 4096;             // in it
 inline constexpr size_t settings_depth_max = 16;

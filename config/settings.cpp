@@ -109,8 +109,10 @@ bool assign(const SettingKey&, const YamlNode& node, double* out) {
     return true;
 }
 
+/// null, and nothing at all, is "" where that is a value.
 bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
-    if (node.kind != YamlNode::Kind::scalar) return false;
+    const bool null = node.kind == YamlNode::Kind::nothing && key.valid != nullptr;
+    if (node.kind != YamlNode::Kind::scalar && !null) return false;
     const bool right = key.valid != nullptr ? key.valid(node.text) : std::ranges::count(key.names, node.text) > 0;
     if (right) *out = node.text;
     return right;

@@ -1,6 +1,9 @@
 #include "model/answer.hpp"
 
+#include <algorithm>
 #include <limits>
+
+#include "config/limits.hpp"
 
 namespace rondo {
 
@@ -11,7 +14,23 @@ Status GenerateOptions::check(int64_t vocabulary) const {
                                                        " would be right");
     }
     RONDO_TRY(sampling.check(vocabulary));
+    if (stop_ids.size() > limits::stop_ids_max) {
+        return make_error(ErrorCode::out_of_range, std::to_string(stop_ids.size()) + " stop ids; at most " +
+                                                       std::to_string(limits::stop_ids_max) + " would be right");
+    }
+    for (const int32_t id : stop_ids) {
+        if (id >= 0 && id < vocabulary) continue;
+        return make_error(ErrorCode::out_of_range, "stop id " + std::to_string(id) + "; ids from 0 to " +
+                                                       std::to_string(vocabulary - 1) + " are in the vocabulary");
+    }
     return StopStrings::check(stops);
+}
+
+Status GenerateOptions::check(const Model& model) const {
+    RONDO_TRY(check(model.spec.vocabulary));
+    if (stops.empty() || model.tokenizer != nullptr) return {};
+    return make_error(ErrorCode::invalid_argument,
+                      "a stop string with model " + model.name + ", which has no tokenizer; stop ids would do");
 }
 
 Answer::Answer(const Model& model, GenerateOptions options, std::span<const int32_t> prompt)
@@ -23,6 +42,11 @@ Answer::Answer(const Model& model, GenerateOptions options, std::span<const int3
     sampler_.observe_prompt(prompt);
 }
 
+bool Answer::ends(int32_t id) const {
+    if (!options_.ignore_eos && model_.ends_answer(id)) return true;
+    return std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end();
+}
+
 AnswerPiece Answer::next(std::span<float> logits) {
     const Sampled sampled = sampler_.next(logits);
     AnswerPiece piece;
@@ -32,7 +56,7 @@ AnswerPiece Answer::next(std::span<float> logits) {
         piece.logprobs.insert(piece.logprobs.end(), sampled.top.begin(), sampled.top.end());
     }
     ++tokens_;
-    stopped_ = !options_.ignore_eos && model_.ends_answer(sampled.id);
+    stopped_ = ends(sampled.id);
     if (!stopped_ && text_ != nullptr) {
         piece.text = stops_.push(text_->push(sampled.id), stopped_);
         cut_ = stopped_;

@@ -17,10 +17,13 @@ struct GenerateOptions {
     int64_t tokens_max = 256;
     SamplingParams sampling = {};
     std::vector<std::string> stops = {};
+    std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
     bool ignore_eos = false;
 
     /// Every field in its range; else an error that names field and range.
     Status check(int64_t vocabulary) const;
+    /// Also what needs more than the vocabulary: stop strings need a tokenizer.
+    Status check(const Model& model) const;
 };
 
 enum class FinishReason : uint8_t { stop, length };
@@ -48,17 +51,17 @@ public:
     int64_t tokens() const { return tokens_; }
     /// Why it is over; `length` also for an answer that was cut off from outside.
     FinishReason reason() const { return stopped_ ? FinishReason::stop : FinishReason::length; }
-    /// The answer was ended by a stop string: its ids say more than its text.
-    bool cut_by_stop_string() const { return cut_; }
 
 private:
+    bool ends(int32_t id) const;
+
     const Model& model_;
     GenerateOptions options_;
     Sampler sampler_;
     StopStrings stops_;
     std::unique_ptr<Detokenizer> text_;  // none without a tokenizer
     int64_t tokens_ = 0;
-    bool stopped_ = false, cut_ = false;
+    bool stopped_ = false, cut_ = false;  // cut: by a stop string
 };
 
 }  // namespace rondo

@@ -184,7 +184,7 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
                                       const std::function<bool(std::string_view)>& on_text) {
     if (prompt.empty())
         return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
-    RONDO_TRY(options.check(model_.spec.vocabulary));
+    RONDO_TRY(options.check(model_));
     const auto start = std::chrono::steady_clock::now();
     RONDO_TRY(prefill(prompt));
     Generated made;

@@ -67,8 +67,10 @@ Status read_rope(const GgufFile& file, const std::string& prefix, ModelSpec& spe
     RONDO_ASSIGN(spec.rope.theta, file.real(prefix + "rope.freq_base", 1, 1e15, 10000.0));
     // Older files write the factor alone, under a name of its own.
     RONDO_ASSIGN(const double old_factor, file.real(prefix + "rope.scale_linear", 1, 1e6, 1.0));
+    // A factor without a type is linear, as llama.cpp reads it.
+    const bool scaled = old_factor > 1 || file.find(prefix + "rope.scaling.factor") != nullptr;
     RONDO_ASSIGN(const std::string type,
-                 file.text(prefix + "rope.scaling.type", text_bytes_max, old_factor > 1 ? "linear" : "none"));
+                 file.text(prefix + "rope.scaling.type", text_bytes_max, scaled ? "linear" : "none"));
     if (type != "none" && type != "linear") {
         return unsupported(file, prefix + "rope.scaling.type " + in_quotes(type) +
                                      " is not supported; none, linear and the tensor rope_freqs.weight are");
@@ -135,6 +137,15 @@ Result<int32_t> token_id(const GgufFile& file, std::string_view key, size_t toke
     return static_cast<int32_t>(id);
 }
 
+/// Whether texts begin with BOS where the file does not say, as llama.cpp has it: those of SentencePiece vocabularies
+/// do, and of byte-level ones Llama 3's and Mistral's.
+bool opens_with_bos(const GgufVocabulary& vocabulary) {
+    constexpr std::string_view openers[] = {"llama3", "llama-v3", "llama-bpe", "tekken"};
+    if (vocabulary.model == "llama") return true;
+    return vocabulary.model == "gpt2" && vocabulary.bos_id >= 0 &&
+           std::find(std::begin(openers), std::end(openers), vocabulary.pre) != std::end(openers);
+}
+
 }  // namespace
 
 Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file) {
@@ -156,8 +167,7 @@ Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file) {
     RONDO_ASSIGN(out.bos_id, token_id(file, "tokenizer.ggml.bos_token_id", tokens));
     RONDO_ASSIGN(out.eos_id, token_id(file, "tokenizer.ggml.eos_token_id", tokens));
     RONDO_ASSIGN(out.unknown_id, token_id(file, "tokenizer.ggml.unknown_token_id", tokens));
-    // SentencePiece vocabularies open a text with BOS unless the file says otherwise; byte-level ones do not.
-    RONDO_ASSIGN(out.add_bos, file.boolean("tokenizer.ggml.add_bos_token", out.model == "llama"));
+    RONDO_ASSIGN(out.add_bos, file.boolean("tokenizer.ggml.add_bos_token", opens_with_bos(out)));
     RONDO_ASSIGN(out.add_eos, file.boolean("tokenizer.ggml.add_eos_token", false));
     RONDO_ASSIGN(out.add_space_prefix, file.boolean("tokenizer.ggml.add_space_prefix", true));
     return out;

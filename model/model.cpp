@@ -56,8 +56,8 @@ bool Model::ends_answer(int32_t id) const {
     return std::find(spec.eos_ids.begin(), spec.eos_ids.end(), id) != spec.eos_ids.end();
 }
 
-Result<Model> load_model_text(const std::filesystem::path& path, const WeightsChoice& choice) {
-    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
+Result<Model> load_model_text(const std::filesystem::path& path) {
+    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, {}, WeightsNeed::not_read));
     return text_side(files, path);
 }
 

@@ -34,8 +34,8 @@ struct Model {
     bool ends_answer(int32_t id) const;
 };
 
-/// Tokenizer and template only.
-Result<Model> load_model_text(const std::filesystem::path& path, const WeightsChoice& choice = {});
+/// Tokenizer and template only; weights need not be there.
+Result<Model> load_model_text(const std::filesystem::path& path);
 /// Everything; weights are packed for `device`.
 Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
                          const std::function<void(double)>& progress = {});

@@ -69,7 +69,15 @@ Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
                                                    std::to_string(limits::template_bytes_max));
 }
 
-Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const WeightsChoice& choice) {
+/// Whether the folder has the files that weights are read from.
+bool has_weights(const fs::path& folder) {
+    std::error_code ignored;
+    return fs::exists(folder / "model.safetensors", ignored) ||
+           fs::exists(folder / "model.safetensors.index.json", ignored);
+}
+
+Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const WeightsChoice& choice,
+                               WeightsNeed need) {
     ModelFiles out;
     out.name = std::move(name);
     const std::string where = out.name + "/config.json";
@@ -81,6 +89,7 @@ Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const W
     RONDO_ASSIGN(out.tokenizer_json,
                  optional_text(folder / "tokenizer.json", out.name + "/tokenizer.json", limits::json_bytes_max));
     RONDO_TRY(read_tokenizer_config(folder, out));
+    if (need == WeightsNeed::not_read || (need == WeightsNeed::if_there && !has_weights(folder))) return out;
     if (choice.random_seed) {
         RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, out.name));
         return out;
@@ -95,7 +104,7 @@ std::string token_by_id(const GgufVocabulary& vocabulary, int32_t id) {
                                                                          : "";
 }
 
-Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsChoice& choice) {
+Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsChoice& choice, WeightsNeed need) {
     RONDO_ASSIGN(const GgufFile gguf, GgufFile::parse(file.bytes(), name));
     ModelFiles out;
     out.name = fs::path(name).stem().string();
@@ -105,6 +114,7 @@ Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsCho
     out.bos_token = token_by_id(vocabulary, vocabulary.bos_id);
     out.eos_token = token_by_id(vocabulary, vocabulary.eos_id);
     if (!vocabulary.tokens.empty()) out.gguf_vocabulary = std::move(vocabulary);
+    if (need == WeightsNeed::not_read) return out;
     if (choice.random_seed) {
         RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, name));
         return out;
@@ -143,12 +153,12 @@ Result<WeightsChoice> parse_weights_choice(std::string_view text) {
                       "weights " + in_quotes(text) + " must be auto, file or random:SEED (a number below 2^64)");
 }
 
-Result<ModelFiles> open_model_files(const fs::path& path, const WeightsChoice& choice) {
+Result<ModelFiles> open_model_files(const fs::path& path, const WeightsChoice& choice, WeightsNeed need) {
     const std::string name = name_of(path);
     std::error_code problem;
-    if (fs::is_directory(path, problem)) return open_folder(path, name, choice);
+    if (fs::is_directory(path, problem)) return open_folder(path, name, choice, need);
     RONDO_ASSIGN(MappedFile file, MappedFile::open(path, name));
-    if (is_gguf(file.bytes())) return open_gguf(std::move(file), name, choice);
+    if (is_gguf(file.bytes())) return open_gguf(std::move(file), name, choice, need);
     return make_error(ErrorCode::unsupported,
                       name + ": neither a folder with config.json and safetensors nor a GGUF file");
 }

@@ -20,6 +20,9 @@ struct WeightsChoice {
     DType random_dtype = DType::bf16;  ///< or f32
 };
 
+/// What to do about a model's weights: a tokenizer needs none.
+enum class WeightsNeed : uint8_t { needed, if_there, not_read };
+
 /// Reads "auto", "file" (the same) or "random:SEED".
 Result<WeightsChoice> parse_weights_choice(std::string_view text);
 
@@ -27,7 +30,7 @@ Result<WeightsChoice> parse_weights_choice(std::string_view text);
 /// tokenizer.json.
 struct ModelFiles {
     ModelSpec spec;
-    std::unique_ptr<WeightsFile> weights;
+    std::unique_ptr<WeightsFile> weights;  ///< none unless they were needed, or were there to be read
     std::string tokenizer_json;
     std::optional<GgufVocabulary> gguf_vocabulary;
     std::string chat_template;  ///< Jinja; "" when the model has none
@@ -38,7 +41,8 @@ struct ModelFiles {
 
 /// Opens a Hugging Face folder or a GGUF file (recognised by its first bytes) and checks that its tensors are what its
 /// configuration needs. Tensor data is mapped, not read.
-Result<ModelFiles> open_model_files(const std::filesystem::path& path, const WeightsChoice& choice);
+Result<ModelFiles> open_model_files(const std::filesystem::path& path, const WeightsChoice& choice,
+                                    WeightsNeed need = WeightsNeed::needed);
 
 /// Every id a tokenizer can give must have a row in the embedding. For whoever has made the tokenizer.
 Status check_vocabulary(const ModelSpec& spec, int64_t tokenizer_vocabulary, const std::string& where);

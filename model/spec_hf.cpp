@@ -14,6 +14,7 @@ namespace {
 struct Architecture {
     std::string_view class_name;
     std::string_view model_type;  // also the spec's name for it
+    int64_t kv_heads_default;     // 0: as many as heads
     int64_t context_default;
     int64_t sliding_window_default;
     int64_t head_dim_default;   // 0: width / heads
@@ -25,10 +26,10 @@ struct Architecture {
 };
 
 constexpr Architecture architectures[] = {
-    {"LlamaForCausalLM", "llama", 2048, 0, 0, true, false, true, false, false},
-    {"MistralForCausalLM", "mistral", 131072, 4096, 0, false, false, false, false, false},
-    {"Qwen2ForCausalLM", "qwen2", 32768, 4096, 0, false, true, false, true, false},
-    {"Qwen3ForCausalLM", "qwen3", 32768, 4096, 128, true, false, false, true, true},
+    {"LlamaForCausalLM", "llama", 0, 2048, 0, 0, true, false, true, false, false},
+    {"MistralForCausalLM", "mistral", 8, 131072, 4096, 0, false, false, false, false, false},
+    {"Qwen2ForCausalLM", "qwen2", 32, 32768, 4096, 0, false, true, false, true, false},
+    {"Qwen3ForCausalLM", "qwen3", 32, 32768, 4096, 128, true, false, false, true, true},
 };
 
 Result<const Architecture*> architecture_of(const JsonFields& fields, const std::string& where) {
@@ -70,11 +71,20 @@ Status refuse_variants(const JsonFields& fields, const std::string& where) {
     return {};
 }
 
-Status read_sizes(const JsonFields& fields, const Architecture& architecture, ModelSpec& spec) {
+/// Absent, it is what the architecture's class says; null is a value of its own: as many as there are heads.
+Result<int64_t> read_kv_heads(const JsonFields& fields, const nlohmann::json& config, const Architecture& architecture,
+                              int64_t heads) {
+    constexpr const char* key = "num_key_value_heads";
+    const bool of_class = architecture.kv_heads_default > 0 && !config.contains(key);
+    return fields.integer(key, 1, limits::heads_max, of_class ? architecture.kv_heads_default : heads);
+}
+
+Status read_sizes(const JsonFields& fields, const nlohmann::json& config, const Architecture& architecture,
+                  ModelSpec& spec) {
     RONDO_ASSIGN(const int64_t layers, fields.integer("num_hidden_layers", 1, limits::layers_max));
     RONDO_ASSIGN(spec.width, fields.integer("hidden_size", 1, limits::model_width_max));
     RONDO_ASSIGN(const int64_t heads, fields.integer("num_attention_heads", 1, limits::heads_max));
-    RONDO_ASSIGN(const int64_t kv_heads, fields.integer("num_key_value_heads", 1, limits::heads_max, heads));
+    RONDO_ASSIGN(const int64_t kv_heads, read_kv_heads(fields, config, architecture, heads));
     int64_t head_dim = architecture.head_dim_default;
     if (head_dim == 0 && fields.find("head_dim") == nullptr) {
         if (spec.width % heads != 0) return fields.wrong("hidden_size", "a multiple of num_attention_heads");
@@ -197,7 +207,7 @@ Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string
     ModelSpec spec;
     spec.architecture = architecture->model_type;
     RONDO_TRY(refuse_variants(fields, where));
-    RONDO_TRY(read_sizes(fields, *architecture, spec));
+    RONDO_TRY(read_sizes(fields, config, *architecture, spec));
     RONDO_TRY(read_switches(fields, *architecture, spec));
     RONDO_TRY(read_sliding_window(fields, config, *architecture, spec));
     RONDO_TRY(read_rope(fields, where, spec));

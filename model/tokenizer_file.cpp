@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int64_t id_gap_max = 1 << 16;
+
 class Reader final : public nlohmann::json_sax<Json> {
 public:
     TokenizerFile& file() { return file_; }
@@ -187,6 +189,8 @@ Result<TokenizerFile> read_tokenizer_file(std::string_view json, const std::stri
     if (json.find('\0') != std::string_view::npos) return make_error(ErrorCode::corrupt, where + ": zero byte in JSON");
     try {
         Reader reader;
+        // Ids may have gaps, and come in any order; a token takes some twenty bytes of the file, never fewer than five.
+        reader.file().vocabulary.bound_ids(id_gap_max + static_cast<int64_t>(json.size() / 2));
         if (!Json::sax_parse(json, &reader))
             return make_error(reader.error().code, where + ": " + reader.error().message);
         if (!reader.file().tree.is_object()) return make_error(ErrorCode::corrupt, where + ": not a JSON object");

@@ -26,8 +26,8 @@ public:
     /// `pattern` is in Oniguruma's Ruby syntax.
     static Result<TokenizerRegex> compile(std::string_view pattern);
 
-    /// Finds matches for one thread; owns PCRE2's scratch memory, so one serves all pieces of a text. Backtracking is
-    /// bounded in proportion to `text_bytes`, so that a pattern that explodes is an error, not a hang.
+    /// Finds matches for one thread; owns PCRE2's scratch memory, so one serves all pieces of a text. The processor
+    /// time is bounded in proportion to `text_bytes`, so that a pattern that explodes is an error, not a hang.
     class Finder {
     public:
         Finder(const TokenizerRegex& regex, size_t text_bytes);
@@ -38,10 +38,11 @@ public:
     private:
         struct Scratch;
         Result<bool> match_at(std::string_view text, size_t start, ByteRange& match);
+        int run_window(std::string_view text, size_t start, size_t window_end, size_t starts_end) const;
+        int run_watched(std::string_view text, size_t start, size_t starts_end) const;
 
         const TokenizerRegex* regex_;
         std::shared_ptr<Scratch> scratch_;
-        uint64_t steps_left_;
     };
 
 private:

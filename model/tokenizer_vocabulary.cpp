@@ -2,16 +2,16 @@
 
 #include <functional>
 
-#include "config/limits.hpp"
 #include "model/in_quotes.hpp"
 
 namespace rondo {
 
 Status Vocabulary::add(int64_t id, std::string_view content, Kind kind) {
-    if (id < 0 || id >= limits::vocabulary_max) {
-        return make_error(ErrorCode::out_of_range, "token " + in_quotes(content) + " has id " + std::to_string(id) +
-                                                       "; ids go from 0 to " +
-                                                       std::to_string(limits::vocabulary_max - 1));
+    if (id < 0 || id >= ids_max_) {
+        return make_error(ErrorCode::out_of_range,
+                          "token " + in_quotes(content) + " has id " + std::to_string(id) + "; ids go from 0 to " +
+                              std::to_string(ids_max_ - 1) +
+                              (ids_max_ < limits::vocabulary_max ? " in so small a file" : ""));
     }
     if (this->kind(id) != Kind::absent) {
         return make_error(ErrorCode::corrupt, "token " + in_quotes(content) + " has id " + std::to_string(id) +

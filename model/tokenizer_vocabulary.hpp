@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "config/limits.hpp"
 #include "config/result.hpp"
 
 namespace rondo {
@@ -21,7 +23,9 @@ public:
         unused    ///< has an id, but encoding never gives it
     };
 
-    /// The id must be free and below limits::vocabulary_max. Of two tokens with the same content the first is found.
+    /// Takes ids below this only, so that a small file cannot ask for a large table.
+    void bound_ids(int64_t ids_max) { ids_max_ = std::min(ids_max, limits::vocabulary_max); }
+    /// The id must be free and within the bound. Of two tokens with the same content the first is found.
     Status add(int64_t id, std::string_view content, Kind kind);
     void set_kind(int32_t id, Kind kind) { entries_[id].kind = kind; }
 
@@ -45,6 +49,7 @@ private:
     std::vector<Entry> entries_;  // by id
     std::vector<int32_t> slots_;  // open addressing, a power of two, -1 is free
     size_t used_ = 0;
+    int64_t ids_max_ = limits::vocabulary_max;
 };
 
 }  // namespace rondo

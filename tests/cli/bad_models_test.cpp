@@ -75,7 +75,8 @@ TEST_F(BadModels, MissingFilesAreNamed) {
     expect_refused(path("nothing"), "nothing");
     expect_refused(path("config.json"), "neither a folder");
     std::filesystem::remove(path("model.safetensors"));
-    expect_refused(path(), "no weights");
+    expect_failure(run_rondo({"generate", "--model", path(), "--tokens", "1,2", "--max-tokens", "2"}), "no weights");
+    EXPECT_EQ(testing::run_json({"inspect", "model", path()}).at("weights"), "no weights");
     std::filesystem::remove(path("config.json"));
     expect_refused(path(), "config.json");
     std::filesystem::create_directory(path("model.gguf"));

@@ -86,6 +86,11 @@ TEST(Generate, StopStringEndsTheTextBeforeIt) {
     const auto json = run_json(generate({"--prompt", prompt, "--stop", "never there", "--stop", stop}));
     EXPECT_EQ(json.at("text"), whole.substr(0, whole.find(stop)));
     EXPECT_EQ(json.at("finish_reason"), "stop");
+    const auto all = run_json(generate({"--prompt", prompt})).at("ids").get<Ids>();
+    const auto by_id = run_json(generate({"--prompt", prompt, "--stop-id", std::to_string(all[3])}));
+    EXPECT_EQ(by_id.at("finish_reason"), "stop");
+    EXPECT_EQ(by_id.at("ids").get<Ids>().back(), all[3]);
+    EXPECT_LE(by_id.at("ids").size(), 4U);
 }
 
 TEST(Generate, IgnoreEosGoesOn) {

@@ -37,6 +37,16 @@ TEST(Settings, NothingWrittenIsTheDefault) {
     EXPECT_EQ(Settings().devices.at(0).kind, DeviceSettings::Kind::cpu);
 }
 
+TEST(Settings, NullIsNothingWhereTextMayBeEmpty) {
+    for (const char* null : {"null", "~", ""}) {
+        EXPECT_EQ(value_of("server:\n  api_keys_file: " + std::string(null)).server.api_keys_file, "") << null;
+        EXPECT_EQ(value_of("server: {cors_origin: '*'}", {"server.cors_origin=" + std::string(null)}), Settings());
+    }
+    EXPECT_EQ(value_of("server: {api_keys_file: 'null'}").server.api_keys_file, "null");
+    for (const char* path : {"model.path", "model.weights", "server.host", "preset", "pipeline.rounds.method"})
+        EXPECT_NE(error_of("", {std::string(path) + "=null"}).find("is empty, must be "), std::string::npos) << path;
+}
+
 TEST(Settings, EveryMethodIsReadByItsOwnName) {
     using Decode = DecodeAttention::Method;
     using Prefill = PrefillAttention::Method;

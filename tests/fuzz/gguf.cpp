@@ -25,7 +25,19 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
     return copied;
 }
 
-/// A GGUF file: container, spec, vocabulary, and the check of its tensors against the spec.
+/// What a tokenizer that loads must do with any text: give ids of its own, and text back.
+static void tokenize(const rondo::GgufVocabulary& vocabulary) {
+    const auto tokenizer = rondo::tokenizer_from_gguf(vocabulary, "fuzz");
+    if (!tokenizer) return;
+    const auto ids = (*tokenizer)->encode("ab <|im_end|> \xC3\xA9\n12", true);
+    if (!ids) return;
+    for (const int32_t id : *ids) {
+        if (id < 0 || id >= (*tokenizer)->vocabulary()) std::abort();
+    }
+    (void)(*tokenizer)->decode(*ids, true);
+}
+
+/// A GGUF file: container, spec, vocabulary with its tokenizer, and the check of its tensors against the spec.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
     const auto gguf = rondo::GgufFile::parse(bytes, "fuzz");
@@ -38,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     volatile unsigned read = sum;
     (void)read;
-    (void)rondo::vocabulary_from_gguf(*gguf).is_ok();
+    if (const auto vocabulary = rondo::vocabulary_from_gguf(*gguf)) tokenize(*vocabulary);
     (void)rondo::chat_template_from_gguf(*gguf).is_ok();
     const auto spec = rondo::spec_from_gguf(*gguf);
     const auto weights = rondo::make_mapped_weights({}, gguf->tensors(), "fuzz");

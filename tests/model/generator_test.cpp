@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -75,6 +77,21 @@ TEST_F(GeneratorRun, AnswersEndWithTheContext) {
     EXPECT_EQ(generator->tokens(), 44);
     EXPECT_THAT(generator->step(1).error().message, HasSubstr("45 tokens; the context holds 44"));
     EXPECT_EQ(generator->tokens(), 44);
+}
+
+TEST_F(GeneratorRun, ASlidingWindowIsTheContext) {
+    Model windowed = testing::load_case(case_, DType::f32, *device_);
+    windowed.spec.sliding_window = 32;
+    const auto generator = need(Generator::create(windowed, *device_, {.chunk_tokens = 16, .kv_type = DType::f32}));
+    EXPECT_EQ(generator->context_tokens_max(), 32);
+    EXPECT_THAT(generator->prefill(tokens_.first(33)).error().message, HasSubstr("33 tokens; the context holds 32"));
+    EXPECT_EQ(generator->tokens(), 0);
+    need(generator->prefill(tokens_.first(32)));
+    // Within the window the model attends to everything: it is the one without a window.
+    const auto whole = small();
+    need(whole->prefill(tokens_.first(32)));
+    EXPECT_TRUE(std::ranges::equal(generator->logits(), whole->logits()));
+    EXPECT_THAT(generator->step(1).error().message, HasSubstr("33 tokens; the context holds 32"));
 }
 
 TEST_F(GeneratorRun, KeptPrefixGivesTheSameAnswer) {
@@ -164,6 +181,39 @@ TEST_F(GeneratorRun, StopStringNeverReachesTheListener) {
                                  }));
     EXPECT_EQ(made.text, "The code of th");
     EXPECT_EQ(streamed, made.text);
+    EXPECT_EQ(made.finish_reason, FinishReason::stop);
+}
+
+TEST_F(GeneratorRun, StopIdEndsTheAnswerWithoutItsText) {
+    const auto prompt = chat("The code of the red box is 4817. What is the code of the red box?");
+    const Generated whole = need(demo()->generate(prompt, {}));
+    ASSERT_GT(whole.ids.size(), 4U);
+    const int32_t id = whole.ids[3];
+    const auto seen = static_cast<size_t>(std::ranges::find(whole.ids, id) - whole.ids.begin());
+    const Generated made = need(demo()->generate(prompt, {.stop_ids = {id}, .ignore_eos = true}));
+    EXPECT_EQ(made.ids, std::vector<int32_t>(whole.ids.begin(), whole.ids.begin() + static_cast<int64_t>(seen) + 1));
+    EXPECT_EQ(made.finish_reason, FinishReason::stop);
+    EXPECT_EQ(made.text, need(demo()->generate(prompt, {.tokens_max = static_cast<int64_t>(seen)})).text);
+    // An end token as a stop id ends an answer that ignores end tokens.
+    const Generated at_end = need(demo()->generate(prompt, {.stop_ids = {demo_.spec.eos_ids[0]}, .ignore_eos = true}));
+    EXPECT_EQ(at_end.ids, whole.ids);
+    EXPECT_EQ(at_end.text, whole.text);
+}
+
+TEST_F(GeneratorRun, StopsThatCannotWorkAreRefused) {
+    const auto generator = small();
+    const auto error_of = [&](GenerateOptions options) {
+        return generator->generate(tokens_.first(2), options).error().message;
+    };
+    EXPECT_EQ(error_of({.stop_ids = {5, 97}}), "stop id 97; ids from 0 to 96 are in the vocabulary");
+    EXPECT_THAT(error_of({.stop_ids = {-1}}), HasSubstr("stop id -1"));
+    EXPECT_EQ(error_of({.stop_ids = std::vector<int32_t>(65, 1)}), "65 stop ids; at most 64 would be right");
+    EXPECT_THAT(error_of({.stops = {"x"}}), HasSubstr("which has no tokenizer; stop ids would do"));
+    EXPECT_EQ(generator->tokens(), 0);
+    const Generated greedy = need(small()->generate(tokens_, {.tokens_max = 8, .ignore_eos = true}));
+    const Generated made =
+        need(generator->generate(tokens_, {.tokens_max = 8, .stop_ids = {greedy.ids[0]}, .ignore_eos = true}));
+    EXPECT_EQ(made.ids.size(), 1U);
     EXPECT_EQ(made.finish_reason, FinishReason::stop);
 }
 

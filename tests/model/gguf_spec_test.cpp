@@ -108,6 +108,11 @@ TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
     EXPECT_EQ(spec_of(gguf_metadata("llama").f32("llama.rope.scale_linear", 2.0F))->rope.factor, 2.0);
     EXPECT_EQ(spec_of(gguf_metadata("llama").string("llama.rope.scaling.type", "none"))->rope.scaling,
               RopeSpec::Scaling::none);
+    EXPECT_EQ(spec_of(gguf_metadata("llama"))->rope.scaling, RopeSpec::Scaling::none);
+    const auto untyped = spec_of(gguf_metadata("llama").f32("llama.rope.scaling.factor", 8.0F));
+    ASSERT_TRUE(untyped) << untyped.error().message;
+    EXPECT_EQ(untyped->rope.scaling, RopeSpec::Scaling::linear);
+    EXPECT_EQ(untyped->rope.factor, 8.0);
     EXPECT_THAT(error_of(gguf_metadata("llama").string("llama.rope.scaling.type", "yarn")),
                 HasSubstr("'yarn' is not supported; none, linear"));
     EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.expert_count", 8)), HasSubstr("expert_count"));
@@ -140,6 +145,28 @@ TEST(GgufVocabulary, IsFilledFromTheMetadata) {
     EXPECT_EQ(vocabulary->unknown_id, -1);
     EXPECT_TRUE(vocabulary->add_bos);
     EXPECT_EQ(*chat_template_from_gguf(*gguf), "{{ messages }}");
+}
+
+TEST(GgufVocabulary, WithoutAWordOnBosItIsAddedAsLlamaCppDoes) {
+    const auto adds_bos = [](const std::string& model, const std::string& pre, int bos, const char* said = "") {
+        GgufBytes bytes;
+        bytes.string("tokenizer.ggml.model", model).string("tokenizer.ggml.pre", pre);
+        bytes.strings("tokenizer.ggml.tokens", {"a", "b"});
+        if (bos >= 0) bytes.u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(bos));
+        if (*said != '\0') bytes.boolean("tokenizer.ggml.add_bos_token", *said == 'y');
+        const std::string file = bytes.file();
+        return vocabulary_from_gguf(*GgufFile::parse(as_bytes(file), "x"))->add_bos;
+    };
+    EXPECT_TRUE(adds_bos("llama", "default", 0));
+    for (const char* pre : {"llama3", "llama-v3", "llama-bpe", "tekken"}) {
+        EXPECT_TRUE(adds_bos("gpt2", pre, 0)) << pre;
+        EXPECT_FALSE(adds_bos("gpt2", pre, -1)) << pre << " without a BOS token";
+        EXPECT_FALSE(adds_bos("gpt2", pre, 0, "no")) << pre;
+    }
+    for (const char* pre : {"qwen2", "gpt-2", "default", ""}) {
+        EXPECT_FALSE(adds_bos("gpt2", pre, 0)) << pre;
+        EXPECT_TRUE(adds_bos("gpt2", pre, 0, "yes")) << pre;
+    }
 }
 
 TEST(GgufVocabulary, ListsOfDifferentLengthsAreRefused) {

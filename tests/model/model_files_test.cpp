@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/model.hpp"
 #include "model/random_weights.hpp"
 #include "model/spec_tensors.hpp"
 #include "tests/model/model_bytes.hpp"
@@ -95,6 +96,36 @@ TEST(ModelFiles, RandomWeightsNeedNoWeights) {
                   ->weights->find("model.norm.weight")
                   ->dtype,
               DType::f32);
+}
+
+TEST(ModelFiles, WhoNeedsNoWeightsOpensAFolderWithoutThem) {
+    const TemporaryFolder folder;
+    folder.write("config.json", tiny_config);
+    for (const WeightsNeed need : {WeightsNeed::if_there, WeightsNeed::not_read}) {
+        const auto files = open_model_files(folder.path(), {}, need);
+        ASSERT_TRUE(files) << files.error().message;
+        EXPECT_EQ(files->weights, nullptr);
+        EXPECT_EQ(files->spec.layers, 2);
+    }
+    folder.write("model.safetensors", weights_after([](auto&) {}));
+    EXPECT_NE(open_model_files(folder.path(), {}, WeightsNeed::if_there)->weights, nullptr);
+    EXPECT_EQ(open_model_files(folder.path(), {}, WeightsNeed::not_read)->weights, nullptr);
+    // Weights that are there must be right, unless nobody reads them.
+    folder.write("model.safetensors", "short");
+    EXPECT_FALSE(open_model_files(folder.path(), {}, WeightsNeed::if_there));
+    EXPECT_TRUE(open_model_files(folder.path(), {}, WeightsNeed::not_read));
+}
+
+TEST(ModelFiles, ATokenizerNeedsNoWeights) {
+    const TemporaryFolder folder;
+    const auto demo = std::filesystem::path(RONDO_SOURCE_DIR) / "examples/demo_model";
+    for (const char* name : {"config.json", "tokenizer.json"}) std::filesystem::copy(demo / name, folder.path() / name);
+    const auto model = load_model_text(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->weights, nullptr);
+    const auto ids = model->encode_text("The code");
+    ASSERT_TRUE(ids) << ids.error().message;
+    EXPECT_EQ(*ids, *load_model_text(demo)->encode_text("The code"));
 }
 
 TEST(ModelFiles, WeightsChoiceIsReadStrictly) {

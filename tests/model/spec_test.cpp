@@ -15,14 +15,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-Json config(const std::string& architecture) {
-    return {{"architectures", {architecture}}, {"hidden_size", 64},        {"intermediate_size", 96},
-            {"num_hidden_layers", 2},          {"num_attention_heads", 4}, {"vocab_size", 100}};
-}
-
 Json with(Json json, const std::string& key, Json value) {
     json[key] = std::move(value);
     return json;
+}
+
+/// Has as many key-value heads as heads, which only Llama's class says by itself.
+Json config(const std::string& architecture) {
+    const Json json = {{"architectures", {architecture}}, {"hidden_size", 64},        {"intermediate_size", 96},
+                       {"num_hidden_layers", 2},          {"num_attention_heads", 4}, {"vocab_size", 100}};
+    return architecture == "LlamaForCausalLM" ? json : with(json, "num_key_value_heads", nullptr);
 }
 
 ModelSpec read(const Json& json, const std::string& generation = "") {
@@ -77,6 +79,21 @@ TEST(SpecFromHf, EachArchitectureHasItsOwnShape) {
     by_type.erase("architectures");
     by_type["model_type"] = "mistral";
     EXPECT_EQ(read(by_type).architecture, "mistral");
+}
+
+TEST(SpecFromHf, KeyValueHeadsThatAreNotWrittenAreThoseOfTheClass) {
+    const auto absent = [](const std::string& architecture, int heads) {
+        Json json = with(with(config(architecture), "num_attention_heads", heads), "hidden_size", 2048);
+        json.erase("num_key_value_heads");
+        return json;
+    };
+    EXPECT_EQ(read(absent("LlamaForCausalLM", 64)).kv_heads, 64);
+    EXPECT_EQ(read(absent("MistralForCausalLM", 64)).kv_heads, 8);
+    EXPECT_EQ(read(absent("Qwen2ForCausalLM", 64)).kv_heads, 32);
+    EXPECT_EQ(read(absent("Qwen3ForCausalLM", 64)).kv_heads, 32);
+    for (const char* architecture : {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
+        EXPECT_EQ(read(with(absent(architecture, 64), "num_key_value_heads", nullptr)).kv_heads, 64) << architecture;
+    EXPECT_THAT(error_of(absent("Qwen2ForCausalLM", 16)), HasSubstr("16 heads cannot share 32"));
 }
 
 TEST(SpecFromHf, EndTokensOfBothFilesAreMerged) {

@@ -208,6 +208,15 @@ TEST(TokenizerJson, RefusesTextThatIsNoTokenizer) {
     EXPECT_NE(load_error("{\"model\":{\"vocab\":{\"\xFF\":0}}}").find("not valid JSON"), std::string::npos);
 }
 
+TEST(TokenizerJson, IdsFarBeyondTheFilesSizeAreRefused) {
+    const Json gap = Json::parse(R"({"model":{"vocab":{"x":60000}}})");
+    EXPECT_EQ(load_error(patched(byte_tokenizer({}), gap).dump()), "(loaded)");
+    EXPECT_NE(load_error(R"({"model":{"vocab":{"x":4194303}}})").find("'x' has id 4194303; ids go from 0 to 655"),
+              std::string::npos);
+    const Json added = Json::parse(R"({"added_tokens":[{"id":4194303,"content":"<x>"}]})");
+    EXPECT_NE(load_error(patched(byte_tokenizer({}), added).dump()).find("in so small a file"), std::string::npos);
+}
+
 TEST(TokenizerJson, EveryTruncationIsAnError) {
     const std::string whole = byte_tokenizer({"a b"}).dump();
     for (size_t bytes = 0; bytes < whole.size(); bytes += 7)

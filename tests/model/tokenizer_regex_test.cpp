@@ -63,6 +63,32 @@ TEST(TokenizerRegex, APatternThatExplodesIsAnErrorNotAHang) {
         EXPECT_NE(matches(pattern, std::string(5000, 'a')).find("takes too long"), std::string::npos) << pattern;
 }
 
+TEST(TokenizerRegex, APatternThatReadsTheRestFromEveryPlaceIsAnErrorToo) {
+    // Few steps as PCRE2 counts them: its limit alone would let these run for hours on a long text.
+    const std::string text(200'000, 'a');
+    EXPECT_NE(matches("(a{1,60000})[bc]", text).find("takes too long"), std::string::npos);
+    EXPECT_NE(matches("(?:(?=a*b)|a)+[bc]", text.substr(0, 20'000)).find("takes too long"), std::string::npos);
+}
+
+TEST(TokenizerRegex, MatchesDoNotDependOnWhereTheyLieInTheText) {
+    // The text is searched piece by piece, which no match may show: here one begins at every distance from an edge.
+    for (const char* pattern : {R"(\p{L}+(?= \d)|\s+(?!\S)|\s+|\d)", R"((?<=é )\d+\b)", R"(\X\R)", R"(é+$)"}) {
+        std::string expected;
+        for (size_t before = 0; before < 300; ++before) {
+            const std::string found =
+                matches(pattern, std::string(before, '.') + "日éé 12  \r\ne\u0301\n" + std::string(600, '.') + "éé\n");
+            if (before == 0) expected = found;
+            ASSERT_EQ(found, expected) << pattern << " behind " << before;
+        }
+        EXPECT_NE(expected, "|") << pattern;
+    }
+    for (const size_t letters : {127U, 128U, 255U, 256U, 257U, 1000U}) {
+        const std::string word(letters, 'x'), accents = "é" + word;
+        EXPECT_EQ(matches(R"(\p{L}+)", word + " " + accents), "|" + word + "|" + accents + "|");
+        EXPECT_EQ(matches(R"(x+\z|.\b)", accents), "|" + word + "|");
+    }
+}
+
 TEST(TokenizerRegex, LongRunsOfSpacesStayWithinTheBound) {
     const char* pattern = R"([^\r\n\p{L}\p{N}]?\p{L}+|\s*[\r\n]+|\s+(?!\S)|\s+)";
     const std::string spaces(1 << 20, ' ');
