@@ -42,15 +42,22 @@ void Conversation::answered(std::vector<ChatMessage> messages, std::string answe
     const Result<std::string> asked = model_->render_chat(all);
     rounds_.push_back(
         {std::move(messages), std::move(answer), std::max<int64_t>(static_cast<int64_t>(ids.size()) - before, 0)});
-    if (!exact || !asked) return forget_ids();
-    text_ = *asked + rounds_.back().answer;
-    if (model_->ends_answer(ids.back())) text_ += model_->tokenizer->bytes_of(ids.back(), true);
-    ids_ = std::move(ids);
+    if (exact && asked) {
+        // Where the template has changed what stands earlier, nobody knows how much of the new ids each round was.
+        const bool goes_on = ids.size() >= ids_.size() && std::equal(ids_.begin(), ids_.end(), ids.begin());
+        if (!goes_on || !asked->starts_with(text_)) forget_ids_from(0);
+        text_ = *asked + rounds_.back().answer;
+        if (model_->ends_answer(ids.back())) text_ += model_->tokenizer->bytes_of(ids.back(), true);
+        ids_ = std::move(ids);
+    }
+    known_.push_back({ids_.size(), text_.size()});
 }
 
-void Conversation::forget_ids() {
-    ids_.clear();
-    text_.clear();
+void Conversation::forget_ids_from(size_t round) {
+    const Known kept = round == 0 ? Known{} : known_[round - 1];
+    ids_.resize(kept.ids);
+    text_.resize(kept.bytes);
+    for (size_t i = round; i < known_.size(); ++i) known_[i] = kept;
 }
 
 Status Conversation::check_round(int64_t round) const {
@@ -64,8 +71,9 @@ Status Conversation::check_round(int64_t round) const {
 
 Status Conversation::rewind(int64_t round) {
     RONDO_TRY(check_round(round));
+    forget_ids_from(static_cast<size_t>(round));
     rounds_.resize(static_cast<size_t>(round));
-    forget_ids();
+    known_.resize(rounds_.size());
     return Status::ok();
 }
 
@@ -73,8 +81,11 @@ Status Conversation::drop(std::vector<int64_t> rounds) {
     for (const int64_t round : rounds) RONDO_TRY(check_round(round));
     std::sort(rounds.begin(), rounds.end());
     rounds.erase(std::unique(rounds.begin(), rounds.end()), rounds.end());
-    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) rounds_.erase(rounds_.begin() + *round);
-    forget_ids();
+    if (!rounds.empty()) forget_ids_from(static_cast<size_t>(rounds.front()));
+    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+        rounds_.erase(rounds_.begin() + *round);
+        known_.erase(known_.begin() + *round);
+    }
     return Status::ok();
 }
 

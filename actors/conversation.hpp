@@ -35,18 +35,24 @@ public:
 
     /// Forgets round `round` and all after it.
     Status rewind(int64_t round);
-    /// Forgets some rounds; those after them will be computed anew.
+    /// Forgets some rounds; those after the first of them will be computed anew.
     Status drop(std::vector<int64_t> rounds);
 
 private:
     std::vector<ChatMessage> all_messages() const;
     Status check_round(int64_t round) const;
-    /// What was computed with is no longer a beginning of what will be asked.
-    void forget_ids();
+    /// What this round and those after it were computed with is no beginning of what will be asked any more.
+    void forget_ids_from(size_t round);
+
+    /// A beginning of `ids_`, and of the text that they spell.
+    struct Known {
+        size_t ids = 0, bytes = 0;
+    };
 
     const Model* model_;
     std::vector<Round> rounds_;
-    std::vector<int32_t> ids_;  // of all rounds, as they were computed; empty when rounds were taken away
+    std::vector<Known> known_;  // for each round, what of `ids_` is its own or before it
+    std::vector<int32_t> ids_;  // of the first rounds, as they were computed; of all, unless some were taken away
     std::string text_;          // what they were rendered from, answers and end-of-answer tokens included
 };
 

@@ -27,6 +27,7 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
 void DeviceRunner::on_exit() {
     waiting_.clear();
     current_.reset();
+    *at_work_since_ns_ = 0;
     stepper_.reset();
     prompts_.reset();
 }
@@ -44,6 +45,7 @@ void DeviceRunner::issue_next() {
     current_ = std::move(waiting_.front());
     waiting_.pop_front();
     started_ = std::chrono::steady_clock::now();
+    *at_work_since_ns_ = started_.time_since_epoch().count();
     Status issued = std::visit([this](auto& asked) { return issue(*asked.work); }, *current_);
     if (!issued) return answer(issued);  // refused whole: nothing has changed
     // The device calls back on a thread of its own, or at once; either way the news is a message.
@@ -110,6 +112,7 @@ void DeviceRunner::answer(const Status& status) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     Piece piece = std::move(*current_);
     current_.reset();
+    *at_work_since_ns_ = 0;
     std::visit(
         [&](auto& asked) {
             asked.work->status = status;

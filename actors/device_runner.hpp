@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -15,6 +16,8 @@ struct Progress {
     std::atomic<uint64_t> done{0};  ///< pieces of work
     /// When the last of them was, in nanoseconds of the steady clock.
     std::atomic<int64_t> last_ns{0};
+    /// Since when a device has been at its present piece; 0: it has none. One for each device.
+    std::array<std::atomic<int64_t>, 2> at_work_since_ns{};
 };
 
 /// The shell around one device: issues its work in order of arrival and never waits for it. On a CPU a piece of work
@@ -25,12 +28,13 @@ public:
     using PromptAttention = std::vector<std::unique_ptr<SparsePrefill>>;
 
     DeviceRunner(caf::actor_config& config, HomePtr home, std::shared_ptr<Stepper> stepper,
-                 std::shared_ptr<PromptAttention> prompts, std::shared_ptr<Progress> progress)
+                 std::shared_ptr<PromptAttention> prompts, std::shared_ptr<Progress> progress, size_t device)
         : device_runner_actor::base(config),
           home_(std::move(home)),
           stepper_(std::move(stepper)),
           prompts_(std::move(prompts)),
-          progress_(std::move(progress)) {}
+          progress_(std::move(progress)),
+          at_work_since_ns_(&progress_->at_work_since_ns.at(device)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "device_runner"; }
     void on_exit() override;
@@ -60,7 +64,8 @@ private:
     std::shared_ptr<Stepper> stepper_;
     std::shared_ptr<PromptAttention> prompts_;
     std::shared_ptr<Progress> progress_;
-    std::deque<Piece> waiting_;  // at most one a stage: each waits for its answer
+    std::atomic<int64_t>* at_work_since_ns_;  // of progress_
+    std::deque<Piece> waiting_;               // at most one a stage: each waits for its answer
     std::optional<Piece> current_;
     std::chrono::steady_clock::time_point started_;
     int issued_layers_ = 0;

@@ -101,9 +101,22 @@ void Engine::start(const Settings& settings, const Options& options) {
         if (made && started) started(*made);
         return made;
     };
-    supervisor.gave_up = options.gave_up ? options.gave_up : [](Error) {};
+    const std::function<void(Error)> gave_up = options.gave_up ? options.gave_up : [](Error) {};
+    supervisor.gave_up = gave_up;
     supervisor_ = system_->spawn<Supervisor>(std::move(supervisor));
+    watch(router_, "router", gave_up);
+    watch(supervisor_, "supervisor", gave_up);
     caf::anon_send(supervisor_, router_);
+}
+
+/// Nobody can take over what these know, so without one of them the engine gives up.
+template <class Actor>
+void Engine::watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up) {
+    actor->attach_functor([=, load = load_, ending = ending_, router = router_](const caf::error&) {
+        if (*ending || load->gave_up.exchange(true)) return;
+        caf::anon_send(router, StagesPtr());  // turns that wait for stages need not
+        gave_up(make_error(ErrorCode::internal, std::string("the ") + name + " died; a new process would be right"));
+    });
 }
 
 Result<std::shared_ptr<DeviceRunner::PromptAttention>> Engine::prompt_attention(Device& device) const {
@@ -124,7 +137,8 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     Supervisor::Pipeline made;
     const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
     std::vector<device_runner_actor> runners;
-    for (const auto& device : home_->devices) {
+    for (size_t i = 0; i < home_->devices.size(); ++i) {
+        const auto& device = home_->devices[i];
         Stepper::Limits limits;
         limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, home_->context_tokens);
         limits.decode_rows = pipeline.decode.batch_max;
@@ -132,8 +146,8 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
         limits.open_chunks = open_chunks;
         RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(home_->model, *home_->pool, *device, limits));
         RONDO_ASSIGN(const auto lines, prompt_attention(*device));
-        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, lines, progress_)
-                                   : self.spawn<DeviceRunner>(home_, stepper, lines, progress_));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, lines, progress_, i)
+                                   : self.spawn<DeviceRunner>(home_, stepper, lines, progress_, i));
         keep(runners.back());
     }
     made.stages.store = self.spawn<Store>(home_, load_);
@@ -159,6 +173,7 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
 }
 
 void Engine::shut_down() {
+    *ending_ = true;
     if (router_) caf::anon_send_exit(router_, caf::exit_reason::user_shutdown);
     if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
 }

@@ -50,7 +50,7 @@ public:
         std::function<void(double)> progress;  ///< of loading, 0 to 1
         /// Hears one line each time a stage dies: which, and why.
         std::function<void(const std::string&)> log;
-        /// The stages died too often, or did not end: nothing will be served any more.
+        /// The stages died too often, or did not end, or router or supervisor died: nothing will be served any more.
         std::function<void(Error)> gave_up;
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
@@ -101,6 +101,7 @@ public:
     Metrics& metrics() { return *metrics_; }
     size_t running_max() const { return running_max_; }
     router_actor router() const { return router_; }
+    supervisor_actor supervisor() const { return supervisor_; }
     caf::actor_system& system() { return *system_; }
     std::string device_names() const;
 
@@ -109,6 +110,8 @@ private:
     Status load_all(const Settings& settings, const Options& options);
     void start(const Settings& settings, const Options& options);
     Result<std::shared_ptr<DeviceRunner::PromptAttention>> prompt_attention(Device& device) const;
+    template <class Actor>
+    void watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up);
     Result<Supervisor::Pipeline> start_stages(caf::local_actor& self, const Settings& settings, bool detached);
     template <class Answer, class... Request>
     Result<Answer> request(Request... request);
@@ -123,6 +126,7 @@ private:
     caf::actor_system* system_ = nullptr;
     router_actor router_;
     supervisor_actor supervisor_;
+    std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<TurnId>> last_turn_ = std::make_shared<std::atomic<TurnId>>(0);
 };
 

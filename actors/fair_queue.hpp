@@ -2,69 +2,176 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 namespace rondo {
 
-/// Who is served next: the highest priority first; within one, flows share by cost (start-time fair queueing), so that
-/// a flow with many or large requests waits behind itself and not in front of others. Within a flow, in order of
-/// arrival.
-template <class T>
-class FairQueue {
+/// Whose turn it is among some who share by cost (fair queueing): each has a start, which grows by the cost of what is
+/// served for him, and the least is next. Who comes begins where the others have got to (`now_`), so being away earns
+/// nothing; but not before his own end, which is remembered until they have got there, so going away forgives nothing.
+class FairOrder {
 public:
-    void push(uint64_t id, T item, const std::string& flow, int priority, double cost) {
-        if (finish_.size() > 2 * items_.size() + 64)
-            std::erase_if(finish_, [&](const auto& f) { return f.second <= now_; });
-        double& finish = finish_[flow];
-        const double start = std::max(now_, finish);
-        finish = start + cost;
-        put({-priority, start, ++arrivals_}, id, std::move(item));
+    /// There is something to serve for him. Nothing happens if there was before.
+    void join(const std::string& name) {
+        const auto [found, is_new] = members_.try_emplace(name);
+        Member& member = found->second;
+        if (member.waits) return;
+        if (!is_new) away_.erase(member.place);
+        member = {{std::max(now_, member.place.first), ++places_}, true};
+        waiting_.emplace(member.place, name);
     }
-    /// Before all others of its priority: work that was begun and interrupted.
-    void push_front(uint64_t id, T item, int priority) { put({-priority, -1.0, ++arrivals_}, id, std::move(item)); }
-
-    bool empty() const { return items_.empty(); }
-    size_t size() const { return items_.size(); }
-    /// The next one; the queue must not be empty.
-    const T& front() const { return items_.begin()->second.second; }
-    T pop() {
-        const auto first = items_.begin();
-        now_ = std::max(now_, std::get<1>(first->first));
-        return take(first);
+    bool empty() const { return waiting_.empty(); }
+    /// There must be one.
+    const std::string& next() const { return waiting_.begin()->second; }
+    /// Something was taken out to be served, of one who waits.
+    void serve(const std::string& name, double cost) {
+        Member& member = members_.at(name);
+        auto waiting = waiting_.extract(member.place);
+        now_ = std::max(now_, member.place.first) + cost / static_cast<double>(members_.size());
+        member.place = waiting.key() = {member.place.first + cost, ++places_};
+        waiting_.insert(std::move(waiting));
+        forget();
     }
-    /// The item of this id, taken out, wherever it stands.
-    std::optional<T> remove(uint64_t id) {
-        const auto place = places_.find(id);
-        if (place == places_.end()) return std::nullopt;
-        return take(items_.find(place->second));
+    /// There is nothing more to serve for one who waited.
+    void leave(const std::string& name) {
+        Member& member = members_.at(name);
+        member.waits = false;
+        away_.insert(waiting_.extract(member.place));
+        if (waiting_.empty()) {
+            *this = {};  // nobody waits, so nobody owes anything
+        } else {
+            forget();
+        }
     }
 
 private:
-    using Place = std::tuple<int, double, uint64_t>;  // −priority, virtual start, arrival
-    using Items = std::map<Place, std::pair<uint64_t, T>>;
+    using Place = std::pair<double, uint64_t>;  // start, and of equal ones who came there first
+    struct Member {
+        Place place;
+        bool waits = false;
+    };
+    static constexpr size_t away_max = 4096;
 
-    void put(const Place& place, uint64_t id, T item) {
-        items_.emplace(place, std::pair(id, std::move(item)));
-        places_[id] = place;
+    void forget() {
+        while (!away_.empty() && (away_.begin()->first.first <= now_ || away_.size() > away_max)) {
+            members_.erase(away_.begin()->second);
+            away_.erase(away_.begin());
+        }
     }
-    T take(typename Items::iterator at) {
-        T item = std::move(at->second.second);
-        places_.erase(at->second.first);
-        items_.erase(at);
-        if (items_.empty()) finish_.clear();  // nobody waits, so nobody owes anything
+
+    std::unordered_map<std::string, Member> members_;
+    std::map<Place, std::string> waiting_, away_;
+    double now_ = 0.0;
+    uint64_t places_ = 0;
+};
+
+/// Who is served next: the highest priority first; within one, tenants share by cost, and what a tenant gets is shared
+/// by his flows. So a tenant, or a flow, with many or large requests waits behind itself and not in front of others.
+/// Within a flow, in order of arrival.
+template <class T>
+class FairQueue {
+public:
+    /// `flow` names its tenant, which ends with the first line's end.
+    void push(uint64_t id, T item, const std::string& flow, int priority, double cost) {
+        const std::string tenant = flow.substr(0, flow.find('\n'));
+        Class& all = classes_[priority];
+        Tenant& shared = all.tenants[tenant];
+        put(shared.flows[flow], {id, std::move(item), cost}, {priority, true, tenant, flow, {}});
+        all.order.join(tenant);
+        shared.order.join(flow);
+    }
+    /// Before all others of its priority: work that was begun and interrupted.
+    void push_front(uint64_t id, T item, int priority) {
+        put(classes_[priority].begun, {id, std::move(item), 0.0}, {priority, false, {}, {}, {}});
+    }
+
+    bool empty() const { return places_.empty(); }
+    size_t size() const { return places_.size(); }
+    /// The next one; the queue must not be empty.
+    const T& front() const { return next().item; }
+    T pop() {
+        const auto found = places_.find(next().id);
+        if (const Place& place = found->second; place.shares) {
+            Class& all = classes_.at(place.priority);
+            all.order.serve(place.tenant, place.at->cost);
+            all.tenants.at(place.tenant).order.serve(place.flow, place.at->cost);
+        }
+        return take(found);
+    }
+    /// The item of this id, taken out, wherever it stands.
+    std::optional<T> remove(uint64_t id) {
+        const auto found = places_.find(id);
+        if (found == places_.end()) return std::nullopt;
+        return take(found);
+    }
+
+private:
+    struct Waiting {
+        uint64_t id;
+        T item;
+        double cost;
+    };
+    using Line = std::list<Waiting>;
+    struct Tenant {
+        FairOrder order;
+        std::unordered_map<std::string, Line> flows;  // none is empty
+    };
+    struct Class {
+        Line begun;
+        FairOrder order;
+        std::unordered_map<std::string, Tenant> tenants;  // none has no flows
+    };
+    struct Place {
+        int priority;
+        bool shares;  // stands in a flow
+        std::string tenant, flow;
+        typename Line::iterator at;
+    };
+    using Places = std::unordered_map<uint64_t, Place>;
+
+    void put(Line& line, Waiting waiting, Place place) {
+        place.at = line.insert(line.end(), std::move(waiting));
+        places_.emplace(place.at->id, std::move(place));
+    }
+    const Waiting& next() const {
+        const Class& all = classes_.begin()->second;
+        if (!all.begun.empty()) return all.begun.front();
+        const Tenant& tenant = all.tenants.at(all.order.next());
+        return tenant.flows.at(tenant.order.next()).front();
+    }
+    T take(typename Places::iterator found) {
+        const Place place = std::move(found->second);
+        places_.erase(found);
+        T item = std::move(place.at->item);
+        Class& all = classes_.at(place.priority);
+        if (place.shares) {
+            take_from_flow(all, place);
+        } else {
+            all.begun.erase(place.at);
+        }
+        if (all.begun.empty() && all.tenants.empty()) classes_.erase(place.priority);
         return item;
     }
+    void take_from_flow(Class& all, const Place& place) {
+        Tenant& tenant = all.tenants.at(place.tenant);
+        Line& flow = tenant.flows.at(place.flow);
+        flow.erase(place.at);
+        if (!flow.empty()) return;
+        tenant.flows.erase(place.flow);
+        tenant.order.leave(place.flow);
+        if (!tenant.flows.empty()) return;
+        all.tenants.erase(place.tenant);
+        all.order.leave(place.tenant);
+    }
 
-    Items items_;
-    std::unordered_map<uint64_t, Place> places_;
-    std::unordered_map<std::string, double> finish_;  // when each flow's last request ends, in cost served
-    double now_ = 0.0;
-    uint64_t arrivals_ = 0;
+    std::map<int, Class, std::greater<>> classes_;  // by priority; none is empty
+    Places places_;                                 // by id
 };
 
 }  // namespace rondo

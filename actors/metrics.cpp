@@ -50,7 +50,8 @@ struct Metrics::All {
     prometheus::Labels labels;
     prometheus::Registry registry;
     prometheus::Counter& prompt = counter("prompt_tokens_total", "Tokens of prompts");
-    prometheus::Counter& recomputed = counter("prompt_tokens_recomputed_total", "Tokens of prompts that were computed");
+    prometheus::Counter& recomputed = counter(
+        "prompt_tokens_recomputed_total", "Tokens of prompts that were computed, and again what preempted turns had");
     prometheus::Counter& generated = counter("generation_tokens_total", "Tokens of answers");
     prometheus::Counter& queries = counter("prefix_cache_queries_total", "Tokens of prompts looked up in the cache");
     prometheus::Counter& hits = counter("prefix_cache_hits_total", "Tokens of prompts found in the cache");
@@ -93,16 +94,18 @@ Metrics::~Metrics() = default;
 
 void Metrics::turn_over(const TurnEnd& end, double total) {
     All& m = *all_;
-    m.prompt.Increment(static_cast<double>(end.usage.prompt_tokens));
-    m.queries.Increment(static_cast<double>(end.usage.prompt_tokens));
-    m.hits.Increment(static_cast<double>(end.usage.cached_tokens));
-    m.recomputed.Increment(static_cast<double>(end.usage.recomputed_tokens));
-    m.generated.Increment(static_cast<double>(end.usage.completion_tokens));
+    const TurnUsage& usage = end.usage;
+    const int64_t let_in = usage.cached_tokens + usage.restored_tokens + usage.recomputed_tokens;
+    m.prompt.Increment(static_cast<double>(let_in));
+    m.queries.Increment(static_cast<double>(let_in));
+    m.hits.Increment(static_cast<double>(usage.cached_tokens));
+    m.recomputed.Increment(static_cast<double>(usage.recomputed_tokens));
+    m.generated.Increment(static_cast<double>(usage.completion_tokens));
     m.preemptions.Increment(end.timings.preemptions);
     prometheus::Labels labels = m.labels;
     labels["finished_reason"] = name_of(end);
     m.over.Add(labels).Increment();
-    if (end.usage.completion_tokens > 0) m.first_token.Observe(end.timings.first_token);
+    if (usage.completion_tokens > 0) m.first_token.Observe(end.timings.first_token);
     m.whole.Observe(total);
     m.queued.Observe(end.timings.queued);
     m.prefill.Observe(end.timings.prefill);
@@ -121,6 +124,10 @@ void Metrics::attended(const TurnAttention& how) {
     if (how.selections > 0) m.lag.Observe(how.lag_steps);
     if (how.prompt.masses > 0) m.prompt_mass.Observe(how.prompt.mass_held());
     if (how.answer.masses > 0) m.answer_mass.Observe(how.answer.mass_held());
+}
+
+void Metrics::computed_again(int64_t tokens) {
+    all_->recomputed.Increment(static_cast<double>(tokens));
 }
 
 void Metrics::between_tokens(double elapsed) {

@@ -13,7 +13,11 @@ public:
     explicit Metrics(const std::string& model);
     ~Metrics();
 
+    /// Of a turn that was never let in, no token of its prompt counts: none was looked up.
     void turn_over(const TurnEnd& end, double seconds);
+    /// A preempted turn is back, and so many of its keys are not there any more. Its usage does not tell of them: that
+    /// is of the prompt, once.
+    void computed_again(int64_t tokens);
     void between_tokens(double seconds);
 
     /// What can only be looked up, filled in when somebody asks.

@@ -49,7 +49,10 @@ Router::behavior_type Router::make_behavior() {
 
 void Router::on_exit() {
     for (const auto& [name, session] : conversations_) send_exit(session, caf::exit_reason::user_shutdown);
-    for (const auto& [id, turn] : turns_) send_exit(turn.session, caf::exit_reason::user_shutdown);
+    for (const auto& [id, turn] : turns_) {
+        send_exit(turn.session, caf::exit_reason::user_shutdown);
+        withdraw(id);
+    }
     conversations_.clear();
     turns_.clear();
     stages_.reset();
@@ -63,18 +66,30 @@ void Router::refuse(const AskPtr& ask, Error error) {
     send(ask->listener, std::move(end));
 }
 
-void Router::ask(const AskPtr& asked) {
-    if (turns_.size() >= options_.turns_max) {
-        return refuse(asked, make_error(ErrorCode::overloaded, std::to_string(turns_.size()) +
-                                                                   " turns are under way or waiting; asking later "
-                                                                   "would be right"));
+/// One turn, or room for it and those that will follow.
+Status Router::let_in(const Ask& asked) {
+    if (asked.places && asked.places->take()) return Status::ok();
+    const size_t taken = turns_.size() + load_->places_held;
+    if (taken + (asked.places ? asked.places->turns() : 1) > options_.turns_max) {
+        return make_error(ErrorCode::overloaded,
+                          std::to_string(taken) + " turns are under way or waiting; asking later would be right");
     }
-    if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
+    if (asked.places) asked.places->hold(load_);
+    return Status::ok();
+}
+
+void Router::ask(const AskPtr& asked) {
+    if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline has given up"));
+    if (const Status status = let_in(*asked); !status) return refuse(asked, status.error());
     session_actor session;
     if (asked->conversation.id.empty()) {
         session = open(asked->conversation, Conversation(model_), true);
     } else if (const auto known = conversations_.find(asked->conversation); known != conversations_.end()) {
         session = known->second;
+    } else if (asked->goes_on) {
+        return refuse(asked, make_error(ErrorCode::not_found,
+                                        "the conversation is not known any more; beginning another "
+                                        "one with what was said would be right"));
     } else {
         Result<session_actor> made = create(asked->conversation, Conversation(model_));
         if (!made) return refuse(asked, made.error());
@@ -177,7 +192,19 @@ void Router::down(const caf::down_msg& message) {
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)
         if (turn.session.address() == message.source) gone.push_back(id);
-    for (const TurnId id : gone) over(id);
+    for (const TurnId id : gone) {
+        withdraw(id);
+        over(id);
+    }
+}
+
+/// A session that died cannot take its turn back from the stage that holds it.
+void Router::withdraw(TurnId id) {
+    if (!stages_) return;
+    send(stages_->restore, withdraw_atom::value, id);
+    send(stages_->prefill, withdraw_atom::value, id);
+    send(stages_->decode, withdraw_atom::value, id);
+    send(stages_->restore, closed_atom::value, id);
 }
 
 template <class... Request>

@@ -35,6 +35,7 @@ private:
     };
 
     void ask(const AskPtr& ask);
+    Status let_in(const Ask& asked);
     void serve_by(const StagesPtr& stages);
     void pause();
     template <class News>
@@ -47,6 +48,7 @@ private:
     void expire();
     void watch_deadlines();
     void down(const caf::down_msg& message);
+    void withdraw(TurnId id);
     /// What a conversation answers to this request, or that there is none.
     template <class... Request>
     caf::typed_response_promise<ConversationInfoPtr> pass_on(const ConversationName& name, Request... request);

@@ -77,6 +77,7 @@ void Session::on_exit() {
     current_.reset();
     waiting_.clear();
     turn_.reset();
+    running_.reset();
 }
 
 void Session::ask(const AskPtr& asked) {
@@ -108,7 +109,7 @@ void Session::serve_by(const StagesPtr& stages) {
     while (!stages_ && !waiting_.empty()) {
         const AskPtr ask = std::move(waiting_.front().first);
         waiting_.pop_front();
-        refuse(this, ask, make_error(ErrorCode::internal, "the pipeline's stages died too often"));
+        refuse(this, ask, make_error(ErrorCode::internal, "the pipeline has given up"));
     }
     start_next();
 }
@@ -165,7 +166,7 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
     }
     GenerateOptions options = ask.options;
     options.tokens_max = std::min(options.tokens_max, options_.home->context_tokens - tokens);
-    RONDO_TRY(options.check(model_.spec.vocabulary));
+    RONDO_TRY(options.check(model_));
     RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, options_.home->method(ask.method));
     Answer answer(model_, std::move(options), ids);
@@ -173,7 +174,8 @@ Result<TurnPtr> Session::make_turn(const Ask& ask) const {
         Turn{.home = options_.home,
              .id = ask.id,
              .space = space_of(name_.tenant, options_.home->methods[method]),
-             .flow = name_.tenant + "/" + name_.id,
+             // A client without a conversation is one of his own.
+             .flow = name_.tenant + '\n' + (name_.id.empty() ? '\n' + std::to_string(ask.id) : name_.id),
              .priority = ask.priority,
              .method = method,
              .ids = std::move(ids),
@@ -283,11 +285,17 @@ void Session::replied(StageReply reply) {
         error_ = std::move(reply.error);
         return happen(TurnFlow::Event::refused);
     }
-    if (reply.outcome == Outcome::preempted) return happen(TurnFlow::Event::preempted);
+    if (reply.outcome == Outcome::preempted) {
+        running_.reset();
+        return happen(TurnFlow::Event::preempted);
+    }
     if (stage_ == Stage::restore) {
+        running_.emplace(options_.load);
         if (timings_.preemptions == 0) {
             usage_.cached_tokens = turn_->kv.tokens();
             usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens;
+        } else if (flow_.state() == TurnFlow::State::opening) {
+            options_.metrics->computed_again(turn_->missing() - 1);  // the last id never had a key
         }
         return happen(TurnFlow::Event::opened);
     }
@@ -337,6 +345,7 @@ void Session::remember() {
 /// The turn is over and no stage holds it.
 void Session::let_go() {
     turn_.reset();
+    running_.reset();
     ++asked_;
     demonitor(serving_->restore.address());
     demonitor(serving_->prefill.address());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -83,6 +84,7 @@ private:
     AskPtr current_;
     StagesPtr serving_;                     // the turn under way
     TurnPtr turn_;                          // while no stage holds it
+    std::optional<Running> running_;        // while it has KV
     Stage stage_ = Stage::restore;          // the one asked last
     uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
     double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage

@@ -24,7 +24,7 @@ struct Turn {
     HomePtr home;
     TurnId id = 0;
     std::string space;  ///< the prefix cache's name space
-    std::string flow;   ///< whom it is served for; flows of one priority share fairly
+    std::string flow;   ///< whom it is served for: its tenant, then a line of its own
     int priority = 0;   ///< higher first
     size_t method = 0;  ///< of home's: how it attends
 

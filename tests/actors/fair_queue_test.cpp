@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
+#include <set>
+#include <string>
 
 #include "actors/prefill_order.hpp"
 
@@ -36,6 +39,117 @@ TEST(FairQueue, FlowsShareByCostNotByCount) {
     for (int i = 0; i < 40; ++i) ++served[queue.pop()];
     EXPECT_EQ(served["small"], 30);
     EXPECT_EQ(served["large"], 10);
+}
+
+/// Requests of clients without a conversation, as sessions name them, and of conversations.
+std::string alone(const std::string& tenant, uint64_t id) {
+    return tenant + "\n\n" + std::to_string(id);
+}
+std::string conversation(const std::string& tenant, const std::string& name) {
+    return tenant + "\n" + name;
+}
+
+TEST(FairQueue, ATenantWithManyRequestsDoesNotStarveAnother) {
+    for (const int before : {0, 5, 50}) {  // requests of the many are served before the other comes
+        FairQueue<std::string> queue;
+        for (uint64_t id = 1; id <= 100; ++id) queue.push(id, "many", alone("many", id), 0, 10.0);
+        for (int i = 0; i < before; ++i) queue.pop();
+        queue.push(1000, "one", alone("one", 1000), 0, 10.0);
+        int place = 1;
+        while (queue.pop() != "one") ++place;
+        EXPECT_LE(place, 2) << before;
+    }
+}
+
+TEST(FairQueue, TenantsShareByCostWhateverTheirFlows) {
+    FairQueue<std::string> queue;
+    for (uint64_t id = 1; id <= 300; ++id) queue.push(id, "many", alone("many", id), 0, 10.0);
+    for (uint64_t id = 1001; id <= 1100; ++id) queue.push(id, "two", conversation("two", id % 2 ? "c" : "d"), 0, 30.0);
+    std::map<std::string, int> served;
+    for (int i = 0; i < 80; ++i) ++served[queue.pop()];
+    EXPECT_EQ(served["many"], 60);
+    EXPECT_EQ(served["two"], 20);
+}
+
+TEST(FairQueue, ConversationsOfATenantTakeTurns) {
+    FairQueue<std::string> queue;
+    uint64_t id = 0;
+    for (int i = 0; i < 5; ++i) queue.push(++id, "c", conversation("t", "c"), 0, 10.0);
+    for (int i = 0; i < 5; ++i) queue.push(++id, "d", conversation("t", "d"), 0, 10.0);
+    std::string before = "d";
+    for (int i = 0; i < 10; ++i) {
+        const std::string next = queue.pop();
+        EXPECT_NE(next, before) << i;
+        before = next;
+    }
+}
+
+TEST(FairQueue, EachRequestWithoutAConversationIsAFlowOfItsOwn) {
+    FairQueue<std::string> queue;
+    for (uint64_t id = 1; id <= 10; ++id) queue.push(id, "turn", conversation("t", "c"), 0, 10.0);
+    for (uint64_t id = 11; id <= 14; ++id) queue.push(id, "alone", alone("t", id), 0, 10.0);
+    EXPECT_EQ(queue.pop(), "turn");  // all five have come to nothing yet, and this one came first
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.pop(), "alone") << i;
+    EXPECT_EQ(queue.pop(), "turn");
+}
+
+/// Flows of one request each never come again. What they were served must count all the same, or else who stays would
+/// wait for as long as others come.
+TEST(FairQueue, AConversationGetsItsShareAmongRequestsThatKeepComing) {
+    FairQueue<std::string> queue;
+    uint64_t id = 0;
+    const auto come = [&](const std::string& what) {
+        ++id;
+        queue.push(id, what, what == "turn" ? conversation("t", "c") : alone("t", id), 0, 10.0);
+    };
+    come("turn");
+    for (int i = 0; i < 9; ++i) come("alone");
+    int turns = 0;
+    for (int i = 0; i < 1000; ++i) {
+        const std::string served = queue.pop();
+        turns += served == "turn";
+        come(served);  // the next turn, or the next client
+    }
+    EXPECT_GE(turns, 40);  // of a tenth, or less while many who came are half served
+    EXPECT_LE(turns, 101);
+}
+
+/// And who had much of late does not get ahead by going away and coming back.
+TEST(FairQueue, WhatWasServedIsRememberedWhileOthersWait) {
+    FairQueue<std::string> queue;
+    queue.push(1, "large", conversation("t", "l"), 0, 1000.0);
+    for (uint64_t id = 2; id <= 100; ++id) queue.push(id, "small", conversation("t", "s"), 0, 10.0);
+    EXPECT_EQ(queue.pop(), "large");
+    queue.push(101, "large", conversation("t", "l"), 0, 1000.0);
+    for (int i = 0; i < 99; ++i) EXPECT_EQ(queue.pop(), "small") << i;
+}
+
+TEST(FairQueue, GivesEveryItemOnceWhateverIsTakenOut) {
+    std::mt19937_64 random(5);
+    FairQueue<uint64_t> queue;
+    std::set<uint64_t> inside;
+    uint64_t id = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        const uint64_t what = random() % 8;
+        ++id;
+        if (what < 3) {
+            const std::string flow = conversation("t" + std::to_string(random() % 3), std::to_string(random() % 5));
+            queue.push(id, id, what == 0 ? alone("t0", id) : flow, static_cast<int>(random() % 2),
+                       static_cast<double>(random() % 50));
+            inside.insert(id);
+        } else if (what == 3) {
+            queue.push_front(id, id, static_cast<int>(random() % 2));
+            inside.insert(id);
+        } else if (what == 4) {
+            const uint64_t wanted = 1 + random() % id;
+            ASSERT_EQ(queue.remove(wanted).has_value(), inside.erase(wanted) == 1);
+        } else if (!queue.empty()) {
+            const uint64_t next = queue.front();
+            ASSERT_EQ(queue.pop(), next);
+            ASSERT_EQ(inside.erase(next), 1U);
+        }
+        ASSERT_EQ(queue.size(), inside.size());
+    }
 }
 
 TEST(FairQueue, PriorityComesFirstAndInterruptedWorkBeforeItsOwn) {

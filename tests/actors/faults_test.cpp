@@ -18,11 +18,52 @@ constexpr auto exit_kill = caf::exit_reason::kill;
 const char* const question = "The code of the red box is 4817. What is the code of the red box?";
 const char* const right_answer = "The code of the red box is 4817.";
 
+/// Tells a turn's port what it is told, and remembers the session, so that it can be made to die.
+class Eavesdropper : public listener_actor::base {
+public:
+    Eavesdropper(caf::actor_config& config, listener_actor port, std::shared_ptr<session_actor> session)
+        : listener_actor::base(config), port_(std::move(port)), session_(std::move(session)) {}
+    behavior_type make_behavior() override {
+        return {
+            [this](const session_actor& session) {
+                *session_ = session;
+                send(port_, session);
+            },
+            [this](TurnDelta delta) { send(port_, std::move(delta)); },
+            [this](TurnEnd end) {
+                send(port_, std::move(end));
+                quit();
+            },
+        };
+    }
+    void on_exit() override { port_ = nullptr; }
+
+private:
+    listener_actor port_;
+    std::shared_ptr<session_actor> session_;
+};
+
+/// A turn under way, and its session once it is known.
+struct Disturbed {
+    TurnId turn = 0;
+    std::shared_ptr<session_actor> session = std::make_shared<session_actor>();
+    listener_actor listener;
+
+    Disturbed(Stage& stage, Ask ask, Heard& heard) : turn(stage.engine().new_turn_id()) {
+        const listener_actor port = stage.system().spawn<TurnPort>(stage.engine().router(), heard.callbacks());
+        listener = stage.system().spawn<Eavesdropper>(port, session);
+        ask.id = turn;
+        ask.listener = listener;
+        caf::anon_send(stage.engine().router(), ask_atom::value, std::make_shared<Ask>(std::move(ask)));
+    }
+    ~Disturbed() { caf::anon_send_exit(listener, exit_kill); }
+};
+
 struct Fault {
     const char* name;
     /// Whether the engine may go on as before, or has to start its stages anew.
     bool restarts;
-    void (*strike)(Stage& stage, TurnId turn);
+    void (*strike)(Stage& stage, const Disturbed& turn);
 };
 
 template <class Handle>
@@ -51,16 +92,21 @@ const Attends attends[] = {
 };
 
 const Fault faults[] = {
-    {"cancel", false, [](Stage& stage, TurnId turn) { stage.engine().cancel(turn); }},
-    {"deadline", false, [](Stage& stage, TurnId) { stage.scheduler().advance_time(std::chrono::seconds(2)); }},
-    {"restore_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.restore); }},
-    {"prefill_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.prefill); }},
-    {"decode_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.decode); }},
-    {"store_dies", true, [](Stage& stage, TurnId) { kill_actor(stage.pipeline().stages.store); }},
-    {"selector_dies", true, [](Stage& stage, TurnId) { kill_named(stage, "selector"); }},
-    {"runner_dies", true, [](Stage& stage, TurnId) { kill_named(stage, "device_runner"); }},
+    {"cancel", false, [](Stage& stage, const Disturbed& turn) { stage.engine().cancel(turn.turn); }},
+    {"deadline", false,
+     [](Stage& stage, const Disturbed&) { stage.scheduler().advance_time(std::chrono::seconds(2)); }},
+    {"restore_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.restore); }},
+    {"prefill_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.prefill); }},
+    {"decode_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.decode); }},
+    {"store_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.store); }},
+    {"selector_dies", true, [](Stage& stage, const Disturbed&) { kill_named(stage, "selector"); }},
+    {"runner_dies", true, [](Stage& stage, const Disturbed&) { kill_named(stage, "device_runner"); }},
+    {"session_dies", false,
+     [](Stage&, const Disturbed& turn) {
+         if (*turn.session) kill_actor(*turn.session);
+     }},
     {"conversation_is_removed", false,
-     [](Stage& stage, TurnId) {
+     [](Stage& stage, const Disturbed&) {
          caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
      }},
 };
@@ -102,7 +148,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         Heard heard;
         Ask ask = chat("c", question);
         ask.deadline_seconds = 1.0;
-        const TurnId turn = stage.engine().ask(std::move(ask), heard.callbacks());
+        const Disturbed turn(stage, std::move(ask), heard);
         steps = 0;
         while (steps < after && stage.run_one()) ++steps;
         if (steps < after) ++undisturbed;  // the turn was over before
@@ -112,6 +158,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_EQ(heard.after_the_end, 0U);
         EXPECT_EQ(stage.engine().load().turns, 0U);
+        EXPECT_EQ(stage.engine().load().running, 0U);
         const TurnEnd& end = heard.ends[0];
         if (end.outcome == TurnOutcome::stop) {
             EXPECT_EQ(heard.text, right_answer);
@@ -151,6 +198,44 @@ TEST(Supervisor, GivesUpWhenStagesKeepDying) {
     ASSERT_EQ(heard.ends.size(), 1U);
     EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
 }
+
+/// Nobody can take over from these: what is under way ends, and the engine says that it has given up.
+class LastOnes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LastOnes, EndEveryTurnWhenTheyDie) {
+    for (int after = 0; after < 60; after += 4) {
+        SCOPED_TRACE("after message " + std::to_string(after));
+        Engine::Options options;
+        std::vector<Error> reasons;
+        options.gave_up = [&](Error why) { reasons.push_back(std::move(why)); };
+        Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), std::move(options));
+        Heard heard, waiting, late;
+        stage.engine().ask(chat("c", question), heard.callbacks());
+        stage.engine().ask(chat("c", question), waiting.callbacks());
+        for (int i = 0; i < after; ++i) stage.run_one();
+        if (GetParam() == std::string("router")) {
+            kill_actor(stage.engine().router());
+        } else {
+            kill_actor(stage.engine().supervisor());
+        }
+        stage.run();
+        ASSERT_EQ(reasons.size(), 1U);
+        EXPECT_THAT(reasons[0].message, ::testing::HasSubstr(GetParam()));
+        EXPECT_TRUE(stage.engine().load().gave_up);
+        stage.engine().ask(chat("late", question), late.callbacks());
+        stage.run();
+        for (const Heard* one : {&heard, &waiting, &late}) {
+            ASSERT_EQ(one->ends.size(), 1U);
+            EXPECT_EQ(one->after_the_end, 0U);
+        }
+        EXPECT_EQ(late.ends[0].outcome, TurnOutcome::failed);
+        EXPECT_EQ(stage.engine().load().running, 0U);
+        if (HasFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, LastOnes, ::testing::Values("router", "supervisor"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace rondo

@@ -55,6 +55,24 @@ TEST(Health, FailsWhenAskedTurnsDoNotMove) {
     EXPECT_TRUE(health.look(moved + seconds(31)).good) << "nothing waits any more";
 }
 
+/// Though another device goes on.
+TEST(Health, FailsWhenOneDeviceStaysAtItsWork) {
+    Stage stage(small());
+    const Health health(stage.engine());
+    const std::atomic<int64_t>& since = stage.engine().progress().at_work_since_ns[0];
+    Heard heard;
+    stage.engine().ask(chat("c", question), heard.callbacks());
+    while (since == 0) ASSERT_TRUE(stage.run_one());
+    const Moment begun = moment(since);
+    EXPECT_TRUE(health.look(begun + seconds(29)).good);
+    const Health::Verdict verdict = health.look(begun + seconds(31));
+    EXPECT_FALSE(verdict.good);
+    EXPECT_THAT(verdict.reason, ::testing::HasSubstr("at one piece of work for 31 s"));
+    stage.run();
+    EXPECT_EQ(since, 0);
+    EXPECT_TRUE(health.look(begun + seconds(31)).good);
+}
+
 TEST(Health, FailsOnceThePipelineGaveUp) {
     Stage stage(small());
     const Health health(stage.engine());

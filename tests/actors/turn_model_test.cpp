@@ -1,7 +1,7 @@
 // A seeded model check of what a turn may go through: the flow of turns, the pool, sequences and the prefix cache,
-// driven by random work, faults, cancellations, rewinds, forks and restarts, with stages that only pretend to compute.
-// Each key "computed" leaves a mark of everything it was computed from, so that a key found under the wrong tokens,
-// tenant or before it was written is seen at once.
+// driven by random work, faults, cancellations, rewinds, forks, changes of method and restarts, with stages that only
+// pretend to compute. Each key "computed" leaves a mark of everything it was computed from, so that a key found under
+// the wrong tokens, tenant or method, or before it was written, is seen at once.
 
 #include <gtest/gtest.h>
 
@@ -28,14 +28,25 @@ constexpr int64_t context_tokens = 160;
 /// Marks of keys by group, block and place, as the device's memory would hold them.
 using Marks = std::map<std::pair<LayerGroup, int32_t>, uint64_t>;
 
+/// How turns attend: what they compute differs, and one gives keys up while it answers.
+struct Method {
+    std::string name;
+    bool evicts;
+    int64_t recomputed_min;
+};
+const Method methods[] = {{"dense", false, 1}, {"lines", false, 1}, {"window", true, 1}, {"chosen", false, 9}};
+
 struct SimulatedTurn {
     std::vector<int32_t> ids;
     SequenceKv kv;
+    const Method* method;
+    std::string space;  // as sessions name it
     bool opened = false;
 };
 
 struct Chat {
     std::string tenant;
+    const Method* method = methods;  // of its next turn
     std::vector<int32_t> history;
     TurnFlow flow;
     std::unique_ptr<SimulatedTurn> turn;
@@ -47,6 +58,8 @@ struct Chat {
 /// What the random walk came by, so that a test that never gets anywhere is noticed.
 struct Seen {
     int64_t over = 0, preempted = 0, found = 0, evicted = 0;
+    int64_t with_gaps = 0;  // turns that had given keys up when they were kept
+    int64_t changed = 0;    // conversations whose next turn is of another method
 };
 
 class World {
@@ -76,6 +89,10 @@ private:
     void operate() {
         Chat& chat = any();
         switch (roll(400)) {
+            case 10:
+            case 11:
+            case 12:
+                return change(chat);
             case 0:
             case 1:
                 return happen(chat, Event::cancel);
@@ -104,7 +121,9 @@ private:
     void start(Chat& chat) {
         if (!chat.flow.idle()) return;
         if (chat.history.size() > context_tokens / 2) chat.history.clear();
-        chat.turn = std::make_unique<SimulatedTurn>(SimulatedTurn{chat.history, SequenceKv(*pool_)});
+        const std::string space = chat.method == methods ? chat.tenant : chat.tenant + '\n' + chat.method->name;
+        chat.turn =
+            std::make_unique<SimulatedTurn>(SimulatedTurn{chat.history, SequenceKv(*pool_), chat.method, space});
         for (int i = 1 + roll(30); i > 0; --i) chat.turn->ids.push_back(roll(2));  // few letters: many equal beginnings
         chat.terminals = 0;
         chat.asked_back = false;
@@ -141,12 +160,20 @@ private:
                 chat.asked_back = true;
                 return;
             case Action::keep_kv:
-                cache_->insert(chat.tenant, chat.turn->ids, chat.turn->kv);
-                chat.turn->kv = SequenceKv(*pool_);
-                return;
+                return keep(*chat.turn);
             case Action::drop_kv:
                 return;
         }
+    }
+
+    /// As the store does it: what has gaps is no beginning of anything.
+    void keep(SimulatedTurn& turn) {
+        if (turn.kv.first_held() == 0) {
+            cache_->insert(turn.space, turn.ids, turn.kv);
+        } else {
+            ++seen_.with_gaps;
+        }
+        turn.kv = SequenceKv(*pool_);
     }
 
     /// The stage that holds the turn does a piece of its work.
@@ -167,7 +194,8 @@ private:
 
     void open(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
-        turn.kv = cache_->match(chat.tenant, turn.ids, static_cast<int64_t>(turn.ids.size()) - 1);
+        const auto known_max = static_cast<int64_t>(turn.ids.size()) - turn.method->recomputed_min;
+        turn.kv = cache_->match(turn.space, turn.ids, std::max<int64_t>(known_max, 0));
         EXPECT_LT(turn.kv.tokens(), static_cast<int64_t>(turn.ids.size()));
         seen_.found += turn.kv.tokens() > 0;
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
@@ -183,7 +211,7 @@ private:
         const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
         compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
         if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
-        cache_->insert_full(chat.tenant, turn.ids, turn.kv);
+        cache_->insert_full(turn.space, turn.ids, turn.kv);
         turn.ids.push_back(roll(2));
         happen(chat, Event::prefilled);
     }
@@ -200,12 +228,13 @@ private:
             return happen(*latest, Event::preempted);
         }
         compute(chat, 1);
+        if (turn.method->evicts && roll(6) == 0) turn.kv.release_before(roll(static_cast<int>(turn.kv.tokens()) + 1));
         turn.ids.push_back(roll(2));
         if (roll(12) == 0 || turn.ids.size() >= context_tokens) ++seen_.over, happen(chat, Event::over);
     }
 
     uint64_t mark(const Chat& chat, int64_t key) const {
-        uint64_t mark = std::hash<std::string>()(chat.tenant);
+        uint64_t mark = std::hash<std::string>()(chat.tenant + chat.turn->method->name);
         for (int64_t i = 0; i <= key; ++i)
             mark = (mark ^ static_cast<uint64_t>(chat.turn->ids[static_cast<size_t>(i)] + 1)) * 0x9E3779B97F4A7C15U;
         return mark;
@@ -238,6 +267,12 @@ private:
         if (&from != &to && to.flow.idle() && from.tenant == to.tenant) to.history = from.history;
     }
 
+    void change(Chat& chat) {
+        const Method* before = chat.method;
+        chat.method = &methods[roll(static_cast<int>(std::size(methods)))];
+        seen_.changed += chat.method != before;
+    }
+
     void restart() {
         for (Chat& chat : chats_)
             if (chat.turn) lose(chat);
@@ -267,7 +302,7 @@ private:
             if (!chat.turn) continue;
             const SequenceKv& kv = chat.turn->kv;
             for (const LayerGroup group : groups) {
-                for (int64_t key = 0; key < kv.tokens(); ++key) {
+                for (int64_t key = kv.first_held(); key < kv.tokens(); ++key) {
                     const auto found = marks_.find({group, kv.slot(group, key)});
                     ASSERT_TRUE(found != marks_.end()) << "a key that was never computed";
                     ASSERT_EQ(found->second, mark(chat, key)) << "key " << key << " was computed from something else";
@@ -321,6 +356,8 @@ TEST_P(TurnModel, HoldsWhateverHappens) {
     EXPECT_GT(seen.preempted, 10);
     EXPECT_GT(seen.found, 100);
     EXPECT_GT(seen.evicted, 100);
+    EXPECT_GT(seen.with_gaps, 50);
+    EXPECT_GT(seen.changed, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TurnModel, ::testing::Range(0, 10));
