@@ -62,7 +62,7 @@ class Server:
 def request(words, tokens, stream=True, **more):
     body = json.dumps({"messages": [{"role": "user", "content": " ".join(words)}], "max_tokens": tokens,
                        "temperature": 0, "stream": stream, "ignore_eos": True, **more}).encode()
-    return (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    return (b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
 
 

@@ -36,6 +36,7 @@ public:
         : options_(std::move(options)),
           shared_{.limits = options_.limits,
                   .handle = std::move(handle),
+                  .refused = options_.refused,
                   .closed = [this](const std::shared_ptr<HttpConnection>& connection) { forget(connection); }},
           io_(options_.threads),
           work_(io_.get_executor()),

@@ -27,7 +27,7 @@ struct HttpLimits {
 
 struct HttpRequest {
     std::string method;
-    std::string path;                                          ///< percent-decoded, without the query
+    std::string path;                                          ///< percent-decoded but for %2F and %25, no query
     std::string query;                                         ///< as sent
     std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
     std::string body;
@@ -59,11 +59,15 @@ public:
 /// An HTTP/1.1 server on plain callbacks. `handle` runs on a thread of the server and must not block.
 class HttpServer {
 public:
+    /// Told, on a thread of the server, of each request that is refused before it reaches the handler: as much of it
+    /// as was read, the status and the bytes of the answer's body. Returns the answer's headers. It must not block.
+    using Refused = std::function<HttpHeaders(HttpRequest, int status, size_t bytes)>;
     struct Options {
         std::string host = "127.0.0.1";
         uint16_t port = 0;  ///< 0: any free one
         int threads = 1;
         HttpLimits limits;
+        Refused refused = {};
     };
     struct Counts {
         size_t connections = 0;  ///< open now

@@ -193,9 +193,21 @@ bool HttpConnection::say(std::string_view text) {
 
 bool HttpConnection::say_error(int status, std::string_view message) {
     const std::string body = http_error_body(status, message);
-    return say(http_response_head(status, http_error_headers(),
+    return say(http_response_head(status, refusal_headers(status, body.size()),
                                   {.content_bytes = body.size(), .chunked = false, .close = true}) +
                body);
+}
+
+/// The owner of the server hears of the refusal and may add to its headers.
+HttpHeaders HttpConnection::refusal_headers(int status, size_t bytes) {
+    if (!shared_.refused) return http_error_headers();
+    HttpRequest so_far = reader_ ? reader_->release() : HttpRequest();
+    so_far.peer = peer_;
+    try {
+        return shared_.refused(std::move(so_far), status, bytes);
+    } catch (...) {
+        return http_error_headers();
+    }
 }
 
 void HttpConnection::refuse(const HttpRefusal& refusal) {

@@ -28,6 +28,7 @@ class HttpConnection;
 struct HttpShared {
     HttpLimits limits;
     HttpServer::Handler handle;
+    HttpServer::Refused refused;
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
     std::function<void(const std::shared_ptr<HttpConnection>&)> closed;  ///< called once by each connection
@@ -72,6 +73,7 @@ private:
     /// A few bytes outside of any answer; false when the client's window has no room even for them.
     bool say(std::string_view text);
     bool say_error(int status, std::string_view message);
+    HttpHeaders refusal_headers(int status, size_t bytes);
 
     // Ending.
     void refuse(const HttpRefusal& refusal);

@@ -38,7 +38,8 @@ int hex_value(char c) {
     return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-/// An encoded slash stays "%2F", so that it never divides segments. Empty for a bad escape or a control character.
+/// An encoded slash stays "%2F", so that it never divides segments, and an encoded percent sign "%25", so that nothing
+/// else looks like one. Empty for a bad escape or a control character.
 std::string decode_path(std::string_view path) {
     std::string decoded;
     decoded.reserve(path.size());
@@ -53,6 +54,8 @@ std::string decode_path(std::string_view path) {
         if (low < 0 || is_control(c)) return {};
         if (c == '/')
             decoded += "%2F";
+        else if (c == '%')
+            decoded += "%25";
         else
             decoded += c;
         i += 2;

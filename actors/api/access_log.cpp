@@ -38,6 +38,7 @@ std::string access_log_line(const AccessRecord& record) {
                      {"method", cut(record.method)},
                      {"path", cut(record.path)},
                      {"status", record.status},
+                     {"outcome", record.outcome},
                      {"ms", std::round(record.seconds * 1e6) / 1e3},
                      {"bytes", record.bytes},
                      {"tenant", cut(record.tenant)},

@@ -13,6 +13,7 @@ struct AccessRecord {
     std::string method;
     std::string path;
     int status = 0;
+    std::string outcome;   ///< "ok", "refused", "failed" or "aborted" (the client left), whatever the status was
     double seconds = 0.0;  ///< until the answer's last byte
     uint64_t bytes = 0;    ///< of the answer
     std::string tenant;    ///< "": the client gave no valid key

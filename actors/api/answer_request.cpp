@@ -102,6 +102,8 @@ void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& i
     fields.whole("max_tokens", 1, limits::context_tokens_max, into.options.tokens_max);
     read_sampling(fields, vocabulary, into);
     read_stops(fields, into.options.stops);
+    if (fields.array("stop_token_ids", limits::stop_ids_max) != nullptr)
+        fields.token_ids("stop_token_ids", vocabulary, into.options.stop_ids);
     fields.whole("n", 1, limits::answers_max, into.n);
     fields.flag("stream", into.stream);
     read_stream_options(fields, into);
@@ -109,6 +111,9 @@ void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& i
     if (into.n > 1 && !into.conversation.empty()) {
         fields.wrong("n", std::to_string(into.n) + " and a conversation is named", "1");
     }
+    fields.flag("continue", into.goes_on);
+    if (into.goes_on && into.conversation.empty())
+        fields.wrong("continue", "true and no conversation is named", "false");
     fields.flag("ignore_eos", into.options.ignore_eos);
     fields.whole("priority", -10, 10, into.priority);
     fields.number_above("deadline_s", 0, limits::deadline_s_max, into.deadline_s);

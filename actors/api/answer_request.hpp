@@ -19,6 +19,7 @@ struct AnswerRequest {
     bool stream = false;
     bool include_usage = false;
     std::string conversation;  ///< "": none named
+    bool goes_on = false;      ///< it must be there already
     int priority = 0;          ///< −10 to 10; the larger goes first
     double deadline_s = 0.0;   ///< 0: the server's own
     std::string method;        ///< "": the server's own

@@ -72,6 +72,17 @@ ApiError wrong_api_key() {
             "no valid API key; a header 'Authorization: Bearer KEY' would be right"};
 }
 
+ApiError foreign_host() {
+    return {403, bad_request, "foreign_host", "",
+            "the Host header names another server; localhost, an address or server.host would be right, or API keys "
+            "(server.api_keys_file)"};
+}
+
+ApiError foreign_origin() {
+    return {403, bad_request, "foreign_origin", "",
+            "pages of another origin may change nothing here; setting server.cors_origin to theirs would be right"};
+}
+
 ApiError unknown_path() {
     return {404, bad_request, "unknown_path", "", "nothing is served under this path"};
 }

@@ -30,6 +30,8 @@ ApiError api_error(const Error& error);
 ApiError bad_field(std::string param, std::string code, std::string message);
 /// The same answer for a missing, a malformed and an unknown key.
 ApiError wrong_api_key();
+ApiError foreign_host();
+ApiError foreign_origin();
 ApiError unknown_path();
 ApiError wrong_method(std::string_view allowed);
 /// A 503.

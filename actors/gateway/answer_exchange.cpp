@@ -27,7 +27,9 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
       request_(std::move(request)),
       ask_(std::move(ask)),
       bytes_of_([home = engine.home()](int32_t id) { return home->model.tokenizer->bytes_of(id, true); }),
-      choices_(static_cast<size_t>(request_.n)) {}
+      choices_(static_cast<size_t>(request_.n)) {
+    if (request_.n > 1) ask_.places = std::make_shared<Places>(choices_.size());
+}
 
 void AnswerExchange::start() {
     exchange_->reply().on_gone([weak = weak_from_this()] {
@@ -84,6 +86,7 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
     if (!whole) {  // one answer that cannot be had fails the request
         finished_ = true;
         const ApiError error = exchange_->failure(error_of(how));
+        exchange_->count(how.usage);
         cancel_all();
         if (streaming_) {
             write(stream_error(error));
@@ -130,6 +133,7 @@ void AnswerExchange::write(std::string piece) {
 void AnswerExchange::cancel_all() {
     const std::lock_guard lock(mutex_);
     gone_ = gone_ || !finished_;
+    if (gone_) exchange_->outcome("aborted");
     for (const Choice& choice : choices_)
         if (choice.turn != 0 && !choice.ended) asker_.cancel(choice.turn);
 }

@@ -1,3 +1,4 @@
+#include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 
 namespace rondo {
@@ -11,6 +12,8 @@ Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, LogTo 
 }
 
 Exchange::~Exchange() {
+    if (record_.status == 0) sent(500, 0);  // dropped: the transport answers it
+    outcome("aborted");
     if (!log_.write || (log_.failures_only && record_.error.empty())) return;
     record_.peer = request_.peer;
     record_.method = request_.method;
@@ -28,16 +31,28 @@ HttpHeaders Exchange::headers(std::string type) const {
                         {"X-Request-Id", id}};
     if (!cors_origin_.empty()) {
         headers.emplace_back("Access-Control-Allow-Origin", cors_origin_);
-        headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type");
-        headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+        headers.emplace_back("Access-Control-Allow-Headers",
+                             allowed_fields(request_.header("access-control-request-headers")));
+        headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS");
         headers.emplace_back("Vary", "Origin");
     }
     return headers;
 }
 
-void Exchange::send(int status, std::string type, std::string body, HttpHeaders more) {
+/// 499: somebody cancelled it, most likely the client by leaving.
+void Exchange::sent(int status, size_t bytes) {
     record_.status = status;
-    record_.bytes = body.size();
+    record_.bytes = bytes;
+    outcome(status < 400 ? "ok" : status == 499 ? "aborted" : status < 500 ? "refused" : "failed");
+}
+
+HttpHeaders Exchange::refused(int status, size_t bytes) {
+    sent(status, bytes);
+    return headers("application/json");
+}
+
+void Exchange::send(int status, std::string type, std::string body, HttpHeaders more) {
+    sent(status, body.size());
     HttpHeaders all = headers(std::move(type));
     for (auto& header : more) all.push_back(std::move(header));
     if (status == 429 || status == 503) all.emplace_back("Retry-After", "1");
@@ -47,8 +62,7 @@ void Exchange::send(int status, std::string type, std::string body, HttpHeaders 
 
 /// A page that loads nothing from elsewhere, runs no script but its own files, and stands in no frame.
 void Exchange::send_page(std::string type, std::string content) {
-    record_.status = 200;
-    record_.bytes = content.size();
+    sent(200, content.size());
     HttpHeaders all = headers(std::move(type));
     all.emplace_back("Content-Security-Policy",
                      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -69,6 +83,7 @@ void Exchange::send_error(const ApiError& error) {
 ApiError Exchange::failure(const Error& error) {
     ApiError told = api_error(error);
     if (told.message != error.message) record_.error = error.message;
+    outcome(error.code == ErrorCode::cancelled ? "aborted" : told.status < 500 ? "refused" : "failed");
     return told;
 }
 
@@ -79,16 +94,23 @@ void Exchange::begin_stream() {
 
 bool Exchange::write(std::string piece) {
     record_.bytes += piece.size();
-    return reply_->write(std::move(piece));
+    const bool taken = reply_->write(std::move(piece));
+    if (!taken) outcome("aborted");
+    return taken;
 }
 
 void Exchange::finish_stream() {
+    outcome("ok");
     reply_->finish();
 }
 
 void Exchange::count(const TurnUsage& usage) {
     record_.prompt_tokens = usage.prompt_tokens;
     record_.completion_tokens = usage.completion_tokens;
+}
+
+void Exchange::outcome(const char* how) {
+    if (record_.outcome.empty()) record_.outcome = how;
 }
 
 }  // namespace rondo

@@ -8,10 +8,23 @@
 #include "actors/api/listings.hpp"
 #include "actors/api/tokenize_requests.hpp"
 #include "actors/gateway/answer_exchange.hpp"
+#include "actors/gateway/browsers.hpp"
 #include "actors/gateway/page_files.hpp"
 #include "config/limits.hpp"
 
 namespace rondo {
+
+namespace {
+
+constexpr size_t texts_at_once = 2;
+
+}  // namespace
+
+Gateway::Gateway(Engine& engine, Options options)
+    : engine_(engine),
+      options_(std::move(options)),
+      health_(engine),
+      texts_(std::make_shared<TextQueue>(texts_at_once, static_cast<size_t>(options_.server.requests_waiting_max))) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options) {
     std::unique_ptr<Gateway> gateway(new Gateway(engine, std::move(options)));
@@ -25,6 +38,9 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     http.host = server.host;
     http.port = static_cast<uint16_t>(server.port);
     http.limits = gateway->options_.limits;
+    http.refused = [raw = gateway.get()](HttpRequest request, int status, size_t bytes) {
+        return raw->refused(std::move(request), status, bytes);
+    };
     RONDO_ASSIGN(gateway->server_,
                  HttpServer::start(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {
                      raw->handle(std::move(request), std::move(reply));
@@ -63,6 +79,13 @@ void Gateway::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     route(exchange);
 }
 
+/// A request that the transport answers itself: it gets its id and its line in the log here.
+HttpHeaders Gateway::refused(HttpRequest request, int status, size_t bytes) {
+    Exchange exchange(std::move(request), nullptr, options_.log, options_.server.cors_origin);
+    exchange.id = new_id("req-");
+    return exchange.refused(status, bytes);
+}
+
 void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     const std::string& path = exchange->request().path;
     const std::string& method = exchange->request().method;
@@ -70,6 +93,7 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
         if (method == allowed || (allowed == "GET" && method == "HEAD")) return answer();
         exchange->send_error(wrong_method(allowed == "GET" ? "GET, HEAD" : allowed));
     };
+    if (const auto foreign = foreign_page(exchange->request(), options_.server)) return exchange->send_error(*foreign);
     if (method == "OPTIONS" && !options_.server.cors_origin.empty()) return exchange->send(204, "text/plain", "");
     if (path == "/") return only("GET", [&] { page(*exchange, "index.html"); });
     if (path.starts_with("/page/")) return only("GET", [&] { page(*exchange, path.substr(6)); });
@@ -107,11 +131,10 @@ void Gateway::health(Exchange& exchange, bool ready) {
 
 void Gateway::metrics(Exchange& exchange) {
     const KvPool& pool = engine_.pool();
-    const auto turns = static_cast<double>(engine_.load().turns);
-    const auto places = static_cast<double>(engine_.running_max());
     Metrics::Now now;
-    now.running = std::min(turns, places);
-    now.waiting = std::max(turns - places, 0.0);
+    const auto turns = static_cast<double>(engine_.load().turns);
+    now.running = std::min(turns, static_cast<double>(engine_.load().running));
+    now.waiting = turns - now.running;
     const auto blocks = static_cast<double>(pool.blocks_total(LayerGroup::upper));
     now.blocks_in_turns = blocks - static_cast<double>(pool.blocks_free(LayerGroup::upper)) -
                           static_cast<double>(engine_.load().blocks_cached);
@@ -139,6 +162,7 @@ ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, cons
         return bad_field("method", "unsupported_value", method.error().message);
     Ask ask;
     ask.conversation = {tenant, request.conversation};
+    ask.goes_on = request.goes_on;
     ask.options = request.options;
     ask.priority = request.priority;
     ask.method = request.method;
@@ -190,28 +214,35 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     auto answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
                                                    std::move(*request), std::move(*ask));
     if (text == nullptr) return answer->start(std::get<std::vector<int32_t>>(std::move(prompt)));
-    // A long text takes a while; the server's thread goes on meanwhile.
-    const auto encode = [home = engine_.home(), exchange](const std::shared_ptr<AnswerExchange>& begun,
-                                                          const std::string& said) {
+    encode(exchange, [home = engine_.home(), exchange, answer = std::move(answer), said = std::move(*text)] {
         Result<std::vector<int32_t>> ids = home->model.encode_text(said);
         if (!ids) return exchange->send_error(ids.error());
-        begun->start(std::move(*ids));
-    };
-    engine_.system().spawn(encode, std::move(answer), std::move(*text));
+        answer->start(std::move(*ids));
+    });
 }
 
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
     if (!request) return exchange->send_error(request.error());
-    const auto encode = [home = engine_.home()](const std::shared_ptr<Exchange>& asked, const TokenizeRequest& wanted) {
+    encode(exchange, [home = engine_.home(), exchange, wanted = std::move(*request)] {
         const Model& model = home->model;
         const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
                                                  : wanted.add_special     ? model.encode_text(wanted.text)
                                                                           : model.tokenizer->encode(wanted.text, true);
-        if (!ids) return asked->send_error(ids.error());
-        asked->send_json(200, tokenize_response(*ids));
-    };
-    engine_.system().spawn(encode, exchange, std::move(*request));
+        if (!ids) return exchange->send_error(ids.error());
+        exchange->send_json(200, tokenize_response(*ids));
+    });
+}
+
+/// A long text takes a while; the server's thread goes on meanwhile.
+void Gateway::encode(const std::shared_ptr<Exchange>& exchange, std::function<void()> job) {
+    const TextQueue::Taken taken = texts_->add(std::move(job));
+    if (taken == TextQueue::Taken::refused) {
+        return exchange->send_error(make_error(
+            ErrorCode::overloaded, "too many texts wait to be tokenized; asking again later would be right"));
+    }
+    if (taken == TextQueue::Taken::waits) return;
+    engine_.system().spawn([](const std::shared_ptr<TextQueue>& texts) { texts->work(); }, texts_);
 }
 
 void Gateway::detokenize(Exchange& exchange) const {

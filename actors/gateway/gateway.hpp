@@ -10,6 +10,7 @@
 #include "actors/api/api_keys.hpp"
 #include "actors/engine.hpp"
 #include "actors/gateway/health.hpp"
+#include "actors/gateway/text_queue.hpp"
 #include "config/settings.hpp"
 #include "transport/http_server.hpp"
 
@@ -43,9 +44,15 @@ public:
     bool write(std::string piece);
     void finish_stream();
     void count(const TurnUsage& usage);
+    /// How it ended, for the log. The first word counts; without one it is told by the status, or by the error, and a
+    /// stream that was not finished was aborted.
+    void outcome(const char* how);
+    /// The transport answers it with an error, with these headers.
+    HttpHeaders refused(int status, size_t bytes);
 
 private:
     HttpHeaders headers(std::string type) const;
+    void sent(int status, size_t bytes);
 
     HttpRequest request_;
     std::shared_ptr<HttpReply> reply_;
@@ -71,9 +78,10 @@ public:
     void drain(std::chrono::milliseconds patience);
 
 private:
-    Gateway(Engine& engine, Options options) : engine_(engine), options_(std::move(options)), health_(engine) {}
+    Gateway(Engine& engine, Options options);
 
     void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
+    HttpHeaders refused(HttpRequest request, int status, size_t bytes);
     void route(const std::shared_ptr<Exchange>& exchange);
     bool let_in(Exchange& exchange) const;
     void page(Exchange& exchange, const std::string& file) const;
@@ -84,6 +92,7 @@ private:
     void completion(const std::shared_ptr<Exchange>& exchange);
     void tokenize(const std::shared_ptr<Exchange>& exchange);
     void detokenize(Exchange& exchange) const;
+    void encode(const std::shared_ptr<Exchange>& exchange, std::function<void()> job);
     void sessions(const std::shared_ptr<Exchange>& exchange);
     void session(const std::shared_ptr<Exchange>& exchange, const std::string& id, const std::string& verb);
     std::string new_id(const char* prefix);
@@ -92,6 +101,7 @@ private:
     Options options_;
     ApiKeys keys_;
     Health health_;
+    const std::shared_ptr<TextQueue> texts_;  // who works on it may be the last to leave
     std::atomic<bool> draining_{false};
     std::atomic<uint64_t> ids_{0};
     int64_t started_s_ = 0;

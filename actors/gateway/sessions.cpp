@@ -20,6 +20,21 @@ SessionInfo told(const ConversationInfo& info) {
     return out;
 }
 
+/// What the transport leaves encoded in a path: a slash and a percent sign.
+std::string decode_rest(std::string_view text) {
+    std::string decoded;
+    for (; !text.empty(); text.remove_prefix(1)) {
+        const bool is_slash = text.starts_with("%2F");
+        if (!is_slash && !text.starts_with("%25")) {
+            decoded += text.front();
+            continue;
+        }
+        decoded += is_slash ? '/' : '%';
+        text.remove_prefix(2);
+    }
+    return decoded;
+}
+
 /// Asks the router and answers with what comes; the server's thread goes on meanwhile. (What is spawned takes an
 /// argument because CAF 0.17 goes through a null pointer for a function without one.)
 template <class Answer, class... Request>
@@ -68,8 +83,7 @@ void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
         id.resize(id.size() - verb.size() - 1);
         break;
     }
-    // In a path, an encoded slash is what a slash of an id looks like.
-    for (size_t at = id.find("%2F"); at != std::string::npos; at = id.find("%2F", at)) id.replace(at, 3, "/");
+    id = decode_rest(id);
     if (!is_conversation_id(id)) return exchange->send_error(unknown_path());
     session(exchange, id, verb);
 }

@@ -18,6 +18,7 @@ AccessRecord record() {
     out.method = "POST";
     out.path = "/v1/chat/completions";
     out.status = 200;
+    out.outcome = "ok";
     out.seconds = 0.0123456;
     out.bytes = 345;
     out.tenant = "acme";
@@ -30,7 +31,7 @@ AccessRecord record() {
 TEST(AccessLog, IsOneJsonObjectALine) {
     const std::string line = access_log_line(record());
     EXPECT_EQ(Json::parse(line), Json::parse(R"({"time": "2023-11-14T22:13:20.007Z", "peer": "127.0.0.1",
-        "method": "POST", "path": "/v1/chat/completions", "status": 200, "ms": 12.346, "bytes": 345,
+        "method": "POST", "path": "/v1/chat/completions", "status": 200, "outcome": "ok", "ms": 12.346, "bytes": 345,
         "tenant": "acme", "request_id": "chatcmpl-1", "prompt_tokens": 12, "completion_tokens": 3})"));
     EXPECT_TRUE(line.ends_with("}\n"));
     EXPECT_TRUE(line.starts_with(R"({"time":)"));

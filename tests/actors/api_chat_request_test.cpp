@@ -80,6 +80,7 @@ TEST(ChatRequest, ReadsEveryField) {
     EXPECT_TRUE(request.options.check(vocabulary).is_ok());
     EXPECT_EQ(accepted(with(R"("conversation":"a/b 日本")")).conversation, "a/b 日本");
     EXPECT_EQ(accepted(with(R"("stop":"END")")).options.stops, std::vector<std::string>{"END"});
+    EXPECT_EQ(accepted(with(R"("stop_token_ids":[3,7])")).options.stop_ids, (std::vector<int32_t>{3, 7}));
     EXPECT_EQ(accepted(with(R"("max_completion_tokens":9)")).options.tokens_max, 9);
     EXPECT_EQ(accepted(with(R"("logprobs":true)")).options.sampling.logprobs, 0);
 }
@@ -213,6 +214,8 @@ TEST(ChatRequest, BoundsItsLists) {
                     {R"("stop":[1])", "stop", "list of strings"},
                     {R"("stop":{})", "stop", "list of strings"},
                     {R"("stop":1)", "stop", "list of strings"},
+                    {R"("stop_token_ids":[1,-1])", "stop_token_ids[1]", "0 to"},
+                    {R"("stop_token_ids":7)", "stop_token_ids", "a list of up to 64 items"},
                     {biases + "}", "logit_bias", "0 to 1024"},
                     {R"("logit_bias":{"100":1})", "logit_bias", "0 to 99"},
                     {R"("logit_bias":{"-1":1})", "logit_bias", "0 to 99"},

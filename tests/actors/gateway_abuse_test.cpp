@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -76,6 +77,24 @@ TEST_F(GatewayAbuse, RefusesHugeAndLyingBodiesBeforeReadingOn) {
         EXPECT_TRUE(json::parse(refusal.body)["error"]["message"].is_string()) << refusal.body;
         EXPECT_TRUE(stranger.sees_close());
     }
+}
+
+TEST_F(GatewayAbuse, LogsWhatIsRefusedBeforeItReachesTheGateway) {
+    const RawResponse refusal =
+        RawClient(gateway->port()).ask("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 8388609\r\n\r\n");
+    EXPECT_EQ(refusal.status, 413);
+    ASSERT_TRUE(refusal.headers.contains("x-request-id"));
+    const std::lock_guard lock(log_mutex);
+    const size_t at = log.find(refusal.headers.at("x-request-id"));
+    ASSERT_NE(at, std::string::npos);
+    const size_t begin = log.rfind('\n', at) + 1;
+    const json line = json::parse(log.substr(begin, log.find('\n', at) - begin));
+    EXPECT_EQ(line["status"], 413);
+    EXPECT_EQ(line["outcome"], "refused");
+    EXPECT_EQ(line["method"], "POST");
+    EXPECT_EQ(line["path"], "/v1/completions");
+    EXPECT_EQ(line["peer"], "127.0.0.1");
+    EXPECT_EQ(line["bytes"], refusal.body.size());
 }
 
 TEST_F(GatewayAbuse, RefusesWhatIsNoStrictJsonWhereverItIsSent) {
@@ -159,7 +178,8 @@ std::string escaped(const std::string& text) {
 TEST_F(GatewayAbuse, IdsAreNamesAndNothingElse) {
     for (const std::string& id :
          {std::string("../../../etc/passwd"), std::string(".."), std::string("/"), std::string("a/fork"),
-          std::string("%2e%2e"), std::string("a?b#c&d=e;f"), std::string("日本 🙂"), std::string(256, 'x')}) {
+          std::string("%2e%2e"), std::string("a%2Fb"), std::string("a/b"), std::string("50%"),
+          std::string("a?b#c&d=e;f"), std::string("日本 🙂"), std::string(256, 'x')}) {
         const json made = json::parse(call("POST", "/v1/sessions", {{"id", id}}).body);
         EXPECT_EQ(made["id"], id);
         const HttpResponse found = call("GET", "/v1/sessions/" + escaped(id));
@@ -176,6 +196,32 @@ TEST_F(GatewayAbuse, IdsAreNamesAndNothingElse) {
     }
 }
 
+TEST_F(GatewayAbuse, AnIdWithAnEncodedSlashInItIsNoOtherId) {
+    for (const char* id : {"a/b", "a%2Fb"}) EXPECT_EQ(call("POST", "/v1/sessions", {{"id", id}}).status, 200);
+    EXPECT_EQ(call("DELETE", "/v1/sessions/a%252Fb").status, 200);
+    EXPECT_EQ(call("GET", "/v1/sessions/a%252Fb").status, 404);
+    EXPECT_EQ(json::parse(call("GET", "/v1/sessions/a%2Fb").body)["id"], "a/b");
+    EXPECT_EQ(call("DELETE", "/v1/sessions/a%2fb").status, 200);
+}
+
+TEST_F(GatewayAbuse, ManyLongTextsAreTokenizedOrRefusedAndThePlacesGivenBack) {
+    std::string text;
+    while (text.size() < 1'000'000) text += "It was a slow afternoon. ";
+    std::vector<std::thread> clients;
+    std::atomic<int> refused{0}, served{0};
+    for (int i = 0; i < 8; ++i) {
+        clients.emplace_back([&] {
+            const HttpResponse response = call("POST", "/tokenize", {{"text", text}});
+            if (response.status == 429 && response.header("retry-after") == "1") ++refused;
+            if (response.status == 200) ++served;
+        });
+    }
+    for (std::thread& one : clients) one.join();
+    EXPECT_GE(served, 3) << "two at once, and one waits";
+    EXPECT_EQ(served + refused, 8);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(call("POST", "/tokenize", {{"text", "Hello!"}}).status, 200);
+}
+
 TEST_F(GatewayAbuse, ASlowReaderCostsHisTurnAndNobodyElses) {
     const auto narrow = gateway_with({.write_bytes_max = size_t{64} << 10});
     const double counted = metric("request_success_total", "abort");
@@ -186,8 +232,8 @@ TEST_F(GatewayAbuse, ASlowReaderCostsHisTurnAndNobodyElses) {
     body["logprobs"] = true;
     body["top_logprobs"] = 20;  // some kilobytes a token, so that the kernel's buffers are full soon
     const std::string text = body.dump();
-    reader.send("POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(text.size()) +
-                "\r\n\r\n" + text);
+    reader.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                std::to_string(text.size()) + "\r\n\r\n" + text);
     EXPECT_EQ(reader.read_head().status, 200);
     EXPECT_EQ(text_of(answer(chat(fact))), "The code of the red box is 4817.");
     EXPECT_TRUE(becomes_true([&] { return metric("request_success_total", "abort") == before + 1; }));
@@ -259,12 +305,12 @@ TEST_F(GatewayAbuse, IsNotReadyWhileItShutsDown) {
     EXPECT_TRUE(becomes_true([&] { return metric("connections", "", *ending) >= 3; }));  // these, and who asks
     std::thread draining([&] { ending->drain(test_patience); });
     EXPECT_TRUE(becomes_true([&] { return !RawClient(ending->port()).is_connected(); }));
-    const RawResponse refusal = ready.ask("st: t\r\n\r\n");
+    const RawResponse refusal = ready.ask("st: localhost\r\n\r\n");
     EXPECT_EQ(refusal.status, 503);
     EXPECT_EQ(refusal.headers.at("retry-after"), "1");
     EXPECT_THAT(refusal.body, HasSubstr("shutting down"));
     EXPECT_THAT(refusal.body, HasSubstr(R"("code":"shutting_down")"));
-    EXPECT_EQ(health.ask("st: t\r\n\r\n").status, 200) << "it is alive until it has ended";
+    EXPECT_EQ(health.ask("st: localhost\r\n\r\n").status, 200) << "it is alive until it has ended";
     for (RawClient* client : {&ready, &health}) client->close();
     draining.join();
 }

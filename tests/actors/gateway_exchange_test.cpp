@@ -16,10 +16,11 @@ struct KeptReply : HttpReply {
         body = std::move(sent_body);
     }
     void begin(int, HttpHeaders) override {}
-    bool write(std::string) override { return true; }
+    bool write(std::string) override { return is_there; }
     void finish() override {}
     void on_gone(std::function<void()>) override {}
 
+    bool is_there = true;
     int status = 0;
     HttpHeaders headers;
     std::string body;
@@ -60,6 +61,57 @@ TEST(Exchange, SaysWhichMethodsAreAllowed) {
     EXPECT_THAT(told(wrong_method("GET, POST")).client.headers,
                 ::testing::Contains(::testing::Pair("Allow", "GET, POST")));
     EXPECT_THAT(told(unknown_path()).client.headers, Not(::testing::Contains(::testing::Key("Allow"))));
+}
+
+/// The outcome in the log of a request that is answered so.
+std::string outcome_of(const std::function<void(Exchange&)>& answer, bool client_is_there = true) {
+    const auto reply = std::make_shared<KeptReply>();
+    reply->is_there = client_is_there;
+    std::string log;
+    {
+        Exchange exchange({}, reply, {[&](const std::string& line) { log += line; }}, "");
+        answer(exchange);
+    }
+    const std::string key = "\"outcome\":\"";
+    const size_t begin = log.find(key) + key.size();
+    return log.substr(begin, log.find('"', begin) - begin);
+}
+
+TEST(Exchange, LogsHowAnAnswerEnded) {
+    for (const auto& [status, outcome] :
+         {std::pair{200, "ok"}, std::pair{204, "ok"}, std::pair{404, "refused"}, std::pair{429, "refused"},
+          std::pair{499, "aborted"}, std::pair{504, "failed"}}) {
+        EXPECT_EQ(outcome_of([&](Exchange& exchange) { exchange.send_json(status, ""); }), outcome) << status;
+    }
+    EXPECT_EQ(outcome_of([](Exchange&) {}), "failed") << "the transport answers it with a 500";
+    EXPECT_EQ(outcome_of([](Exchange& exchange) { exchange.refused(413, 10); }), "refused");
+}
+
+TEST(Exchange, LogsHowAStreamEnded) {
+    const auto stream_failing_by = [](ErrorCode code) {
+        return [code](Exchange& exchange) {
+            exchange.begin_stream();
+            exchange.failure(make_error(code, "why"));
+            exchange.write("error");
+            exchange.finish_stream();
+        };
+    };
+    const auto stream = [](Exchange& exchange) {
+        exchange.begin_stream();
+        exchange.write("piece");
+        exchange.finish_stream();
+    };
+    EXPECT_EQ(outcome_of(stream), "ok");
+    EXPECT_EQ(outcome_of(stream, false), "aborted");
+    EXPECT_EQ(outcome_of(&Exchange::begin_stream), "aborted") << "and never finished";
+    EXPECT_EQ(outcome_of(stream_failing_by(ErrorCode::timeout)), "failed");
+    EXPECT_EQ(outcome_of(stream_failing_by(ErrorCode::cancelled)), "aborted");
+    EXPECT_EQ(outcome_of([&](Exchange& exchange) {
+                  exchange.outcome("aborted");
+                  stream(exchange);
+              }),
+              "aborted")
+        << "the first word counts";
 }
 
 }  // namespace

@@ -176,6 +176,13 @@ TEST_F(GatewayTest, AClientWhoLeavesEndsHisTurn) {
     while (engine->load().turns > 0 && std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(engine->load().turns, 0U);
+    const auto logged = [] {
+        const std::lock_guard lock(log_mutex);
+        return log.find("\"status\":200,\"outcome\":\"aborted\"") != std::string::npos;
+    };
+    while (!logged() && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(logged());
 }
 
 TEST_F(GatewayTest, SaysHowItIs) {

@@ -67,6 +67,8 @@ function view_of(session) {
     return { id, tokens, rounds: rounds.map((round, index) => ({ index, ...round })) };
 }
 
+const listed_view_of = ({ id, tokens, rounds }) => ({ id, tokens, round_count: rounds.length });
+
 function create_session({ id, system }) {
     const session = { id: id ?? `c-${++sessions_made}`, tokens: system ? count_tokens(system) : 0, rounds: [], system };
     if (sessions.has(session.id)) throw new Refusal(409, `conversation '${session.id}' exists already`);
@@ -111,7 +113,9 @@ function answer_to(session, text) {
 
 async function chat(request, response, body) {
     const text = body.messages?.at(-1)?.content ?? '';
-    const session = sessions.get(body.conversation) ?? create_session({ id: body.conversation });
+    const session = body.continue
+        ? find_session(body.conversation)
+        : (sessions.get(body.conversation) ?? create_session({ id: body.conversation }));
     if (text.startsWith('/refuse')) throw new Refusal(429, 'too many requests are waiting (256); try again in 2 s');
     const send = (data) => response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
     const chunk = (delta, more = {}) =>
@@ -208,7 +212,7 @@ async function answer(request, response) {
     if (route === 'GET /v1/models')
         return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model' }] });
     if (route === 'GET /v1/sessions')
-        return send_json(response, { data: [...sessions.values()].map(view_of).reverse() });
+        return send_json(response, { data: [...sessions.values()].map(listed_view_of).reverse() });
     if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));
     if (route === 'POST /v1/chat/completions') return chat(request, response, body);
     if (route === 'GET session') return send_json(response, view_of(session));

@@ -148,6 +148,37 @@ test('a reload finds the conversation again; it can be forked and deleted', asyn
     );
 });
 
+test('a conversation that was not opened since a reload is deleted only after a question', async () => {
+    await ask('keep me');
+    await ask('and me');
+    const id = decodeURIComponent(new URL(page.url()).hash.slice(1));
+    await part('new-conversation').click();
+    await page.reload();
+    const remove = page.getByRole('button', { name: `Delete “${id}”`, exact: true });
+    const item = page.getByTestId('conversation-item').filter({ has: remove });
+    await item.waitFor();
+    assert.match(await item.textContent(), /2 turns · [1-9]/);
+    await item.hover();
+    await remove.click();
+    await part('confirm').waitFor();
+    await shoot('confirm-unopened');
+    await page.keyboard.press('Escape');
+    await until(
+        'the question is gone',
+        () => part('confirm').count(),
+        (count) => count === 0,
+    );
+    assert.equal(await item.count(), 1);
+    await item.hover();
+    await remove.click();
+    await part('confirm').click();
+    await until(
+        'the conversation is gone',
+        () => item.count(),
+        (count) => count === 0,
+    );
+});
+
 test('a lost connection is one line with a retry', async () => {
     await page.route('**/v1/chat/completions', (route) => route.abort(), { times: 1 });
     await send('are you there?');

@@ -92,7 +92,8 @@ TEST(HttpRequestReader, DecodesThePathButKeepsSegmentsApart) {
     EXPECT_EQ(path_of("/v1/sessions/%C3%a4"), "/v1/sessions/\xc3\xa4");
     EXPECT_EQ(path_of("/a%2fb%2F"), "/a%2Fb%2F");
     EXPECT_EQ(path_of("/%2e%2e/x"), "/../x");
-    EXPECT_EQ(path_of("/%2500"), "/%00");
+    EXPECT_EQ(path_of("/%2500"), "/%2500");
+    EXPECT_EQ(path_of("/a%252fb%25"), "/a%252fb%25") << "not the same as an encoded slash";
     EXPECT_EQ(path_of("http://host:80/a?b"), "/a");
 }
 

@@ -129,6 +129,53 @@ TEST(HttpServer, RefusesABodyBeforeReadingIt) {
     EXPECT_EQ(replies.size(), 0u);
 }
 
+struct ToldRefusal {
+    HttpRequest request;
+    int status;
+    size_t bytes;
+};
+
+TEST(HttpServer, TellsItsOwnerOfRefusals) {
+    Mailbox<ToldRefusal> told;
+    HttpServer::Options options{.limits = {.body_bytes_max = 4, .body_time = std::chrono::milliseconds(50)}};
+    options.refused = [&](HttpRequest request, int status, size_t bytes) {
+        told.put({std::move(request), status, bytes});
+        return HttpHeaders{{"X-Told", std::to_string(status)}};
+    };
+    const auto server = std::move(HttpServer::start(options, echo)).value();
+    const std::string start = "POST /a?b HTTP/1.1\r\nHost: t\r\n";
+    const std::vector<std::pair<std::string, int>> table = {{start + "Content-Length: 5\r\n\r\n", 413},
+                                                            {start + "Content-Length: 4\r\n\r\n12", 408},
+                                                            {start + "Expect: a miracle\r\n\r\n", 417}};
+    for (const auto& [bytes, status] : table) {
+        RawClient client(server->port());
+        const RawResponse answer = client.ask(bytes);
+        const ToldRefusal refusal = told.take().value();
+        EXPECT_EQ(answer.status, status);
+        EXPECT_EQ(answer.headers.at("x-told"), std::to_string(status));
+        EXPECT_EQ(refusal.status, status);
+        EXPECT_EQ(refusal.request.method + ' ' + refusal.request.path, "POST /a");
+        EXPECT_EQ(refusal.request.peer, "127.0.0.1");
+        EXPECT_EQ(refusal.bytes, answer.body.size());
+    }
+    EXPECT_EQ(RawClient(server->port()).ask("nonsense\r\n\r\n").status, 400);
+    EXPECT_EQ(told.take().value().request.method, "") << "nothing could be read of it";
+    RawClient good(server->port());
+    EXPECT_EQ(good.ask(get_root).status, 200);
+    good.close();
+    EXPECT_TRUE(becomes_true([&] { return server->counts().connections == 0; }));
+    EXPECT_EQ(told.size(), 0u) << "a client that has its answer was not refused";
+}
+
+TEST(HttpServer, AnswersARefusalThoughItsOwnerThrows) {
+    HttpServer::Options options;
+    options.refused = [](HttpRequest, int, size_t) -> HttpHeaders { throw std::runtime_error("no memory"); };
+    const auto server = std::move(HttpServer::start(options, echo)).value();
+    const RawResponse answer = RawClient(server->port()).ask("nonsense\r\n\r\n");
+    EXPECT_EQ(answer.status, 400);
+    EXPECT_EQ(answer.headers.at("content-type"), "application/json");
+}
+
 TEST(HttpServer, LetsARefusedClientReadWhyThoughItSendsOn) {
     const auto server = start_server(echo, {.body_bytes_max = 100'000});
     RawClient client(server->port());

@@ -38,7 +38,7 @@ function draw_list() {
     draw_sidebar(by_id('conversations'), conversations, { open: open_conversation, fork, remove });
     const { current } = conversations;
     if (!current) return;
-    const title = current.title || 'New conversation';
+    const title = current.name;
     by_id('title').textContent = title;
     document.title = `${title} · Rondo`;
     by_id('empty').hidden = current.turns.length > 0 || !current.is_loaded;
@@ -109,9 +109,8 @@ async function fork(conversation) {
 }
 
 async function remove(conversation) {
-    const title = conversation.title || 'New conversation';
-    if (conversation.turns.length > 0 && !(await confirm(by_id('confirm'), `Delete “${title}” with all its turns?`)))
-        return;
+    const question = `Delete “${conversation.name}” with all its turns?`;
+    if (conversation.turn_count > 0 && !(await confirm(by_id('confirm'), question))) return;
     await report(async () => {
         const at = conversations.all.indexOf(conversation);
         await conversations.remove(conversation);

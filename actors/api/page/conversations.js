@@ -36,6 +36,7 @@ export class Conversation {
         this.id = id;
         this.title = '';
         this.turns = [];
+        this.unread_turns = 0;
         this.tokens = 0;
         this.unsent = '';
         this.is_loaded = id === null;
@@ -48,8 +49,24 @@ export class Conversation {
         return last?.is_live ? last : null;
     }
 
+    /** With those of the server that were not read yet; whoever has any is not deleted without a question. */
+    get turn_count() {
+        return this.unread_turns + this.turns.length;
+    }
+
+    get name() {
+        return this.title || (this.turn_count > 0 ? this.id : null) || 'New conversation';
+    }
+
+    /** A list says how many rounds there are, not what was said in them. */
+    take_listed(session) {
+        this.tokens = session.tokens ?? 0;
+        this.unread_turns = session.round_count ?? rounds_of(session).length;
+    }
+
     take_session(session) {
         this.tokens = session.tokens ?? 0;
+        this.unread_turns = 0;
         this.turns = rounds_of(session).map((round) => {
             const turn = new Turn(round.user, 'stored');
             turn.answer = round.assistant ?? '';
@@ -108,7 +125,7 @@ export class Conversations {
         for (const session of await api.list_sessions()) {
             if (known.has(session.id)) continue;
             const conversation = new Conversation(session.id);
-            conversation.take_session(session);
+            conversation.take_listed(session);
             this.all.push(conversation);
         }
         this.changed('list');
@@ -187,8 +204,8 @@ export class Conversations {
     async fork(conversation) {
         const session = await api.fork_session(conversation.id);
         const copy = new Conversation(session.id);
-        copy.title = `${conversation.title} · fork`;
-        copy.tokens = session.tokens ?? conversation.tokens;
+        copy.title = conversation.title && `${conversation.title} · fork`;
+        copy.take_listed(session);
         this.all.splice(this.all.indexOf(conversation), 0, copy);
         return copy;
     }
@@ -228,6 +245,7 @@ export class Conversations {
             model: this.model,
             messages: [{ role: 'user', content: turn.user }],
             conversation: conversation.id,
+            continue: true, // a server that has forgotten it must not begin it anew
             temperature: this.settings.temperature,
             max_tokens: this.settings.max_tokens,
             method: this.method, // none chosen: the server's own

@@ -4,14 +4,14 @@ import { element, icon, icon_button } from './dom.js';
 
 function meta_of(conversation) {
     if (conversation.live_turn) return 'Answering…';
-    const rounds = conversation.turns.length;
-    if (rounds === 0) return 'Not started';
+    const turns = conversation.turn_count;
+    if (turns === 0) return 'Not started';
     const tokens = conversation.tokens > 0 ? ` · ${conversation.tokens.toLocaleString('en')} tokens` : '';
-    return `${rounds} ${rounds === 1 ? 'turn' : 'turns'}${tokens}`;
+    return `${turns} ${turns === 1 ? 'turn' : 'turns'}${tokens}`;
 }
 
 function item_of(conversation, is_current, actions) {
-    const title = conversation.title || 'New conversation';
+    const title = conversation.name;
     const open = element(
         'button',
         {
@@ -39,7 +39,7 @@ function item_of(conversation, is_current, actions) {
             { class: 'item-actions' },
             is_kept &&
                 icon_button('fork', `Fork “${title}”`, () => actions.fork(conversation), { 'data-testid': 'fork' }),
-            (is_kept || conversation.turns.length > 0) &&
+            (is_kept || conversation.turn_count > 0) &&
                 icon_button('trash', `Delete “${title}”`, () => actions.remove(conversation), {
                     'data-testid': 'delete',
                 }),

@@ -1,0 +1,84 @@
+#include "actors/gateway/browsers.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rondo {
+
+namespace {
+
+constexpr size_t allowed_fields_bytes_max = 1024;
+
+char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+    return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+/// A Host header without its port; an IPv6 address keeps its brackets.
+std::string name_of(std::string_view host) {
+    const size_t colon = host.starts_with('[') ? host.find(':', std::min(host.find(']'), host.size())) : host.find(':');
+    std::string name(host.substr(0, colon));
+    std::ranges::transform(name, name.begin(), lower);
+    return name;
+}
+
+bool is_address(const std::string& name) {
+    in_addr v4{};
+    in6_addr v6{};
+    if (name.starts_with('[') && name.ends_with(']'))
+        return inet_pton(AF_INET6, name.substr(1, name.size() - 2).c_str(), &v6) == 1;
+    return inet_pton(AF_INET, name.c_str(), &v4) == 1;
+}
+
+bool is_loopback(std::string_view host) {
+    return equal_ignoring_case(host, "localhost") || host.starts_with("127.") || host == "::1";
+}
+
+/// A page whose name was bound anew to this machine ("DNS rebinding") is of this origin to its browser, but the name
+/// stands in the Host header.
+bool is_own_host(std::string_view host, const std::string& configured) {
+    const std::string name = name_of(host);
+    return host.empty() || name == "localhost" || name.ends_with(".localhost") || is_address(name) ||
+           equal_ignoring_case(name, configured);
+}
+
+bool changes_something(std::string_view method) {
+    constexpr std::array methods{"POST", "DELETE", "PUT", "PATCH"};
+    return std::ranges::find(methods, method) != methods.end();
+}
+
+/// The scheme is left out: whoever ends TLS before this server tells it nothing of it.
+bool is_own_origin(std::string_view origin, std::string_view host) {
+    const size_t scheme_bytes = origin.find("://");
+    return scheme_bytes != std::string_view::npos && equal_ignoring_case(origin.substr(scheme_bytes + 3), host);
+}
+
+}  // namespace
+
+std::optional<ApiError> foreign_page(const HttpRequest& request, const ServerSettings& server) {
+    const std::string_view host = request.header("host");
+    if (server.api_keys_file.empty() && is_loopback(server.host) && !is_own_host(host, server.host))
+        return foreign_host();
+    const std::string_view origin = request.header("origin");
+    if (origin.empty() || !changes_something(request.method) || is_own_origin(origin, host)) return {};
+    if (server.cors_origin == "*" || origin == server.cors_origin) return {};
+    return foreign_origin();
+}
+
+std::string allowed_fields(std::string_view asked) {
+    constexpr std::string_view others = "!#$%&'*+-.^_`|~, ";
+    const auto fits = [&](char c) {
+        return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') ||
+               others.find(c) != std::string_view::npos;
+    };
+    if (asked.empty() || asked.size() > allowed_fields_bytes_max || !std::ranges::all_of(asked, fits))
+        return "authorization, content-type";
+    return std::string(asked);
+}
+
+}  // namespace rondo

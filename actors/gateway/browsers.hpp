@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "actors/api/api_error.hpp"
+#include "config/settings.hpp"
+#include "transport/http_server.hpp"
+
+namespace rondo {
+
+/// What is wrong with a request that a page of somebody else may have made a browser send; nothing for one that is to
+/// be answered. Programs send no Origin and a true Host, so they are never refused.
+std::optional<ApiError> foreign_page(const HttpRequest& request, const ServerSettings& server);
+
+/// The header fields a preflight's answer allows: those it asks for, when they are names of fields, else the usual.
+std::string allowed_fields(std::string_view asked);
+
+}  // namespace rondo

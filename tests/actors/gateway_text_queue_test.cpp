@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "actors/gateway/text_queue.hpp"
+
+namespace rondo {
+namespace {
+
+using Taken = TextQueue::Taken;
+
+TEST(TextQueue, LetsSoManyBeginAndSoManyWait) {
+    TextQueue queue(2, 1);
+    std::vector<int> done;
+    const auto add = [&](int i) { return queue.add([&done, i] { done.push_back(i); }); };
+    EXPECT_EQ(add(0), Taken::begins);
+    EXPECT_EQ(add(1), Taken::begins);
+    EXPECT_EQ(add(2), Taken::waits);
+    EXPECT_EQ(add(3), Taken::refused);
+    queue.work();
+    EXPECT_EQ(done, (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(add(4), Taken::begins) << "the other one who works has not come yet";
+    EXPECT_EQ(add(5), Taken::waits);
+    queue.work();
+    queue.work();
+    EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 4, 5}));
+    for (int i = 6; i < 8; ++i) EXPECT_EQ(add(i), Taken::begins) << "both places were given back";
+}
+
+TEST(TextQueue, AJobThatThrowsCostsNoPlace) {
+    TextQueue queue(1, 8);
+    int done = 0;
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(queue.add([] { throw std::runtime_error("no memory"); }), Taken::begins);
+        EXPECT_EQ(queue.add([&] { ++done; }), Taken::waits);
+        queue.work();
+    }
+    EXPECT_EQ(done, 3);
+}
+
+TEST(TextQueue, DoesAllOfThemButNeverMoreAtOnce) {
+    TextQueue queue(2, 1000);
+    std::atomic<int> now{0}, most{0}, done{0};
+    std::vector<std::thread> working;
+    for (int i = 0; i < 200; ++i) {
+        const Taken taken = queue.add([&] {
+            const int running = ++now;
+            for (int seen = most; seen < running && !most.compare_exchange_weak(seen, running);) {
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            --now;
+            ++done;
+        });
+        ASSERT_NE(taken, Taken::refused);
+        if (taken == Taken::begins) working.emplace_back([&] { queue.work(); });
+    }
+    for (std::thread& one : working) one.join();
+    EXPECT_EQ(done, 200);
+    EXPECT_LE(most, 2);
+}
+
+}  // namespace
+}  // namespace rondo
