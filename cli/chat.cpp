@@ -93,14 +93,22 @@ private:
 
     Status stats() const {
         if (!last_) return make_error(ErrorCode::not_found, "no turn so far");
+        const bool stopped = last_->outcome == TurnOutcome::cancelled;
         const TurnUsage& usage = last_->usage;
         const TurnTimings& times = last_->timings;
+        if (stopped && usage.prompt_tokens == 0) {
+            std::printf("stopped before the server told its figures; /rounds shows what it kept\n");
+            return Status::ok();
+        }
         std::printf("prompt %ld tokens: %ld cached, %ld restored, %ld computed; answer %ld tokens\n",
                     static_cast<long>(usage.prompt_tokens), static_cast<long>(usage.cached_tokens),
                     static_cast<long>(usage.restored_tokens), static_cast<long>(usage.recomputed_tokens),
                     static_cast<long>(usage.completion_tokens));
-        std::printf("queued %.1f ms, prefill %.1f ms, decode %.1f ms; first token after %.1f ms\n", times.queued * 1e3,
-                    times.prefill * 1e3, times.decode * 1e3, times.first_token * 1e3);
+        std::printf("queued %.1f ms, restore %.1f ms, prefill %.1f ms, decode %.1f ms; first token after %.1f ms\n",
+                    times.queued * 1e3, times.restore * 1e3, times.prefill * 1e3, times.decode * 1e3,
+                    times.first_token * 1e3);
+        std::printf("%d preemptions%s\n", times.preemptions,
+                    stopped ? "; stopped, and the time of the stage it was in is not counted" : "");
         const TurnAttention& how = last_->attention;
         if (how.method != "dense") {
             std::printf("%s: prompt density %.2f, mass %.2f; answer density %.2f, mass %.2f; %ld selections\n",

@@ -40,6 +40,7 @@ public:
     Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
         json body{{"model", model_},
                   {"conversation", conversation_},
+                  {"continue", true},
                   {"messages", json::array({{{"role", "user"}, {"content", message}}})},
                   {"stream", true},
                   {"stream_options", {{"include_usage", true}}},
@@ -137,9 +138,11 @@ private:
         }
         if (const json times = chunk.value("timings", json()); times.is_object()) {
             end.timings.queued = times.value("queued_ms", 0.0) / 1e3;
+            end.timings.restore = times.value("restore_ms", 0.0) / 1e3;
             end.timings.prefill = times.value("prefill_ms", 0.0) / 1e3;
             end.timings.decode = times.value("decode_ms", 0.0) / 1e3;
             end.timings.first_token = times.value("first_token_ms", 0.0) / 1e3;
+            end.timings.preemptions = times.value("preemptions", 0);
         }
         if (const json how = chunk.value("attention", json()); how.is_object()) {
             end.attention.method = how.value("method", "dense");

@@ -14,6 +14,7 @@ CatchInterrupts::CatchInterrupts() {
     pressed = false;
     struct sigaction action {};
     action.sa_handler = [](int) { pressed = true; };
+    action.sa_flags = SA_RESTART;  // what is being printed is printed
     sigaction(SIGINT, &action, &before_);
 }
 

@@ -10,7 +10,7 @@ namespace rondo::cli {
 /// Lines of standard input: edited and with a history on a terminal, as they come from a pipe.
 class LineEditor {
 public:
-    LineEditor(bool terminal, size_t bytes_max) : terminal_(terminal), bytes_max_(bytes_max) {}
+    LineEditor(bool terminal, size_t bytes_max);
     /// The next line without its end; nothing at the end of the input.
     Result<std::optional<std::string>> next(const char* prompt);
 

@@ -1,10 +1,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "actors/gateway/gateway.hpp"
 #include "cli/commands.hpp"
@@ -24,6 +27,23 @@ struct Options {
     int drain_seconds = 30;
 };
 
+/// Why the engine will serve nothing any more, if so; told by one of its threads.
+class GaveUp {
+public:
+    void tell(Error why) {
+        const std::lock_guard lock(mutex_);
+        why_ = std::move(why);
+    }
+    std::optional<Error> why() const {
+        const std::lock_guard lock(mutex_);
+        return why_;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::optional<Error> why_;
+};
+
 /// Blocks the signals that end a server, in this thread and those it starts, so that one place can wait for them.
 sigset_t block_signals() {
     sigset_t signals;
@@ -34,6 +54,26 @@ sigset_t block_signals() {
     return signals;
 }
 
+/// Until something is served there is nothing to end in good order.
+void end_if_asked(const sigset_t& signals) {
+    constexpr timespec at_once{};
+    if (const int signal = sigtimedwait(&signals, nullptr, &at_once); signal > 0) std::_Exit(128 + signal);
+}
+
+/// Turns under way go on for so long at most; another signal ends them at once.
+void drain(Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
+    std::atomic<bool> over{false};
+    std::thread listener([&] {
+        int signal = 0;
+        sigwait(&signals, &signal);
+        if (!over) gateway.drain(std::chrono::seconds(0));
+    });
+    gateway.drain(patience);
+    over = true;
+    pthread_kill(listener.native_handle(), SIGTERM);  // it may still wait for one
+    listener.join();
+}
+
 Status serve(const Options& options) {
     const sigset_t signals = block_signals();
     RONDO_ASSIGN(Settings settings, options.model.settings());
@@ -41,17 +81,15 @@ Status serve(const Options& options) {
     if (options.port >= 0) settings.server.port = options.port;
     if (!options.api_keys_file.empty()) settings.server.api_keys_file = options.api_keys_file;
 
-    struct GaveUp {
-        std::mutex mutex;
-        std::optional<Error> why;
-    };
     auto gave_up = std::make_shared<GaveUp>();
     Progress progress("loading " + model_path(settings.model.path).filename().string());
     Engine::Options how;
-    how.progress = [&](double share) { progress.show(share); };
+    how.progress = [&](double share) {
+        progress.show(share);
+        end_if_asked(signals);
+    };
     how.gave_up = [gave_up](Error why) {
-        const std::lock_guard lock(gave_up->mutex);
-        gave_up->why = std::move(why);
+        gave_up->tell(std::move(why));
         ::kill(::getpid(), SIGTERM);
     };
     how.log = [](const std::string& line) { std::fprintf(stderr, "rondo: %s\n", line.c_str()); };
@@ -67,9 +105,9 @@ Status serve(const Options& options) {
     std::fflush(stdout);
     int signal = 0;
     sigwait(&signals, &signal);
-    gateway->drain(std::chrono::seconds(gave_up->why ? 0 : options.drain_seconds));
-    const std::lock_guard lock(gave_up->mutex);
-    return gave_up->why ? Status(*gave_up->why) : Status::ok();
+    drain(*gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
+    const std::optional<Error> why = gave_up->why();
+    return why ? Status(*why) : Status::ok();
 }
 
 }  // namespace
@@ -85,7 +123,9 @@ void add_serve(CLI::App& app, Action& run) {
     command->add_option("--api-keys", options->api_keys_file,
                         "file of lines KEY TENANT (default: server.api_keys_file)");
     command->add_flag("--quiet", options->quiet, "log only what fails here, not each request");
-    command->add_option("--drain-s", options->drain_seconds, "how long turns under way may go on after SIGTERM")
+    command
+        ->add_option("--drain-s", options->drain_seconds,
+                     "how long turns under way may go on after SIGTERM; a second one ends them")
         ->check(CLI::Range(0, 3600));
     command->callback([options, &run] { run = [options] { return serve(*options); }; });
 }

@@ -88,7 +88,16 @@ std::vector<Workload> make_workloads() {
     idle.arrivals = Arrivals::periodic;
     idle.rate = 1.0;
     idle.gap_s = 2.0;
-    return {vllm, sglang, lmcache, idle};
+    // All documents are asked about once before the first is again.
+    Workload documents;
+    documents.name = "documents";
+    documents.conversations = documents.active = 50;
+    documents.turns = {2, 2};
+    documents.own_prefix = {10'000, 10'000};
+    documents.user_tokens = {20, 30};
+    documents.answer_tokens = {100, 100};
+    documents.clients = 4;
+    return {vllm, sglang, lmcache, idle, documents};
 }
 
 }  // namespace

@@ -27,6 +27,15 @@ TEST(Chat, AnswersFromTheMessageItself) {
                 ::testing::ElementsAre("The code of the red box is 4817."));
 }
 
+TEST(Chat, AnswersInTheExampleCluster) {
+    // Prompts on one device, answers on the other; the second round begins with KV of both.
+    EXPECT_THAT(
+        answers("The code of the red box is 4817. What is the code of the red box?\nThank you.\n"
+                "What is the code of the red box?\n",
+                {"--config", RONDO_SOURCE_DIR "/examples/chat_cluster/cluster.yaml"}),
+        ::testing::ElementsAre("The code of the red box is 4817.", ::testing::_, "The code of the red box is 4817."));
+}
+
 TEST(Chat, RemembersEarlierRounds) {
     const auto told = answers("The code of the red box is 4817.\nWhat is the code of the red box?\n");
     ASSERT_EQ(told.size(), 2U);

@@ -30,6 +30,16 @@ TEST(Schedule, TurnsGoAroundAmongTheActiveConversations) {
     EXPECT_THAT(order, ElementsAre(0, 1, 2, 0, 1, 2));
 }
 
+TEST(Schedule, EachDocumentIsReadBeforeOneIsAskedAboutAgain) {
+    Schedule schedule(find_workload("documents").value(), 1);
+    for (size_t i = 0; i < 100; ++i) {
+        const auto step = schedule.next(static_cast<double>(i));
+        ASSERT_EQ(step.kind, Kind::take);
+        EXPECT_EQ(step.conversation, i % 50);
+        schedule.done(step.conversation, static_cast<double>(i) + 0.5, i < 50);
+    }
+}
+
 TEST(Schedule, AnotherConversationBeginsWhenOneIsOver) {
     Schedule schedule(shape(3, 2), 1);
     EXPECT_EQ(schedule.next(0.0).conversation, 0u);

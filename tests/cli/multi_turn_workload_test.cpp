@@ -55,6 +55,7 @@ TEST(Workload, LengthsHaveTheStatedDistributions) {
 
 TEST(Workload, OnePrefixLengthForAllIsExact) {
     for (const ConversationPlan& one : plan(known("lmcache"), 1)) EXPECT_EQ(one.own_prefix_tokens, 2000);
+    for (const ConversationPlan& one : plan(known("documents"), 1)) EXPECT_EQ(one.own_prefix_tokens, 10'000);
     for (const ConversationPlan& one : plan(known("sglang"), 1)) {
         EXPECT_EQ(one.own_prefix_tokens, 0);
         EXPECT_EQ(one.turns.size(), 5u);
@@ -102,7 +103,7 @@ TEST(Workload, AllKnownOnesAreSound) {
     for (const Workload& workload : known_workloads()) EXPECT_TRUE(validate(workload).is_ok()) << workload.name;
     const auto unknown = find_workload("tpc");
     ASSERT_FALSE(unknown);
-    EXPECT_THAT(unknown.error().message, ::testing::HasSubstr("vllm, sglang, lmcache, idle"));
+    EXPECT_THAT(unknown.error().message, ::testing::HasSubstr("vllm, sglang, lmcache, idle, documents"));
 }
 
 TEST(Workload, WhatIsTooLargeIsNamed) {

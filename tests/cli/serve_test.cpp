@@ -3,30 +3,79 @@
 #include <fstream>
 #include <thread>
 
-#include "tests/cli/rondo_process.hpp"
+#include "tests/cli/rondo_terminal.hpp"
+#include "transport/http_client.hpp"
 
 namespace rondo {
 namespace {
 
-using testing::run_rondo;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RondoTerminal;
 
-/// Blocks SIGTERM, as a server does that will hear it when it has started; or is gone.
-bool will_hear(pid_t process) {
+/// Whether a signal is in a process's set of that name (proc_pid_status(5)); yes when the process is gone.
+bool has_signal(pid_t process, const std::string& set, int signal) {
     std::ifstream status("/proc/" + std::to_string(process) + "/status");
     for (std::string line; std::getline(status, line);) {
         if (line.starts_with("State:\tZ")) return true;
-        if (line.starts_with("SigBlk:")) return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+        if (line.starts_with(set)) return (std::stoull(line.substr(set.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
     }
     return true;
 }
 
+/// A server that talks without end, and one stream of it.
+class Streaming : public ::testing::Test {
+protected:
+    Streaming() {
+        server_.until("http://");
+        url_ = "http://" + server_.until("/");
+    }
+
+    /// The stream of an answer of so many tokens, as far as it comes; `begun` is called when it has begun.
+    std::string stream(int tokens, const std::function<void()>& begun) {
+        HttpClient client(Url::parse(url_).value());
+        std::string out;
+        const auto on_piece = [&](std::string_view piece) {
+            if (out.empty() && !piece.empty()) begun();
+            out += piece;
+            return true;
+        };
+        static_cast<void>(client.stream(
+            "POST", "/v1/completions", {{"Content-Type", "application/json"}},
+            R"({"prompt":"Hello","temperature":0,"stream":true,"max_tokens":)" + std::to_string(tokens) + "}",
+            std::chrono::steady_clock::now() + std::chrono::seconds(20), on_piece));
+        return out;
+    }
+
+    RondoTerminal server_{{"serve", "--port", "0", "--weights", "random:1"}};
+    std::string url_;
+};
+
 TEST(Serve, RunsOnTheDeviceOfTheCommandLine) {
-    const auto outcome = run_rondo({"serve", "--port", "0", "--device", "cpu", "--threads", "3"}, "", [](pid_t child) {
-        while (!will_hear(child)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        ::kill(child, SIGTERM);
+    RondoTerminal server({"serve", "--port", "0", "--device", "cpu", "--threads", "3"});
+    server.until("cpu (3 threads");
+    server.until("http://");
+    ::kill(server.process(), SIGTERM);
+    EXPECT_EQ(server.end(), 0);
+}
+
+TEST_F(Streaming, GoesOnToItsEndAfterSigterm) {
+    const std::string heard = stream(500, [&] { ::kill(server_.process(), SIGTERM); });
+    EXPECT_THAT(heard, HasSubstr(R"("finish_reason":"length")"));
+    EXPECT_THAT(heard, HasSubstr("[DONE]"));
+    EXPECT_EQ(server_.end(), 0);
+}
+
+TEST_F(Streaming, EndsAtASecondCtrlC) {
+    const std::string heard = stream(4000, [&] {
+        server_.type(RondoTerminal::ctrl('C'));
+        server_.until("^C");
+        // Two at once would be one.
+        while (has_signal(server_.process(), "ShdPnd:", SIGINT)) std::this_thread::yield();
+        server_.type(RondoTerminal::ctrl('C'));
     });
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, ::testing::HasSubstr("cpu (3 threads"));
+    EXPECT_THAT(heard, Not(HasSubstr("[DONE]")));
+    EXPECT_EQ(server_.end(), 0);
 }
 
 }  // namespace

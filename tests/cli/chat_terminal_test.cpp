@@ -1,0 +1,136 @@
+#include "tests/cli/rondo_terminal.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using testing::RondoTerminal;
+
+const std::vector<std::string> two_methods = {"--set", "pipeline.methods=[loopserve]"};
+/// Answers without end, so that there is something to stop.
+const std::vector<std::string> talkative = {"--weights", "random:1"};
+
+std::vector<std::string> operator+(std::vector<std::string> first, const std::vector<std::string>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
+/// A server, and where it is.
+struct Server {
+    explicit Server(const std::vector<std::string>& more)
+        : terminal(std::vector<std::string>{"serve", "--port", "0"} + more) {
+        terminal.until("http://");
+        url = "http://" + terminal.until("/");
+    }
+    RondoTerminal terminal;
+    std::string url;
+};
+
+void talk(RondoTerminal& chat) {
+    EXPECT_THAT(chat.until_prompt(), AllOf(HasSubstr("demo_model"), HasSubstr("/help lists commands")));
+    EXPECT_THAT(chat.say("/help"), AllOf(HasSubstr("/rounds"), HasSubstr("/rewind K"), HasSubstr("Ctrl-D ends")));
+    EXPECT_EQ(chat.say("/stats"), "rondo: no turn so far\n");
+    EXPECT_EQ(chat.say(""), "");
+    EXPECT_EQ(chat.say("The code of the red box is 4817."), "Noted.\n");
+    EXPECT_EQ(chat.say("What is the code of the red box?"), "The code of the red box is 4817.\n");
+    EXPECT_THAT(chat.say("/stats"),
+                MatchesRegex("prompt 35 tokens: 21 cached, 0 restored, 14 computed; answer 15 tokens\n"
+                             "queued .* ms, restore .* ms, prefill .* ms, decode .* ms; first token after .* ms\n"
+                             "0 preemptions\n"));
+    EXPECT_THAT(chat.say("/rounds"), MatchesRegex("0  .22 tokens. The code of the red box is 4817.\n   Noted.\n"
+                                                  "1  .28 tokens. What is the code of the red box.\n"
+                                                  "   The code of the red box is 4817.\n"));
+}
+
+void rewind(RondoTerminal& chat) {
+    EXPECT_THAT(chat.say("/rewind 7"), HasSubstr("0 to 1 would be right"));
+    EXPECT_THAT(chat.say("/rewind x"), HasSubstr("takes a round's number"));
+    EXPECT_EQ(chat.say("/rewind 0"), "");
+    EXPECT_EQ(chat.say("/rounds"), "");
+    EXPECT_THAT(chat.say("What is the code of the red box?"), Not(HasSubstr("4817")));
+}
+
+void choose_methods(RondoTerminal& chat) {
+    EXPECT_EQ(chat.say("/method"), "dense; or loopserve\n");
+    EXPECT_EQ(chat.say("/method quick"), "rondo: /method \"quick\": must be dense or loopserve\n");
+    EXPECT_EQ(chat.say("/method loopserve"), "");
+    EXPECT_EQ(chat.say("/method"), "loopserve; or dense\n");
+    EXPECT_EQ(chat.say("The code of the old lamp is 2093."), "Noted.\n");
+    EXPECT_THAT(chat.say("/stats"), HasSubstr("\nloopserve: prompt density 1.00"));
+    EXPECT_EQ(chat.say("/mehtod"), "rondo: /mehtod: no such command; /help lists them\n");
+}
+
+void leave(RondoTerminal& chat) {
+    chat.type(RondoTerminal::ctrl('D'));
+    EXPECT_EQ(chat.end(), 0);
+}
+
+/// Asks, and presses Ctrl-C when the answer has begun.
+void stop_an_answer(RondoTerminal& chat) {
+    chat.type("Hello!\n");
+    chat.until("Hello!\r\n");
+    chat.more();
+    chat.type(RondoTerminal::ctrl('C'));
+    EXPECT_THAT(chat.until_prompt(), HasSubstr(" [stopped]\n"));
+}
+
+/// A stopped round is there a moment after its end. The answers are long: rewound, there is room for another.
+void rewind_the_stopped(RondoTerminal& chat) {
+    std::string rounds;
+    for (int i = 0; i < 1000 && rounds.empty(); ++i) rounds = chat.say("/rounds");
+    EXPECT_THAT(rounds, HasSubstr("0  (")) << "what was heard is kept";
+    EXPECT_EQ(chat.say("/rewind 0"), "");
+}
+
+TEST(ChatTerminal, TalksAndObeysCommands) {
+    RondoTerminal chat(std::vector<std::string>{"chat"} + two_methods);
+    talk(chat);
+    rewind(chat);
+    choose_methods(chat);
+    leave(chat);
+}
+
+TEST(ChatTerminal, TalksToAServerAndObeysCommands) {
+    const Server server(two_methods);
+    RondoTerminal chat({"chat", "--url", server.url});
+    talk(chat);
+    rewind(chat);
+    choose_methods(chat);
+    leave(chat);
+}
+
+TEST(ChatTerminal, StopsAnAnswerAndGoesOn) {
+    RondoTerminal chat(std::vector<std::string>{"chat", "--max-tokens", "4000"} + talkative);
+    chat.until_prompt();
+    stop_an_answer(chat);
+    EXPECT_THAT(chat.say("/stats"), AllOf(HasSubstr("prompt 7 tokens"), HasSubstr("preemptions; stopped")));
+    rewind_the_stopped(chat);
+    stop_an_answer(chat);
+    leave(chat);
+}
+
+TEST(ChatTerminal, StopsAServersAnswerAndGoesOn) {
+    const Server server(talkative);
+    RondoTerminal chat({"chat", "--url", server.url, "--max-tokens", "4000"});
+    chat.until_prompt();
+    stop_an_answer(chat);
+    EXPECT_EQ(chat.say("/stats"), "stopped before the server told its figures; /rounds shows what it kept\n");
+    rewind_the_stopped(chat);
+    stop_an_answer(chat);
+    leave(chat);
+}
+
+TEST(ChatTerminal, TakesWhatIsTypedBeyondAscii) {
+    RondoTerminal chat({"chat"});
+    chat.until_prompt();
+    chat.say("Grüße aus Köln, 你好!");
+    EXPECT_THAT(chat.say("/rounds"), HasSubstr("Grüße aus Köln, 你好!\n"));
+    chat.type("/quit\n");
+    EXPECT_EQ(chat.end(), 0);
+}
+
+}  // namespace
+}  // namespace rondo
