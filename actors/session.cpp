@@ -321,6 +321,12 @@ void Session::give(TurnDelta delta) {
 }
 
 void Session::end(TurnOutcome outcome, Error error) {
+    if (!turn_) {  // its stage has it still
+        double& spent = stage_ == Stage::restore   ? timings_.queued
+                        : stage_ == Stage::prefill ? timings_.prefill
+                                                   : timings_.decode;
+        spent += now() - entered_;
+    }
     TurnEnd end{outcome, std::move(error), usage_, timings_, attention_};
     options_.metrics->turn_over(end, now() - arrived_);
     send(current_->listener, std::move(end));

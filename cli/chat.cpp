@@ -107,8 +107,7 @@ private:
         std::printf("queued %.1f ms, restore %.1f ms, prefill %.1f ms, decode %.1f ms; first token after %.1f ms\n",
                     times.queued * 1e3, times.restore * 1e3, times.prefill * 1e3, times.decode * 1e3,
                     times.first_token * 1e3);
-        std::printf("%d preemptions%s\n", times.preemptions,
-                    stopped ? "; stopped, and the time of the stage it was in is not counted" : "");
+        std::printf("%d preemptions%s\n", times.preemptions, stopped ? "; stopped" : "");
         const TurnAttention& how = last_->attention;
         if (how.method != "dense") {
             std::printf("%s: prompt density %.2f, mass %.2f; answer density %.2f, mass %.2f; %ld selections\n",

@@ -295,5 +295,18 @@ TEST(Pipeline, AnUrgentPromptPassesOneThatIsHalfWayThroughAChunk) {
     EXPECT_EQ(slow.text, undisturbed.text);
 }
 
+TEST(Pipeline, ACancelledTurnTellsHowLongItsStageHadIt) {
+    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1"}));
+    Heard heard;
+    const TurnId turn = stage.engine().ask(chat("c", "Hello!"), heard.callbacks());
+    while (heard.text.empty()) ASSERT_TRUE(stage.run_one());
+    stage.scheduler().advance_time(std::chrono::seconds(1));
+    stage.engine().cancel(turn);
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    ASSERT_EQ(heard.ends[0].outcome, TurnOutcome::cancelled);
+    EXPECT_GE(heard.ends[0].timings.decode, 1.0);
+}
+
 }  // namespace
 }  // namespace rondo
