@@ -90,6 +90,7 @@ void Engine::start(const Settings& settings, const Options& options) {
     router.session.home = home_;
     router.session.metrics = metrics_;
     router.conversations_max = static_cast<size_t>(settings.server.conversations_max);
+    router.several_tenants = !settings.server.api_keys_file.empty();
     router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
                        static_cast<size_t>(settings.server.requests_waiting_max);
     router_ = system_->spawn<Router>(load_, router);

@@ -37,9 +37,7 @@ Router::behavior_type Router::make_behavior() {
             const auto found = conversations_.find(name);
             if (found == conversations_.end()) return false;
             send(found->second, remove_atom::value);
-            names_.erase(found->second.id());
-            conversations_.erase(found);
-            load_->conversations = conversations_.size();
+            forget(found);
             return true;
         },
         [this](const StagesPtr& stages) { serve_by(stages); },
@@ -70,9 +68,11 @@ void Router::refuse(const AskPtr& ask, Error error) {
 Status Router::let_in(const Ask& asked) {
     if (asked.places && asked.places->take()) return Status::ok();
     const size_t taken = turns_.size() + load_->places_held;
-    if (taken + (asked.places ? asked.places->turns() : 1) > options_.turns_max) {
-        return make_error(ErrorCode::overloaded,
-                          std::to_string(taken) + " turns are under way or waiting; asking later would be right");
+    const Tenant& tenant = asked.conversation.tenant;
+    if (!turn_shares_.has_room(tenant, asked.places ? asked.places->turns() : 1, taken)) {
+        return make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
+                                                     std::to_string(turn_shares_.held(tenant)) +
+                                                     " of them this tenant's; asking later would be right");
     }
     if (asked.places) asked.places->hold(load_);
     return Status::ok();
@@ -97,7 +97,8 @@ void Router::ask(const AskPtr& asked) {
     }
     const double deadline = now() + asked->deadline_seconds;
     if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
-    turns_[asked->id] = {session, deadline};
+    turns_[asked->id] = {session, asked->conversation.tenant, deadline};
+    turn_shares_.take(asked->conversation.tenant);
     load_->turns = turns_.size();
     deadlines_.emplace(deadline, asked->id);
     watch_deadlines();
@@ -142,21 +143,31 @@ Result<session_actor> Router::find(const ConversationName& name) const {
 Result<session_actor> Router::create(const ConversationName& name, Conversation conversation) {
     if (conversations_.contains(name))
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; another id would be right");
-    if (conversations_.size() >= options_.conversations_max) {
-        return make_error(ErrorCode::overloaded, std::to_string(conversations_.size()) +
-                                                     " conversations are kept; deleting one would be right");
+    if (!conversation_shares_.has_room(name.tenant, 1, conversations_.size())) {
+        return make_error(ErrorCode::overloaded, std::to_string(conversations_.size()) + " conversations are kept, " +
+                                                     std::to_string(conversation_shares_.held(name.tenant)) +
+                                                     " of them this tenant's; deleting one would be right");
     }
     const session_actor session = open(name, std::move(conversation), false);
     conversations_[name] = session;
+    conversation_shares_.take(name.tenant);
     names_[session.id()] = name;
     load_->conversations = conversations_.size();
     return session;
+}
+
+void Router::forget(std::map<ConversationName, session_actor>::iterator conversation) {
+    conversation_shares_.give_back(conversation->first.tenant);
+    names_.erase(conversation->second.id());
+    conversations_.erase(conversation);
+    load_->conversations = conversations_.size();
 }
 
 void Router::over(TurnId id) {
     const auto turn = turns_.find(id);
     if (turn == turns_.end()) return;
     deadlines_.erase({turn->second.deadline, id});
+    turn_shares_.give_back(turn->second.tenant);
     turns_.erase(turn);
     load_->turns = turns_.size();
 }
@@ -185,9 +196,7 @@ void Router::watch_deadlines() {
 
 void Router::down(const caf::down_msg& message) {
     if (const auto name = names_.find(message.source.id()); name != names_.end()) {
-        conversations_.erase(name->second);
-        names_.erase(name);
-        load_->conversations = conversations_.size();
+        forget(conversations_.find(name->second));
     }
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)

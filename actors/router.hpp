@@ -11,6 +11,7 @@
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "actors/session.hpp"
+#include "actors/tenant_shares.hpp"
 
 namespace rondo {
 
@@ -21,16 +22,23 @@ public:
         Session::Options session;
         size_t turns_max = 288;  ///< under way or waiting
         size_t conversations_max = 10'000;
+        bool several_tenants = false;  ///< who share both
     };
     Router(caf::actor_config& config, std::shared_ptr<Load> load, const Options& options)
-        : router_actor::base(config), model_(options.session.home->model), load_(std::move(load)), options_(options) {}
+        : router_actor::base(config),
+          model_(options.session.home->model),
+          load_(std::move(load)),
+          options_(options),
+          turn_shares_(options.turns_max, options.several_tenants),
+          conversation_shares_(options.conversations_max, options.several_tenants) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "router"; }
     void on_exit() override;
 
 private:
-    struct Running {
+    struct UnderWay {
         session_actor session;
+        Tenant tenant;
         double deadline = 0.0;
     };
 
@@ -45,6 +53,7 @@ private:
     Result<session_actor> find(const ConversationName& name) const;
     Result<session_actor> create(const ConversationName& name, Conversation conversation);
     void over(TurnId id);
+    void forget(std::map<ConversationName, session_actor>::iterator conversation);
     void expire();
     void watch_deadlines();
     void down(const caf::down_msg& message);
@@ -61,10 +70,11 @@ private:
     const Model& model_;  // options_ keep it
     std::shared_ptr<Load> load_;
     const Options options_;
+    TenantShares turn_shares_, conversation_shares_;
     StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones
     std::map<ConversationName, session_actor> conversations_;
     std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session
-    std::unordered_map<TurnId, Running> turns_;
+    std::unordered_map<TurnId, UnderWay> turns_;
     std::set<std::pair<double, TurnId>> deadlines_;
     double wake_at_ = 0.0;  // when expire comes next; 0: not at all
 };

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "actors/messages.hpp"
+
+namespace rondo {
+
+/// Places that tenants share, so that none can take them all from the others: whoever holds some may take more only
+/// while he holds less than four times what is free. Alone he gets four fifths; a tenant who comes late finds room.
+class TenantShares {
+public:
+    /// Of a server without tenants anybody may take all.
+    TenantShares(size_t places, bool several_tenants) : places_(places), several_tenants_(several_tenants) {}
+
+    /// Room for this many more, where so many are taken by anybody.
+    bool has_room(const Tenant& tenant, size_t wanted, size_t taken) const {
+        if (taken + wanted > places_) return false;
+        return !several_tenants_ || held(tenant) < 4 * (places_ - taken);
+    }
+    void take(const Tenant& tenant) { ++held_[tenant]; }
+    void give_back(const Tenant& tenant) {
+        const auto found = held_.find(tenant);
+        if (--found->second == 0) held_.erase(found);
+    }
+    size_t held(const Tenant& tenant) const {
+        const auto found = held_.find(tenant);
+        return found == held_.end() ? 0 : found->second;
+    }
+
+private:
+    const size_t places_;
+    const bool several_tenants_;
+    std::map<Tenant, size_t> held_;  // none is 0
+};
+
+}  // namespace rondo
