@@ -47,7 +47,9 @@ void Conversation::answered(std::vector<ChatMessage> messages, std::string answe
         const bool goes_on = ids.size() >= ids_.size() && std::equal(ids_.begin(), ids_.end(), ids.begin());
         if (!goes_on || !asked->starts_with(text_)) forget_ids_from(0);
         text_ = *asked + rounds_.back().answer;
-        if (model_->ends_answer(ids.back())) text_ += model_->tokenizer->bytes_of(ids.back(), true);
+        // What ended the answer was not said.
+        if (model_->ends_answer(ids.back()) || model_->tokenizer->is_special(ids.back()))
+            text_ += model_->tokenizer->bytes_of(ids.back(), true);
         ids_ = std::move(ids);
     }
     known_.push_back({ids_.size(), text_.size()});

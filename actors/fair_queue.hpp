@@ -33,7 +33,7 @@ public:
     void serve(const std::string& name, double cost) {
         Member& member = members_.at(name);
         auto waiting = waiting_.extract(member.place);
-        now_ = std::max(now_, member.place.first) + cost / static_cast<double>(members_.size());
+        now_ = std::max(now_, member.place.first) + cost / static_cast<double>(waiting_.size() + 1);
         member.place = waiting.key() = {member.place.first + cost, ++places_};
         waiting_.insert(std::move(waiting));
         forget();

@@ -53,6 +53,7 @@ void Router::on_exit() {
     }
     conversations_.clear();
     turns_.clear();
+    load_->turns = load_->conversations = 0;
     stages_.reset();
 }
 
@@ -67,6 +68,10 @@ void Router::refuse(const AskPtr& ask, Error error) {
 /// One turn, or room for it and those that will follow.
 Status Router::let_in(const Ask& asked) {
     if (asked.places && asked.places->take()) return Status::ok();
+    if (asked.places && asked.places->turns() > options_.turns_max) {
+        return make_error(ErrorCode::out_of_range, std::to_string(asked.places->turns()) + " answers; at most " +
+                                                       std::to_string(options_.turns_max) + " would be right here");
+    }
     const size_t taken = turns_.size() + load_->places_held;
     const Tenant& tenant = asked.conversation.tenant;
     if (!turn_shares_.has_room(tenant, asked.places ? asked.places->turns() : 1, taken)) {
@@ -213,7 +218,6 @@ void Router::withdraw(TurnId id) {
     send(stages_->restore, withdraw_atom::value, id);
     send(stages_->prefill, withdraw_atom::value, id);
     send(stages_->decode, withdraw_atom::value, id);
-    send(stages_->restore, closed_atom::value, id);
 }
 
 template <class... Request>

@@ -92,6 +92,12 @@ Status Translation::item() {
             copy(1);
             alternative_empty_ = true;
             return Status::ok();
+        case '^':
+            // The same, but PCRE2 says where it would have to see what follows.
+            atom_begins_at(out_.size());
+            out_ += R"((?:\A|(?<=\n)(?!\z)))";
+            ++at_;
+            return Status::ok();
         default:
             atom_begins_at(out_.size());
             copy(unicode::length_of(in_[at_]));

@@ -74,8 +74,8 @@ ApiError wrong_api_key() {
 
 ApiError foreign_host() {
     return {403, bad_request, "foreign_host", "",
-            "the Host header names another server; localhost, an address or server.host would be right, or API keys "
-            "(server.api_keys_file)"};
+            "the Host header names another server; localhost, an address, server.host or server.cors_origin's would be "
+            "right, or API keys (server.api_keys_file)"};
 }
 
 ApiError foreign_origin() {

@@ -27,6 +27,12 @@ std::string name_of(std::string_view host) {
     return name;
 }
 
+/// An origin without its scheme, which whoever ends TLS before this server does not tell.
+std::string_view authority_of(std::string_view origin) {
+    const size_t scheme_bytes = origin.find("://");
+    return scheme_bytes == std::string_view::npos ? std::string_view() : origin.substr(scheme_bytes + 3);
+}
+
 bool is_address(const std::string& name) {
     in_addr v4{};
     in6_addr v6{};
@@ -41,10 +47,10 @@ bool is_loopback(std::string_view host) {
 
 /// A page whose name was bound anew to this machine ("DNS rebinding") is of this origin to its browser, but the name
 /// stands in the Host header.
-bool is_own_host(std::string_view host, const std::string& configured) {
+bool is_own_host(std::string_view host, const ServerSettings& server) {
     const std::string name = name_of(host);
     return host.empty() || name == "localhost" || name.ends_with(".localhost") || is_address(name) ||
-           equal_ignoring_case(name, configured);
+           equal_ignoring_case(name, server.host) || name == name_of(authority_of(server.cors_origin));
 }
 
 bool changes_something(std::string_view method) {
@@ -52,18 +58,17 @@ bool changes_something(std::string_view method) {
     return std::ranges::find(methods, method) != methods.end();
 }
 
-/// The scheme is left out: whoever ends TLS before this server tells it nothing of it.
 bool is_own_origin(std::string_view origin, std::string_view host) {
-    const size_t scheme_bytes = origin.find("://");
-    return scheme_bytes != std::string_view::npos && equal_ignoring_case(origin.substr(scheme_bytes + 3), host);
+    const std::string_view authority = authority_of(origin);
+    return !authority.empty() && equal_ignoring_case(authority, host);
 }
 
 }  // namespace
 
 std::optional<ApiError> foreign_page(const HttpRequest& request, const ServerSettings& server) {
+    if (!server.api_keys_file.empty()) return {};  // no browser adds a key by itself
     const std::string_view host = request.header("host");
-    if (server.api_keys_file.empty() && is_loopback(server.host) && !is_own_host(host, server.host))
-        return foreign_host();
+    if (is_loopback(server.host) && !is_own_host(host, server)) return foreign_host();
     const std::string_view origin = request.header("origin");
     if (origin.empty() || !changes_something(request.method) || is_own_origin(origin, host)) return {};
     if (server.cors_origin == "*" || origin == server.cors_origin) return {};

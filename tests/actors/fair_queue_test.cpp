@@ -96,22 +96,29 @@ TEST(FairQueue, EachRequestWithoutAConversationIsAFlowOfItsOwn) {
 /// Flows of one request each never come again. What they were served must count all the same, or else who stays would
 /// wait for as long as others come.
 TEST(FairQueue, AConversationGetsItsShareAmongRequestsThatKeepComing) {
-    FairQueue<std::string> queue;
-    uint64_t id = 0;
-    const auto come = [&](const std::string& what) {
-        ++id;
-        queue.push(id, what, what == "turn" ? conversation("t", "c") : alone("t", id), 0, 10.0);
-    };
-    come("turn");
-    for (int i = 0; i < 9; ++i) come("alone");
-    int turns = 0;
-    for (int i = 0; i < 1000; ++i) {
-        const std::string served = queue.pop();
-        turns += served == "turn";
-        come(served);  // the next turn, or the next client
+    for (const double turn_cost : {100.0, 4000.0}) {
+        FairQueue<std::string> queue;
+        uint64_t id = 0;
+        const auto cost_of = [&](const std::string& what) { return what == "turn" ? turn_cost : 100.0; };
+        const auto come = [&](const std::string& what) {
+            ++id;
+            queue.push(id, what, what == "turn" ? conversation("t", "c") : alone("t", id), 0, cost_of(what));
+        };
+        come("turn");
+        for (int i = 0; i < 9; ++i) come("alone");
+        double turns = 0.0, all = 0.0;
+        int between = 0;
+        for (int i = 0; i < 20'000; ++i) {
+            const std::string served = queue.pop();
+            all += cost_of(served);
+            if (served == "turn") turns += turn_cost;
+            between = served == "turn" ? 0 : between + 1;
+            ASSERT_LE(between, 10 * turn_cost / 100.0 + 20);
+            come(served);  // the next turn, or the next client
+        }
+        EXPECT_GE(turns / all, 0.08) << turn_cost;  // of a tenth
+        EXPECT_LE(turns / all, 0.12) << turn_cost;
     }
-    EXPECT_GE(turns, 40);  // of a tenth, or less while many who came are half served
-    EXPECT_LE(turns, 101);
 }
 
 /// And who had much of late does not get ahead by going away and coming back.

@@ -230,6 +230,7 @@ TEST_P(LastOnes, EndEveryTurnWhenTheyDie) {
         }
         EXPECT_EQ(late.ends[0].outcome, TurnOutcome::failed);
         EXPECT_EQ(stage.engine().load().running, 0U);
+        EXPECT_EQ(stage.engine().load().turns, 0U);
         if (HasFailure()) return;
     }
 }

@@ -14,7 +14,8 @@ TEST_F(GatewayAdmission, TakesAllAnswersOfARequestOrNone) {
     for (const bool stream : {false, true}) {
         body["stream"] = stream;
         const HttpResponse refused = call("POST", "/v1/chat/completions", body);
-        EXPECT_EQ(refused.status, 429) << refused.body;
+        EXPECT_EQ(refused.status, 400) << refused.body;
+        EXPECT_THAT(refused.body, ::testing::HasSubstr("at most 3 would be right here"));
     }
     body["n"] = 3;
     body["stream"] = false;

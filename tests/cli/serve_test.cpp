@@ -13,14 +13,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::RondoTerminal;
 
-/// Whether a signal is in a process's set of that name (proc_pid_status(5)); yes when the process is gone.
+/// Whether a signal is in a process's set of that name (proc_pid_status(5)); not when the process is gone.
 bool has_signal(pid_t process, const std::string& set, int signal) {
     std::ifstream status("/proc/" + std::to_string(process) + "/status");
     for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("State:\tZ")) return true;
+        if (line.starts_with("State:\tZ")) return false;
         if (line.starts_with(set)) return (std::stoull(line.substr(set.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
     }
-    return true;
+    return false;
 }
 
 /// A server that talks without end, and one stream of it.
@@ -67,13 +67,17 @@ TEST_F(Streaming, GoesOnToItsEndAfterSigterm) {
 }
 
 TEST_F(Streaming, EndsAtASecondCtrlC) {
+    std::chrono::steady_clock::time_point second;
     const std::string heard = stream(4000, [&] {
         server_.type(RondoTerminal::ctrl('C'));
         server_.until("^C");
         // Two at once would be one.
         while (has_signal(server_.process(), "ShdPnd:", SIGINT)) std::this_thread::yield();
         server_.type(RondoTerminal::ctrl('C'));
+        second = std::chrono::steady_clock::now();
     });
+    EXPECT_LT(std::chrono::steady_clock::now() - second, std::chrono::seconds(10))
+        << "and not by this client's patience";
     EXPECT_THAT(heard, Not(HasSubstr("[DONE]")));
     EXPECT_EQ(server_.end(), 0);
 }

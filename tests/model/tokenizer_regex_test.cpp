@@ -82,6 +82,14 @@ TEST(TokenizerRegex, MatchesDoNotDependOnWhereTheyLieInTheText) {
         }
         EXPECT_NE(expected, "|") << pattern;
     }
+    // Lines that end at an edge.
+    for (const size_t letters : {126U, 127U, 253U, 254U, 255U, 256U, 300U}) {
+        const std::string line(letters, 'x'), text = line + "\n" + line;
+        EXPECT_EQ(matches(R"(x+\n^)", text), "|" + line + "\n|");
+        EXPECT_EQ(matches(R"(x+\n^x)", text), "|" + line + "\nx|");
+        EXPECT_EQ(matches(R"(x+\n(?!^))", text), "|");
+        EXPECT_EQ(matches(R"(x+\n(?!^))", line + "\n"), "|" + line + "\n|");
+    }
     for (const size_t letters : {127U, 128U, 255U, 256U, 257U, 1000U}) {
         const std::string word(letters, 'x'), accents = "é" + word;
         EXPECT_EQ(matches(R"(\p{L}+)", word + " " + accents), "|" + word + "|" + accents + "|");
