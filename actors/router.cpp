@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "actors/make_turn.hpp"
+
 namespace rondo {
 
 namespace {

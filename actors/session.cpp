@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "config/limits.hpp"
-#include "model/batch.hpp"
+#include "actors/make_turn.hpp"
 
 namespace rondo {
 
@@ -11,11 +10,6 @@ namespace {
 
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
-
-/// KV that was not computed exactly is shared by turns of its own method only.
-std::string space_of(const Tenant& tenant, const AttentionMethod& method) {
-    return method.is_dense() ? tenant : tenant + '\n' + method.name;
-}
 
 TurnAttention attention_of(const Turn& turn) {
     const AttentionMethod& method = turn.home->methods[turn.method];
@@ -30,16 +24,6 @@ TurnAttention attention_of(const Turn& turn) {
 }
 
 }  // namespace
-
-size_t content_bytes(std::span<const ChatMessage> messages) {
-    size_t bytes = 0;
-    for (const ChatMessage& message : messages) bytes += message.content.size();
-    return bytes;
-}
-
-size_t content_bytes_max(const Home& home) {
-    return static_cast<size_t>(home.context_tokens) * limits::prompt_bytes_per_token_max;
-}
 
 Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
@@ -118,7 +102,7 @@ void Session::start_next() {
     while (flow_.idle() && stages_ && !waiting_.empty()) {
         auto [ask, arrived] = std::move(waiting_.front());
         waiting_.pop_front();
-        Result<TurnPtr> turn = make_turn(*ask);
+        Result<TurnPtr> turn = make_turn(*ask, conversation_, options_.home);
         if (!turn) {
             refuse(this, ask, turn.error());
             continue;
@@ -141,53 +125,6 @@ void Session::start_next() {
         happen(TurnFlow::Event::start);
     }
     if (flow_.idle() && waiting_.empty() && ends_with_turn_) quit();
-}
-
-Result<TurnPtr> Session::make_turn(const Ask& ask) const {
-    std::vector<int32_t> ids = ask.ids;
-    const size_t bytes =
-        content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation_.preamble) : size_t{0});
-    if (bytes > content_bytes_max(*options_.home)) {  // before it is tokenized
-        return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
-                                                       " bytes fit into a context of " +
-                                                       std::to_string(options_.home->context_tokens) + " tokens");
-    }
-    if (ids.empty()) {
-        RONDO_ASSIGN(ids, conversation_.prompt(ask.messages));
-    }
-    const auto tokens = static_cast<int64_t>(ids.size());
-    if (tokens == 0)
-        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
-    if (tokens >= options_.home->context_tokens) {
-        return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
-                                                       " tokens; the context holds " +
-                                                       std::to_string(options_.home->context_tokens) +
-                                                       " with the answer: rewinding or dropping rounds would help");
-    }
-    GenerateOptions options = ask.options;
-    options.tokens_max = std::min(options.tokens_max, options_.home->context_tokens - tokens);
-    RONDO_TRY(options.check(model_));
-    RONDO_TRY(check_ids(ids, model_.spec.vocabulary));
-    RONDO_ASSIGN(const size_t method, options_.home->method(ask.method));
-    Answer answer(model_, std::move(options), ids);
-    return std::make_shared<Turn>(
-        Turn{.home = options_.home,
-             .id = ask.id,
-             .space = space_of(name_.tenant, options_.home->methods[method]),
-             // A client without a conversation is one of his own.
-             .flow = name_.tenant + '\n' + (name_.id.empty() ? '\n' + std::to_string(ask.id) : name_.id),
-             .priority = ask.priority,
-             .method = method,
-             .ids = std::move(ids),
-             .prompt_tokens = tokens,
-             .recomputed_min = SelectiveDecode::prompt_rows(options_.home->methods[method].decode),
-             .kv = SequenceKv(*options_.home->pool),
-             .chunk_rows = 0,
-             .choice = {},
-             .answer = std::move(answer),
-             .last = {},
-             .prompt_attention = {},
-             .answer_attention = {}});
 }
 
 void Session::stop(TurnId id, TurnFlow::Event event) {

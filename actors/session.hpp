@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,10 +15,6 @@
 #include "actors/turn_flow.hpp"
 
 namespace rondo {
-
-/// Bytes that messages say, and how many a context can hold: more need not be tokenized, or kept.
-size_t content_bytes(std::span<const ChatMessage> messages);
-size_t content_bytes_max(const Home& home);
 
 /// The shell around one conversation and the flow of its turn.
 class Session : public session_actor::base {
@@ -52,7 +47,6 @@ private:
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
     void start_next();
-    Result<TurnPtr> make_turn(const Ask& ask) const;
     void happen(TurnFlow::Event event);
     void act(TurnFlow::Action action);
     void dispatch(Stage stage);

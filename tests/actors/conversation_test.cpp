@@ -53,33 +53,23 @@ TEST_F(ConversationTest, TheFirstPromptIsTheTemplates) {
 }
 
 TEST_F(ConversationTest, TheNextPromptBeginsWithTheVeryIdsThatWereComputed) {
-    Conversation conversation(*model);
-    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "Hello!"}}));
-    ASSERT_NE(spelled("Noted."), encoded("Noted."));
-    const std::vector<int32_t> ids = with_answer(prompt, spelled("Noted."));
-    conversation.answered({{"user", "Hello!"}}, "Noted.", ids, true);
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}}));
-    EXPECT_TRUE(begins_with(next, ids));
-    EXPECT_EQ(
-        model->tokenizer->decode(next, true),
-        model->tokenizer->decode(
-            must(model->encode_chat({{"user", "Hello!"}, {"assistant", "Noted."}, {"user", "Thank you."}})), true));
-}
-
-/// A client may stop at the template's terminator where the model's own end is another token.
-TEST_F(ConversationTest, ASpecialTokenThatEndedAnAnswerComesOnce) {
-    Conversation conversation(*model);
-    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "Hello!"}}));
-    const std::vector<int32_t> ids = with_answer(prompt, spelled("Noted."));
-    const std::vector<int32_t> ends = std::exchange(model->spec.eos_ids, {0});
-    conversation.answered({{"user", "Hello!"}}, "Noted.", ids, true);
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}}));
-    model->spec.eos_ids = ends;
-    EXPECT_TRUE(begins_with(next, ids));
-    EXPECT_EQ(
-        model->tokenizer->decode(next, true),
-        model->tokenizer->decode(
-            must(model->encode_chat({{"user", "Hello!"}, {"assistant", "Noted."}, {"user", "Thank you."}})), true));
+    // A client may also stop at the template's terminator where the model's own end is another token.
+    for (const bool is_models_end : {true, false}) {
+        Conversation conversation(*model);
+        const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "Hello!"}}));
+        ASSERT_NE(spelled("Noted."), encoded("Noted."));
+        const std::vector<int32_t> ids = with_answer(prompt, spelled("Noted."));
+        const std::vector<int32_t> ends = model->spec.eos_ids;
+        if (!is_models_end) model->spec.eos_ids = {0};
+        conversation.answered({{"user", "Hello!"}}, "Noted.", ids, true);
+        model->spec.eos_ids = ends;
+        const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}}));
+        EXPECT_TRUE(begins_with(next, ids));
+        EXPECT_EQ(
+            model->tokenizer->decode(next, true),
+            model->tokenizer->decode(
+                must(model->encode_chat({{"user", "Hello!"}, {"assistant", "Noted."}, {"user", "Thank you."}})), true));
+    }
 }
 
 TEST_F(ConversationTest, AnAnswerThatItsIdsDoNotSpellIsEncodedAnew) {

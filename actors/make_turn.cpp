@@ -1,0 +1,77 @@
+#include "actors/make_turn.hpp"
+
+#include <algorithm>
+
+#include "config/limits.hpp"
+#include "model/batch.hpp"
+
+namespace rondo {
+
+namespace {
+
+/// KV that was not computed exactly is shared by turns of its own method only.
+std::string space_of(const Tenant& tenant, const AttentionMethod& method) {
+    return method.is_dense() ? tenant : tenant + '\n' + method.name;
+}
+
+}  // namespace
+
+size_t content_bytes(std::span<const ChatMessage> messages) {
+    size_t bytes = 0;
+    for (const ChatMessage& message : messages) bytes += message.content.size();
+    return bytes;
+}
+
+size_t content_bytes_max(const Home& home) {
+    return static_cast<size_t>(home.context_tokens) * limits::prompt_bytes_per_token_max;
+}
+
+Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, const HomePtr& home) {
+    const Model& model = home->model;
+    const Tenant& tenant = ask.conversation.tenant;
+    std::vector<int32_t> ids = ask.ids;
+    const size_t bytes = content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation.preamble) : size_t{0});
+    if (bytes > content_bytes_max(*home)) {  // before it is tokenized
+        return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
+                                                       " bytes fit into a context of " +
+                                                       std::to_string(home->context_tokens) + " tokens");
+    }
+    if (ids.empty()) {
+        RONDO_ASSIGN(ids, conversation.prompt(ask.messages));
+    }
+    const auto tokens = static_cast<int64_t>(ids.size());
+    if (tokens == 0)
+        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    if (tokens >= home->context_tokens) {
+        return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
+                                                       " tokens; the context holds " +
+                                                       std::to_string(home->context_tokens) +
+                                                       " with the answer: rewinding or dropping rounds would help");
+    }
+    GenerateOptions options = ask.options;
+    options.tokens_max = std::min(options.tokens_max, home->context_tokens - tokens);
+    RONDO_TRY(options.check(model));
+    RONDO_TRY(check_ids(ids, model.spec.vocabulary));
+    RONDO_ASSIGN(const size_t method, home->method(ask.method));
+    Answer answer(model, std::move(options), ids);
+    return std::make_shared<Turn>(Turn{
+        .home = home,
+        .id = ask.id,
+        .space = space_of(tenant, home->methods[method]),
+        // A client without a conversation is one of his own.
+        .flow = tenant + '\n' + (ask.conversation.id.empty() ? '\n' + std::to_string(ask.id) : ask.conversation.id),
+        .priority = ask.priority,
+        .method = method,
+        .ids = std::move(ids),
+        .prompt_tokens = tokens,
+        .recomputed_min = SelectiveDecode::prompt_rows(home->methods[method].decode),
+        .kv = SequenceKv(*home->pool),
+        .chunk_rows = 0,
+        .choice = {},
+        .answer = std::move(answer),
+        .last = {},
+        .prompt_attention = {},
+        .answer_attention = {}});
+}
+
+}  // namespace rondo
