@@ -185,7 +185,7 @@ private:
             return wrong(node.place, join("devices", shown(node.key)),
                          "a device's name must be 1 to 32 letters, digits, _ or -");
         if (settings_.devices.size() >= limits::devices_max)
-            return wrong(node.place, "devices", "has more than " + std::to_string(limits::devices_max));
+            return wrong(node.place, "devices", std::string("has more than ") + std::to_string(limits::devices_max));
         settings_.devices.push_back({.name = node.key});
         return {};
     }

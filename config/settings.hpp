@@ -39,6 +39,7 @@ struct PrefillAttention {
     AlphaOf alpha_of = AlphaOf::sum;   ///< loopserve: of which attention the lines hold that share
     Overlap overlap = Overlap::exact;  ///< loopserve: how mass that two lines share is counted
     double density = 0.1;              ///< a_shape, tri_shape, minference: share of the entries
+    std::string patterns_file = "";    ///< minference: counts for each head, in place of `density`; none if empty
     bool operator==(const PrefillAttention&) const = default;
 };
 

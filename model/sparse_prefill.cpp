@@ -4,6 +4,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "config/limits.hpp"
+#include "model/mapped_file.hpp"
 #include "model/policies/prefill_sparsity/line_sums.hpp"
 
 namespace rondo {
@@ -56,11 +58,12 @@ SparsePrefillStats& SparsePrefillStats::operator+=(const SparsePrefillStats& oth
     return *this;
 }
 
-SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings)
+SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings,
+                             HeadPatterns patterns)
     : spec_(spec),
       device_(device),
       settings_(settings),
-      method_(make_prefill_sparsity(settings)),
+      method_(make_prefill_sparsity(settings, std::move(patterns))),
       lines_(static_cast<size_t>(spec.heads)),
       notes_(static_cast<size_t>(spec.heads)) {}
 
@@ -68,7 +71,13 @@ Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& sp
                                                              const PrefillAttention& settings) {
     if (device.space().kind != DeviceKind::cpu)
         return make_error(ErrorCode::unsupported, "choosing lines on a GPU; CPUs do, and dense would be right here");
-    std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings));
+    HeadPatterns patterns;
+    if (settings.method == PrefillAttention::Method::minference && !settings.patterns_file.empty()) {
+        const std::string& file = settings.patterns_file;
+        RONDO_ASSIGN(const std::string text, read_text_file(file, file, limits::config_bytes_max));
+        RONDO_ASSIGN(patterns, HeadPatterns::parse(text, file, spec.layers, spec.heads));
+    }
+    std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings, std::move(patterns)));
     const int64_t floats = int64_t{made->method_->sampling().rows} * spec.heads * spec.head_dim;
     if (floats > 0) {
         RONDO_ASSIGN(made->queries_, device.allocate(static_cast<size_t>(floats) * sizeof(float)));
@@ -84,10 +93,12 @@ void SparsePrefill::note(const ChunkShape& chunk, int head, const SampledRows& s
     const Lines& lines = lines_[static_cast<size_t>(head)];
     HeadNote& note = notes_[static_cast<size_t>(head)];
     note.coverage = coverage(chunk, lines);
-    note.mass = sampled.rows.empty() ? 0.0 : mass_held(chunk, sampled, lines);
+    note.mass.reset();
+    if (!sampled.rows.empty()) note.mass = mass_held(chunk, sampled, lines);
 }
 
-Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed) {
+Status SparsePrefill::choose(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk,
+                             uint64_t seed) {
     const PrefillSparsity::Sampling sampling = method_->sampling();
     const auto choose_head = [&](int head, const SampledRows& sampled) {
         const double start = now();
@@ -122,11 +133,15 @@ Status SparsePrefill::choose(const AttendArgs& args, const Tensor& q, const Chun
     if (sampling.blocks) RONDO_TRY(score_blocks(score, q, chunk));
     const size_t block_scores = block_scores_.size() / static_cast<size_t>(spec_.heads);
     return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
-        choose_head(head, {.rows = sampled_,
-                           .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
-                           .stride = weights.stride,
-                           .block_scores = std::span<const float>(block_scores_)
-                                               .subspan(static_cast<size_t>(head) * block_scores, block_scores)});
+        choose_head(
+            head,
+            {.rows = sampled_,
+             .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
+             .stride = weights.stride,
+             .block_scores =
+                 std::span<const float>(block_scores_).subspan(static_cast<size_t>(head) * block_scores, block_scores),
+             .layer = layer,
+             .head = head});
     });
 }
 
@@ -160,12 +175,12 @@ Result<LineTables> SparsePrefill::tables() {
                       block_begin_.data(),  blocks_.data(),  dense_rows_.data()};
 }
 
-Status SparsePrefill::attend(const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
+Status SparsePrefill::attend(int layer, const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
                              uint64_t seed) {
     const ChunkShape chunk{block_begin.back() - q.rows, q.rows, block_begin};
     const double start = now();
     measures_ = measure_every_ > 0 && attended_++ % measure_every_ == 0;
-    RONDO_TRY(choose(args, q, chunk, seed));
+    RONDO_TRY(choose(layer, args, q, chunk, seed));
     RONDO_ASSIGN(const LineTables lines, tables());
     const double chosen = now();
     RONDO_TRY(device_.ops().attend_lines(args, lines));
@@ -176,7 +191,8 @@ Status SparsePrefill::attend(const AttendArgs& args, const Tensor& q, std::span<
         if (!measures_) continue;
         stats_.covered += note.coverage.covered;
         stats_.causal += note.coverage.causal;
-        stats_.mass += note.mass;
+        if (!note.mass) continue;
+        stats_.mass += *note.mass;
         ++stats_.masses;
     }
     return Status::ok();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,8 @@ public:
     bool wanted(int64_t rows, int64_t keys) const;
     /// As Ops::attend for one sequence, whose rows of queries are `q` and whose blocks begin at these keys. `seed` is
     /// the chunk's own.
-    Status attend(const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin, uint64_t seed);
+    Status attend(int layer, const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
+                  uint64_t seed);
 
     /// What is counted costs time: of every how many-th layer that is attended to; 0: of none.
     void measure(int every) { measure_every_ = every; }
@@ -46,8 +48,8 @@ public:
     void clear_stats() { stats_ = {}; }
 
 private:
-    SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings);
-    Status choose(const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
+    SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings, HeadPatterns patterns);
+    Status choose(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
     Status score_blocks(ScoreArgs args, const Tensor& q, const ChunkShape& chunk);
     void note(const ChunkShape& chunk, int head, const SampledRows& sampled);
     Result<LineTables> tables();
@@ -64,7 +66,7 @@ private:
     DeviceTable<int32_t> column_begin_, columns_, band_begin_, bands_, block_begin_, blocks_, dense_rows_;
     struct HeadNote {
         double select_seconds = 0.0;
-        double mass = 0.0;
+        std::optional<double> mass;  // none where no rows were looked at
         Coverage coverage;
     };
     std::vector<HeadNote> notes_;  // by head

@@ -96,7 +96,7 @@ std::string shown(double value) {
 
 }  // namespace
 
-Result<Json> parse_json_object(std::string_view text, const std::string& where, JsonBounds bounds) {
+Result<Json> parse_json(std::string_view text, const std::string& where, JsonBounds bounds) {
     if (text.size() > bounds.bytes_max) {
         return make_error(ErrorCode::out_of_range, where + ": JSON of " + std::to_string(text.size()) +
                                                        " bytes; at most " + std::to_string(bounds.bytes_max));
@@ -106,11 +106,16 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where, 
     try {
         TreeBuilder builder(bounds);
         if (!Json::sax_parse(text, &builder)) return make_error(ErrorCode::corrupt, where + ": " + builder.problem());
-        if (!builder.root().is_object()) return make_error(ErrorCode::corrupt, where + ": not a JSON object");
         return std::move(builder.root());
     } catch (const std::exception& e) {
         return make_error(ErrorCode::internal, where + ": reading JSON failed: " + in_quotes(e.what()));
     }
+}
+
+Result<Json> parse_json_object(std::string_view text, const std::string& where, JsonBounds bounds) {
+    RONDO_ASSIGN(Json root, parse_json(text, where, bounds));
+    if (!root.is_object()) return make_error(ErrorCode::corrupt, where + ": not a JSON object");
+    return root;
 }
 
 const Json* JsonFields::find(std::string_view key) const {

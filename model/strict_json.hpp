@@ -19,7 +19,9 @@ struct JsonBounds {
     size_t values_max = limits::config_values_max;  ///< keeps the tree's memory in proportion to the text
 };
 
-/// A JSON object from outside as a tree: valid UTF-8, no key twice in one object, nothing after it, within the bounds.
+/// JSON from outside as a tree: valid UTF-8, no key twice in one object, nothing after it, within the bounds.
+Result<nlohmann::json> parse_json(std::string_view text, const std::string& where, JsonBounds bounds = {});
+/// The same, where it must be an object.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& where, JsonBounds bounds = {});
 
 /// Reads the members of a JSON object: a wrong type or range is an error that names the key and what would be right.

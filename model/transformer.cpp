@@ -121,8 +121,9 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
     for (int s = 0; s < sequences;) {
         if (is_sparse(s)) {
             const BatchPart& part = batch.part(s);
-            RONDO_TRY(part.attention->prefill->attend(attend_args(batch, layer, s, 1, Rows::bulk), queries_of(batch, s),
-                                                      part.kv->block_begin(), seed_of(part.tokens, part.kv->tokens())));
+            RONDO_TRY(part.attention->prefill->attend(layer, attend_args(batch, layer, s, 1, Rows::bulk),
+                                                      queries_of(batch, s), part.kv->block_begin(),
+                                                      seed_of(part.tokens, part.kv->tokens())));
             ++s;
             continue;
         }

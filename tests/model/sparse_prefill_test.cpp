@@ -75,7 +75,7 @@ TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
     const PrefillAttention settings{.method = PrefillAttention::Method::flexprefill, .min_tokens = 0};
     const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
     sparse->measure(1);
-    need(sparse->attend(args, q(), kv_.block_begin(), 1));
+    need(sparse->attend(0, args, q(), kv_.block_begin(), 1));
     // Head 0: one block of each row block's, and its own. Head 1: nine tenths of all that its rows see.
     const ChunkShape chunk{keys - rows, rows, kv_.block_begin()};
     const auto row_blocks = rows / kv_block_tokens;

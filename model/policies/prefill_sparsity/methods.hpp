@@ -8,7 +8,7 @@ namespace rondo {
 std::unique_ptr<PrefillSparsity> make_loopserve(const PrefillAttention& settings);
 std::unique_ptr<PrefillSparsity> make_a_shape(const PrefillAttention& settings);
 std::unique_ptr<PrefillSparsity> make_tri_shape(const PrefillAttention& settings);
-std::unique_ptr<PrefillSparsity> make_minference(const PrefillAttention& settings);
+std::unique_ptr<PrefillSparsity> make_minference(const PrefillAttention& settings, HeadPatterns patterns);
 std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention& settings);
 
 }  // namespace rondo

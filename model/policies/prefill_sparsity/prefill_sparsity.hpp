@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "model/policies/prefill_sparsity/head_patterns.hpp"
 
 namespace rondo {
 
@@ -31,6 +32,8 @@ struct SampledRows {
     /// the mean of a block's keys, scaled as attention scales; beyond a row block's own nothing is read. Where
     /// `sampling` asks for it.
     std::span<const float> block_scores = {};
+    int layer = 0;
+    int head = 0;
 };
 
 /// Which entries of a chunk's attention one query head computes: the union of all that is named here, as far as a row
@@ -79,7 +82,7 @@ public:
 /// for the same seed in every layer and on every backend; all of them when there are no more.
 std::vector<int32_t> sample_rows(int64_t rows, int count, uint64_t seed);
 
-/// By the name that settings call it; nullptr for dense. The settings have been checked.
-std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& settings);
+/// By the name that settings call it; nullptr for dense. The settings have been checked. `patterns` are MInference's.
+std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& settings, HeadPatterns patterns = {});
 
 }  // namespace rondo

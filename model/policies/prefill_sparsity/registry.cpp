@@ -2,7 +2,7 @@
 
 namespace rondo {
 
-std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& settings) {
+std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& settings, HeadPatterns patterns) {
     using enum PrefillAttention::Method;
     switch (settings.method) {
         case dense:
@@ -14,7 +14,7 @@ std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& s
         case tri_shape:
             return make_tri_shape(settings);
         case minference:
-            return make_minference(settings);
+            return make_minference(settings, std::move(patterns));
         case flexprefill:
             return make_flexprefill(settings);
     }
