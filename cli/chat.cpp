@@ -25,6 +25,14 @@ constexpr const char* help =
     "/method [M]    how attention is computed; M from the next turn on\n"
     "/help, /quit   Ctrl-C stops an answer, Ctrl-D ends\n";
 
+/// "density 0.31, mass 0.97"; no mass where a method does not look at what it leaves out.
+std::string shares(const TurnAttention::Phase& phase) {
+    char text[64];
+    std::snprintf(text, sizeof text, phase.masses > 0 ? "density %.2f, mass %.2f" : "density %.2f", phase.density(),
+                  phase.mass_held());
+    return text;
+}
+
 class Chat {
 public:
     Chat(ChatPartner& partner, bool terminal) : partner_(partner), terminal_(terminal) {}
@@ -110,9 +118,8 @@ private:
         std::printf("%d preemptions%s\n", times.preemptions, stopped ? "; stopped" : "");
         const TurnAttention& how = last_->attention;
         if (how.method != "dense") {
-            std::printf("%s: prompt density %.2f, mass %.2f; answer density %.2f, mass %.2f; %ld selections\n",
-                        how.method.c_str(), how.prompt.density(), how.prompt.mass_held(), how.answer.density(),
-                        how.answer.mass_held(), static_cast<long>(how.selections));
+            std::printf("%s: prompt %s; answer %s; %ld selections\n", how.method.c_str(), shares(how.prompt).c_str(),
+                        shares(how.answer).c_str(), static_cast<long>(how.selections));
         }
         return Status::ok();
     }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/chat_partner.hpp"
@@ -147,9 +148,10 @@ private:
         if (const json how = chunk.value("attention", json()); how.is_object()) {
             end.attention.method = how.value("method", "dense");
             const auto phase = [&](const std::string& name) {
-                // As shares of one: the server says no more.
+                // As shares of one: the server says no more, and less where nothing was measured.
+                const double mass = how.value(name + "_mass", -1.0);
                 return TurnAttention::Phase{static_cast<int64_t>(how.value(name + "_density", 1.0) * 1e6), 1'000'000,
-                                            how.value(name + "_mass", 1.0), 1};
+                                            std::max(mass, 0.0), mass < 0.0 ? 0 : 1};
             };
             end.attention.prompt = phase("prompt");
             end.attention.answer = phase("answer");

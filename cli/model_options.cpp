@@ -117,6 +117,17 @@ Result<Settings> ModelOptions::settings() const {
     return settings;
 }
 
+Status ModelOptions::check_method(MethodSlot phase, std::string_view command) const {
+    const auto is_of = [this](MethodSlot slot) { return std::ranges::count(names_of_methods(slot), method) > 0; };
+    if (method.empty() || is_of(MethodSlot::preset) || is_of(phase) || !is_of(MethodSlot::any)) return Status::ok();
+    const bool prompts = phase == MethodSlot::prefill;
+    return make_error(ErrorCode::invalid_argument,
+                      "--method " + method + " says how " + (prompts ? "answers" : "prompts") + " attend, and " +
+                          std::string(command) + " runs " + (prompts ? "prompts" : "answers") + ": " +
+                          listed(names_of_methods(MethodSlot::preset)) + ", or one of " +
+                          listed(names_of_methods(phase)) + " would be right");
+}
+
 namespace {
 
 /// The device that decodes.

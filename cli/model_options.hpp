@@ -8,6 +8,7 @@
 
 #include "config/attention_methods.hpp"
 #include "config/result.hpp"
+#include "config/setting_keys.hpp"
 #include "config/settings.hpp"
 #include "kernels/device.hpp"
 #include "model/generator.hpp"
@@ -35,6 +36,8 @@ struct ModelOptions {
     void add_all(CLI::App& app);
 
     Result<Settings> settings() const;
+    /// Of a command that runs prompts or answers alone: an error where --method says how the others attend.
+    Status check_method(MethodSlot phase, std::string_view command) const;
     Result<Model> load_text() const;
 };
 

@@ -28,6 +28,7 @@ double log_probability(std::span<const float> logits, int32_t id) {
 }
 
 Status score(const Options& options) {
+    RONDO_TRY(options.model.check_method(MethodSlot::prefill, "score"));
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     std::vector<int32_t> ids;
     if (options.tokens_given) {

@@ -37,7 +37,7 @@ std::string name_of(const AttentionMethod& method) {
     return prompt + "+" + answer;
 }
 
-/// Both phases filled by a preset, or one and the other left as it is.
+/// What a name says and no more: both phases by a preset, or one of them and the other dense.
 AttentionMethod with(AttentionMethod method, const std::string& name) {
     method.name = name;
     if (has(MethodSlot::preset, name)) {
@@ -48,7 +48,9 @@ AttentionMethod with(AttentionMethod method, const std::string& name) {
         method.decode.method = preset.pipeline.decode.attention.method;
     } else if (has(MethodSlot::prefill, name)) {
         method.prefill.method = named<PrefillAttention::Method>(MethodSlot::prefill, name);
+        method.decode.method = DecodeAttention::Method::dense;
     } else {
+        method.prefill.method = PrefillAttention::Method::dense;
         method.decode.method = named<DecodeAttention::Method>(MethodSlot::decode, name);
     }
     return method;

@@ -66,7 +66,10 @@ std::string progress_title(const std::string& what, const std::vector<int64_t>& 
 BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, const Runner& runner) {
     BenchReport report;
     report.kind = kind;
-    report.method = attention_methods(runner.settings.pipeline).front().name;
+    const PipelineSettings& pipeline = runner.settings.pipeline;
+    report.method = kind == BenchReport::Kind::prefill
+                        ? names_of_methods(MethodSlot::prefill)[static_cast<size_t>(pipeline.prefill.attention.method)]
+                        : names_of_methods(MethodSlot::decode)[static_cast<size_t>(pipeline.decode.attention.method)];
     report.model = runner.model.name;
     report.device = runner.device->name();
     report.kv = name_of(runner.settings.memory.kv_dtype);

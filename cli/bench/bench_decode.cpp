@@ -12,8 +12,8 @@ namespace {
 struct Contestant {
     bool dense = true;
     std::vector<TimedRun> runs;
-    std::vector<double> steps;                         // seconds of each, of all runs
-    int64_t attended = 0, causal = 0, selections = 0;  // in all runs
+    std::vector<double> steps;                                     // seconds of each, of all runs
+    int64_t attended = 0, causal = 0, scored = 0, selections = 0;  // in all runs
 };
 
 /// One answer of each sequence: `warm_up` steps, then the counted ones.
@@ -39,6 +39,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
                                after.gather_seconds - before.gather_seconds});
     contestant.attended += after.attended - before.attended;
     contestant.causal += after.causal - before.causal;
+    contestant.scored += after.keys_scored - before.keys_scored;
     contestant.selections += after.selections - before.selections;
     return Status::ok();
 }
@@ -50,6 +51,12 @@ nlohmann::ordered_json step_times(std::vector<double> steps) {
 
 double share(double part, int64_t whole) {
     return part / static_cast<double>(std::max<int64_t>(whole, 1));
+}
+
+/// KV that a step of all sequences reads: keys and values that it attends to, and keys that are scored meanwhile.
+double mib_per_step(const Contestant& contestant, double token_bytes) {
+    const auto tokens = static_cast<double>(contestant.attended) + static_cast<double>(contestant.scored) / 2.0;
+    return tokens * token_bytes / (1 << 20) / static_cast<double>(std::max<size_t>(contestant.steps.size(), 1));
 }
 
 /// All runs at one depth, the sequences being that long.
@@ -71,19 +78,26 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
         return point;
     }
     const SelectionStats after = sequences.stats();
+    const double kv_mib = mib_per_step(sparse, sequences.token_bytes());
+    const double dense_kv_mib = static_cast<double>(sparse.causal) * sequences.token_bytes() / (1 << 20) /
+                                static_cast<double>(std::max<size_t>(sparse.steps.size(), 1));
     point.more = {{"step_ms", step_times(std::move(sparse.steps))},
                   {"dense_step_ms", step_times(std::move(dense.steps))},
                   {"selections", share(static_cast<double>(sparse.selections), options.repeat)},
                   {"density", share(static_cast<double>(sparse.attended), sparse.causal)},
-                  // Of every selection there was: in the counted steps of a short run there may be none.
-                  {"mass", share(after.mass - before.mass, after.masses - before.masses)},
+                  {"kv_mib_per_step", kv_mib},
+                  {"dense_kv_mib_per_step", dense_kv_mib},
                   {"blocks_of_copies", after.blocks_held}};
+    // Of every selection there was: in the counted steps of a short run there may be none.
+    if (const int64_t masses = after.masses - before.masses; masses > 0)
+        point.more["mass"] = share(after.mass - before.mass, masses);
     return point;
 }
 
 }  // namespace
 
 Status bench_decode(const BenchOptions& options) {
+    RONDO_TRY(options.model.check_method(MethodSlot::decode, "bench decode"));
     RONDO_ASSIGN(const auto depths, bench_lengths(options, "--depths", options.depth));
     RONDO_ASSIGN(const auto runner, Runner::open_model(options.model));
     const DecodeAttention& attention = runner->settings.pipeline.decode.attention;

@@ -52,13 +52,14 @@ Status count_lines(Generator& generator, const PromptBench& bench, std::span<con
     const SparsePrefillStats& counted = method.stats();
     if (counted.causal == 0) return Status::ok();
     out["density"] = static_cast<double>(counted.covered) / static_cast<double>(counted.causal);
-    out["mass"] = counted.mass / static_cast<double>(counted.masses);
+    if (counted.masses > 0) out["mass"] = counted.mass / static_cast<double>(counted.masses);
     return Status::ok();
 }
 
 }  // namespace
 
 Status bench_prefill(const BenchOptions& options) {
+    RONDO_TRY(options.model.check_method(MethodSlot::prefill, "bench prefill"));
     RONDO_ASSIGN(const auto lengths, bench_lengths(options, "--lengths", options.tokens));
     RONDO_ASSIGN(const auto runner, Runner::open_model(options.model));
     const ModelSpec& spec = runner->model.spec;

@@ -29,6 +29,8 @@ public:
     /// Of all sequences, since they were made.
     SelectionStats stats() const;
     bool chooses() const { return !choices_.empty(); }
+    /// Of one token's key and value, in one layer and KV head.
+    double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
 
 private:
     Sequences(Device& device, int64_t vocabulary, int64_t chunk_tokens, int64_t looked_at)

@@ -94,6 +94,7 @@ TEST_F(Bench, AMethodIsMeasuredBesideDense) {
     EXPECT_GT(decode.at("ratio").get<double>(), 0.0);
     EXPECT_GT(decode.at("selections").get<double>(), 0.0);
     EXPECT_LT(decode.at("density").get<double>(), 0.5);
+    EXPECT_LT(decode.at("kv_mib_per_step").get<double>(), decode.at("dense_kv_mib_per_step").get<double>());
     EXPECT_GE(decode.at("step_ms").at("p99"), decode.at("step_ms").at("p50"));
     const auto prefill =
         run_json({"bench", "prefill", "--model", path(), "--weights", "random:1", "--tokens", "64", "--depth", "20",

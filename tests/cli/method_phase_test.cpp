@@ -1,0 +1,32 @@
+#include "tests/cli/rondo_process.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::expect_failure;
+using testing::run_json;
+using testing::run_rondo;
+
+/// A method that the command would not run is not a label for what it did run.
+TEST(MethodPhase, TheOtherPhasesMethodIsRefused) {
+    expect_failure(
+        run_rondo({"bench", "prefill", "--tokens", "16", "--method", "snapkv"}),
+        "--method snapkv says how answers attend, and bench prefill runs prompts: dense or loopserve, or one");
+    expect_failure(
+        run_rondo({"bench", "decode", "--tokens", "4", "--method", "a_shape"}),
+        "--method a_shape says how prompts attend, and bench decode runs answers: dense or loopserve, or one");
+    expect_failure(run_rondo({"score", "--text", "Hello", "--method", "progressive"}),
+                   "--method progressive says how answers attend, and score runs prompts");
+    expect_failure(run_rondo({"score", "--text", "Hello", "--method", "sparse"}), "--method \"sparse\": must be ");
+}
+
+TEST(MethodPhase, AReportNamesWhatRan) {
+    const auto prefill = run_json({"bench", "prefill", "--tokens", "16", "--repeat", "1", "--method", "loopserve"});
+    EXPECT_EQ(prefill.at("method"), "loopserve");
+    const auto decode = run_json({"bench", "decode", "--tokens", "4", "--repeat", "1", "--method", "loopserve"});
+    EXPECT_EQ(decode.at("method"), "progressive");
+    EXPECT_FALSE(decode.contains("mass")) << "nothing was chosen in so short a context";
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,47 @@
+#include "config/attention_methods.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo {
+namespace {
+
+using Prefill = PrefillAttention::Method;
+using Decode = DecodeAttention::Method;
+
+std::vector<AttentionMethod> methods_of(const std::vector<std::string>& overrides) {
+    const auto settings = settings_from_yaml("", "test", overrides);
+    EXPECT_TRUE(settings.is_ok()) << settings.error().message;
+    return attention_methods(settings.value().pipeline);
+}
+
+MATCHER_P3(Attends, name, prefill, decode, "") {
+    return arg.name == name && arg.prefill.method == prefill && arg.decode.method == decode;
+}
+
+TEST(AttentionMethods, AreWhatTheirNamesSayWhateverIsConfigured) {
+    EXPECT_THAT(methods_of({"preset=loopserve", "pipeline.methods=[snapkv, progressive, a_shape]"}),
+                ::testing::ElementsAre(Attends("loopserve", Prefill::loopserve, Decode::progressive),
+                                       Attends("dense", Prefill::dense, Decode::dense),
+                                       Attends("snapkv", Prefill::dense, Decode::snapkv),
+                                       Attends("progressive", Prefill::dense, Decode::progressive),
+                                       Attends("a_shape", Prefill::a_shape, Decode::dense)));
+}
+
+TEST(AttentionMethods, OfTwoPhasesAreNamedByBoth) {
+    EXPECT_EQ(methods_of({"preset=loopserve", "pipeline.decode.attention.method=snapkv"}).front().name,
+              "loopserve+snapkv");
+    EXPECT_EQ(methods_of({"preset=loopserve", "pipeline.decode.attention.method=dense"}).front().name,
+              "loopserve+dense");
+    EXPECT_EQ(methods_of({"pipeline.decode.attention.method=snapkv"}).front().name, "snapkv");
+    EXPECT_EQ(methods_of({"pipeline.prefill.attention.method=a_shape"}).front().name, "a_shape");
+}
+
+TEST(AttentionMethods, KeepTheKeysOfTheirPhase) {
+    const auto methods = methods_of({"pipeline.methods=[snapkv]", "pipeline.decode.attention.budget_tokens=77"});
+    ASSERT_EQ(methods.size(), 2U);
+    EXPECT_EQ(methods[1].decode.budget_tokens, 77);
+}
+
+}  // namespace
+}  // namespace rondo
