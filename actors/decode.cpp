@@ -110,6 +110,7 @@ void Decode::stepped(const StepPtr& step) {
         if (!turn.last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn.last.logprobs));
         // A turn's last delta must reach its session before the turn itself.
         if (turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens) {
+            if (turn.choice != nullptr) turn.choice->after_last_step(turn.kv);
             send(row->deltas, std::move(delta));
             leave(row, StageReply::Outcome::over);
             continue;

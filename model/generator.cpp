@@ -165,6 +165,11 @@ Status Generator::step(int32_t token) {
 
 Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {
     RONDO_TRY(check(tokens));
+    if (has_gaps()) {
+        const std::vector<int32_t> all = history_;
+        forget();
+        RONDO_TRY(prefill(all, false));
+    }
     std::vector<float> rows(static_cast<size_t>(logit_rows_max * model_.spec.vocabulary));
     for (size_t begin = 0; begin < tokens.size();) {
         const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));

@@ -80,7 +80,12 @@ Status KeySelection::gather(const SequenceKv& kv) {
         if (gathered_ == 0)
             place_ = how_.method->evicts() || kv_.blocks_short(chosen) == 0 ? SelectedKv::Place::copied
                                                                             : SelectedKv::Place::where_they_lie;
-        RONDO_TRY(kv_.set_layer(gathered_, kv, chosen, place_));
+        Status set = kv_.set_layer(gathered_, kv, chosen, place_);
+        if (!set && place_ == SelectedKv::Place::copied && !how_.method->evicts()) {  // others took the room meanwhile
+            place_ = SelectedKv::Place::where_they_lie;
+            set = kv_.set_layer(gathered_, kv, chosen, place_);
+        }
+        RONDO_TRY(set);
     }
     return Status::ok();
 }

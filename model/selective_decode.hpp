@@ -26,10 +26,10 @@ namespace rondo {
 ///                                                                complete(); due(): no step before that
 ///
 /// The pieces may run on other threads than the steps, and beside them, one at a time: `on_device` where nothing else
-/// is issued to the device meanwhile, `on_host` anywhere. Nothing else here is called while one runs, but `due`, and
-/// what a step needs (`keep_queries` in turn with `on_device`, `keys_of_step`). Methods that choose by the very step
-/// (quest) or change their choice with it (h2o, a shifted streaming_llm) do that as part of the step, on its thread,
-/// and have no pieces then.
+/// is issued to the device meanwhile, `on_host` anywhere. Beside one only `due` is called, and what a step does while
+/// it is not due: `before_step`, `keep_queries` (in turn with `on_device`), `keys_of_step`, `after_step`. Methods that
+/// choose by the very step (quest) or change their choice with it (h2o, a shifted streaming_llm) do that as part of the
+/// step, on its thread, and have no pieces then.
 class SelectiveDecode {
 public:
     struct Options {
@@ -61,6 +61,8 @@ public:
     void before_step(SequenceKv& kv);
     /// Counts the step, and begins a choice if that is due.
     void after_step(const SequenceKv& kv);
+    /// In its place when no step follows.
+    void after_last_step(const SequenceKv& kv) { count_step(kv.tokens()); }
     /// Before that, when measuring: what the step's keys held of its attention.
     Status measure_step(const SequenceKv& kv);
     /// Everything is attended to again, nothing is remembered.

@@ -99,6 +99,7 @@ OrderedJson attention_json(const TurnAttention& attention) {
     add("prompt", attention.prompt);
     add("answer", attention.answer);
     json["selections"] = attention.selections;
+    if (attention.given_up > 0) json["given_up"] = attention.given_up;
     json["lag_steps"] = attention.lag_steps;
     return json;
 }

@@ -7,7 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <thread>
 
 #include "actors/gateway/gateway.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
@@ -64,6 +66,28 @@ protected:
         const HttpResponse response = call("POST", "/v1/chat/completions", body, who);
         EXPECT_EQ(response.status, 200) << response.body;
         return json::parse(response.body);
+    }
+    static size_t log_size() {
+        const std::lock_guard lock(log_mutex);
+        return log.size();
+    }
+    /// What the log, which the whole suite shares, says behind its first `from` bytes of a tenant's request; null if
+    /// that does not come. A line may come after its answer.
+    static json logged_line(size_t from, const std::string& path, const std::string& tenant) {
+        const auto end = soon();
+        do {
+            std::istringstream lines;
+            {
+                const std::lock_guard lock(log_mutex);
+                lines.str(log.substr(from));
+            }
+            for (std::string line; std::getline(lines, line);) {
+                json said = json::parse(line);
+                if (said["path"] == path && said["tenant"] == tenant) return said;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        } while (std::chrono::steady_clock::now() < end);
+        return nullptr;
     }
     static std::string text_of(const json& reply) { return reply["choices"][0]["message"]["content"]; }
 

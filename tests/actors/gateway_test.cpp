@@ -168,21 +168,18 @@ TEST_F(GatewayTest, AClientWhoLeavesEndsHisTurn) {
     body["max_tokens"] = 3000;
     body["ignore_eos"] = true;
     body["stream"] = true;
+    const size_t logged_before = log_size();
     HttpClient asking = client();
-    const auto left = asking.stream("POST", "/v1/chat/completions", headers("ann"), body.dump(), soon(),
+    const auto left = asking.stream("POST", "/v1/chat/completions", headers("cat"), body.dump(), soon(),
                                     [](std::string_view piece) { return piece.empty(); });
     EXPECT_FALSE(left.is_ok());
     const auto end = soon();
     while (engine->load().turns > 0 && std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(engine->load().turns, 0U);
-    const auto logged = [] {
-        const std::lock_guard lock(log_mutex);
-        return log.find("\"status\":200,\"outcome\":\"aborted\"") != std::string::npos;
-    };
-    while (!logged() && std::chrono::steady_clock::now() < end)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_TRUE(logged());
+    json line = logged_line(logged_before, "/v1/chat/completions", "cat");
+    EXPECT_EQ(line["status"], 200) << line;
+    EXPECT_EQ(line["outcome"], "aborted") << line;
 }
 
 TEST_F(GatewayTest, SaysHowItIs) {
@@ -197,11 +194,12 @@ TEST_F(GatewayTest, SaysHowItIs) {
 }
 
 TEST_F(GatewayTest, TheLogHasNoPromptAndNoKey) {
-    answer(chat("My canary is called Zebedee."));
+    const size_t logged_before = log_size();
+    answer(chat("My canary is called Zebedee."), "cat");
     call("GET", "/v1/models", nullptr, "zebedee-as-a-key");
+    EXPECT_EQ(logged_line(logged_before, "/v1/chat/completions", "cat")["status"], 200);
+    EXPECT_EQ(logged_line(logged_before, "/v1/models", "")["status"], 401);
     const std::lock_guard lock(log_mutex);
-    EXPECT_THAT(log, HasSubstr("/v1/chat/completions"));
-    EXPECT_THAT(log, HasSubstr("\"tenant\":\"ann\""));
     for (const char* canary : {"Zebedee", "zebedee", "key-of"}) EXPECT_THAT(log, ::testing::Not(HasSubstr(canary)));
 }
 

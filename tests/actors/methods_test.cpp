@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "actors/conversation.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/model/golden_models.hpp"
 
@@ -165,6 +166,133 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
         caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
         stage_.run();
     }
+}
+
+/// Conversations answered by a method that gives keys up, each beside what is remembered of it here; and strangers, who
+/// share no KV with anybody.
+class EvictedConversations : public ::testing::TestWithParam<std::string> {
+protected:
+    struct Talk {
+        std::string name;
+        Conversation remembered;
+    };
+
+    Talk talk(const std::string& name) { return {name, Conversation(stage_.engine().model())}; }
+
+    /// A turn, and a stranger's with the very same ids before it: they answer the same.
+    TurnUsage ask(Talk& talk, const std::string& text) {
+        SCOPED_TRACE(talk.name + ": " + text);
+        const std::vector<ChatMessage> said{{"user", text}};
+        const std::vector<int32_t> prompt = must(talk.remembered.prompt(said));
+        const Heard heard = hear(chat(talk.name, text, answer_tokens));
+        Ask again = chat("", "", answer_tokens);
+        again.conversation.tenant = "stranger " + std::to_string(++strangers_);
+        again.messages.clear();
+        again.ids = prompt;
+        const Heard stranger = hear(std::move(again));
+        EXPECT_EQ(heard.ids, stranger.ids);
+        EXPECT_EQ(heard.text, stranger.text);
+        const TurnEnd &end = heard.ends.at(0), &fresh = stranger.ends.at(0);
+        EXPECT_EQ(end.usage.prompt_tokens, std::ssize(prompt));
+        EXPECT_EQ(fresh.usage.cached_tokens, 0);
+        for (const TurnEnd& one : {end, fresh}) {
+            EXPECT_EQ(one.attention.selections, 1);
+            EXPECT_EQ(one.attention.given_up, 0);
+        }
+        expect_all_blocks_back();
+        std::vector<int32_t> ids = prompt;
+        ids.insert(ids.end(), heard.ids.begin(), heard.ids.end());
+        const bool exact = stage_.engine().model().tokenizer->decode(heard.ids) == heard.text;
+        talk.remembered.answered(said, heard.text, std::move(ids), exact);
+        return end.usage;
+    }
+
+    Talk fork(const Talk& from, const std::string& name) {
+        tell(fork_atom::value, ConversationName{"t", from.name}, ConversationName{"t", name});
+        return {name, from.remembered};
+    }
+    void rewind(Talk& talk, int64_t round) {
+        tell(rewind_atom::value, ConversationName{"t", talk.name}, round);
+        ASSERT_TRUE(talk.remembered.rewind(round).is_ok());
+    }
+    void remove(const Talk& talk) { tell(remove_atom::value, ConversationName{"t", talk.name}); }
+
+    const KvPool& pool() { return stage_.engine().pool(); }
+    /// None is held but by what may be used again.
+    void expect_all_blocks_back() {
+        EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)) + stage_.engine().load().blocks_cached,
+                  static_cast<int64_t>(pool().blocks_total(LayerGroup::upper)));
+    }
+
+    // The prompts here are chosen from, and what they ask for stays within every method's budget.
+    Stage stage_{settings_of({"memory.device_kv_mib=64", "memory.kv_dtype=f32", "devices.cpu.threads=1",
+                              "pipeline.decode.attention.method=" + GetParam(),
+                              "pipeline.decode.attention.budget_tokens=96", "pipeline.decode.attention.window=8"})};
+
+private:
+    Heard hear(Ask ask) {
+        Heard heard;
+        stage_.engine().ask(std::move(ask), heard.callbacks());
+        stage_.run();
+        EXPECT_EQ(heard.ends.size(), 1U);
+        return heard;
+    }
+    template <class... What>
+    void tell(const What&... what) {
+        caf::anon_send(stage_.engine().router(), what...);
+        stage_.run();
+    }
+
+    int strangers_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Methods, EvictedConversations, ::testing::Values("snapkv", "adakv", "streaming_llm", "h2o"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(EvictedConversations, AnswerAfterAForkAndARewindAsFreshOnesWould) {
+    std::string facts;
+    for (int i = 0; i < 5; ++i)
+        facts +=
+            "We walked along the river for a while. It was a slow afternoon. The train was late again. Nobody noticed "
+            "the time. ";
+    Talk first = talk("c");
+    ask(first, facts + "The code of the red box is 4817.");
+    const TurnUsage second = ask(first, "Thank you.");
+    Talk other = fork(first, "other");
+    rewind(first, 1);
+    const TurnUsage forked = ask(other, "What is the code of the red box?");
+    EXPECT_GT(forked.cached_tokens, second.prompt_tokens - 17);  // all full blocks of the prompt before it
+    EXPECT_LE(forked.cached_tokens, second.prompt_tokens);       // and nothing of the answer, whose prompt had gaps
+    EXPECT_GT(ask(first, "What is the code of the red box?").cached_tokens, 0);
+    // They go on apart, also from their beginnings.
+    ask(other, "The code of the blue box is 2230.");
+    ask(first, "The code of the blue box is 9051.");
+    Talk third = fork(other, "third");
+    rewind(other, 2);
+    ask(other, "What is the code of the red box?");
+    ask(third, "What is the code of the blue box?");
+    ask(first, "What is the code of the blue box?");
+    rewind(first, 0);
+    ask(first, facts + "The code of the green box is 1366.");
+}
+
+TEST_P(EvictedConversations, LeaveNoBlockBehindWhenTheyAreDeleted) {
+    std::string text = "The code of the red box is 4817.";
+    for (int i = 0; i < 12; ++i) text += " The market was full of people. A dog barked twice and fell asleep.";
+    Talk first = talk("c");
+    ask(first, text);
+    Talk other = fork(first, "other");
+    ask(other, "Thank you.");
+    rewind(first, 0);
+    ask(first, text);
+    for (const Talk& one : {first, other}) remove(one);
+    EXPECT_EQ(stage_.engine().load().conversations, 0U);
+    expect_all_blocks_back();
+    // What may be used again is held by nobody else, and can make way.
+    const auto all = static_cast<int64_t>(pool().blocks_total(LayerGroup::upper));
+    caf::anon_send(stage_.pipeline().stages.store, room_atom::value, all);
+    stage_.run();
+    EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)), all);
+    EXPECT_EQ(stage_.engine().load().blocks_cached, 0);
 }
 
 /// Turns wait, are put back, attend to keys where they lie for want of room for copies, or to everything: but all

@@ -1,5 +1,6 @@
 #include "actors/metrics.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,6 +20,15 @@ double value_of(Metrics& metrics, const std::string& name) {
     std::istringstream lines(metrics.text({}));
     for (std::string line; std::getline(lines, line);)
         if (line.starts_with("rondo:" + name + "{")) return std::stod(line.substr(line.rfind(' ')));
+    return std::nan("");
+}
+
+/// How many observations of a histogram are at most `bound`, one of its bounds.
+double at_most(Metrics& metrics, const std::string& name, const std::string& bound) {
+    std::istringstream lines(metrics.text({}));
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("rondo:" + name + "_bucket{") && line.find("le=\"" + bound + "\"") != std::string::npos)
+            return std::stod(line.substr(line.rfind(' ')));
     return std::nan("");
 }
 
@@ -84,6 +94,117 @@ TEST(Metrics, WhatIsComputedAgainAfterAPreemptionIsCounted) {
     EXPECT_EQ(value_of(metrics, "prompt_tokens_total"), prompts);
     EXPECT_GT(value_of(metrics, "prompt_tokens_recomputed_total"), first);
     EXPECT_LT(value_of(metrics, "prompt_tokens_recomputed_total"), first + preemptions * 232);
+}
+
+/// Turns of one long prompt, each by a method of its own and computed from the first token on.
+class AttentionMetrics : public ::testing::Test {
+protected:
+    static constexpr int64_t budget = 40;
+
+    TurnEnd ask(const std::string& method) {
+        std::string text = "The code of the red box is 4817.";
+        for (int i = 0; i < 5; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
+        Ask ask = testing::chat("", text, 24);
+        ask.options.ignore_eos = true;
+        ask.method = method;
+        Heard heard;
+        stage_.engine().ask(std::move(ask), heard.callbacks());
+        stage_.run();
+        TurnEnd end = heard.ends.at(0);
+        EXPECT_EQ(end.outcome, TurnOutcome::length) << end.error.message;
+        EXPECT_EQ(end.attention.method, method);
+        EXPECT_GT(end.usage.prompt_tokens, budget);
+        return end;
+    }
+
+    double value(const std::string& name) { return value_of(stage_.engine().metrics(), name); }
+    double lags_at_most(const std::string& steps) {
+        return at_most(stage_.engine().metrics(), "key_selection_lag_steps", steps);
+    }
+    std::vector<double> figures() {
+        std::vector<double> all;
+        for (const char* name :
+             {"prompt_attention_entries_total", "prompt_attention_entries_attended_total",
+              "answer_attention_entries_total", "answer_attention_entries_attended_total", "key_selections_total",
+              "key_selections_given_up_total", "key_selection_lag_steps_count", "key_selection_lag_steps_sum",
+              "prompt_attention_mass_count", "prompt_attention_mass_sum", "answer_attention_mass_count",
+              "answer_attention_mass_sum"})
+            all.push_back(value(name));
+        return all;
+    }
+
+    /// What the steps of an answer could attend to, in all layers and KV heads: the first token is the prompt's.
+    double entries_of(const TurnEnd& end, int64_t steps) {
+        int64_t keys = 0;
+        for (int64_t step = 1; step <= steps; ++step) keys += end.usage.prompt_tokens + step;
+        return static_cast<double>(keys * lists_);
+    }
+
+    Stage stage_{testing::settings_of(
+        {"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.methods=[loopserve, streaming_llm]",
+         "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
+         "pipeline.decode.attention.budget_tokens=" + std::to_string(budget), "pipeline.decode.attention.cold_tokens=2",
+         "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
+         "pipeline.decode.attention.lag_steps=3"})};
+    const ModelSpec& spec_ = stage_.engine().model().spec;
+    const int64_t lists_ = int64_t{spec_.layers} * spec_.kv_heads;
+};
+
+TEST_F(AttentionMetrics, OfDenseTurnsAreNone) {
+    ask("dense");
+    EXPECT_THAT(figures(), ::testing::Each(0.0));
+    ask("loopserve");
+    const std::vector<double> before = figures();
+    ask("dense");
+    EXPECT_EQ(figures(), before);
+}
+
+TEST_F(AttentionMetrics, SayHowLinesAndKeysChosenAgainAndAgainAttended) {
+    const TurnEnd end = ask("loopserve");
+    const int64_t prompt = end.usage.prompt_tokens, steps = end.usage.completion_tokens - 1;
+    const auto each_layer = static_cast<double>(spec_.heads * prompt * (prompt + 1) / 2);
+    const double prompt_entries = value("prompt_attention_entries_total");
+    EXPECT_EQ(end.usage.cached_tokens, 0);
+    EXPECT_GE(prompt_entries, each_layer);  // some layers are counted, those whole
+    EXPECT_LE(prompt_entries, each_layer * spec_.layers);
+    EXPECT_EQ(std::fmod(prompt_entries, each_layer), 0.0);
+    EXPECT_GT(value("prompt_attention_entries_attended_total"), 0.0);
+    EXPECT_LT(value("prompt_attention_entries_attended_total"), prompt_entries);
+    EXPECT_EQ(value("prompt_attention_mass_count"), 1.0);
+    EXPECT_GE(value("prompt_attention_mass_sum"), 0.699);  // alpha
+    EXPECT_LE(value("prompt_attention_mass_sum"), 1.001);
+
+    const double answer_entries = value("answer_attention_entries_total");
+    EXPECT_EQ(answer_entries, entries_of(end, steps));
+    EXPECT_GE(value("answer_attention_entries_attended_total"), static_cast<double>(lists_ * budget * steps));
+    EXPECT_LT(value("answer_attention_entries_attended_total"), answer_entries);
+    EXPECT_EQ(value("answer_attention_mass_count"), 1.0);
+    EXPECT_GT(value("answer_attention_mass_sum"), 0.1);
+    EXPECT_LE(value("answer_attention_mass_sum"), 1.001);
+
+    // After 2 steps, and every 4 from there on.
+    EXPECT_GE(value("key_selections_total"), static_cast<double>((steps - 2) / 4));
+    EXPECT_LE(value("key_selections_total"), static_cast<double>((steps - 2) / 4 + 1));
+    EXPECT_EQ(value("key_selections_given_up_total"), 0.0);
+    EXPECT_EQ(lags_at_most("2"), 0.0);
+    EXPECT_EQ(lags_at_most("4"), 1.0);
+    EXPECT_EQ(value("key_selection_lag_steps_sum"), 3.0);
+    ask("loopserve");
+    EXPECT_EQ(value("key_selection_lag_steps_count"), 2.0);
+    EXPECT_EQ(lags_at_most("4"), 2.0);
+}
+
+/// A window that slides is chosen once, by nothing, and at once; every step attends to just the budget.
+TEST_F(AttentionMetrics, SayHowASlidingWindowAttended) {
+    const TurnEnd end = ask("streaming_llm");
+    const int64_t steps = end.usage.completion_tokens - 1;
+    EXPECT_EQ(value("answer_attention_entries_total"), entries_of(end, steps));
+    EXPECT_EQ(value("answer_attention_entries_attended_total"), static_cast<double>(lists_ * budget * steps));
+    EXPECT_EQ(value("key_selections_total"), 1.0);
+    EXPECT_EQ(lags_at_most("0"), 1.0);
+    EXPECT_EQ(value("answer_attention_mass_count"), 0.0);
+    EXPECT_EQ(value("prompt_attention_entries_total"), 0.0);
+    EXPECT_EQ(value("prompt_attention_mass_count"), 0.0);
 }
 
 }  // namespace
