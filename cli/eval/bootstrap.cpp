@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "cli/quantile.hpp"
 #include "config/mix_bits.hpp"
@@ -61,12 +61,15 @@ Interval mean_interval(std::span<const Observation> observations, uint64_t seed)
 }
 
 std::vector<Observation> differences(std::span<const Observation> a, std::span<const Observation> b) {
-    std::map<std::pair<uint64_t, size_t>, double> others;
-    for (const Observation& each : b) others[{each.dialogue, each.round}] = each.value;
+    const auto which = [](const Observation& each) { return std::tuple(each.dialogue, each.variant, each.round); };
+    std::map<std::tuple<uint64_t, size_t, size_t>, double> others;
+    for (const Observation& each : b) others[which(each)] = each.value;
     std::vector<Observation> out;
-    for (const Observation& each : a) {
-        const auto other = others.find({each.dialogue, each.round});
-        if (other != others.end()) out.push_back({each.dialogue, each.round, each.value - other->second});
+    for (Observation each : a) {
+        const auto other = others.find(which(each));
+        if (other == others.end()) continue;
+        each.value -= other->second;
+        out.push_back(each);
     }
     return out;
 }

@@ -20,19 +20,20 @@ std::vector<std::string> split(const std::string& text, char by) {
 }
 
 /// Windows that a small budget cannot hold are cut by the methods; this is the budget alone.
-Result<std::unique_ptr<Generator>> open_generator(const Model& model, Device& device, DType kv_type,
-                                                  const Contestant& contestant, int budget, const GoldKeys& gold,
-                                                  int64_t tokens, bool measure, bool give_up_blocks) {
+Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const Contestant& contestant, int budget,
+                                                  const GoldKeys& gold, int64_t tokens, bool measure,
+                                                  bool give_up_blocks) {
     Generator::Options how;
-    how.kv_type = kv_type;
+    how.chunk_tokens = machine.chunk_tokens;
+    how.kv_type = machine.kv_type;
     how.context_tokens_max = tokens;
     how.prefill = contestant.prefill;
     how.decode = contestant.decode;
     how.decode.budget_tokens = budget;
-    if (contestant.oracle) how.decode_method = make_oracle_selection(how.decode, gold);
+    if (contestant.is_oracle()) how.decode_method = make_oracle_selection(how.decode, gold);
     how.measure = measure;
     how.give_up_blocks = give_up_blocks;
-    return Generator::create(model, device, how);
+    return Generator::create(machine.model, machine.device, how);
 }
 
 double bytes_in_use(const KvPool& pool) {
@@ -70,26 +71,56 @@ Status see(Generator& generator, const PromptedQuestion& question) {
     return see(generator, question, question.prompt.size());
 }
 
+bool is_of_prompts(const std::string& key) {
+    return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
+}
+
+/// Refuses what would have no effect: keys of a phase that is dense, or that something else says. `slot` is the setting
+/// that the name fills, if any.
+Status check_key(const Contestant& made, std::string_view slot, const std::string& key) {
+    const auto wrong = [&](const std::string& why) {
+        return make_error(ErrorCode::invalid_argument, "--methods " + made.label + ": " + key + " " + why);
+    };
+    if (key == "budget_tokens") return wrong("has no effect here; --budgets, in percent of the prompt, would be right");
+    if (key == "method") {
+        if (slot.empty() || slot.starts_with(answer_keys)) return Status::ok();
+        return wrong("and the name both say how prompts attend; a name for answers would be right");
+    }
+    if (is_of_prompts(key)) {
+        if (made.prefill.method != PrefillAttention::Method::dense) return Status::ok();
+        return wrong("has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+    }
+    if (!made.has_budget())
+        return wrong("has no effect on dense answers; with a method for answers (progressive) it would be right");
+    if (made.is_oracle() && key != "cold_tokens" && key != "reselect_every" && key != "lag_steps")
+        return wrong("has no effect on the oracle; cold_tokens, reselect_every or lag_steps would be right");
+    return Status::ok();
+}
+
 }  // namespace
 
 Result<Contestant> parse_contestant(const std::string& text, std::vector<std::string> base) {
     const std::vector<std::string> parts = split(text, ':');
+    const bool is_oracle = parts[0] == "oracle";
     Contestant made;
     made.label = text;
-    made.oracle = parts[0] == "oracle";
     made.no_history = parts[0] == "no_history";
-    if (!made.oracle && !made.no_history) {
-        RONDO_ASSIGN(const std::string key, method_key(parts[0]));
-        base.push_back(key + "=" + parts[0]);
+    std::string slot;
+    if (!is_oracle && !made.no_history) {
+        RONDO_ASSIGN(slot, method_key(parts[0]));
+        base.push_back(slot + "=" + parts[0]);
     }
+    std::vector<std::string> keys;
     for (size_t i = 1; i < parts.size(); ++i) {
-        const std::string prompt = "pipeline.prefill.attention." + parts[i].substr(0, parts[i].find('='));
-        const bool is_prompt = std::ranges::count(setting_keys(), prompt, &SettingKey::path) > 0;
-        base.push_back((is_prompt ? "pipeline.prefill.attention." : "pipeline.decode.attention.") + parts[i]);
+        keys.push_back(parts[i].substr(0, parts[i].find('=')));
+        base.push_back(std::string(is_of_prompts(keys.back()) ? prompt_keys : answer_keys) + parts[i]);
     }
     RONDO_ASSIGN(const Settings settings, settings_from_yaml("", "--methods", base));
     made.prefill = settings.pipeline.prefill.attention;
     made.decode = settings.pipeline.decode.attention;
+    // No setting can name it. Named here, it has the lag that settings give to methods which choose again and again.
+    if (is_oracle) made.decode.method = DecodeAttention::Method::oracle;
+    for (const std::string& key : keys) RONDO_TRY(check_key(made, slot, key));
     return made;
 }
 
@@ -102,15 +133,13 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
     return made;
 }
 
-Result<Attempt> force(const Model& model, Device& device, DType kv_type, const Contestant& contestant, int budget,
+Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
                       const PromptedQuestion& question) {
     const std::vector<int32_t>& answer = question.answer;
     const int64_t prompt = std::ssize(question.prompt), tokens = prompt + std::ssize(answer) + 1;
     // An evicting method's keys can only be measured against all keys while those are there: that is a run of its own.
-    RONDO_ASSIGN(const auto measured,
-                 open_generator(model, device, kv_type, contestant, budget, question.gold, tokens, true, false));
-    RONDO_ASSIGN(const auto plain,
-                 open_generator(model, device, kv_type, contestant, budget, question.gold, tokens, false, true));
+    RONDO_ASSIGN(const auto measured, open_generator(machine, contestant, budget, question.gold, tokens, true, false));
+    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, false, true));
     Attempt attempt;
     for (Generator* const generator : {measured.get(), plain.get()}) {
         RONDO_TRY(see(*generator, question));
@@ -133,10 +162,9 @@ Result<Attempt> force(const Model& model, Device& device, DType kv_type, const C
     return attempt;
 }
 
-Result<std::vector<int32_t>> answer_freely(const Model& model, Device& device, DType kv_type,
-                                           const Contestant& contestant, int budget, const PromptedQuestion& question,
-                                           int64_t tokens_max) {
-    RONDO_ASSIGN(const auto generator, open_generator(model, device, kv_type, contestant, budget, question.gold,
+Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contestant& contestant, int budget,
+                                           const PromptedQuestion& question, int64_t tokens_max) {
+    RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question.gold,
                                                       std::ssize(question.prompt) + tokens_max + 1, false, true));
     const std::span<const int32_t> prompt = question.prompt;
     const size_t last = question.rounds.size() < 2 ? 0 : question.rounds[question.rounds.size() - 2];

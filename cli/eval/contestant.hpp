@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,20 +13,24 @@
 
 namespace rondo::cli::eval {
 
-/// A method as a list of methods names it: NAME or NAME:KEY=VALUE:KEY=VALUE, keys of pipeline.*.attention. Beside those
-/// that settings know there are `oracle` (the keys that hold the evidence) and `no_history` (the last message alone).
+/// Before a key that a method for prompts or for answers has.
+inline constexpr std::string_view prompt_keys = "pipeline.prefill.attention.";
+inline constexpr std::string_view answer_keys = "pipeline.decode.attention.";
+
+/// A method as a list of methods names it: NAME or NAME:KEY=VALUE:KEY=VALUE, keys of pipeline.*.attention; `method` is
+/// the prompts', beside a name for answers. Beside the names that settings know there are `oracle` (the keys that hold
+/// the evidence) and `no_history` (the last message alone).
 struct Contestant {
     std::string label;  ///< as it was written
     PrefillAttention prefill;
     DecodeAttention decode;
-    bool oracle = false;
     bool no_history = false;
 
-    bool has_budget() const { return decode.method != DecodeAttention::Method::dense || oracle; }
-    bool is_dense() const { return !has_budget() && !no_history && prefill.method == PrefillAttention::Method::dense; }
+    bool is_oracle() const { return decode.method == DecodeAttention::Method::oracle; }
+    bool has_budget() const { return decode.method != DecodeAttention::Method::dense; }
 };
 
-/// `base` are settings (a.b=c) as the evaluation scales them to the model; the text's own win.
+/// `base` are settings (a.b=c) as the evaluation scales them to the model; the text's own win, and must have an effect.
 Result<Contestant> parse_contestant(const std::string& text, std::vector<std::string> base);
 /// "a,b:x=1,c".
 Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base);
@@ -51,13 +56,20 @@ struct PromptedQuestion {
     GoldKeys gold;
 };
 
+/// What all contestants run on alike.
+struct Machine {
+    const Model& model;
+    Device& device;
+    DType kv_type = DType::bf16;
+    int64_t chunk_tokens = 512;  ///< of prompts
+};
+
 /// Sees the prompt round by round, as a conversation comes, then forces the answer through, token by token; with a
 /// budget of this many keys.
-Result<Attempt> force(const Model& model, Device& device, DType kv_type, const Contestant& contestant, int budget,
+Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
                       const PromptedQuestion& question);
 /// Lets it answer by itself, greedily.
-Result<std::vector<int32_t>> answer_freely(const Model& model, Device& device, DType kv_type,
-                                           const Contestant& contestant, int budget, const PromptedQuestion& question,
-                                           int64_t tokens_max);
+Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contestant& contestant, int budget,
+                                           const PromptedQuestion& question, int64_t tokens_max);
 
 }  // namespace rondo::cli::eval

@@ -20,7 +20,8 @@ struct EvalRecord {
     History history = History::teacher_forced;
     uint64_t dialogue = 0;  ///< its seed
     size_t round = 0;
-    Task task = Task::recall;
+    std::optional<Task> asked;  ///< what the dialogue was to ask; none: the mix
+    Task task = Task::recall;   ///< what it does ask: a first round can recall nothing, and "unknown" may meet a fact
     Place place = Place::end;
     std::optional<size_t> lag;  ///< rounds back to the oldest evidence
     bool exact = false;

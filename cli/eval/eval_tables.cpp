@@ -19,10 +19,17 @@ Records select(const Records& records, const Slice& slice) {
     return select(records, [&](const EvalRecord* record) { return slice.holds(*record); });
 }
 
+/// One seed makes another dialogue for each task that is to be asked and each place. What came to be asked cannot tell
+/// them apart: two may come to the same.
+size_t variant_of(const EvalRecord& record) {
+    const size_t asked = record.asked ? static_cast<size_t>(*record.asked) : task_names.size();
+    return asked * place_names.size() + static_cast<size_t>(record.place);
+}
+
 std::vector<Observation> exactness(const Records& records) {
     std::vector<Observation> out;
     for (const EvalRecord* record : records) {
-        out.push_back({record->dialogue, record->round, record->exact ? 1.0 : 0.0});
+        out.push_back({record->dialogue, record->round, record->exact ? 1.0 : 0.0, variant_of(*record)});
     }
     return out;
 }

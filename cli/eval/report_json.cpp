@@ -66,6 +66,7 @@ ordered_json answer_of(const EvalRecord& record) {
                         {"history", history_name(record.history)},
                         {"dialogue", record.dialogue},
                         {"round", record.round},
+                        {"asked", record.asked ? to_string(*record.asked) : mix_name},
                         {"task", to_string(record.task)},
                         {"place", to_string(record.place)},
                         {"lag", value_or_null(record.lag)},

@@ -120,7 +120,10 @@ std::string to_markdown(const EvalFacts& facts, std::span<const EvalRecord> reco
     text += "Exact match [95% interval: " + std::to_string(bootstrap_resamples) +
             " bootstrap resamples of whole dialogues, seed " + std::to_string(bootstrap_seed) +
             "]. \"less dense\" is over the answers that both gave, paired. n counts dense's answers, and stands in a "
-            "cell that has another number. Figures on the right are means over the row's answers. n.r.: not ranked, "
+            "cell that has another number. Figures on the right are means over the row's answers. Tokens of an answer "
+            "before its method's first choice attend to everything and count as mass 1 and density 1: both are higher "
+            "than the choices' own for a method that begins cold (cold_tokens), beside one that gives up keys at once. "
+            "n.r.: not ranked, "
             "because dense is right in less than " +
             number(100.0 * dense_rate_min, 0) + "%.\n";
     for (size_t i = 0; i < tables.size(); ++i) {

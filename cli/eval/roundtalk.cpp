@@ -147,6 +147,14 @@ Result<Task> parse_task(std::string_view name) {
     return parse_name<Task>(name, task_names, "task");
 }
 
+Result<std::optional<Task>> parse_asked(std::string_view name) {
+    if (name == mix_name) return std::optional<Task>();
+    const Result<Task> task = parse_task(name);
+    if (!task.is_ok())
+        return make_error(task.error().code, task.error().message + ", and mix for what the model was trained on");
+    return std::optional<Task>(*task);
+}
+
 Result<Place> parse_place(std::string_view name) {
     return parse_name<Place>(name, place_names, "question place");
 }

@@ -22,9 +22,14 @@ inline constexpr std::array<std::string_view, 7> task_names = {"recall",  "local
 enum class Place { begin, middle, end };
 inline constexpr std::array<std::string_view, 3> place_names = {"begin", "middle", "end"};
 
+/// Stands for no task in particular: the mix that the model was trained on.
+inline constexpr std::string_view mix_name = "mix";
+
 std::string_view to_string(Task task);
 std::string_view to_string(Place place);
 Result<Task> parse_task(std::string_view name);
+/// A task's name, or nothing for "mix".
+Result<std::optional<Task>> parse_asked(std::string_view name);
 Result<Place> parse_place(std::string_view name);
 
 struct CountRange {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/eval/bootstrap.hpp"
 #include "cli/eval/python_random.hpp"
@@ -48,6 +49,10 @@ TEST(Bootstrap, DrawsWholeDialogues) {
     const Interval one = mean_interval(one_each, seed), ten = mean_interval(ten_each, seed);
     EXPECT_DOUBLE_EQ(one.low, ten.low);
     EXPECT_DOUBLE_EQ(one.high, ten.high);
+    for (Observation& each : ten_each) each.variant = std::exchange(each.round, 0);
+    const Interval variants = mean_interval(ten_each, seed);
+    EXPECT_DOUBLE_EQ(variants.low, ten.low);
+    EXPECT_DOUBLE_EQ(variants.high, ten.high);
     for (size_t i = 0; i < ten_each.size(); ++i) ten_each[i].dialogue = i;
     const Interval independent = mean_interval(ten_each, seed);
     EXPECT_LT(independent.high - independent.low, 0.5 * (ten.high - ten.low));
@@ -104,6 +109,15 @@ TEST(PairedDifference, IsOfTheAnswersThatBothGave) {
     EXPECT_EQ(paired[1].round, 1U);
     EXPECT_EQ(paired[2].value, 1.0);
     EXPECT_EQ(paired[2].dialogue, 2U);
+}
+
+TEST(PairedDifference, TellsVariantsOfADialogueApart) {
+    const std::vector<Observation> wrong_then_right = {{7, 4, 0.0, 0}, {7, 4, 1.0, 2}}, other = {{7, 4, 1.0, 1}};
+    const std::vector<Observation> paired = differences(wrong_then_right, wrong_then_right);
+    ASSERT_EQ(paired.size(), 2U);
+    for (const Observation& each : paired) EXPECT_EQ(each.value, 0.0) << each.variant;
+    EXPECT_EQ(paired[1].variant, 2U);
+    EXPECT_THAT(differences(wrong_then_right, other), ::testing::IsEmpty());
 }
 
 TEST(PairedDifference, CancelsWhatMakesADialogueHard) {

@@ -156,6 +156,37 @@ TEST(EvalTables, PairWithinOneHistoryOnly) {
     EXPECT_EQ(tables[0].rows[1].all.answers, 4U);
 }
 
+TEST(EvalTables, PairWithinOnePlaceAndOneTaskAskedFor) {
+    // All of one seed and round. What was to be asked about nothing told has met a fact, and is a recall too.
+    std::vector<EvalRecord> records;
+    for (const Key key : {dense, snapkv}) {
+        for (const auto asked : {std::optional<Task>(), std::optional(Task::recall), std::optional(Task::unknown)}) {
+            for (const Place place : {Place::begin, Place::end}) {
+                const bool is_right = asked == Task::unknown ? place == Place::begin : place == Place::end;
+                records.push_back(answer(key, 7, place, is_right));
+                records.back().asked = asked;
+                records.back().round = 4;
+                records.back().lag = 2;
+            }
+        }
+    }
+    const std::vector<EvalTable> tables = tabulate(records);
+    ASSERT_THAT(titles(tables), ElementsAre("recall, by question place", "recall, by lag in rounds"));
+    for (const EvalTable& table : tables) {
+        const EvalTable::Row& row = table.rows.at(1);
+        std::vector<Cell> cells = row.cells;
+        cells.push_back(row.all);
+        EXPECT_EQ(row.all.pairs, 6U);
+        EXPECT_EQ(row.all.exact_rate, 0.5);
+        for (const Cell& cell : cells) {
+            EXPECT_EQ(cell.pairs, cell.answers);
+            EXPECT_EQ(cell.difference, 0.0);
+            EXPECT_EQ(cell.difference_interval.low, 0.0);
+            EXPECT_EQ(cell.difference_interval.high, 0.0);
+        }
+    }
+}
+
 TEST(EvalRanking, OrdersOneBudgetWhereDenseIsGoodEnough) {
     std::vector<EvalRecord> records = some_answers();
     for (const uint64_t dialogue : {7, 8}) {
@@ -212,6 +243,7 @@ TEST(EvalMarkdown, IsOneRowAMethodAndBudget) {
     EXPECT_THAT(text, HasSubstr("### recall, by lag in rounds\n\n| method | budget | lag 1 (n=2) | less dense | "
                                 "lag 2-3 (n=2) |"));
     EXPECT_THAT(text, Not(HasSubstr("free-running")));
+    EXPECT_THAT(text, HasSubstr(" attend to everything and count as mass 1 and density 1: "));
 }
 
 TEST(EvalMarkdown, LinesUp) {
@@ -288,13 +320,15 @@ TEST(EvalJson, HoldsAllFigures) {
 TEST(EvalJson, HoldsEachAnswer) {
     std::vector<EvalRecord> records = some_answers();
     records[0].lag.reset();
+    records[8].asked = Task::list;
     const auto json = to_json(some_facts(), records, tabulate(records));
     ASSERT_EQ(json.at("answers").size(), 12U);
     EXPECT_EQ(json.at("answers").at(0).at("lag"), nullptr);
+    EXPECT_EQ(json.at("answers").at(0).at("asked"), "mix");
     EXPECT_EQ(
         json.at("answers").at(8).dump(),
         R"({"method":"loopserve","budget":"20%","history":"teacher_forced","dialogue":7,"round":3,)"
-        R"("task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_p5":0.5,)"
+        R"("asked":"list","task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_p5":0.5,)"
         R"("kl_to_dense":0.02,"top1_agreement":1.0,"density":0.25,"prompt_density":null,"bytes_resident":8192.0})");
 }
 

@@ -1,14 +1,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <sstream>
+
+#include "cli/eval/roundtalk.hpp"
 #include "tests/cli/rondo_process.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::expect_error;
 using testing::expect_failure;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 using testing::run_json;
 using testing::run_rondo;
 using testing::TemporaryFolder;
@@ -42,6 +49,87 @@ TEST(Eval, TheSameFlagsGiveTheSameFigures) {
     EXPECT_EQ(first.out, second.out);
 }
 
+TEST(Eval, AsksEachTaskAtEachPlaceAndRecordsWhatCameOfIt) {
+    const auto json = run_json({"eval", "--dialogues", "2", "--rounds", "3", "--methods", "dense", "--task",
+                                "recall,list,mix", "--places", "begin,end"});
+    std::map<std::string, int> asked;
+    for (const auto& answer : json.at("answers")) {
+        const std::string task = answer.at("asked"), place = answer.at("place");
+        ++asked[task];
+        cli::eval::DialogueOptions how;
+        how.rounds = 3;
+        how.place = cli::eval::parse_place(place).value();
+        if (task != "mix") how.tasks = {cli::eval::parse_task(task).value()};
+        const auto rounds = cli::eval::make_dialogue(answer.at("dialogue").get<uint64_t>(), how);
+        EXPECT_EQ(answer.at("task").get<std::string>(), to_string(rounds.value().back().task));
+    }
+    EXPECT_THAT(asked, ElementsAre(Pair("list", 4), Pair("mix", 4), Pair("recall", 4)));
+    std::vector<std::string> titles;
+    for (const auto& table : json.at("tables")) titles.push_back(table.at("title").get<std::string>());
+    EXPECT_THAT(titles, ::testing::IsSupersetOf({"all tasks, by question place", "by task", "recall, by question place",
+                                                 "list, by question place"}));
+}
+
+TEST(Eval, TheFlagsItNamesRunItAgain) {
+    const TemporaryFolder folder;
+    folder.write("pipeline.yaml", "memory: {kv_dtype: f32}\n");
+    const auto first = run_json({"eval", "--dialogues", "1", "--rounds", "2", "--places", "end", "--methods", "snapkv",
+                                 "--config", (folder.path() / "pipeline.yaml").string(), "--threads", "1", "--set",
+                                 "pipeline.decode.attention.window=3", "--set", "pipeline.prefill.chunk_tokens=16"});
+    const std::string flags = first.at("flags");
+    EXPECT_THAT(flags, HasSubstr(" --threads 1 --set pipeline.decode.attention.window=3 "
+                                 "--set pipeline.prefill.chunk_tokens=16"));
+    std::istringstream line(flags);
+    std::vector<std::string> words;
+    for (std::string word; line >> word;) words.push_back(word);
+    ASSERT_EQ(words[0], "rondo");
+    words.erase(words.begin());
+    EXPECT_EQ(run_json(words), first);
+
+    const auto report = run_rondo({"eval", "--dialogues", "1", "--rounds", "1", "--places", "end", "--methods", "dense",
+                                   "--kv", "f32", "--set", "pipeline.decode.on=[cpu]"});
+    EXPECT_THAT(report.out, HasSubstr(" --seed 1000000 --kv f32 --set 'pipeline.decode.on=[cpu]'`\n"));
+}
+
+/// Of each method, the mean of a figure over its answers.
+std::map<std::string, double> means(const nlohmann::json& json, const std::string& figure) {
+    std::map<std::string, double> out;
+    for (const auto& row : json.at("tables").at(0).at("rows")) {
+        const std::string method = row.at("method");
+        out[method] = row.at("all").at(figure).get<double>();
+    }
+    return out;
+}
+
+TEST(Eval, TheOracleHeedsWhenToChoose) {
+    const auto json = run_json({"eval", "--dialogues", "1", "--rounds", "4", "--places", "end", "--task", "list",
+                                "--methods", "oracle,oracle:lag_steps=3,oracle:cold_tokens=6,oracle:reselect_every=2"});
+    auto density = means(json, "density");
+    EXPECT_LT(density["oracle"], 0.9);
+    EXPECT_GT(density["oracle:lag_steps=3"], density["oracle"]);
+    EXPECT_GT(density["oracle:cold_tokens=6"], density["oracle"]);
+    EXPECT_LT(density["oracle:reselect_every=2"], density["oracle"]);
+}
+
+TEST(Eval, PromptsComeInChunksOfTheSizeThatIsSet) {
+    // A method for prompts lets chunks of fewer than min_tokens / 4 rows be dense.
+    const std::vector<std::string> args = {"eval",
+                                           "--dialogues",
+                                           "1",
+                                           "--rounds",
+                                           "8",
+                                           "--places",
+                                           "end",
+                                           "--methods",
+                                           "a_shape",
+                                           "--set",
+                                           "pipeline.prefill.attention.min_tokens=64"};
+    std::vector<std::string> small = args;
+    for (const char* const more : {"--set", "pipeline.prefill.chunk_tokens=8"}) small.emplace_back(more);
+    EXPECT_LT(means(run_json(args), "prompt_density")["a_shape"], 1.0);
+    EXPECT_EQ(means(run_json(small), "prompt_density")["a_shape"], 1.0);
+}
+
 TEST(Eval, RefusesWhatWouldHaveNoEffect) {
     const TemporaryFolder folder;
     const std::string file = (folder.path() / "pipeline.yaml").string();
@@ -51,6 +139,20 @@ TEST(Eval, RefusesWhatWouldHaveNoEffect) {
     }
     expect_error(run_rondo({"eval", "--method", "loopserve"}), 2, "--method");
     expect_error(run_rondo({"eval", "--chunk", "16"}), 2, "--chunk");
+    for (const auto& [flag, value, said] : std::vector<std::array<std::string, 3>>{
+             {"--methods", "snapkv:budget_tokens=64", "--budgets, in percent of the prompt, would be right"},
+             {"--methods", "oracle:pool=5", "cold_tokens, reselect_every or lag_steps would be right"},
+             {"--methods", "oracle:alpha=0.9", "alpha has no effect on dense prompts"},
+             {"--methods", "no_history:cold_tokens=4", "cold_tokens has no effect on dense answers"},
+             {"--methods", "minference:method=tri_shape", "a name for answers would be right"},
+             {"--set", "pipeline.decode.attention.budget_tokens=64", "--budgets, in percent of the prompt,"},
+             {"--set", "pipeline.decode.attention.method=snapkv", "--methods would be right"},
+             {"--set", "preset=loopserve", "--methods would be right"},
+             {"--set", "pipeline.decode={attention: {budget_tokens: 64}}", "pipeline.*.attention.KEY"},
+             {"--set", "memory.device_kv_mib=64", "memory.device_kv_mib: has no effect here"},
+             {"--set", "server.port=81", "server.port: has no effect here"},
+             {"--set", "pipeline.decode.atention.pool=5", "did you mean attention?"}})
+        expect_failure(run_rondo({"eval", "--dialogues", "1", flag, value}), said);
 }
 
 TEST(Eval, MistakesAreOneLineThatSaysWhatWouldBeRight) {
@@ -60,7 +162,11 @@ TEST(Eval, MistakesAreOneLineThatSaysWhatWouldBeRight) {
              {{"--methods", "progressive:pool=0"}, "a whole number 1 to 255"},
              {{"--budgets", "0"}, "percents from 1 to 100"},
              {{"--places", "front"}, "begin"},
-             {{"--task", "sing"}, "recall"}}) {
+             {{"--places", "end,begin,end"}, "each of them once would be right"},
+             {{"--task", "sing"}, "recall"},
+             {{"--task", "recall,"}, "task \"\" is not known"},
+             {{"--task", "recall,mixed"}, "and mix for what the model was trained on"},
+             {{"--task", "mix,recall,mix"}, "each of them once would be right"}}) {
         std::vector<std::string> args = {"eval", "--dialogues", "1"};
         args.insert(args.end(), flags.begin(), flags.end());
         expect_failure(run_rondo(args), said);

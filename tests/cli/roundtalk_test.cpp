@@ -247,6 +247,11 @@ TEST(Roundtalk, LagIsToTheOldestEvidence) {
     EXPECT_EQ(lag_of({"", "", Task::unknown, Place::end, {}, {}}, 7), std::nullopt);
 }
 
+TEST(Roundtalk, ToAskForTheMixIsToAskForNoTask) {
+    EXPECT_EQ(parse_asked("mix").value(), std::nullopt);
+    EXPECT_EQ(parse_asked("list").value(), Task::list);
+}
+
 TEST(Roundtalk, RefusesOptionsWithoutMeaning) {
     const auto refusal = [](auto change) {
         DialogueOptions options;
@@ -268,6 +273,8 @@ TEST(Roundtalk, RefusesOptionsWithoutMeaning) {
               "roundtalk: round 1 asks for a fact and none was told; facts_per_round of at least 1 would be right");
     EXPECT_EQ(parse_task("sum").error().message,
               "task \"sum\" is not known; recall, local, list, again, unknown, chat, tell are");
+    EXPECT_EQ(parse_asked("sum").error().message,
+              parse_task("sum").error().message + ", and mix for what the model was trained on");
     EXPECT_EQ(parse_place("top").error().message, "question place \"top\" is not known; begin, middle, end are");
 }
 

@@ -32,7 +32,7 @@ class DecodeSelection {
 public:
     virtual ~DecodeSelection() = default;
     virtual SelectionTriggers triggers() const = 0;
-    /// Queries whose attention scores the keys: the last so many; 0: `select` asks for no scores.
+    /// Queries whose attention scores the keys: so many of the last; 0: `select` asks for no scores.
     virtual int queries() const = 0;
     /// Keys that are not chosen are given up for good, and their memory with them.
     virtual bool evicts() const { return false; }

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/eval/contestant.hpp"
+#include "cli/eval/roundtalk.hpp"
+#include "cli/model_options.hpp"
+
+namespace rondo::cli::eval {
+
+/// What the command line says.
+struct EvalOptions {
+    ModelOptions model;
+    std::string suite = "roundtalk", methods = "dense,loopserve,snapkv", budgets = "20", tasks = "recall";
+    std::string places = "begin,middle,end", history = "teacher_forced";
+    int dialogues = 30, rounds = 10;
+    uint64_t seed = 1'000'000;  // far from those the demo model was trained on
+    bool json = false;
+
+    /// The command that gives the same answers again, for a shell.
+    std::string command() const;
+};
+
+/// What the options come to, checked: nothing in them is without effect.
+struct EvalPlan {
+    ModelOptions model;             ///< without what --set says of methods
+    std::vector<std::string> base;  ///< settings of every method
+    std::vector<Contestant> contestants;
+    std::vector<int> budgets;  ///< percents
+    std::vector<std::optional<Task>> tasks;
+    std::vector<Place> places;
+};
+
+Result<EvalPlan> plan_of(const EvalOptions& options);
+
+}  // namespace rondo::cli::eval
