@@ -20,7 +20,9 @@ export NODE_PATH=$packages/node_modules
 RONDO=$rondo node --test tests/openai/openai_test.mjs
 
 mkfifo "$packages/server.$$"
-"$rondo" serve --port 0 --quiet >"$packages/server.$$" &
+"$rondo" serve --port 0 --quiet --set 'pipeline.methods=[loopserve, snapkv]' \
+    --set pipeline.prefill.attention.min_tokens=0 --set pipeline.decode.attention.budget_tokens=40 \
+    >"$packages/server.$$" &
 server=$!
 trap 'kill $server 2>/dev/null && wait $server || true; rm -f "$packages/server.$$"' EXIT
 read -r line <"$packages/server.$$" || { echo "rondo serve did not start" >&2; exit 1; }

@@ -3,7 +3,29 @@
 namespace rondo::test {
 namespace {
 
-class SparseAttend : public OneSequence {};
+struct HeadLines {
+    std::set<int32_t> columns, bands;
+    std::set<std::pair<int32_t, int32_t>> blocks;
+    int32_t dense_rows = 0;
+};
+
+class SparseAttend : public OneSequence {
+protected:
+    LineTables tables_of(const std::vector<HeadLines>& lines) {
+        std::vector<int32_t> column_begin{0}, columns, band_begin{0}, bands, block_begin{0}, blocks, dense;
+        for (const HeadLines& head : lines) {
+            columns.insert(columns.end(), head.columns.begin(), head.columns.end());
+            bands.insert(bands.end(), head.bands.begin(), head.bands.end());
+            for (const auto& [row, key] : head.blocks) blocks.insert(blocks.end(), {row, key});
+            column_begin.push_back(static_cast<int32_t>(columns.size()));
+            band_begin.push_back(static_cast<int32_t>(bands.size()));
+            block_begin.push_back(static_cast<int32_t>(blocks.size() / 2));
+            dense.push_back(head.dense_rows);
+        }
+        return {upload(column_begin), upload(columns), upload(band_begin), upload(bands),
+                upload(block_begin),  upload(blocks),  upload(dense)};
+    }
+};
 INSTANTIATE_TEST_SUITE_P(EveryCpu, SparseAttend, testing::ValuesIn(std::begin(places), std::end(places) - 1),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -97,12 +119,6 @@ TEST_P(SparseAttend, MovedKeysAttendAsThoseWhereTheyLay) {
     }
 }
 
-struct HeadLines {
-    std::set<int32_t> columns, bands;
-    std::set<std::pair<int32_t, int32_t>> blocks;
-    int32_t dense_rows = 0;
-};
-
 TEST_P(SparseAttend, RowsAttendToTheUnionOfTheirLines) {
     uint64_t seed = 100;
     for (DType kv : kv_types) {
@@ -113,7 +129,6 @@ TEST_P(SparseAttend, RowsAttendToTheUnionOfTheirLines) {
             const Case c = make_case(shape, ++seed);
             std::mt19937_64 random(seed);
             std::vector<HeadLines> lines(static_cast<size_t>(shape.heads));
-            std::vector<int32_t> column_begin{0}, columns, band_begin{0}, bands, block_begin{0}, blocks, dense;
             for (size_t h = 0; h < lines.size(); ++h) {
                 HeadLines& head = lines[h];
                 const auto count = static_cast<int32_t>(c.paged.blocks.size());
@@ -128,18 +143,9 @@ TEST_P(SparseAttend, RowsAttendToTheUnionOfTheirLines) {
                             {static_cast<int32_t>(random() % count), static_cast<int32_t>(random() % count)});
                 }
                 if (h % 2 == 1) head.dense_rows = static_cast<int32_t>(random() % (shape.rows + 1));
-                columns.insert(columns.end(), head.columns.begin(), head.columns.end());
-                bands.insert(bands.end(), head.bands.begin(), head.bands.end());
-                for (const auto& [row, key] : head.blocks) blocks.insert(blocks.end(), {row, key});
-                column_begin.push_back(static_cast<int32_t>(columns.size()));
-                band_begin.push_back(static_cast<int32_t>(bands.size()));
-                block_begin.push_back(static_cast<int32_t>(blocks.size() / 2));
-                dense.push_back(head.dense_rows);
             }
-            const LineTables tables{upload(column_begin), upload(columns), upload(band_begin), upload(bands),
-                                    upload(block_begin),  upload(blocks),  upload(dense)};
             const AttendArgs args = args_of(c, Rows::bulk);
-            expect_ok(ops().attend_lines(args, tables));
+            expect_ok(ops().attend_lines(args, tables_of(lines)));
             SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << shape.rows << " of " << c.paged.keys());
             expect_near(args.out,
                         expected(c,
@@ -151,6 +157,53 @@ TEST_P(SparseAttend, RowsAttendToTheUnionOfTheirLines) {
                                             row >= shape.rows - head.dense_rows;
                                  }),
                         op_tolerance(kv));
+        }
+    }
+}
+
+/// Columns, bands, blocks and last rows share everything among themselves, and much of it twice: shapes, chunks and
+/// groups of heads are drawn.
+TEST_P(SparseAttend, LinesThatHoldEverythingBetweenThemAreDense) {
+    std::mt19937_64 random(300);
+    const auto draw = [&](int64_t least, int64_t most) {
+        return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+    };
+    for (DType kv : kv_types) {
+        for (int i = 0; i < 6; ++i) {
+            Shape shape{.head_dim = 32 << draw(0, 2), .kv = kv, .rounds = {}};
+            shape.kv_heads = static_cast<int>(draw(1, 3));
+            shape.heads = shape.kv_heads * static_cast<int>(draw(1, 7));
+            for (int64_t rounds = draw(1, 4); rounds > 0; --rounds) shape.rounds.push_back(draw(1, 60));
+            shape.rows = draw(1, std::accumulate(shape.rounds.begin(), shape.rounds.end(), int64_t{0}));
+            const Case c = make_case(shape, random());
+            const auto count = static_cast<int32_t>(c.paged.blocks.size());
+            std::vector<HeadLines> lines(static_cast<size_t>(shape.heads));
+            for (HeadLines& head : lines) {
+                head.bands.insert(0);
+                for (int32_t band = 1; band < count; ++band)
+                    if (draw(0, 2) == 0) head.bands.insert(band);
+                std::set<int32_t> in_columns;
+                for (int32_t block = 0; block < count; ++block) {
+                    const bool whole = draw(0, 1) == 0;
+                    if (whole) in_columns.insert(block);
+                    for (int32_t key = c.paged.block_begin[static_cast<size_t>(block)];
+                         key < c.paged.block_begin[static_cast<size_t>(block) + 1]; ++key)
+                        if (whole || draw(0, 3) == 0) head.columns.insert(key);
+                }
+                for (int32_t row = c.block_of(c.first_key()); row < count; ++row) {
+                    for (int32_t key = 0; key <= row; ++key) {
+                        const bool held = head.bands.contains(row - key) || in_columns.contains(key);
+                        if (!held || draw(0, 4) == 0) head.blocks.insert({row, key});
+                    }
+                }
+                if (draw(0, 2) == 0) head.dense_rows = static_cast<int32_t>(draw(0, shape.rows));
+            }
+            const AttendArgs args = args_of(c, Rows::bulk);
+            expect_ok(ops().attend_lines(args, tables_of(lines)));
+            SCOPED_TRACE(testing::Message()
+                         << traits(kv).name << ", " << shape.rows << " of " << c.paged.keys() << ", " << shape.heads
+                         << " heads of " << shape.head_dim << " over " << shape.kv_heads);
+            expect_near(args.out, expected(c, [](int64_t, int, int64_t) { return true; }), op_tolerance(kv));
         }
     }
 }

@@ -41,6 +41,7 @@ export async function end() {
 
 export async function open_page() {
     proxy.pace.ms = pace_ms;
+    proxy.events.length = 0;
     const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' });
     page = await context.newPage();
     page.setDefaultTimeout(20000);
@@ -105,6 +106,19 @@ export async function ask(text) {
     await send(text);
     await until('the message is shown', states, (all) => all.length === turns + 1);
     assert.equal(await answer_ended(), 'done');
+}
+
+/** What the server said of how the last turn attended. */
+export function attention_told() {
+    const data = proxy.events.map((event) => event.replace(/^data: /, '').trim());
+    const chunks = data.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text));
+    return chunks.findLast((chunk) => chunk.attention)?.attention;
+}
+
+/** The attention methods that a turn may ask for. */
+export async function methods_served() {
+    const models = await (await page.request.get(`${base_url}/v1/models`)).json();
+    return models.data[0].methods ?? [];
 }
 
 export async function messages_on_server() {

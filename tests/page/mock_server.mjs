@@ -15,6 +15,7 @@ const token_ms = Number(process.env.MOCK_TOKEN_MS ?? 20);
 const page_folder = fileURLToPath(new URL('../../actors/api/page/', import.meta.url));
 const body_bytes_max = 1 << 20;
 const resident_max = 2;
+const methods = ['dense', 'loopserve', 'snapkv'];
 const content_types = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript' };
 const content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
@@ -107,6 +108,15 @@ function sources_of(session, new_tokens) {
     };
 }
 
+/** Dense attention has no figures; a method that chooses keys only has none of the prompt. */
+function attention_of(method, answer_tokens) {
+    if (method === 'dense') return { method };
+    const figures = { answer_density: 0.4375, answer_mass: 0.9716 };
+    if (method === 'snapkv') return { method, ...figures, selections: 1, lag_steps: 0 };
+    const selections = Math.ceil(answer_tokens / 16);
+    return { method, prompt_density: 0.2864, prompt_mass: 0.9581, ...figures, selections, lag_steps: 1 };
+}
+
 function answer_to(session, text) {
     return text.startsWith('/long') ? long_answer : answers[session.rounds.length % answers.length];
 }
@@ -116,6 +126,8 @@ async function chat(request, response, body) {
     const session = body.continue
         ? find_session(body.conversation)
         : (sessions.get(body.conversation) ?? create_session({ id: body.conversation }));
+    const method = body.method ?? methods[0];
+    if (!methods.includes(method)) throw new Refusal(400, `method is "${method}"; one of ${methods} would be right`);
     if (text.startsWith('/refuse')) throw new Refusal(429, 'too many requests are waiting (256); try again in 2 s');
     const send = (data) => response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
     const chunk = (delta, more = {}) =>
@@ -159,7 +171,8 @@ async function chat(request, response, body) {
     const tokens = prompt_tokens - session.tokens + completion_tokens;
     session.rounds.push({ tokens, user: text, assistant: answer });
     session.tokens += tokens;
-    chunk({}, { finish_reason: pieces.length === body.max_tokens ? 'length' : 'stop', timings });
+    const attention = attention_of(method, completion_tokens);
+    chunk({}, { finish_reason: pieces.length === body.max_tokens ? 'length' : 'stop', timings, attention });
     send({
         id: 'chat-1',
         object: 'chat.completion.chunk',
@@ -210,7 +223,7 @@ async function answer(request, response) {
     const route = `${request.method} ${encoded_id ? `session ${action}` : path}`.trim();
     const session = encoded_id && find_session(decodeURIComponent(encoded_id));
     if (route === 'GET /v1/models')
-        return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model' }] });
+        return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model', methods }] });
     if (route === 'GET /v1/sessions')
         return send_json(response, { data: [...sessions.values()].map(listed_view_of).reverse() });
     if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));

@@ -4,13 +4,14 @@
 import { createServer, request as request_of } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 
-async function pass_events(answer, response, pace) {
+async function pass_events(answer, response, pace, events_seen) {
     let pending = '';
     for await (const part of answer.setEncoding('utf8')) {
         const events = (pending + part).split(/(?<=\r?\n\r?\n)/);
         pending = /\n\r?\n$/.test(events.at(-1)) ? '' : events.pop();
         for (const event of events) {
             if (response.destroyed) return;
+            events_seen.push(event);
             response.write(event);
             await pause(pace.ms);
         }
@@ -18,10 +19,11 @@ async function pass_events(answer, response, pace) {
     response.end(pending);
 }
 
-/** Listens on a free port; resolves to {url, pace, close}. */
+/** Listens on a free port; resolves to {url, pace, events, close}. `events` are those of all answers, as they came. */
 export async function start_paced_proxy(base_url, pace_ms) {
     const target = new URL(base_url);
     const pace = { ms: pace_ms };
+    const events = [];
     const server = createServer((request, response) => {
         const { method, headers, url } = request;
         const onward = request_of(
@@ -30,7 +32,7 @@ export async function start_paced_proxy(base_url, pace_ms) {
                 response.writeHead(answer.statusCode, answer.headers);
                 const is_stream = (answer.headers['content-type'] ?? '').startsWith('text/event-stream');
                 if (!is_stream) return answer.pipe(response);
-                return pass_events(answer, response, pace).catch(() => response.destroy());
+                return pass_events(answer, response, pace, events).catch(() => response.destroy());
             },
         );
         onward.on('error', () => response.destroy());
@@ -44,5 +46,5 @@ export async function start_paced_proxy(base_url, pace_ms) {
         server.close();
         server.closeAllConnections();
     };
-    return { url: `http://127.0.0.1:${server.address().port}`, pace, close };
+    return { url: `http://127.0.0.1:${server.address().port}`, pace, events, close };
 }

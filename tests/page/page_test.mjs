@@ -6,11 +6,13 @@ import test, { after, afterEach, before, beforeEach } from 'node:test';
 import {
     answer_ended,
     ask,
+    attention_told,
     close_page,
     current_item,
     end,
     last_answer,
     messages_on_server,
+    methods_served,
     open_page,
     pace_ms,
     page,
@@ -53,6 +55,47 @@ test('an answer grows while it arrives, and the panel shows where its time and K
     assert.equal(await part('panel-turn').count(), 3);
     await part('panel-turn').first().locator('summary').click();
     await shoot_all('chat');
+});
+
+/** The panel's table on how the newest turn attended, by its rows' names; null where it has none. */
+async function attention_shown() {
+    const row = part('panel-turn').first();
+    if ((await row.locator('details[open]').count()) === 0) await row.locator('summary').click();
+    const table = row.getByTestId('attention');
+    if ((await table.count()) === 0) return null;
+    const rows = await table
+        .locator('tr')
+        .evaluateAll((all) => all.map((one) => [...one.cells].map((cell) => cell.textContent)));
+    return { caption: await table.locator('caption').textContent(), ...Object.fromEntries(rows) };
+}
+
+test('a turn that asked for a method shows how it attended', async (t) => {
+    const served = await methods_served();
+    const methods = ['loopserve', 'snapkv'].filter((name) => served.includes(name));
+    if (methods.length === 0) return t.skip('the server serves neither loopserve nor snapkv');
+    await ask('The code of the red box is 4711.');
+    const first = await attention_shown();
+    if (attention_told().method === 'dense') assert.equal(first, null, 'a dense turn has no figures');
+    const percent = (share) => (share === undefined ? undefined : `${(100 * share).toFixed(1)}%`);
+    for (const method of methods) {
+        await page.getByRole('combobox', { name: 'Attention' }).selectOption(method);
+        const request = page.waitForRequest('**/v1/chat/completions');
+        await ask(`What is the code of the red box? Please answer by ${method}.`);
+        assert.equal((await request).postDataJSON().method, method);
+        const told = attention_told();
+        const shown_now = await attention_shown();
+        assert.equal(told.method, method);
+        const density = told.answer_density ?? 1; // an answer of one token is the prompt's last row's
+        assert.ok(density > 0 && density <= 1, `of the answer ${density}`);
+        assert.equal(shown_now.caption, `Attention: ${method}`);
+        assert.equal(shown_now['Prompt: computed'], percent(told.prompt_density));
+        assert.equal(shown_now['Prompt: attention held'], percent(told.prompt_mass));
+        assert.equal(shown_now['Answer: keys attended to'], percent(told.answer_density));
+        assert.equal(shown_now['Answer: attention held'], percent(told.answer_mass));
+        assert.equal(shown_now['Selections of keys'], String(told.selections));
+        assert.equal(shown_now['Steps until they serve'], String(told.lag_steps));
+    }
+    await shoot('attention');
 });
 
 test('stopping keeps the part that came', async () => {
