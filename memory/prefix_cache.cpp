@@ -139,6 +139,12 @@ bool PrefixCache::only_here(const Node& node) const {
     });
 }
 
+bool PrefixCache::holds_up_others(const Node& node) const {
+    for (const Node* above = node.parent; above->parent != nullptr; above = above->parent)
+        if (only_here(*above)) return true;
+    return false;
+}
+
 void PrefixCache::remove(Node* node) {
     by_use_.erase(node->place);
     Node* const parent = node->parent;
@@ -153,16 +159,21 @@ bool PrefixCache::make_room(int64_t blocks) {
             return pool_.shape().layers_in(group) == 0 || static_cast<int64_t>(pool_.blocks_free(group)) >= blocks;
         });
     };
-    // Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on.
-    for (auto at = by_use_.end(); !enough();) {
-        if (at == by_use_.begin()) return false;
-        Node* const node = *--at;
-        if (node->children > 0 || !only_here(*node)) continue;
-        ++at;  // the node's place goes away
-        remove(node);
-        ++evictions_;
+    // Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on. A
+    // sequence that gave up its beginning holds leaves alone: where that is not enough, they are forgotten here for its
+    // sake.
+    for (const bool forgets_held : {false, true}) {
+        for (auto at = by_use_.end(); at != by_use_.begin() && !enough();) {
+            Node* const node = *--at;
+            if (node->children > 0) continue;
+            const bool gives_room = only_here(*node);
+            if (!gives_room && !(forgets_held && holds_up_others(*node))) continue;
+            ++at;  // the node's place goes away
+            remove(node);
+            if (gives_room) ++evictions_;
+        }
     }
-    return true;
+    return enough();
 }
 
 int64_t PrefixCache::blocks_unused() const {

@@ -20,7 +20,8 @@ namespace rondo {
 /// other.
 ///
 /// Name spaces part what must never be shared (tenants, policies that are not exact). A block is kept until room is
-/// needed; then the one used longest ago goes first, unless a sequence still holds it. Not shared between threads.
+/// needed; then the one used longest ago goes first, unless a sequence still holds it. What hangs on a block that goes
+/// is forgotten with it, and is its holder's alone. Not shared between threads.
 class PrefixCache {
 public:
     explicit PrefixCache(KvPool& pool);
@@ -71,6 +72,8 @@ private:
     Node* deepest(Node* root, std::span<const int32_t> tokens) const;
     void touch(Node* node);
     bool only_here(const Node& node) const;
+    /// Something it hangs on could go, but for it.
+    bool holds_up_others(const Node& node) const;
     void remove(Node* node);
 
     KvPool& pool_;

@@ -106,5 +106,37 @@ TEST_F(PrefixCacheTest, NeverGivesUpWhatASequenceHolds) {
     EXPECT_EQ(held.blocks(LayerGroup::lower).size(), 2U);
 }
 
+/// As an answer by a window does: it holds the end of its prompt, on whose beginning nobody else has a claim.
+TEST_F(PrefixCacheTest, WhatASequenceGaveUpMakesRoomThoughItHoldsTheEnd) {
+    cache->insert("t", ids(160), computed(160));
+    cache->insert("t", ids(48, 1000), computed(48));
+    SequenceKv other = cache->match("t", ids(48, 1000), 48);
+    SequenceKv window = cache->match("t", ids(160), 160);
+    ASSERT_EQ(window.tokens(), 160);
+    window.release_before(120);  // inside the eighth block of ten: three are held
+    EXPECT_EQ(cache->blocks_unused(), 7);
+    const auto before = static_cast<int64_t>(free());
+    EXPECT_TRUE(cache->make_room(before + 7));
+    EXPECT_EQ(static_cast<int64_t>(free()), before + 7);
+    EXPECT_EQ(cache->evictions(), 7);
+    EXPECT_FALSE(cache->make_room(before + 8)) << "the others are held";
+    EXPECT_EQ(cache->match("t", ids(160), 160).tokens(), 0);
+    EXPECT_EQ(cache->match("t", ids(48, 1000), 48).tokens(), 48) << "what a whole sequence holds is not forgotten";
+    for (const int32_t block : window.blocks(LayerGroup::upper))
+        EXPECT_EQ(pool->references(LayerGroup::upper, block), 1) << "its own now";
+    window = SequenceKv(*pool);
+    EXPECT_EQ(static_cast<int64_t>(free()), before + 10);
+}
+
+TEST_F(PrefixCacheTest, ForgetsNoMoreThanItMust) {
+    cache->insert("t", ids(160), computed(160));
+    cache->insert("t", ids(64, 1000), computed(64));
+    SequenceKv window = cache->match("t", ids(160), 160);
+    window.release_before(120);
+    // The other one's four blocks are nobody's.
+    EXPECT_TRUE(cache->make_room(static_cast<int64_t>(free()) + 4));
+    EXPECT_EQ(cache->match("t", ids(160), 160).tokens(), 160);
+}
+
 }  // namespace
 }  // namespace rondo
