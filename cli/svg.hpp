@@ -21,6 +21,7 @@ inline constexpr Color blue = {"#2563a8", "#6aa9ef"};
 inline constexpr Color light_blue = {"#6f9fd2", "#4c7db3"};
 inline constexpr Color orange = {"#c2681c", "#e8944a"};
 inline constexpr Color teal = {"#1f8a7d", "#45b8a8"};
+inline constexpr Color rose = {"#b0436e", "#e58aae"};
 inline constexpr Color purple = {"#7b4fb0", "#b08ce6"};
 }  // namespace colors
 

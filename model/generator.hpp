@@ -66,6 +66,7 @@ public:
     int64_t tokens() const { return kv_->tokens(); }
     int64_t context_tokens_max() const { return context_tokens_max_; }
     void begin_round() { kv_->begin_round(); }
+    const Transformer& transformer() const { return *transformer_; }
     /// How it attends where that is not to everything; null where it is.
     SparsePrefill* sparse_prefill() { return prefill_.get(); }
     SelectiveDecode* selective_decode() { return decode_.get(); }

@@ -6,6 +6,7 @@
 
 #include "model/device_buffer.hpp"
 #include "model/sequence_attention.hpp"
+#include "model/stopwatch.hpp"
 
 namespace rondo {
 
@@ -129,6 +130,7 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         }
         int end = s + 1;
         while (end < sequences && !is_sparse(end)) ++end;
+        const Stopwatch watch(attend_seconds_);
         RONDO_TRY(device_.ops().attend(attend_args(batch, layer, s, end - s, Rows::bulk)));
         s = end;
     }
@@ -152,6 +154,7 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
         }
         any = any || selected_.back().counts != nullptr;
     }
+    const Stopwatch watch(attend_seconds_);
     if (!any) return device_.ops().attend(args);
     return device_.ops().attend_selected(args, selected_.data(), pool_.atoms(pool_.shape().group_of(layer)));
 }

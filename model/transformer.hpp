@@ -32,6 +32,10 @@ public:
     /// The logits of logit rows [first, first + out.rows) of a batch that has passed all layers; out [rows, V] f32.
     Status logits(const Batch& batch, int64_t first, const Tensor& out);
 
+    /// What attending to all keys, or to chosen ones, has taken; by lines SparsePrefill counts. Where a device only
+    /// takes orders, this is what giving them has taken.
+    double attend_seconds() const { return attend_seconds_; }
+
     /// The shape of a pool for this model.
     static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
 
@@ -66,6 +70,7 @@ private:
     Buffer activated_;                    // [rows, F]
     Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
     std::vector<SelectedKeys> selected_;  // by sequence that decodes
+    double attend_seconds_ = 0.0;
 };
 
 }  // namespace rondo

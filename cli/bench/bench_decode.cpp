@@ -23,7 +23,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     const auto id = [](int64_t i) { return static_cast<int32_t>(i % 97 + 1); };
     for (int64_t i = 0; i < warm_up; ++i) RONDO_TRY(sequences.step(id(i)));
     const SelectionStats before = sequences.stats();
-    const double start = seconds_now();
+    const double attended = sequences.attend_seconds(), start = seconds_now();
     double last = start;
     for (int64_t i = 0; i < tokens; ++i) {
         RONDO_TRY(sequences.step(id(warm_up + i)));
@@ -36,7 +36,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     if (!count) return Status::ok();
     contestant.runs.push_back({last - start, after.score_seconds - before.score_seconds,
                                after.select_seconds - before.select_seconds,
-                               after.gather_seconds - before.gather_seconds});
+                               after.gather_seconds - before.gather_seconds, sequences.attend_seconds() - attended});
     contestant.attended += after.attended - before.attended;
     contestant.causal += after.causal - before.causal;
     contestant.scored += after.keys_scored - before.keys_scored;

@@ -19,32 +19,22 @@ constexpr double label_size = 12.0;
 constexpr double character_width = 7.4;
 constexpr double log_from_ratio = 8.0;  // lengths that spread further than this stand on a logarithmic axis
 
-struct Part {
-    const char* name;
-    Color color;
-    double (*seconds)(const TimedRun&);
-};
-
-/// From the bottom of a bar to its top.
-std::array<Part, 4> parts_of(const BenchReport& report) {
-    return {{{"rest", colors::light_blue, [](const TimedRun& run) { return run.rest_s(); }},
-             {report.use_name(), colors::teal, [](const TimedRun& run) { return run.use_s; }},
-             {"score", colors::orange, [](const TimedRun& run) { return run.score_s; }},
-             {"select", colors::purple, [](const TimedRun& run) { return run.select_s; }}}};
-}
+/// Of the parts of a run, from the top of a bar to its bottom.
+constexpr std::array<Color, std::size(run_parts)> part_colors = {colors::orange, colors::purple, colors::rose,
+                                                                 colors::teal, colors::light_blue};
 
 double width_of(std::string_view text) {
     return static_cast<double>(text.size()) * character_width;
 }
 
-/// In the line of the panel's title, at its right end.
+/// Between the panel and its title, at its right end.
 void draw_legend(Svg& svg, double left, const std::vector<std::pair<std::string, Color>>& entries) {
     constexpr double swatch = 11.0, gap = 5.0, between = 14.0;
     double at = left + panel_width + between;
     for (const auto& [name, color] : entries) at -= swatch + gap + width_of(name) + between;
     for (const auto& [name, color] : entries) {
-        svg.bar({at, panel_top - 34.0}, swatch, swatch, color);
-        svg.text({at + swatch + gap, panel_top - 24.0}, name, label_size, colors::quiet, Svg::Anchor::start);
+        svg.bar({at, panel_top - 17.0}, swatch, swatch, color);
+        svg.text({at + swatch + gap, panel_top - 7.0}, name, label_size, colors::quiet, Svg::Anchor::start);
         at += swatch + gap + width_of(name) + between;
     }
 }
@@ -104,12 +94,11 @@ void draw_speed(Svg& svg, const BenchReport& report, double left) {
         draw_legend(svg, left, {{"dense", dense_color}});
 }
 
-void draw_stack(Svg& svg, const BenchReport& report, const Panel& panel, const TimedRun& run, double scale, Point foot,
-                double width) {
-    for (const Part& part : parts_of(report)) {
-        const double height = std::max(0.0, scale * part.seconds(run)) / panel.y_high * panel_height;
+void draw_stack(Svg& svg, const Panel& panel, const TimedRun& run, double scale, Point foot, double width) {
+    for (size_t part = std::size(run_parts); part-- > 0;) {
+        const double height = std::max(0.0, scale * run_parts[part].seconds(run)) / panel.y_high * panel_height;
         foot.y -= height;
-        svg.bar(foot, width, height, part.color);
+        svg.bar(foot, width, height, part_colors[part]);
     }
 }
 
@@ -143,7 +132,7 @@ void draw_split(Svg& svg, const BenchReport& report, double left) {
         const double dense_top = panel.y(scale * middle(point.dense).seconds);
         svg.bar({middle_x - gap - width, dense_top}, width, panel_bottom - dense_top, dense_color);
         if (!point.compares()) continue;
-        draw_stack(svg, report, panel, middle(point.method), scale, {middle_x + gap, panel_bottom}, width);
+        draw_stack(svg, panel, middle(point.method), scale, {middle_x + gap, panel_bottom}, width);
         if (!has_ratios) continue;
         char ratio[32];
         std::snprintf(ratio, sizeof ratio, "%.2f×", point.ratio());
@@ -153,7 +142,8 @@ void draw_split(Svg& svg, const BenchReport& report, double left) {
     draw_lengths(svg, report, places);
     std::vector<std::pair<std::string, Color>> legend = {{"dense", dense_color}};
     if (report.compares())
-        for (const Part& part : parts_of(report)) legend.emplace_back(part.name, part.color);
+        for (size_t part = std::size(run_parts); part-- > 0;)
+            legend.emplace_back(run_parts[part].name, part_colors[part]);
     draw_legend(svg, left, legend);
 }
 

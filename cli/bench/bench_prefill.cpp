@@ -28,14 +28,15 @@ Result<TimedRun> prefill_once(Generator& generator, const PromptBench& bench, st
     SparsePrefill* const method = generator.sparse_prefill();
     if (method != nullptr) method->clear_stats();
     TimedRun run;
-    const double start = seconds_now();
+    const double attended = generator.transformer().attend_seconds(), start = seconds_now();
     RONDO_TRY(generator.prefill(prompt));
     run.seconds = seconds_now() - start;
+    run.attend_s = generator.transformer().attend_seconds() - attended;
     if (method != nullptr) {
         const SparsePrefillStats& stats = method->stats();
         run.select_s = stats.select_seconds / bench.choosers;
         run.score_s = std::max(0.0, stats.score_seconds - run.select_s);
-        run.use_s = stats.attend_seconds;
+        run.attend_s += stats.attend_seconds;
     }
     RONDO_TRY(check_finite(generator.logits()));
     return run;
@@ -92,13 +93,7 @@ Status bench_prefill(const BenchOptions& options) {
         }
         sort_runs(point.dense);
         sort_runs(point.method);
-        if (sparse) {
-            RONDO_TRY(count_lines(*sparse, bench, prompt, point.more));
-            // What is not attention costs both the same, so dense attention took what is left of its time.
-            const TimedRun& run = middle(point.method);
-            if (run.use_s > 0.0)
-                point.more["attention_ratio"] = (middle(point.dense).seconds - run.rest_s()) / run.use_s;
-        }
+        if (sparse) RONDO_TRY(count_lines(*sparse, bench, prompt, point.more));
         report.points.push_back(std::move(point));
     }
     return finish_report(report, options);

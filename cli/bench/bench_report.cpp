@@ -23,11 +23,11 @@ ordered_json details(const BenchReport& report, const BenchPoint& point) {
         const TimedRun& run = middle(point.method);
         out["dense_tokens_per_s"] = report.tokens_per_s(point, middle(point.dense));
         out["ratio"] = point.ratio();
-        out["split"] = {{"score_s", run.score_s},
-                        {"select_s", run.select_s},
-                        {std::string(report.use_name()) + "_s", run.use_s},
-                        {"rest_s", run.rest_s()},
-                        {"score_and_select_share", (run.score_s + run.select_s) / run.seconds}};
+        for (const RunPart& part : run_parts) out["split"][std::string(part.name) + "_s"] = part.seconds(run);
+        out["split"]["score_and_select_share"] = (run.score_s + run.select_s) / run.seconds;
+        const double attend_s = middle(point.dense).attend_s;
+        out["dense_attend_s"] = attend_s;
+        if (run.attend_s > 0.0) out["attention_ratio"] = attend_s / run.attend_s;
     }
     if (!point.more.is_null()) out.update(point.more);
     return out;
@@ -67,9 +67,11 @@ std::string table_of(const BenchReport& report) {
     std::string text = format("%s, %s, batch %d, %s, %s, median of %d\n%8s %12s %12s %12s", report.name(),
                               report.model.c_str(), report.batch, report.kv.c_str(), report.device.c_str(),
                               report.repeat, is_prefill ? "tokens" : "depth", "tokens/s", "slowest", "fastest");
-    if (report.compares())
-        text += format(" %12s %7s %9s %9s %9s %9s  %8s %8s", "dense", "ratio", "score", "select", report.use_name(),
-                       "rest", "density", "mass");
+    if (report.compares()) {
+        text += format(" %12s %7s", "dense", "ratio");
+        for (const RunPart& part : run_parts) text += format(" %9s", part.name);
+        text += format("  %8s %8s", "density", "mass");
+    }
     text += "\n";
     for (const BenchPoint& point : report.points) {
         const std::vector<TimedRun>& runs = point.shown();
@@ -79,10 +81,9 @@ std::string table_of(const BenchReport& report) {
                        report.tokens_per_s(point, runs.front()));
         if (point.compares()) {
             const double scale = 1e3 / static_cast<double>(point.tokens);
-            text += format(" %12.1f %7.2f %9.3f %9.3f %9.3f %9.3f", report.tokens_per_s(point, middle(point.dense)),
-                           point.ratio(), scale * run.score_s, scale * run.select_s, scale * run.use_s,
-                           scale * run.rest_s()) +
-                    " " + percent(point.more, "density") + percent(point.more, "mass");
+            text += format(" %12.1f %7.2f", report.tokens_per_s(point, middle(point.dense)), point.ratio());
+            for (const RunPart& part : run_parts) text += format(" %9.3f", scale * part.seconds(run));
+            text += " " + percent(point.more, "density") + percent(point.more, "mass");
         }
         text += "\n";
     }

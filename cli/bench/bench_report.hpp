@@ -12,10 +12,22 @@ struct TimedRun {
     double seconds = 0.0;
     double score_s = 0.0;   ///< which keys matter
     double select_s = 0.0;  ///< choosing among them
-    double use_s = 0.0;     ///< of what was chosen: copying it for answers, attending to it for prompts
+    double gather_s = 0.0;  ///< copying what was chosen, for answers
+    double attend_s = 0.0;
 
-    double rest_s() const { return seconds - score_s - select_s - use_s; }
+    double rest_s() const { return seconds - score_s - select_s - gather_s - attend_s; }
 };
+
+/// A part of a run's time. Here they stand as they follow each other in a step.
+struct RunPart {
+    const char* name;
+    double (*seconds)(const TimedRun&);
+};
+inline constexpr RunPart run_parts[] = {{"score", [](const TimedRun& run) { return run.score_s; }},
+                                        {"select", [](const TimedRun& run) { return run.select_s; }},
+                                        {"gather", [](const TimedRun& run) { return run.gather_s; }},
+                                        {"attend", [](const TimedRun& run) { return run.attend_s; }},
+                                        {"rest", [](const TimedRun& run) { return run.rest_s(); }}};
 
 /// From the fastest to the slowest.
 void sort_runs(std::vector<TimedRun>& runs);
@@ -47,7 +59,6 @@ struct BenchReport {
     std::vector<BenchPoint> points;
 
     const char* name() const { return kind == Kind::prefill ? "prefill" : "decode"; }
-    const char* use_name() const { return kind == Kind::prefill ? "attend" : "gather"; }
     /// What differs from point to point.
     int64_t length(const BenchPoint& point) const { return kind == Kind::prefill ? point.tokens : point.depth; }
     double tokens_per_s(const BenchPoint& point, const TimedRun& run) const {

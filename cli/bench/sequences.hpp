@@ -28,6 +28,7 @@ public:
     std::span<const float> logits() const { return logits_; }
     /// Of all sequences, since they were made.
     SelectionStats stats() const;
+    double attend_seconds() const { return transformer_->attend_seconds(); }
     bool chooses() const { return !choices_.empty(); }
     /// Of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }

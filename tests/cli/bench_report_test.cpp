@@ -28,7 +28,8 @@ BenchReport report_of(const std::vector<int64_t>& depths, bool compares) {
     for (const int64_t depth : depths) {
         BenchPoint point{10, depth, {{0.021}, {0.02}, {0.018}}, {}, {}};
         if (compares) {
-            point.method = {{0.011, 0.001, 0.0005, 0.0003}, {0.02}, {0.01, 0.002, 0.0005, 0.0005}};
+            for (TimedRun& run : point.dense) run.attend_s = 0.009;
+            point.method = {{0.011, 0.001, 0.0005, 0.0003, 0.003}, {0.02}, {0.01, 0.002, 0.0005, 0.0005, 0.004}};
             point.more = {{"density", 0.25}};
         }
         sort_runs(point.dense);
@@ -48,14 +49,17 @@ TEST(BenchReport, TheRunInTheMiddleStandsForAll) {
     EXPECT_DOUBLE_EQ(point.at("ratio"), 0.02 / 0.011);
     EXPECT_DOUBLE_EQ(point.at("split").at("score_s"), 0.001);
     EXPECT_DOUBLE_EQ(point.at("split").at("gather_s"), 0.0003);
-    EXPECT_DOUBLE_EQ(point.at("split").at("rest_s"), 0.011 - 0.001 - 0.0005 - 0.0003);
+    EXPECT_DOUBLE_EQ(point.at("split").at("attend_s"), 0.003);
+    EXPECT_DOUBLE_EQ(point.at("split").at("rest_s"), 0.011 - 0.001 - 0.0005 - 0.0003 - 0.003);
+    EXPECT_DOUBLE_EQ(point.at("dense_attend_s"), 0.009);
+    EXPECT_DOUBLE_EQ(point.at("attention_ratio"), 3.0);
     EXPECT_DOUBLE_EQ(point.at("density"), 0.25);
 }
 
 TEST(BenchReport, TheTableHasALineForEachLength) {
     const std::string both = to_text(report_of({64, 512, 4096}, true));
     EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 6);
-    for (const char* words : {"score", "gather", "1818.2", "1000.0", "1.82", "0.920", "25.0%", "ms of each step"})
+    for (const char* words : {"score", "gather", "1818.2", "1000.0", "1.82", "0.620", "25.0%", "ms of each step"})
         EXPECT_THAT(both, HasSubstr(words));
     const std::string dense = to_text(report_of({64, 512, 4096}, false));
     EXPECT_EQ(std::count(dense.begin(), dense.end(), '\n'), 5);
@@ -65,9 +69,10 @@ TEST(BenchReport, TheTableHasALineForEachLength) {
 TEST(BenchPlot, NamesWhatItShows) {
     const std::string svg = draw_bench(report_of({64, 256, 1024}, true));
     expect_sound_svg(svg);
-    for (const char* words : {"progressive beside dense", "batch 2; 10 steps", "tokens per second",
-                              "tokens in the context, logarithmic", "milliseconds", ">score<", ">select<", ">gather<",
-                              ">rest<", ">dense<", ">progressive<", ">64<", ">1024<", ">1.82×<", "above the bars"}) {
+    for (const char* words :
+         {"progressive beside dense", "batch 2; 10 steps", "tokens per second", "tokens in the context, logarithmic",
+          "milliseconds", ">score<", ">select<", ">gather<", ">attend<", ">rest<", ">dense<", ">progressive<", ">64<",
+          ">1024<", ">1.82×<", "above the bars"}) {
         EXPECT_THAT(svg, HasSubstr(words));
     }
     const std::string near = draw_bench(report_of({64, 128}, true));
