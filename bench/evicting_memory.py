@@ -3,7 +3,7 @@
 answer, so that others come in; those that only choose hold everything, and copies of what they chose.
 
   bench/evicting_memory.py [--methods dense,progressive,snapkv,adakv,streaming_llm,h2o] [--conversations 12]
-                           [--prompt 3000] [--answer 200] [--pool-mib 64] [--budget 256]
+                           [--prompt 1500] [--answer 200] [--pool-mib 64] [--budget 256]
 
 The demo model; all conversations ask at the same time, and for each method a server is started anew.
 """
@@ -66,7 +66,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default="dense,progressive,snapkv,adakv,streaming_llm,h2o")
     parser.add_argument("--conversations", type=int, default=12)
-    parser.add_argument("--prompt", type=int, default=3000, help="words")
+    parser.add_argument("--prompt", type=int, default=1500, help="words, of two tokens each")
     parser.add_argument("--answer", type=int, default=200, help="tokens")
     parser.add_argument("--pool-mib", type=int, default=64)
     parser.add_argument("--budget", type=int, default=256, help="keys a method chooses")

@@ -21,7 +21,7 @@ RONDO=$rondo node --test tests/openai/openai_test.mjs
 
 mkfifo "$packages/server.$$"
 "$rondo" serve --port 0 --quiet --set 'pipeline.methods=[loopserve, snapkv]' \
-    --set pipeline.prefill.attention.min_tokens=0 --set pipeline.decode.attention.budget_tokens=40 \
+    --set pipeline.prefill.attention.min_tokens=0 --set pipeline.decode.attention.budget_tokens=96 \
     >"$packages/server.$$" &
 server=$!
 trap 'kill $server 2>/dev/null && wait $server || true; rm -f "$packages/server.$$"' EXIT
