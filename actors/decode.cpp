@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/when_answered.hpp"
+
 namespace rondo {
 
 Decode::behavior_type Decode::make_behavior() {
@@ -44,14 +46,14 @@ bool Decode::make_room() {
     // Whoever is about to leave gives its memory back first; then there is another step.
     if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return false;
     busy_ = true;
-    request(store_, options_.timeout, room_atom::value, short_of)
-        .then(
-            [this](bool room) {
-                busy_ = false;
-                if (!room) preempt();
-                step();
-            },
-            [this](const caf::error& error) { quit(error); });
+    when_answered(
+        request(store_, options_.timeout, room_atom::value, short_of),
+        [this](bool room) {
+            busy_ = false;
+            if (!room) preempt();
+            step();
+        },
+        [this](const caf::error& error) { quit(error); });
     return false;
 }
 
@@ -89,10 +91,10 @@ void Decode::step() {
         next->turns.push_back(row->turn);
         if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
     }
-    request(runner_, options_.timeout, step_atom::value, next)
-        .then([this](const StepPtr& done) { stepped(done); },
-              // Nobody knows what the device has written: every answer on it fails with this stage.
-              [this](const caf::error& error) { quit(error); });
+    when_answered(
+        request(runner_, options_.timeout, step_atom::value, next), [this](const StepPtr& done) { stepped(done); },
+        // Nobody knows what the device has written: every answer on it fails with this stage.
+        [this](const caf::error& error) { quit(error); });
 }
 
 /// The next step goes out first; what this one made is told while it runs.
@@ -129,8 +131,9 @@ void Decode::stepped(const StepPtr& step) {
 void Decode::choose(RowAt row) {
     if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
     row->selecting = true;
-    request(selector_, options_.timeout, select_atom::value, row->turn)
-        .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
+    when_answered(
+        request(selector_, options_.timeout, select_atom::value, row->turn),
+        [this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
 }
 
 void Decode::chosen(RowAt row, bool serves) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "actors/when_answered.hpp"
+
 namespace rondo {
 
 Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, store_actor store,
@@ -77,10 +79,11 @@ void Prefill::send(size_t index, const ChunkPtr& chunk) {
     Lane& lane = lanes_[index];
     lane.busy = chunk->turn->id;
     const int64_t before = chunk->turn->missing();
-    request(lane.runner, options_.timeout, chunk_atom::value, chunk)
-        .then([=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
-              // Nobody knows what the device has written: every prompt on it fails with this stage.
-              [this](const caf::error& error) { quit(error); });
+    when_answered(
+        request(lane.runner, options_.timeout, chunk_atom::value, chunk),
+        [=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
+        // Nobody knows what the device has written: every prompt on it fails with this stage.
+        [this](const caf::error& error) { quit(error); });
 }
 
 void Prefill::answered(size_t index, const ChunkPtr& chunk, int64_t computed) {
@@ -118,8 +121,9 @@ void Prefill::share(size_t index, TurnId id) {
     lane.order.remove(id);
     lane.jobs.at(id).complete = true;
     const auto finished = [=, this] { finish(lanes_[index], id, StageReply::Outcome::done); };
-    request(store_, options_.timeout, share_atom::value, lane.jobs.at(id).turn)
-        .then([=](bool) { finished(); }, [=](const caf::error&) { finished(); });
+    when_answered(
+        request(store_, options_.timeout, share_atom::value, lane.jobs.at(id).turn), [=](bool) { finished(); },
+        [=](const caf::error&) { finished(); });
 }
 
 void Prefill::finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "actors/when_answered.hpp"
+
 namespace rondo {
 
 namespace {
@@ -80,18 +82,18 @@ void Restore::pump() {
     auto waiting = std::make_shared<Waiting>(waiting_.pop());
     const double asked = now();
     // Each of those that run may need a block before the next of them ends.
-    request(store_, options_.timeout, take_atom::value, waiting->turn, static_cast<int64_t>(running()))
-        .then(
-            [this, waiting, asked](bool room) {
-                if (room) waiting->turn->restore_seconds += now() - asked;
-                granted(std::move(*waiting), room);
-            },
-            [this, waiting](const caf::error& error) {
-                asking_ = 0;
-                waiting->promise.deliver(
-                    handed_back(waiting->turn, ErrorCode::internal, from_caf(error, "the KV store").message));
-                pump();
-            });
+    when_answered(
+        request(store_, options_.timeout, take_atom::value, waiting->turn, static_cast<int64_t>(running())),
+        [this, waiting, asked](bool room) {
+            if (room) waiting->turn->restore_seconds += now() - asked;
+            granted(std::move(*waiting), room);
+        },
+        [this, waiting](const caf::error& error) {
+            asking_ = 0;
+            waiting->promise.deliver(
+                handed_back(waiting->turn, ErrorCode::internal, from_caf(error, "the KV store").message));
+            pump();
+        });
 }
 
 void Restore::granted(Waiting waiting, bool room) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "actors/make_turn.hpp"
+#include "actors/when_answered.hpp"
 
 namespace rondo {
 
@@ -230,11 +231,10 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
         promise.deliver(to_caf(session.error()));
         return promise;
     }
-    request(*session, answer_within, std::move(what)...)
-        .then([promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); },
-              [promise](const caf::error& error) mutable {
-                  promise.deliver(to_caf(from_caf(error, "the conversation")));
-              });
+    when_answered(
+        request(*session, answer_within, std::move(what)...),
+        [promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); },
+        [promise](const caf::error& error) mutable { promise.deliver(to_caf(from_caf(error, "the conversation"))); });
     return promise;
 }
 
@@ -276,13 +276,13 @@ caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tena
     for (auto at = conversations_.lower_bound({tenant, ""}); at != conversations_.end() && at->first.tenant == tenant;
          ++at) {
         ++gathered->missing;
-        request(at->second, answer_within, brief_atom::value)
-            .then(
-                [gathered, session = at->second.id()](const ConversationInfoPtr& info) {
-                    gathered->all.emplace(session, *info);
-                    gathered->one_less();
-                },
-                [gathered](const caf::error&) { gathered->one_less(); });
+        when_answered(
+            request(at->second, answer_within, brief_atom::value),
+            [gathered, session = at->second.id()](const ConversationInfoPtr& info) {
+                gathered->all.emplace(session, *info);
+                gathered->one_less();
+            },
+            [gathered](const caf::error&) { gathered->one_less(); });
     }
     gathered->one_less();
     return promise;
@@ -299,18 +299,19 @@ caf::typed_response_promise<ConversationInfoPtr> Router::fork(const Conversation
     const auto failed = [promise](const caf::error& error) mutable {
         promise.deliver(to_caf(from_caf(error, "the conversation")));
     };
-    request(*session, answer_within, copy_atom::value)
-        .then(
-            [=, this](const ConversationPtr& copy) mutable {
-                const Result<session_actor> made = create(to, *copy);
-                if (!made) {
-                    promise.deliver(to_caf(made.error()));
-                    return;
-                }
-                request(*made, answer_within, list_atom::value)
-                    .then([promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); }, failed);
-            },
-            failed);
+    when_answered(
+        request(*session, answer_within, copy_atom::value),
+        [=, this](const ConversationPtr& copy) mutable {
+            const Result<session_actor> made = create(to, *copy);
+            if (!made) {
+                promise.deliver(to_caf(made.error()));
+                return;
+            }
+            when_answered(
+                request(*made, answer_within, list_atom::value),
+                [promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); }, failed);
+        },
+        failed);
     return promise;
 }
 

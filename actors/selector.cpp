@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/when_answered.hpp"
+
 namespace rondo {
 
 Selector::behavior_type Selector::make_behavior() {
@@ -40,11 +42,12 @@ void Selector::pump() {
         return ask_for_room(blocks);
     }
     busy_ = true;
-    request(runner_, options_.timeout, select_atom::value,
-            std::make_shared<SelectionPiece>(SelectionPiece{job.turn, {}, 0.0}))
-        .then([this](const SelectionPiecePtr& piece) { piece_done(piece); },
-              // Nobody knows what the device has written: every answer on it fails with this stage.
-              [this](const caf::error& error) { quit(error); });
+    when_answered(
+        request(runner_, options_.timeout, select_atom::value,
+                std::make_shared<SelectionPiece>(SelectionPiece{job.turn, {}, 0.0})),
+        [this](const SelectionPiecePtr& piece) { piece_done(piece); },
+        // Nobody knows what the device has written: every answer on it fails with this stage.
+        [this](const caf::error& error) { quit(error); });
 }
 
 void Selector::ask_for_room(int64_t blocks) {
@@ -53,8 +56,9 @@ void Selector::ask_for_room(int64_t blocks) {
         busy_ = false;
         pump();
     };
-    request(store_, options_.timeout, room_atom::value, blocks)
-        .then([go_on](bool) { go_on(); }, [go_on](const caf::error&) { go_on(); });
+    when_answered(
+        request(store_, options_.timeout, room_atom::value, blocks), [go_on](bool) { go_on(); },
+        [go_on](const caf::error&) { go_on(); });
 }
 
 void Selector::piece_done(const SelectionPiecePtr& piece) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/make_turn.hpp"
+#include "actors/when_answered.hpp"
 
 namespace rondo {
 
@@ -197,12 +198,12 @@ void Session::dispatch(Stage stage) {
     turn_.reset();
     switch (stage) {
         case Stage::restore:
-            return request(stages.restore, timeout, open_atom::value, turn).then(answered, failed);
+            return when_answered(request(stages.restore, timeout, open_atom::value, turn), answered, failed);
         case Stage::prefill:
-            return request(stages.prefill, timeout, prefill_atom::value, turn).then(answered, failed);
+            return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
         case Stage::decode:
-            return request(stages.decode, timeout, decode_atom::value, turn, delta_sink_actor(this))
-                .then(answered, failed);
+            return when_answered(request(stages.decode, timeout, decode_atom::value, turn, delta_sink_actor(this)),
+                                 answered, failed);
     }
 }
 

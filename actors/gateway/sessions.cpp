@@ -2,6 +2,7 @@
 #include "actors/api/listings.hpp"
 #include "actors/api/session_requests.hpp"
 #include "actors/gateway/gateway.hpp"
+#include "actors/when_answered.hpp"
 
 namespace rondo {
 
@@ -41,9 +42,10 @@ template <class Answer, class... Request>
 void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {
     const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
-        self->request(router, answer_within, request...)
-            .then([=](const Answer& answer) { exchange->send_json(200, body(answer)); },
-                  [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
+        when_answered(
+            self->request(router, answer_within, request...),
+            [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
+            [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
     };
     engine.system().spawn(ask, engine.router());
 }
@@ -96,13 +98,13 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
         if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, DELETE"));
         const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
-            self->request(router, answer_within, remove_atom::value, name)
-                .then(
-                    [=](bool found) {
-                        if (found) return exchange->send_json(200, session_deleted_response(id));
-                        exchange->send_error(make_error(ErrorCode::not_found, "no conversation of that id"));
-                    },
-                    [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
+            when_answered(
+                self->request(router, answer_within, remove_atom::value, name),
+                [=](bool found) {
+                    if (found) return exchange->send_json(200, session_deleted_response(id));
+                    exchange->send_error(make_error(ErrorCode::not_found, "no conversation of that id"));
+                },
+                [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
         };
         engine_.system().spawn(ask, engine_.router());
         return;

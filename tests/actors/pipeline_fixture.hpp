@@ -105,4 +105,29 @@ private:
     Supervisor::Pipeline pipeline_;
 };
 
+inline caf::abstract_actor* runner_of(Stage& stage) {
+    for (const caf::strong_actor_ptr& actor : stage.pipeline().actors) {
+        auto* const local = caf::actor_cast<caf::abstract_actor*>(actor);
+        if (dynamic_cast<caf::local_actor*>(local)->name() == std::string_view("device_runner")) return local;
+    }
+    return nullptr;
+}
+
+/// As if the device were at a long piece of work: whatever its runner is told waits.
+class Busy {
+public:
+    explicit Busy(Stage& stage) : stage_(stage), runner_(dynamic_cast<caf::resumable*>(runner_of(stage))) {}
+    void run() {
+        stage_.scheduler().run_jobs_filtered([this](const caf::resumable* job) { return job != runner_; });
+    }
+    void pass(caf::timespan time) {
+        stage_.scheduler().advance_time(time);
+        run();
+    }
+
+private:
+    Stage& stage_;
+    const caf::resumable* const runner_;
+};
+
 }  // namespace rondo::testing

@@ -8,6 +8,7 @@
 namespace rondo {
 namespace {
 
+using testing::Busy;
 using testing::chat;
 using testing::Heard;
 using testing::settings_of;
@@ -19,31 +20,6 @@ const char* const right_answer = "The code of the red box is 4817.";
 Settings small() {
     return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
 }
-
-caf::abstract_actor* runner_of(Stage& stage) {
-    for (const caf::strong_actor_ptr& actor : stage.pipeline().actors) {
-        auto* const local = caf::actor_cast<caf::abstract_actor*>(actor);
-        if (dynamic_cast<caf::local_actor*>(local)->name() == std::string_view("device_runner")) return local;
-    }
-    return nullptr;
-}
-
-/// As if the device were at a long piece of work: whatever its runner is told waits.
-class Busy {
-public:
-    explicit Busy(Stage& stage) : stage_(stage), runner_(dynamic_cast<caf::resumable*>(runner_of(stage))) {}
-    void run() {
-        stage_.scheduler().run_jobs_filtered([this](const caf::resumable* job) { return job != runner_; });
-    }
-    void pass(caf::timespan time) {
-        stage_.scheduler().advance_time(time);
-        run();
-    }
-
-private:
-    Stage& stage_;
-    const caf::resumable* const runner_;
-};
 
 void kill_decode(Stage& stage) {
     caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
@@ -136,28 +112,6 @@ TEST(Restart, WaitingTurnsStartWithTheNewStages) {
     EXPECT_EQ(second.text, right_answer);
     ASSERT_EQ(third.ends.size(), 1U);
     EXPECT_NE(third.ends[0].outcome, TurnOutcome::failed) << third.ends[0].error.message;
-}
-
-/// The router sends itself one message for the earliest deadline; those of later ones that were sent before change
-/// nothing.
-TEST(Deadlines, DoNotMultiplyMessages) {
-    Stage stage(small());
-    Busy busy(stage);
-    kill_decode(stage);
-    busy.run();
-    const size_t before = stage.scheduler().clock().schedule().size();
-    std::vector<Heard> heard(8);
-    for (size_t i = 0; i < heard.size(); ++i) {
-        Ask ask = chat("", question);
-        ask.deadline_seconds = 100.0 - 10.0 * static_cast<double>(i);
-        stage.engine().ask(std::move(ask), heard[i].callbacks());
-        busy.run();
-    }
-    for (int i = 0; i < 95; ++i) busy.pass(std::chrono::seconds(1));
-    for (size_t i = 0; i < heard.size(); ++i) EXPECT_EQ(heard[i].ends.size(), i == 0 ? 0U : 1U) << i;
-    EXPECT_LE(stage.scheduler().clock().schedule().size(), before + 2);
-    stage.run();
-    EXPECT_EQ(heard[0].ends.size(), 1U);
 }
 
 /// Ends of an error when it is told to.

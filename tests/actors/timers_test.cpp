@@ -1,0 +1,86 @@
+// Time limits: those that are met leave nothing behind, and those that are not end what they limit.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::Busy;
+using testing::chat;
+using testing::Heard;
+using testing::settings_of;
+using testing::Stage;
+
+const char* const question = "The code of the red box is 4817. What is the code of the red box?";
+
+Settings small(const std::string& more = "devices.cpu.threads=1") {
+    return settings_of({"memory.device_kv_mib=4", more});
+}
+
+size_t timers(Stage& stage) {
+    return stage.scheduler().clock().schedule().size();
+}
+
+/// The router sends itself one message for the earliest deadline; those of later ones that were sent before change
+/// nothing.
+TEST(Deadlines, DoNotMultiplyMessages) {
+    Stage stage(small());
+    Busy busy(stage);
+    caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
+    busy.run();
+    const size_t before = timers(stage);
+    std::vector<Heard> heard(8);
+    for (size_t i = 0; i < heard.size(); ++i) {
+        Ask ask = chat("", question);
+        ask.deadline_seconds = 100.0 - 10.0 * static_cast<double>(i);
+        stage.engine().ask(std::move(ask), heard[i].callbacks());
+        busy.run();
+    }
+    for (int i = 0; i < 95; ++i) busy.pass(std::chrono::seconds(1));
+    for (size_t i = 0; i < heard.size(); ++i) EXPECT_EQ(heard[i].ends.size(), i == 0 ? 0U : 1U) << i;
+    EXPECT_LE(timers(stage), before + 2);
+    stage.run();
+    EXPECT_EQ(heard[0].ends.size(), 1U);
+}
+
+/// By itself CAF keeps a request's timer, and the actor that asked, until it is due.
+class Timers : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Timers, GoWithTheAnswers) {
+    Stage stage(small(GetParam()));
+    for (int i = 0; i < 10; ++i) {
+        Heard heard;
+        stage.engine().ask(chat(i % 2 == 0 ? "" : "c", question), heard.callbacks());
+        stage.run();
+        ASSERT_EQ(heard.ends.size(), 1U);
+        EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
+    }
+    EXPECT_LE(timers(stage), 1U);  // the router's, for the first deadline
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Timers,
+                         ::testing::Values("pipeline.decode.attention.method=dense",
+                                           "pipeline.decode.attention.method=progressive"));
+
+TEST(TimeLimits, ADeviceThatHangsFailsItsTurns) {
+    Stage stage(small());
+    Heard heard;
+    stage.engine().ask(chat("a", question), heard.callbacks());
+    while (heard.text.empty()) ASSERT_TRUE(stage.run_one());
+    Busy busy(stage);
+    busy.run();
+    busy.pass(std::chrono::seconds(119));
+    EXPECT_EQ(heard.ends.size(), 0U);
+    busy.pass(std::chrono::seconds(2));
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
+    EXPECT_THAT(heard.ends[0].error.message, ::testing::HasSubstr("a stage of the pipeline failed"));
+    stage.run();
+    EXPECT_EQ(stage.engine().load().turns, 0U);
+}
+
+}  // namespace
+}  // namespace rondo
