@@ -25,6 +25,11 @@ Decode::behavior_type Decode::make_behavior() {
             row->withdrawn = true;
             if (!busy_) leave_withdrawn();
         },
+        [this](watch_atom, uint64_t step) {
+            const Watch::Found found = watch_.look(step);
+            if (found == Watch::Found::work) look_later();
+            if (found == Watch::Found::late) quit(to_caf(late_device()));
+        },
     };
 }
 
@@ -91,14 +96,20 @@ void Decode::step() {
         next->turns.push_back(row->turn);
         if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
     }
-    when_answered(
-        request(runner_, options_.timeout, step_atom::value, next), [this](const StepPtr& done) { stepped(done); },
-        // Nobody knows what the device has written: every answer on it fails with this stage.
-        [this](const caf::error& error) { quit(error); });
+    if (watch_.begin()) look_later();
+    request(runner_, caf::infinite, step_atom::value, next)
+        .then([this](const StepPtr& done) { stepped(done); },
+              // Nobody knows what the device has written: every answer on it fails with this stage.
+              [this](const caf::error& error) { quit(error); });
+}
+
+void Decode::look_later() {
+    delayed_send(this, options_.timeout, watch_atom::value, watch_.piece());
 }
 
 /// The next step goes out first; what this one made is told while it runs.
 void Decode::stepped(const StepPtr& step) {
+    watch_.end();
     busy_ = false;
     if (!step->status) {
         for (const RowAt row : stepping_) leave(row, StageReply::Outcome::refused, step->status.error());

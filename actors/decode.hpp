@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/handles.hpp"
+#include "actors/watch.hpp"
 #include "memory/kv_pool.hpp"
 
 namespace rondo {
@@ -49,6 +50,7 @@ private:
     using RowAt = std::list<Row>::iterator;
 
     void step();
+    void look_later();
     bool make_room();
     void preempt();
     void stepped(const StepPtr& step);
@@ -64,6 +66,7 @@ private:
     std::list<Row> rows_;          // in order of joining
     std::vector<RowAt> stepping_;  // those of the step under way
     bool busy_ = false;            // a step or a request for room is under way
+    Watch watch_;                  // over steps
 };
 
 }  // namespace rondo

@@ -35,6 +35,7 @@ using select_atom = caf::atom_constant<caf::atom("select")>;
 using share_atom = caf::atom_constant<caf::atom("share")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
 using take_atom = caf::atom_constant<caf::atom("take")>;
+using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
 /// The only one that issues work to a device. Answers when the device has done it.
@@ -68,7 +69,9 @@ using restore_actor =
 
 /// Computes what is missing of prompts, and each answer's first token.
 using prefill_actor =
-    caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>>;
+    caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+                     /// To itself: whether the piece that it gave to this of its devices is done.
+                     caf::reacts_to<watch_atom, uint64_t, uint64_t>>;
 
 /// Chooses what a turn's decode steps attend to, between those steps.
 using selector_actor = caf::typed_actor<
@@ -79,7 +82,9 @@ using selector_actor = caf::typed_actor<
 
 /// Continues answers, many at a time. Every further token goes to `deltas` as it comes.
 using decode_actor = caf::typed_actor<caf::replies_to<decode_atom, TurnPtr, delta_sink_actor>::with<StageReply>,
-                                      caf::reacts_to<withdraw_atom, TurnId>>;
+                                      caf::reacts_to<withdraw_atom, TurnId>,
+                                      /// To itself: whether this step is done.
+                                      caf::reacts_to<watch_atom, uint64_t>>;
 
 /// One conversation. Turns are served in order; each one's listener hears its events.
 using session_actor = delta_sink_actor::extend<

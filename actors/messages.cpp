@@ -25,6 +25,10 @@ Error from_caf(const caf::error& error, const char* who) {
     return make_error(ErrorCode::internal, std::string(who) + " failed; asking again may help");
 }
 
+Error late_device() {
+    return make_error(ErrorCode::timeout, "its device did not get done in time, so it may hang");
+}
+
 std::string text_of(const caf::error& error, const caf::actor_system& system) {
     return is_ours(error) ? error.context().get_as<std::string>(0) : system.render(error);
 }

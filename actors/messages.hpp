@@ -92,6 +92,8 @@ using delta_sink_actor = caf::typed_actor<caf::reacts_to<DeltaOf>>;
 /// Our errors as CAF carries them, and any of CAF's as ours.
 caf::error to_caf(const Error& error);
 Error from_caf(const caf::error& error, const char* who);
+/// Of a stage that ends because the piece of work it gave to a device is not done in time.
+Error late_device();
 /// For a log.
 std::string text_of(const caf::error& error, const caf::actor_system& system);
 

@@ -12,8 +12,8 @@ Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_
                  const Options& options)
     : prefill_actor::base(config), options_(options), store_(std::move(store)) {
     const bool same = prompts == home;
-    lanes_.push_back({std::move(prompts), {}, {}, {}, {}, 0.0});
-    if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, 0.0});
+    lanes_.push_back({std::move(prompts), {}, {}, {}, {}, {}, 0.0});
+    if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, {}, 0.0});
 }
 
 Prefill::behavior_type Prefill::make_behavior() {
@@ -28,6 +28,11 @@ Prefill::behavior_type Prefill::make_behavior() {
         },
         [this](withdraw_atom, TurnId id) {
             for (size_t lane = 0; lane < lanes_.size(); ++lane) withdraw(lane, id);
+        },
+        [this](watch_atom, uint64_t lane, uint64_t piece) {
+            const Watch::Found found = lanes_.at(lane).watch.look(piece);
+            if (found == Watch::Found::work) look_later(lane);
+            if (found == Watch::Found::late) quit(to_caf(late_device()));
         },
     };
 }
@@ -79,17 +84,22 @@ void Prefill::send(size_t index, const ChunkPtr& chunk) {
     Lane& lane = lanes_[index];
     lane.busy = chunk->turn->id;
     const int64_t before = chunk->turn->missing();
-    when_answered(
-        request(lane.runner, options_.timeout, chunk_atom::value, chunk),
-        [=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
-        // Nobody knows what the device has written: every prompt on it fails with this stage.
-        [this](const caf::error& error) { quit(error); });
+    if (lane.watch.begin()) look_later(index);
+    request(lane.runner, caf::infinite, chunk_atom::value, chunk)
+        .then([=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
+              // Nobody knows what the device has written: every prompt on it fails with this stage.
+              [this](const caf::error& error) { quit(error); });
+}
+
+void Prefill::look_later(size_t index) {
+    delayed_send(this, options_.timeout, watch_atom::value, uint64_t{index}, lanes_[index].watch.piece());
 }
 
 void Prefill::answered(size_t index, const ChunkPtr& chunk, int64_t computed) {
     Lane& lane = lanes_[index];
     const TurnId id = chunk->turn->id;
     lane.busy.reset();
+    lane.watch.end();
     Job& job = lane.jobs.at(id);
     job.chunk_tokens += computed;
     job.chunk_seconds += chunk->seconds;

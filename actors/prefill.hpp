@@ -6,6 +6,7 @@
 
 #include "actors/handles.hpp"
 #include "actors/prefill_order.hpp"
+#include "actors/watch.hpp"
 
 namespace rondo {
 
@@ -41,8 +42,9 @@ private:
         device_runner_actor runner;
         PrefillOrder order;
         std::map<TurnId, Job> jobs;
-        std::vector<TurnId> open;        // whose chunks stopped between layers, in order of beginning
-        std::optional<TurnId> busy;      // whose piece the runner has
+        std::vector<TurnId> open;    // whose chunks stopped between layers, in order of beginning
+        std::optional<TurnId> busy;  // whose piece the runner has
+        Watch watch;
         double tokens_per_second = 0.0;  // measured
     };
 
@@ -50,6 +52,7 @@ private:
     std::optional<TurnId> choose(const Lane& lane) const;
     void pump(size_t lane);
     void send(size_t lane, const ChunkPtr& chunk);
+    void look_later(size_t lane);
     void answered(size_t lane, const ChunkPtr& chunk, int64_t computed);
     void share(size_t lane, TurnId id);
     void finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error = {});

@@ -58,28 +58,33 @@ TEST_P(Timers, GoWithTheAnswers) {
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
     }
-    EXPECT_LE(timers(stage), 1U);  // the router's, for the first deadline
+    EXPECT_LE(timers(stage), 3U);  // the router's, for the first deadline, and those of the stages that watch a device
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Timers,
                          ::testing::Values("pipeline.decode.attention.method=dense",
                                            "pipeline.decode.attention.method=progressive"));
 
+/// One timer is there for all steps: what hangs is found when it comes, or when it comes again.
 TEST(TimeLimits, ADeviceThatHangsFailsItsTurns) {
-    Stage stage(small());
-    Heard heard;
-    stage.engine().ask(chat("a", question), heard.callbacks());
-    while (heard.text.empty()) ASSERT_TRUE(stage.run_one());
-    Busy busy(stage);
-    busy.run();
-    busy.pass(std::chrono::seconds(119));
-    EXPECT_EQ(heard.ends.size(), 0U);
-    busy.pass(std::chrono::seconds(2));
-    ASSERT_EQ(heard.ends.size(), 1U);
-    EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
-    EXPECT_THAT(heard.ends[0].error.message, ::testing::HasSubstr("a stage of the pipeline failed"));
-    stage.run();
-    EXPECT_EQ(stage.engine().load().turns, 0U);
+    for (const size_t tokens : {1, 5}) {
+        Stage stage(small());
+        Heard heard;
+        stage.engine().ask(chat("a", question), heard.callbacks());
+        while (heard.ids.size() < tokens) ASSERT_TRUE(stage.run_one());
+        Busy busy(stage);
+        busy.run();
+        busy.pass(std::chrono::seconds(119));
+        EXPECT_EQ(heard.ends.size(), 0U);
+        busy.pass(std::chrono::seconds(2));
+        EXPECT_EQ(heard.ends.size(), tokens == 1 ? 1U : 0U);
+        busy.pass(std::chrono::seconds(121));
+        ASSERT_EQ(heard.ends.size(), 1U);
+        EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
+        EXPECT_THAT(heard.ends[0].error.message, ::testing::HasSubstr("a stage of the pipeline failed"));
+        stage.run();
+        EXPECT_EQ(stage.engine().load().turns, 0U);
+    }
 }
 
 }  // namespace
