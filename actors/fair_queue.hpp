@@ -73,38 +73,39 @@ private:
 
 /// Who is served next: the highest priority first; within one, tenants share by cost, and what a tenant gets is shared
 /// by his flows. So a tenant, or a flow, with many or large requests waits behind itself and not in front of others.
-/// Within a flow, in order of arrival.
+/// Within a flow, in order of arrival. What serving costs need be known only then.
 template <class T>
 class FairQueue {
 public:
     /// `flow` names its tenant, which ends with the first line's end.
-    void push(uint64_t id, T item, const std::string& flow, int priority, double cost) {
+    void push(uint64_t id, T item, const std::string& flow, int priority) {
         const std::string tenant = flow.substr(0, flow.find('\n'));
         Class& all = classes_[priority];
         Tenant& shared = all.tenants[tenant];
-        put(shared.flows[flow], {id, std::move(item), cost}, {priority, true, tenant, flow, {}});
+        put(shared.flows[flow], {id, std::move(item)}, {priority, true, tenant, flow, {}});
         all.order.join(tenant);
         shared.order.join(flow);
     }
-    /// Before all others of its priority: work that was begun and interrupted.
+    /// Before all others of its priority: work that was begun and interrupted. Nobody is charged for it.
     void push_front(uint64_t id, T item, int priority) {
-        put(classes_[priority].begun, {id, std::move(item), 0.0}, {priority, false, {}, {}, {}});
+        put(classes_[priority].begun, {id, std::move(item)}, {priority, false, {}, {}, {}});
     }
 
     bool empty() const { return places_.empty(); }
     size_t size() const { return places_.size(); }
     /// The next one; the queue must not be empty.
     const T& front() const { return next().item; }
-    T pop() {
-        const auto found = places_.find(next().id);
+    /// The item of this id, which is in the queue, taken out to be served.
+    T serve(uint64_t id, double cost) {
+        const auto found = places_.find(id);
         if (const Place& place = found->second; place.shares) {
             Class& all = classes_.at(place.priority);
-            all.order.serve(place.tenant, place.at->cost);
-            all.tenants.at(place.tenant).order.serve(place.flow, place.at->cost);
+            all.order.serve(place.tenant, cost);
+            all.tenants.at(place.tenant).order.serve(place.flow, cost);
         }
         return take(found);
     }
-    /// The item of this id, taken out, wherever it stands.
+    /// The item of this id, taken out, wherever it stands; nobody is charged for it.
     std::optional<T> remove(uint64_t id) {
         const auto found = places_.find(id);
         if (found == places_.end()) return std::nullopt;
@@ -115,7 +116,6 @@ private:
     struct Waiting {
         uint64_t id;
         T item;
-        double cost;
     };
     using Line = std::list<Waiting>;
     struct Tenant {

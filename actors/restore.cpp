@@ -34,14 +34,16 @@ Restore::behavior_type Restore::make_behavior() {
             if (begun) {
                 waiting_.push_front(turn->id, std::move(waiting), turn->priority);
             } else {
-                waiting_.push(turn->id, std::move(waiting), turn->flow, turn->priority,
-                              static_cast<double>(turn->ids.size()));
+                waiting_.push(turn->id, std::move(waiting), turn->flow, turn->priority);
             }
             pump();
             return promise;
         },
         [this](withdraw_atom, TurnId id) {
-            if (asking_ == id) withdrawn_ = true;
+            if (asking_ == id) {  // the store has the turn
+                withdrawn_ = true;
+                return;
+            }
             if (auto found = waiting_.remove(id))
                 found->promise.deliver(handed_back(std::move(found->turn), ErrorCode::cancelled, "withdrawn"));
             pump();
@@ -77,28 +79,30 @@ void Restore::pump() {
         pump_later_ = true;
         return;
     }
-    asking_ = waiting_.front().turn->id;
+    const TurnPtr turn = waiting_.front().turn;
+    asking_ = turn->id;
     withdrawn_ = false;
-    auto waiting = std::make_shared<Waiting>(waiting_.pop());
     const double asked = now();
     // Each of those that run may need a block before the next of them ends.
     when_answered(
-        request(store_, options_.timeout, take_atom::value, waiting->turn, static_cast<int64_t>(running())),
-        [this, waiting, asked](bool room) {
-            if (room) waiting->turn->restore_seconds += now() - asked;
-            granted(std::move(*waiting), room);
+        request(store_, options_.timeout, take_atom::value, turn, static_cast<int64_t>(running())),
+        [this, turn, asked](bool room) {
+            if (room) turn->restore_seconds += now() - asked;
+            granted(turn, room);
         },
-        [this, waiting](const caf::error& error) {
+        [this, turn](const caf::error& error) {
             asking_ = 0;
-            waiting->promise.deliver(
-                handed_back(waiting->turn, ErrorCode::internal, from_caf(error, "the KV store").message));
+            waiting_.remove(turn->id)->promise.deliver(
+                handed_back(turn, ErrorCode::internal, from_caf(error, "the KV store").message));
             pump();
         });
 }
 
-void Restore::granted(Waiting waiting, bool room) {
+/// What a turn is charged is what it has computed: a long conversation whose history is known costs its new tokens.
+/// (One for which there is no room at once holds nothing, and is charged all of its prompt.)
+void Restore::granted(const TurnPtr& turn, bool room) {
     asking_ = 0;
-    const TurnPtr turn = waiting.turn;
+    Waiting waiting = waiting_.serve(turn->id, static_cast<double>(turn->missing()));
     if (withdrawn_) {
         waiting.promise.deliver(handed_back(turn, ErrorCode::cancelled, "withdrawn"));
     } else if (room) {

@@ -30,7 +30,7 @@ private:
     };
 
     void pump();
-    void granted(Waiting waiting, bool room);
+    void granted(const TurnPtr& turn, bool room);
     size_t running();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -38,8 +38,8 @@ private:
     Options options_;
     FairQueue<Waiting> waiting_;
     std::vector<std::pair<TurnId, std::weak_ptr<Turn>>> running_;  // weak: a place is free again however its turn ended
-    TurnId asking_ = 0;                                            // whose room the store is looking for; 0: nobody's
-    bool withdrawn_ = false;                                       // that one was taken back meanwhile
+    TurnId asking_ = 0;       // whose room the store is looking for, while it waits on; 0: nobody's
+    bool withdrawn_ = false;  // that one was taken back meanwhile
     bool pump_later_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -12,15 +13,42 @@
 namespace rondo {
 namespace {
 
+/// A queue whose items say when they come what they will cost.
+template <class T>
+class Priced {
+public:
+    void push(uint64_t id, T item, const std::string& flow, int priority, double cost) {
+        queue_.push(id, {id, std::move(item), cost}, flow, priority);
+    }
+    void push_front(uint64_t id, T item, int priority) { queue_.push_front(id, {id, std::move(item), 0.0}, priority); }
+    bool empty() const { return queue_.empty(); }
+    size_t size() const { return queue_.size(); }
+    const T& front() const { return queue_.front().what; }
+    T pop() { return queue_.serve(queue_.front().id, queue_.front().cost).what; }
+    std::optional<T> remove(uint64_t id) {
+        auto found = queue_.remove(id);
+        if (!found) return std::nullopt;
+        return std::move(found->what);
+    }
+
+private:
+    struct Item {
+        uint64_t id;
+        T what;
+        double cost;
+    };
+    FairQueue<Item> queue_;
+};
+
 TEST(FairQueue, ServesAFlowInOrderOfArrival) {
-    FairQueue<int> queue;
+    Priced<int> queue;
     for (int i = 1; i <= 5; ++i) queue.push(static_cast<uint64_t>(i), i, "a", 0, 100.0 - i);
     for (int i = 1; i <= 5; ++i) EXPECT_EQ(queue.pop(), i);
     EXPECT_TRUE(queue.empty());
 }
 
 TEST(FairQueue, AFlowWithManyWaitsBehindItself) {
-    FairQueue<int> queue;
+    Priced<int> queue;
     for (int i = 0; i < 10; ++i) queue.push(static_cast<uint64_t>(i), i, "greedy", 0, 10.0);
     queue.push(100, 100, "modest", 0, 10.0);
     EXPECT_EQ(queue.pop(), 0);
@@ -29,7 +57,7 @@ TEST(FairQueue, AFlowWithManyWaitsBehindItself) {
 }
 
 TEST(FairQueue, FlowsShareByCostNotByCount) {
-    FairQueue<std::string> queue;
+    Priced<std::string> queue;
     uint64_t id = 0;
     for (int i = 0; i < 40; ++i) {
         queue.push(++id, "large", "l", 0, 30.0);
@@ -51,7 +79,7 @@ std::string conversation(const std::string& tenant, const std::string& name) {
 
 TEST(FairQueue, ATenantWithManyRequestsDoesNotStarveAnother) {
     for (const int before : {0, 5, 50}) {  // requests of the many are served before the other comes
-        FairQueue<std::string> queue;
+        Priced<std::string> queue;
         for (uint64_t id = 1; id <= 100; ++id) queue.push(id, "many", alone("many", id), 0, 10.0);
         for (int i = 0; i < before; ++i) queue.pop();
         queue.push(1000, "one", alone("one", 1000), 0, 10.0);
@@ -62,7 +90,7 @@ TEST(FairQueue, ATenantWithManyRequestsDoesNotStarveAnother) {
 }
 
 TEST(FairQueue, TenantsShareByCostWhateverTheirFlows) {
-    FairQueue<std::string> queue;
+    Priced<std::string> queue;
     for (uint64_t id = 1; id <= 300; ++id) queue.push(id, "many", alone("many", id), 0, 10.0);
     for (uint64_t id = 1001; id <= 1100; ++id) queue.push(id, "two", conversation("two", id % 2 ? "c" : "d"), 0, 30.0);
     std::map<std::string, int> served;
@@ -72,7 +100,7 @@ TEST(FairQueue, TenantsShareByCostWhateverTheirFlows) {
 }
 
 TEST(FairQueue, ConversationsOfATenantTakeTurns) {
-    FairQueue<std::string> queue;
+    Priced<std::string> queue;
     uint64_t id = 0;
     for (int i = 0; i < 5; ++i) queue.push(++id, "c", conversation("t", "c"), 0, 10.0);
     for (int i = 0; i < 5; ++i) queue.push(++id, "d", conversation("t", "d"), 0, 10.0);
@@ -85,7 +113,7 @@ TEST(FairQueue, ConversationsOfATenantTakeTurns) {
 }
 
 TEST(FairQueue, EachRequestWithoutAConversationIsAFlowOfItsOwn) {
-    FairQueue<std::string> queue;
+    Priced<std::string> queue;
     for (uint64_t id = 1; id <= 10; ++id) queue.push(id, "turn", conversation("t", "c"), 0, 10.0);
     for (uint64_t id = 11; id <= 14; ++id) queue.push(id, "alone", alone("t", id), 0, 10.0);
     EXPECT_EQ(queue.pop(), "turn");  // all five have come to nothing yet, and this one came first
@@ -97,7 +125,7 @@ TEST(FairQueue, EachRequestWithoutAConversationIsAFlowOfItsOwn) {
 /// wait for as long as others come.
 TEST(FairQueue, AConversationGetsItsShareAmongRequestsThatKeepComing) {
     for (const double turn_cost : {100.0, 4000.0}) {
-        FairQueue<std::string> queue;
+        Priced<std::string> queue;
         uint64_t id = 0;
         const auto cost_of = [&](const std::string& what) { return what == "turn" ? turn_cost : 100.0; };
         const auto come = [&](const std::string& what) {
@@ -123,7 +151,7 @@ TEST(FairQueue, AConversationGetsItsShareAmongRequestsThatKeepComing) {
 
 /// And who had much of late does not get ahead by going away and coming back.
 TEST(FairQueue, WhatWasServedIsRememberedWhileOthersWait) {
-    FairQueue<std::string> queue;
+    Priced<std::string> queue;
     queue.push(1, "large", conversation("t", "l"), 0, 1000.0);
     for (uint64_t id = 2; id <= 100; ++id) queue.push(id, "small", conversation("t", "s"), 0, 10.0);
     EXPECT_EQ(queue.pop(), "large");
@@ -133,7 +161,7 @@ TEST(FairQueue, WhatWasServedIsRememberedWhileOthersWait) {
 
 TEST(FairQueue, GivesEveryItemOnceWhateverIsTakenOut) {
     std::mt19937_64 random(5);
-    FairQueue<uint64_t> queue;
+    Priced<uint64_t> queue;
     std::set<uint64_t> inside;
     uint64_t id = 0;
     for (int i = 0; i < 20'000; ++i) {
@@ -160,7 +188,7 @@ TEST(FairQueue, GivesEveryItemOnceWhateverIsTakenOut) {
 }
 
 TEST(FairQueue, PriorityComesFirstAndInterruptedWorkBeforeItsOwn) {
-    FairQueue<int> queue;
+    Priced<int> queue;
     queue.push(1, 1, "a", 0, 1.0);
     queue.push(2, 2, "b", 5, 1.0);
     queue.push_front(3, 3, 0);
@@ -172,7 +200,7 @@ TEST(FairQueue, PriorityComesFirstAndInterruptedWorkBeforeItsOwn) {
 }
 
 TEST(FairQueue, GivesBackWhatIsTakenOut) {
-    FairQueue<int> queue;
+    Priced<int> queue;
     queue.push(1, 10, "a", 0, 1.0);
     queue.push(2, 20, "a", 0, 1.0);
     EXPECT_EQ(queue.remove(1), 10);

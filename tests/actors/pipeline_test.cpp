@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "config/limits.hpp"
@@ -106,6 +107,30 @@ TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
     // All but the answer's last token, which opened this round.
     EXPECT_EQ(usage.cached_tokens, before.prompt_tokens + before.completion_tokens - 1);
     EXPECT_EQ(usage.cached_tokens + usage.recomputed_tokens, usage.prompt_tokens);
+}
+
+/// A turn of a long conversation, whose history is known, costs its tenant what is new in it.
+TEST(Pipeline, AKnownHistoryCostsItsTenantNothing) {
+    Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "pipeline.decode.batch_max=1"}));
+    std::string history;
+    for (int i = 0; i < 40; ++i) history += "The code of the red box is 4817. ";
+    Heard told[2];
+    for (int i = 0; i < 2; ++i) stage.engine().ask(chat("c" + std::to_string(i), history, 4), told[i].callbacks());
+    stage.run();
+    std::vector<std::string> order;
+    const auto ask = [&](const std::string& tenant, const std::string& conversation) {
+        Ask turn = chat(conversation, "What is the code of the red box?", 4);
+        turn.conversation.tenant = tenant;
+        TurnPort::Callbacks callbacks;
+        callbacks.on_end = [&order, tenant](const TurnEnd&) { order.push_back(tenant); };
+        stage.engine().ask(std::move(turn), std::move(callbacks));
+    };
+    for (int i = 0; i < 2; ++i) ask("t", "c" + std::to_string(i));
+    for (int i = 0; i < 6; ++i) ask("other", "");
+    stage.run();
+    ASSERT_EQ(order.size(), 8U);
+    EXPECT_LE(std::ranges::count(order.begin(), std::ranges::find(order.rbegin(), order.rend(), "t").base(), "other"),
+              3);
 }
 
 TEST(Pipeline, TenantsShareNothing) {
