@@ -24,7 +24,8 @@ Gateway::Gateway(Engine& engine, Options options)
     : engine_(engine),
       options_(std::move(options)),
       health_(engine),
-      texts_(std::make_shared<TextQueue>(texts_at_once, static_cast<size_t>(options_.server.requests_waiting_max))) {}
+      texts_(std::make_shared<TextQueue>(texts_at_once, static_cast<size_t>(options_.server.requests_waiting_max),
+                                         !options_.server.api_keys_file.empty())) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options) {
     std::unique_ptr<Gateway> gateway(new Gateway(engine, std::move(options)));
@@ -236,7 +237,7 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
 
 /// A long text takes a while; the server's thread goes on meanwhile.
 void Gateway::encode(const std::shared_ptr<Exchange>& exchange, std::function<void()> job) {
-    const TextQueue::Taken taken = texts_->add(std::move(job));
+    const TextQueue::Taken taken = texts_->add(exchange->tenant, exchange->request().body.size(), std::move(job));
     if (taken == TextQueue::Taken::refused) {
         return exchange->send_error(make_error(
             ErrorCode::overloaded, "too many texts wait to be tokenized; asking again later would be right"));

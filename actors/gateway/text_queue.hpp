@@ -1,13 +1,15 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <mutex>
+
+#include "actors/fair_queue.hpp"
+#include "actors/tenant_shares.hpp"
 
 namespace rondo {
 
 /// Long texts on their way to be tokenized. Only a few are at a time, since each holds a thread that decoding needs
-/// too, and only so many wait. Safe from any thread.
+/// too, and only so many wait; tenants share the threads by bytes, and the places. Safe from any thread.
 class TextQueue {
 public:
     using Job = std::function<void()>;
@@ -17,17 +19,26 @@ public:
         begins,   ///< the caller has to have `work` called, once, on another thread
     };
 
-    TextQueue(size_t at_once, size_t waiting_max) : at_once_(at_once), texts_max_(at_once + waiting_max) {}
+    TextQueue(size_t at_once, size_t waiting_max, bool several_tenants)
+        : at_once_(at_once), places_(at_once + waiting_max, several_tenants) {}
 
-    Taken add(Job job);
+    Taken add(const Tenant& tenant, size_t bytes, Job job);
     /// Does what waits until nothing does. A job that throws is over, and nothing else.
     void work();
 
 private:
+    struct Text {
+        uint64_t id = 0;
+        Tenant tenant;
+        size_t bytes = 0;
+        Job job;
+    };
+
     const size_t at_once_;
-    const size_t texts_max_;
     std::mutex mutex_;
-    std::deque<Job> waiting_;
+    FairQueue<Text> waiting_;
+    TenantShares places_;
+    uint64_t ids_ = 0;
     size_t texts_ = 0;    ///< waiting or being worked on
     size_t working_ = 0;  ///< those in `work`, or about to be
 };

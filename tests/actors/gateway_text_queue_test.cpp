@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,9 +16,9 @@ namespace {
 using Taken = TextQueue::Taken;
 
 TEST(TextQueue, LetsSoManyBeginAndSoManyWait) {
-    TextQueue queue(2, 1);
+    TextQueue queue(2, 1, false);
     std::vector<int> done;
-    const auto add = [&](int i) { return queue.add([&done, i] { done.push_back(i); }); };
+    const auto add = [&](int i) { return queue.add("t", 10, [&done, i] { done.push_back(i); }); };
     EXPECT_EQ(add(0), Taken::begins);
     EXPECT_EQ(add(1), Taken::begins);
     EXPECT_EQ(add(2), Taken::waits);
@@ -32,23 +33,33 @@ TEST(TextQueue, LetsSoManyBeginAndSoManyWait) {
     for (int i = 6; i < 8; ++i) EXPECT_EQ(add(i), Taken::begins) << "both places were given back";
 }
 
+TEST(TextQueue, ATenantWithManyTextsWaitsBehindItself) {
+    TextQueue queue(1, 19, true);
+    std::string done;
+    for (int i = 0; i < 40; ++i) queue.add("many", 100, [&] { done += 'm'; });
+    EXPECT_EQ(queue.add("one", 100, [&] { done += 'o'; }), Taken::waits) << "there is room for who comes late";
+    queue.work();
+    EXPECT_EQ(done, "mo" + std::string(done.size() - 2, 'm'));
+    EXPECT_EQ(done.size(), 17U);  // of twenty places four fifths, and the other's
+}
+
 TEST(TextQueue, AJobThatThrowsCostsNoPlace) {
-    TextQueue queue(1, 8);
+    TextQueue queue(1, 8, false);
     int done = 0;
     for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(queue.add([] { throw std::runtime_error("no memory"); }), Taken::begins);
-        EXPECT_EQ(queue.add([&] { ++done; }), Taken::waits);
+        EXPECT_EQ(queue.add("t", 10, [] { throw std::runtime_error("no memory"); }), Taken::begins);
+        EXPECT_EQ(queue.add("t", 10, [&] { ++done; }), Taken::waits);
         queue.work();
     }
     EXPECT_EQ(done, 3);
 }
 
 TEST(TextQueue, DoesAllOfThemButNeverMoreAtOnce) {
-    TextQueue queue(2, 1000);
+    TextQueue queue(2, 1000, false);
     std::atomic<int> now{0}, most{0}, done{0};
     std::vector<std::thread> working;
     for (int i = 0; i < 200; ++i) {
-        const Taken taken = queue.add([&] {
+        const Taken taken = queue.add("t", 10, [&] {
             const int running = ++now;
             for (int seen = most; seen < running && !most.compare_exchange_weak(seen, running);) {
             }
