@@ -152,7 +152,7 @@ Status Generator::prefill(std::span<const int32_t> tokens, bool answer_follows) 
 
 Status Generator::step(int32_t token) {
     if (decode_ != nullptr) {
-        RONDO_TRY(decode_->work_now(*kv_));
+        if (decode_->due()) RONDO_TRY(decode_->work_now(*kv_));
         decode_->before_step(*kv_);
     }
     RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));

@@ -154,8 +154,8 @@ Status SelectiveDecode::work_now(const SequenceKv& kv) {
     if (due()) {
         while (done && !back_.complete()) done = advance(kv, layers_to_score());
     } else {
-        const int steps_left = due_ - steps_;
-        done = advance(kv, (layers_to_score() + steps_left - 1) / steps_left);
+        const int times_left = due_ - steps_ + 1;  // after each step until then, and before the next
+        done = advance(kv, (layers_to_score() + times_left - 1) / times_left);
     }
     if (done || done.error().code != ErrorCode::out_of_memory) return done;
     give_up();

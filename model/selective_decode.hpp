@@ -79,8 +79,8 @@ public:
     void on_host(const KeySelection::RunTasks& run_tasks) { back_.on_host(run_tasks, stats_); }
     /// The choice under way will not serve.
     void give_up();
-    /// For those who have one sequence and nobody to do the pieces elsewhere: what must be complete now, or else this
-    /// step's share.
+    /// For those who have nobody to do the pieces elsewhere: what must be complete now, or else this step's share. Once
+    /// after each step, so that the work is spread over all of them; before a step only when it is due.
     Status work_now(const SequenceKv& kv);
 
     /// Blocks that must become free before chosen keys can be copied; 0 when there are enough, or nothing is known yet.

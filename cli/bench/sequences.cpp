@@ -97,7 +97,7 @@ Status Sequences::step(int32_t id) {
     batch_->clear();
     for (size_t s = 0; s < sequences_.size(); ++s) {
         if (attention_of(s) != nullptr) {
-            RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
+            if (choices_[s]->due()) RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
             choices_[s]->before_step(*sequences_[s]);
         }
         RONDO_TRY(
