@@ -181,6 +181,7 @@ Status SparsePrefill::attend(int layer, const AttendArgs& args, const Tensor& q,
     const double start = now();
     measures_ = measure_every_ > 0 && attended_++ % measure_every_ == 0;
     RONDO_TRY(choose(layer, args, q, chunk, seed));
+    if (on_lines_) on_lines_(layer, chunk, lines_);
     RONDO_ASSIGN(const LineTables lines, tables());
     const double chosen = now();
     RONDO_TRY(device_.ops().attend_lines(args, lines));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,9 @@ public:
     /// What is counted costs time: of every how many-th layer that is attended to; 0: of none.
     void measure(int every) { measure_every_ = every; }
     const SparsePrefillStats& stats() const { return stats_; }
+    /// Is told each layer's choice for a chunk.
+    using OnLines = std::function<void(int layer, const ChunkShape& chunk, std::span<const Lines> by_head)>;
+    void listen(OnLines on_lines) { on_lines_ = std::move(on_lines); }
     void clear_stats() { stats_ = {}; }
 
 private:
@@ -74,6 +78,7 @@ private:
     int64_t attended_ = 0;   // layers
     bool measures_ = false;  // this one
     SparsePrefillStats stats_;
+    OnLines on_lines_;
 };
 
 }  // namespace rondo

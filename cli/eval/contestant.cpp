@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/eval/line_overlap.hpp"
 #include "cli/model_options.hpp"
 #include "config/setting_keys.hpp"
 #include "model/policies/decode_selection/oracle.hpp"
@@ -55,20 +56,17 @@ double share(int64_t part, int64_t whole) {
 }
 
 /// The prompt's rounds one by one, as far as `end`.
-Status see(Generator& generator, const PromptedQuestion& question, size_t end) {
+Status see(Generator& generator, const PromptedQuestion& question, size_t end, LineOverlap* overlap = nullptr) {
     size_t begin = 0;
     for (const size_t round : question.rounds) {
         if (round > end) break;
         generator.begin_round();
+        if (overlap != nullptr) overlap->begin_round();
         const std::span<const int32_t> tokens(question.prompt);
         RONDO_TRY(generator.prefill(tokens.subspan(begin, round - begin), round == question.prompt.size()));
         begin = round;
     }
     return Status::ok();
-}
-
-Status see(Generator& generator, const PromptedQuestion& question) {
-    return see(generator, question, question.prompt.size());
 }
 
 bool is_of_prompts(const std::string& key) {
@@ -140,9 +138,14 @@ Result<Attempt> force(const Machine& machine, const Contestant& contestant, int 
     // An evicting method's keys can only be measured against all keys while those are there: that is a run of its own.
     RONDO_ASSIGN(const auto measured, open_generator(machine, contestant, budget, question.gold, tokens, true, false));
     RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, false, true));
+    LineOverlap overlap;
+    if (SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
+        lines->listen([&overlap](int layer, const ChunkShape& chunk, std::span<const Lines> by_head) {
+            overlap.add(layer, chunk, by_head);
+        });
     Attempt attempt;
     for (Generator* const generator : {measured.get(), plain.get()}) {
-        RONDO_TRY(see(*generator, question));
+        RONDO_TRY(see(*generator, question, question.prompt.size(), generator == measured.get() ? &overlap : nullptr));
         for (size_t i = 0; i < answer.size(); ++i) {
             if (generator == plain.get()) {
                 attempt.argmax.push_back(argmax_of(generator->logits()));
@@ -154,6 +157,7 @@ Result<Attempt> force(const Machine& machine, const Contestant& contestant, int 
     }
     if (const SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
         attempt.prompt_density = share(lines->stats().covered, lines->stats().causal);
+    attempt.line_overlap = overlap.share();
     attempt.bytes_resident = bytes_in_use(plain->pool());
     if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr) {
         attempt.density = share(decode->stats().attended, decode->stats().causal);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,7 @@ struct Attempt {
     std::vector<double> masses;              ///< of the decode steps, by layer and head
     double density = 1.0;                    ///< of the answer
     double prompt_density = 1.0;
+    std::optional<double> line_overlap;  ///< see LineOverlap
     double bytes_resident = 0.0;
 };
 

@@ -136,6 +136,7 @@ private:
             }
             record.density = attempt.density;
             record.prompt_density = attempt.prompt_density;
+            record.line_overlap = attempt.line_overlap;
             record.bytes_resident = attempt.bytes_resident;
             records_.push_back(std::move(record));
             return Status::ok();

@@ -31,7 +31,8 @@ struct EvalRecord {
     std::optional<double> top1_agreement;      ///< share of the answer's tokens
     std::optional<double> density;             ///< keys attended / keys there were, of the answer's tokens
     std::optional<double> prompt_density;      ///< entries attended / causal entries, of the prompt
-    std::optional<double> bytes_resident;      ///< of the conversation's KV, on the device, at the answer's end
+    std::optional<double> line_overlap;    ///< of rounds' lines at earlier keys, those that the round before had too
+    std::optional<double> bytes_resident;  ///< of the conversation's KV, on the device, at the answer's end
 };
 
 /// A figure that a report averages over answers; `scale` takes it to the unit of its heading.
@@ -42,13 +43,14 @@ struct Metric {
     double scale;
     int decimals;
 };
-inline constexpr std::array<Metric, 7> metrics = {{
+inline constexpr std::array<Metric, 8> metrics = {{
     {"mass_mean", "mass", &EvalRecord::mass_mean, 1.0, 3},
     {"mass_p5", "mass p5", &EvalRecord::mass_p5, 1.0, 3},
     {"kl_to_dense", "KL", &EvalRecord::kl_to_dense, 1.0, 4},
     {"top1_agreement", "top-1", &EvalRecord::top1_agreement, 1.0, 3},
     {"density", "density", &EvalRecord::density, 1.0, 3},
     {"prompt_density", "prompt density", &EvalRecord::prompt_density, 1.0, 3},
+    {"line_overlap", "lines again", &EvalRecord::line_overlap, 1.0, 3},
     {"bytes_resident", "KV KiB", &EvalRecord::bytes_resident, 1.0 / 1024.0, 1},
 }};
 
