@@ -53,10 +53,10 @@ double share(double part, int64_t whole) {
     return part / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
-/// KV that a step of all sequences reads: keys and values that it attends to, and keys that are scored meanwhile.
-double mib_per_step(const Contestant& contestant, double token_bytes) {
-    const auto tokens = static_cast<double>(contestant.attended) + static_cast<double>(contestant.scored) / 2.0;
-    return tokens * token_bytes / (1 << 20) / static_cast<double>(std::max<size_t>(contestant.steps.size(), 1));
+/// KV that a step of all sequences reads: keys and values attended to, and the keys alone where they are scored.
+double mib_per_step(const Contestant& contestant, int64_t attended, int64_t scored, double token_bytes) {
+    const auto tokens = static_cast<double>(attended) + static_cast<double>(scored) / 2.0;
+    return share(tokens * token_bytes / (1 << 20), std::ssize(contestant.steps));
 }
 
 /// All runs at one depth, the sequences being that long.
@@ -78,9 +78,9 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
         return point;
     }
     const SelectionStats after = sequences.stats();
-    const double kv_mib = mib_per_step(sparse, sequences.token_bytes());
-    const double dense_kv_mib = static_cast<double>(sparse.causal) * sequences.token_bytes() / (1 << 20) /
-                                static_cast<double>(std::max<size_t>(sparse.steps.size(), 1));
+    const double token_bytes = sequences.token_bytes();
+    const double kv_mib = mib_per_step(sparse, sparse.attended, sparse.scored, token_bytes);
+    const double dense_kv_mib = mib_per_step(sparse, sparse.causal, 0, token_bytes);
     point.more = {{"step_ms", step_times(std::move(sparse.steps))},
                   {"dense_step_ms", step_times(std::move(dense.steps))},
                   {"selections", share(static_cast<double>(sparse.selections), options.repeat)},

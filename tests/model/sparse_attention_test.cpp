@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "model/generator.hpp"
 #include "tests/model/tiny_engine.hpp"
@@ -189,6 +191,47 @@ TEST_P(SparseAttention, WithoutRoomForCopiesTheChoiceIsTheSame) {
     EXPECT_LE(golden::relative_error(answer(*tight, 150, 20), expected), 1e-5);
     EXPECT_EQ(tight->selective_decode()->stats().blocks_held, 0);
     EXPECT_GT(roomy->selective_decode()->stats().blocks_held, 0);
+}
+
+/// Chooses every second key, and tells after each layer from how many it chose.
+class EverySecondKey : public DecodeSelection {
+public:
+    explicit EverySecondKey(std::function<void(int64_t)> after_layer) : after_layer_(std::move(after_layer)) {}
+    SelectionTriggers triggers() const override { return {.every = 8}; }
+    int queries() const override { return 4; }
+    bool wanted(int64_t) const override { return true; }
+    void select(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        for (auto& keys : chosen) {
+            keys.clear();
+            for (int32_t key = 0; key < scores.keys; key += 2) keys.push_back(key);
+        }
+        after_layer_(scores.keys);
+    }
+
+private:
+    std::function<void(int64_t)> after_layer_;
+};
+
+/// Others take the room between two layers of a choice: the later ones are marked where they lie.
+TEST_P(SparseAttention, RoomThatIsLostHalfWayThroughAChoiceChangesNothing) {
+    Generator::Options options = decode_with(Decode::progressive, 64, 3);
+    options.decode_method = std::make_shared<EverySecondKey>([](int64_t) {});
+    const auto roomy = open(options);
+    const std::vector<float> expected = answer(*roomy, 150, 6);
+    std::unique_ptr<Generator> robbed;
+    std::optional<KvLease> loot;
+    int layers = 0;  // of the whole prompt's choice, one a step
+    options.decode_method = std::make_shared<EverySecondKey>([&](int64_t keys) {
+        if (keys < 150 || ++layers != 2) return;
+        KvPool& pool = const_cast<KvPool&>(robbed->pool());
+        loot = need(pool.acquire(LayerGroup::upper, pool.blocks_free(LayerGroup::upper) - 1));  // the answer needs one
+    });
+    robbed = open(options);
+    EXPECT_LE(golden::relative_error(answer(*robbed, 150, 6), expected), 1e-5);
+    ASSERT_TRUE(loot.has_value());
+    EXPECT_EQ(robbed->selective_decode()->stats().keys_chosen, roomy->selective_decode()->stats().keys_chosen);
+    EXPECT_GT(robbed->selective_decode()->stats().blocks_held, 0);
+    EXPECT_LT(robbed->selective_decode()->stats().blocks_held, roomy->selective_decode()->stats().blocks_held);
 }
 
 }  // namespace

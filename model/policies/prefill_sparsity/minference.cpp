@@ -122,18 +122,15 @@ public:
     }
 
     void select(const ChunkShape& chunk, const SampledRows& sampled, Lines& lines) const override {
+        const HeadPattern* const pattern = patterns_.empty() ? nullptr : &patterns_.of(sampled.layer, sampled.head);
+        if (pattern != nullptr && pattern->kind == HeadPattern::Kind::window)
+            return choose_window(chunk, *pattern, lines);
+        if (pattern != nullptr && pattern->kind == HeadPattern::Kind::blocks)
+            return choose_blocks(chunk, *pattern, sampled.block_scores, lines);
         thread_local Ranking ranking;
         if (!ranking.sums.add_up(chunk, sampled)) return choose_dense_lines(chunk, lines);
-        if (patterns_.empty()) return choose_scaled(chunk, density_, ranking, lines);
-        const HeadPattern& pattern = patterns_.of(sampled.layer, sampled.head);
-        switch (pattern.kind) {
-            case HeadPattern::Kind::lines:
-                return choose_counted(chunk, pattern, ranking, lines);
-            case HeadPattern::Kind::window:
-                return choose_window(chunk, pattern, lines);
-            case HeadPattern::Kind::blocks:
-                return choose_blocks(chunk, pattern, sampled.block_scores, lines);
-        }
+        if (pattern == nullptr) return choose_scaled(chunk, density_, ranking, lines);
+        choose_counted(chunk, *pattern, ranking, lines);
     }
 
 private:
