@@ -11,12 +11,12 @@ namespace {
 
 using testing::chat;
 using testing::Heard;
+using testing::question;
+using testing::right_answer;
 using testing::settings_of;
 using testing::Stage;
 
 constexpr auto exit_kill = caf::exit_reason::kill;
-const char* const question = "The code of the red box is 4817. What is the code of the red box?";
-const char* const right_answer = "The code of the red box is 4817.";
 
 /// Tells a turn's port what it is told, and remembers the session, so that it can be made to die.
 class Eavesdropper : public listener_actor::base {
@@ -163,7 +163,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         if (end.outcome == TurnOutcome::stop) {
             EXPECT_EQ(heard.text, right_answer);
         }
-        EXPECT_THAT(std::string(right_answer), ::testing::StartsWith(heard.text));
+        EXPECT_THAT(right_answer, ::testing::StartsWith(heard.text));
         caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
         stage.run();
         EXPECT_EQ(free_blocks(stage), all);

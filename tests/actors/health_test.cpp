@@ -10,12 +10,11 @@ namespace {
 
 using testing::chat;
 using testing::Heard;
+using testing::question;
 using testing::settings_of;
 using testing::Stage;
 using Moment = std::chrono::steady_clock::time_point;
 using std::chrono::seconds;
-
-constexpr const char* question = "The code of the red box is 4817. What is the code of the red box?";
 
 Settings small() {
     return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});

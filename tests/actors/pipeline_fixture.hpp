@@ -13,6 +13,9 @@
 
 namespace rondo::testing {
 
+inline const std::string question = "The code of the red box is 4817. What is the code of the red box?";
+inline const std::string right_answer = "The code of the red box is 4817.";
+
 template <class T>
 T must(Result<T> result) {
     if (!result.is_ok()) throw std::runtime_error(result.error().message);

@@ -12,10 +12,9 @@ namespace {
 
 using testing::chat;
 using testing::Heard;
+using testing::question;
 using testing::settings_of;
 using testing::Stage;
-
-const char* const question = "The code of the red box is 4817. What is the code of the red box?";
 
 class PlacesOfARequest : public ::testing::Test {
 protected:

@@ -11,11 +11,10 @@ namespace {
 using testing::Busy;
 using testing::chat;
 using testing::Heard;
+using testing::question;
+using testing::right_answer;
 using testing::settings_of;
 using testing::Stage;
-
-const char* const question = "The code of the red box is 4817. What is the code of the red box?";
-const char* const right_answer = "The code of the red box is 4817.";
 
 Settings small() {
     return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});

@@ -11,13 +11,13 @@ namespace {
 using testing::Busy;
 using testing::chat;
 using testing::Heard;
+using testing::question;
 using testing::settings_of;
 using testing::Stage;
 
-const char* const question = "The code of the red box is 4817. What is the code of the red box?";
-
-Settings small(const std::string& more = "devices.cpu.threads=1") {
-    return settings_of({"memory.device_kv_mib=4", more});
+Settings small(std::vector<std::string> overrides = {}) {
+    overrides.insert(overrides.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    return settings_of(overrides);
 }
 
 size_t timers(Stage& stage) {
@@ -47,7 +47,7 @@ TEST(Deadlines, DoNotMultiplyMessages) {
 }
 
 /// By itself CAF keeps a request's timer, and the actor that asked, until it is due.
-class Timers : public ::testing::TestWithParam<const char*> {};
+class Timers : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(Timers, GoWithTheAnswers) {
     Stage stage(small(GetParam()));
@@ -57,13 +57,21 @@ TEST_P(Timers, GoWithTheAnswers) {
         stage.run();
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
+        const TurnAttention& attention = heard.ends[0].attention;
+        EXPECT_EQ(attention.selections > 2, attention.method == "progressive") << attention.selections;
     }
     EXPECT_LE(timers(stage), 3U);  // the router's, for the first deadline, and those of the stages that watch a device
 }
 
+/// The second has the selector choose, several times in an answer.
 INSTANTIATE_TEST_SUITE_P(Methods, Timers,
-                         ::testing::Values("pipeline.decode.attention.method=dense",
-                                           "pipeline.decode.attention.method=progressive"));
+                         ::testing::Values(std::vector<std::string>{"pipeline.decode.attention.method=dense"},
+                                           std::vector<std::string>{"pipeline.decode.attention.method=progressive",
+                                                                    "pipeline.decode.attention.budget_tokens=24",
+                                                                    "pipeline.decode.attention.cold_tokens=1",
+                                                                    "pipeline.decode.attention.reselect_every=3",
+                                                                    "pipeline.decode.attention.observe=2",
+                                                                    "pipeline.decode.attention.window=4"}));
 
 /// One timer is there for all steps: what hangs is found when it comes, or when it comes again.
 TEST(TimeLimits, ADeviceThatHangsFailsItsTurns) {
