@@ -10,7 +10,11 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
 step(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix --strip)
-step(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
+# What else is on the PATH does not matter.
+file(WRITE ${WORK_DIR}/path/nvcc "#!/bin/sh\nexit 1\n")
+file(CHMOD ${WORK_DIR}/path/nvcc PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+step(${CMAKE_COMMAND} -E env "PATH=${WORK_DIR}/path:$ENV{PATH}"
+  ${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
 step(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 file(WRITE ${WORK_DIR}/lines "ann: The code of the red box is 4817.\nbob: Hello!\nann: What is the code of the red box?\n")
 step(${WORK_DIR}/build/embed INPUT_FILE ${WORK_DIR}/lines)
