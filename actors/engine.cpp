@@ -28,6 +28,12 @@ Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::
     return open_device(options);
 }
 
+/// Two, so that a prompt being tokenized holds up nobody; few, since each that a message wakes takes a core from the
+/// step under way. What takes long has threads of its own.
+size_t workers() {
+    return std::max<size_t>(std::thread::hardware_concurrency() / 4, 2);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {
@@ -39,8 +45,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
         engine->own_config_ = std::make_unique<caf::actor_system_config>();
         // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
         engine->own_config_->set("scheduler.policy", caf::atom("sharing"));
-        // A long text being tokenized keeps a worker for a while; the others go on.
-        engine->own_config_->set("scheduler.max-threads", std::max<size_t>(std::thread::hardware_concurrency(), 4));
+        engine->own_config_->set("scheduler.max-threads", workers());
         engine->own_system_ = std::make_unique<caf::actor_system>(*engine->own_config_);
         engine->system_ = engine->own_system_.get();
     }
@@ -163,7 +168,9 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     Decode::Options decode;
     decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
     decode.context_tokens = home_->context_tokens;
-    const selector_actor selector = self.spawn<Selector>(runners.back(), made.stages.store, Selector::Options{});
+    const selector_actor selector =
+        detached ? self.spawn<Selector, caf::detached>(runners.back(), made.stages.store, Selector::Options{})
+                 : self.spawn<Selector>(runners.back(), made.stages.store, Selector::Options{});
     made.stages.decode = self.spawn<Decode>(runners.back(), selector, made.stages.store, decode);
     keep(made.stages.store);
     keep(made.stages.restore);

@@ -26,7 +26,8 @@ public:
     Asker(caf::actor_system& system, router_actor router, std::shared_ptr<std::atomic<TurnId>> last_turn)
         : system_(&system), router_(std::move(router)), last_turn_(std::move(last_turn)) {}
 
-    /// The callbacks hear of the turn on threads of the actor system. Returns the id to cancel it with.
+    /// The callbacks hear of the turn on threads of the actor system, which has few: nothing should wait in them.
+    /// Returns the id to cancel it with.
     TurnId ask(Ask ask, TurnPort::Callbacks callbacks) const;
     void cancel(TurnId turn) const;
 
@@ -54,7 +55,7 @@ public:
         std::function<void(Error)> gave_up;
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
-        bool detached_runners = true;  ///< off under CAF's test scheduler
+        bool detached_runners = true;  ///< and the selector; off under CAF's test scheduler
     };
     /// A whole answer.
     struct Reply {

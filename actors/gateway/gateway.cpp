@@ -243,7 +243,7 @@ void Gateway::encode(const std::shared_ptr<Exchange>& exchange, std::function<vo
             ErrorCode::overloaded, "too many texts wait to be tokenized; asking again later would be right"));
     }
     if (taken == TextQueue::Taken::waits) return;
-    engine_.system().spawn([](const std::shared_ptr<TextQueue>& texts) { texts->work(); }, texts_);
+    engine_.system().spawn<caf::detached>([](const std::shared_ptr<TextQueue>& texts) { texts->work(); }, texts_);
 }
 
 void Gateway::detokenize(Exchange& exchange) const {
