@@ -101,7 +101,7 @@ void Engine::start(const Settings& settings, const Options& options) {
     router_ = system_->spawn<Router>(load_, router);
     Supervisor::Options supervisor;
     supervisor.log = options.log;
-    supervisor.start = [this, settings, detached = options.detached_runners,
+    supervisor.start = [this, settings, detached = options.own_threads,
                         started = options.started](caf::local_actor& self) {
         Result<Supervisor::Pipeline> made = start_stages(self, settings, detached);
         if (made && started) started(*made);

@@ -55,7 +55,7 @@ public:
         std::function<void(Error)> gave_up;
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
-        bool detached_runners = true;  ///< and the selector; off under CAF's test scheduler
+        bool own_threads = true;  ///< for the runners and the selector; off under CAF's test scheduler
     };
     /// A whole answer.
     struct Reply {

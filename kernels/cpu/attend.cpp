@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t lines_per_tile = 64;
 constexpr int64_t split_atoms = 32;    // of keys, for sequences with few rows: 512 keys of full blocks
-constexpr int64_t split_rows_max = 8;  // more bulk rows than this give enough tiles without splitting the keys
+constexpr int64_t split_rows_max = 8;  // more rows in bulk than this give enough tiles without splitting the keys
 constexpr int64_t atoms_ahead = 4;     // of the next split, which its tile asks for early
 
 /// A tile and where its sums go. Tiles of one (sequence, head, rows) stand next to each other, split by split.
@@ -37,6 +37,7 @@ struct Call {
 
     int group() const { return args.heads / args.kv.heads; }
     int64_t rows(int s) const { return args.sequences.row_begin[s + 1] - args.sequences.row_begin[s]; }
+    bool many_rows(int s) const { return args.rows == Rows::bulk && rows(s) > split_rows_max; }
     /// Keys of sequence s that the last of these of its rows sees, for one KV head.
     KeyList keys(int s, int head, int64_t row, int64_t count) const {
         const int64_t visible = args.sequences.kv_length[s] - rows(s) + row + count;
@@ -53,12 +54,11 @@ struct Planner {
 
     void add(int s) {
         const int64_t rows = call.rows(s), step = rows_per_tile(call.group());
-        const bool whole = call.args.rows == Rows::bulk && rows > split_rows_max;
         for (int64_t row = 0; row < rows; row += step) {
             const int64_t used = std::min(step, rows - row);
             for (int head = 0; head < call.args.kv.heads; ++head) {
                 const int64_t atoms = call.keys(s, head, row, used).count();
-                const int64_t splits = whole ? 1 : ceil_div(atoms, split_atoms);
+                const int64_t splits = call.many_rows(s) ? 1 : ceil_div(atoms, split_atoms);
                 for (int64_t split = 0; split < splits; ++split, ++count) {
                     if (work != nullptr) {
                         work[count] = {s,
@@ -85,6 +85,7 @@ AttendTile tile_of(const Call& call, const Work& work, Scratch* scratch) {
     tile.first_head = work.head * call.group();
     tile.group = call.group();
     tile.scale = args.scale;
+    tile.many_rows = call.many_rows(work.sequence);
     tile.first_visible = args.sequences.kv_length[work.sequence] - call.rows(work.sequence) + row + 1;
     if (scratch == nullptr) return tile;
     const KeyList keys = call.keys(work.sequence, work.head, row, work.rows);

@@ -5,22 +5,38 @@ namespace rondo::cpu {
 
 namespace {
 
+/// Asks for what comes soon, line by line, into L1. Much of it is in L2 by then; what is not was asked for while the
+/// machine was too busy to note it.
+class Soon {
+public:
+    explicit Soon(const std::byte* at) : at_(at) {}
+    void ask(int64_t lines) {
+        for (const std::byte* const end = at_ + lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T0);
+    }
+
+private:
+    const std::byte* at_;
+};
+
+/// While a block's keys are multiplied its values are asked for, of which 32 channels are read at a time, as no
+/// prefetcher of the machine follows, and the next block's keys; while values are, the next chunk's first keys.
 struct Bf16Products {
+    static constexpr int64_t few_rows_blocks = 2;
+    static constexpr int64_t lines_of_32_channels = 2 * kv_block_tokens * 32 / 64;  // of a block's keys, or values
+
     template <int Lines>
     static void begin() {}
     static void end() {}
 
-    /// A block's values come from L2 while its keys are multiplied: 32 channels of them are read at a time, which no
-    /// prefetcher of the machine follows.
     template <int Lines>
     RONDO_BF16 static void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, Ahead& ahead,
                                           float* scores) {
-        constexpr int value_lines = 2 * kv_block_tokens * 32 / 64;  // of 32 channels
         for (int64_t b = 0; b < chunk.count; ++b) {
-            const std::byte* v = chunk.v[b];
+            Soon values(chunk.v[b]), keys(chunk.k[b + 1]);
             const auto meanwhile = [&]() RONDO_BF16 {
                 ahead.ask(lines_each_product);
-                for (int line = 0; line < value_lines; ++line, v += 64) _mm_prefetch(v, _MM_HINT_T0);
+                values.ask(lines_of_32_channels);
+                if (b + 1 < chunk.count) keys.ask(lines_of_32_channels);
             };
             score_block<Lines>(reinterpret_cast<const uint16_t*>(chunk.k[b]), q, d,
                                scores + b * kv_block_tokens * Lines, meanwhile);
@@ -32,6 +48,7 @@ struct Bf16Products {
     RONDO_BF16 static void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, Ahead& ahead,
                                       float* weighted) {
         constexpr int together = 8, pairs = kv_block_tokens / 2;
+        Soon keys(chunk.k[chunk.count]);
         for (int64_t c = 0; c < d; c += 32) {
             for (int first = 0; first < Lines; first += together) {
                 float* const to = weighted + first * d + c;
@@ -53,6 +70,7 @@ struct Bf16Products {
                         }
                     }
                     ahead.ask(lines_each_product * together / Lines);
+                    if (first == 0) keys.ask(lines_of_32_channels / chunk.count);
                 }
                 for (int line = 0; line < together; ++line) {
                     _mm512_storeu_ps(to + line * d, low[line]);

@@ -13,6 +13,7 @@
 /// Attention of a tile chunk by chunk, whatever computes its two products: scores, and weights times values. Each file
 /// that includes this brings one way (`Products`):
 ///
+///     few_rows_blocks                                            in a chunk, where the rows are few
 ///     begin<Lines>(), end()                                      around a tile
 ///     compute_scores<Lines>(chunk, q, d, ahead, scores)          scores[key][line] = q·k of one group of lines
 ///     add_values<Lines>(chunk, weights, d, ahead, weighted)      weighted[line][c] += Σ_key weights · v
@@ -20,17 +21,17 @@ namespace rondo::cpu {
 
 namespace {
 
-// Keys between two looks at the running maximum. Few enough that a chunk stays in L1 for all groups of lines.
-constexpr int64_t chunk_blocks = 4;
-constexpr int64_t chunk_keys = chunk_blocks * kv_block_tokens;
+// Between two looks at the running maximum. So few that a chunk stays in L1 for all groups of lines.
+constexpr int64_t chunk_blocks_max = 4;
+constexpr int64_t chunk_keys_max = chunk_blocks_max * kv_block_tokens;
 constexpr int64_t lines_max = 16;  // in a group
 
 /// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
 struct Chunk {
-    const std::byte* k[chunk_blocks];  // [16][d]
-    const std::byte* v[chunk_blocks];  // [8][d][2]
-    int32_t first[chunk_blocks];       // number of token 0
-    uint32_t allowed[chunk_blocks];    // bit t: token t counts
+    const std::byte* k[chunk_blocks_max + 1];  // [16][d]; the last one's successor is the next chunk's first, if any
+    const std::byte* v[chunk_blocks_max];      // [8][d][2]
+    int32_t first[chunk_blocks_max];           // number of token 0
+    uint32_t allowed[chunk_blocks_max];        // bit t: token t counts
     int64_t count = 0;
 };
 
@@ -40,10 +41,10 @@ struct Chunk {
 /// prefetcher then helps.
 class Ahead {
 public:
-    Ahead(const AttendTile& tile, int64_t block)
+    Ahead(const AttendTile& tile, int64_t block, int64_t blocks)
         : tile_(tile),
           block_(block),
-          end_block_(std::min(block + chunk_blocks, tile.count + tile.behind)),
+          end_block_(std::min(block + blocks, tile.count + tile.behind)),
           bytes_(static_cast<int64_t>(tile.atom.bytes())) {
         next_atom();
     }
@@ -73,16 +74,16 @@ constexpr int64_t lines_each_product = 8;  // a quarter of a bf16 atom over its 
 /// half the registers) or 16. Whichever it is, a line is summed in the same order.
 struct Buffers {
     uint16_t* q;        // [groups][d/32][16 pairs][lines][2]
-    float* scores;      // [chunk_keys][lines]
-    uint16_t* weights;  // [chunk_blocks][lines][16 keys]
-    std::byte* staged;  // [chunk_blocks] atoms in bf16: i8 atoms, and those with unfilled slots
+    float* scores;      // [keys of a chunk][lines]
+    uint16_t* weights;  // [blocks of a chunk][lines][16 keys]
+    std::byte* staged;  // [blocks of a chunk] atoms in bf16: i8 atoms, and those with unfilled slots
 };
 
 Buffers place(Scratch& scratch, int64_t lines, int64_t d) {
     const auto q_bytes = static_cast<size_t>(lines * d) * sizeof(uint16_t);
-    const auto score_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(float);
-    const auto weight_bytes = static_cast<size_t>(chunk_keys * lines_max) * sizeof(uint16_t);
-    const auto staged_bytes = static_cast<size_t>(chunk_blocks) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
+    const auto score_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(float);
+    const auto weight_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(uint16_t);
+    const auto staged_bytes = static_cast<size_t>(chunk_blocks_max) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
     auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes);
     Buffers buffers;
     buffers.q = reinterpret_cast<uint16_t*>(base);
@@ -131,10 +132,10 @@ void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std
     }
 }
 
-Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers) {
+Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const Buffers& buffers) {
     const KvAtom bf16{DType::bf16, tile.head_dim()};
     Chunk chunk;
-    for (; chunk.count < chunk_blocks && block < tile.count; ++block, ++chunk.count) {
+    for (; chunk.count < blocks && block < tile.count; ++block, ++chunk.count) {
         const int64_t i = chunk.count;
         const TileKeys& keys = tile.keys[block];
         const std::byte* atom = keys.atom;
@@ -148,6 +149,7 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, const Buffers& buffers
         chunk.k[i] = atom;
         chunk.v[i] = atom + bf16.half_bytes();
     }
+    chunk.k[chunk.count] = block < tile.count + tile.behind ? tile.keys[block].atom : chunk.k[0];
     return chunk;
 }
 
@@ -314,9 +316,11 @@ RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, c
     std::fill_n(sums.total, groups * lines_max, 0.0F);
     std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
     Products::template begin<Lines>();
-    for (int64_t block = 0; block < tile.count; block += chunk_blocks) {
-        const Chunk chunk = gather_chunk(tile, block, buffers);
-        Ahead ahead(tile, block + chunk_blocks);
+    static_assert(Products::few_rows_blocks <= chunk_blocks_max);
+    const int64_t blocks = tile.many_rows ? chunk_blocks_max : Products::few_rows_blocks;
+    for (int64_t block = 0; block < tile.count; block += blocks) {
+        const Chunk chunk = gather_chunk(tile, block, blocks, buffers);
+        Ahead ahead(tile, block + blocks, blocks);
         for (int64_t group = 0; group < groups; ++group)
             attend_group<Products, Lines>(tile, chunk, group, buffers, ahead, sums);
     }

@@ -32,6 +32,7 @@ struct AttendTile {
     int first_head = 0;
     int group = 1;
     float scale = 1.0F;
+    bool many_rows = false;     ///< in the sequence: bits may be others than those of few
     int64_t first_visible = 0;  ///< keys that the tile's first row sees; each further row sees one more
     const TileKeys* keys = nullptr;
     int64_t count = 0;   ///< atoms of the run

@@ -1,8 +1,11 @@
-// An engine on a host's actor system may go while what it began still calls back.
+// An engine on a host's actor system may go while what it began still calls back; one of its own has few workers.
 
 #include "actors/engine.hpp"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
 
 #include "actors/gateway/answer_exchange.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
@@ -28,6 +31,12 @@ protected:
     std::unique_ptr<caf::actor_system> system;
     std::unique_ptr<Engine> engine;
 };
+
+/// Each worker that a message wakes takes a core from the step under way.
+TEST(Engine, HasFewWorkersOfItsOwn) {
+    const auto engine = must(Engine::open(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"})));
+    EXPECT_LE(engine->system().scheduler().num_workers(), std::max(std::thread::hardware_concurrency() / 4, 2U));
+}
 
 TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     const Asker asker = engine->asker();

@@ -70,7 +70,7 @@ public:
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         options.host = system_.get();
-        options.detached_runners = false;
+        options.own_threads = false;
         options.started = [this](const Supervisor::Pipeline& pipeline) {
             pipeline_ = pipeline;
             ++starts;
