@@ -21,28 +21,21 @@ double mass_held(const ChunkShape& chunk, const SampledRows& sampled, const Line
     double held = 0.0, total = 0.0;
     for (size_t r = 0; r < sampled.rows.size(); ++r) {
         const SampledRow row(chunk, sampled, r);
-        const float* const weights = row.weights;
-        total += std::accumulate(weights, weights + row.key + 1, 0.0);
-        const int64_t own = row.block;
-        const bool dense = sampled.rows[r] >= chunk.rows - lines.dense_rows;
-        std::vector<bool> taken(static_cast<size_t>(own) + 1, dense);
-        for (const int32_t band : lines.bands) {
-            if (band <= own) taken[static_cast<size_t>(own - band)] = true;
-        }
-        for (const Lines::Block& block : lines.blocks) {
-            if (block.row_block == own && block.key_block <= own) taken[static_cast<size_t>(block.key_block)] = true;
-        }
-        for (int64_t b = 0; b <= own; ++b) {
-            const auto at = static_cast<size_t>(b);
-            if (taken[at])
-                held += std::accumulate(weights + chunk.block_begin[at], weights + chunk.block_begin[at + 1], 0.0);
-        }
-        for (const int32_t column : lines.columns) {
-            const int64_t block = chunk.block_of(column);
-            if (block <= own && !taken[static_cast<size_t>(block)]) held += weights[column];
+        const std::vector<uint8_t> attended = attended_keys(chunk, lines, sampled.rows[r]);
+        for (size_t key = 0; key < attended.size(); ++key) {
+            total += row.weights[key];
+            held += static_cast<float>(attended[key]) * row.weights[key];
         }
     }
     return total > 0.0 ? held / total : 1.0;
+}
+
+SampledRows scored_rows(std::span<const int32_t> rows, const Tensor& weights, int layer, int head) {
+    return {.rows = rows,
+            .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
+            .stride = weights.stride,
+            .layer = layer,
+            .head = head};
 }
 
 }  // namespace
@@ -116,13 +109,26 @@ Status SparsePrefill::choose(int layer, const AttendArgs& args, const Tensor& q,
         sampled_.resize(static_cast<size_t>(std::min<int64_t>(sampling.rows, chunk.rows)));
         std::iota(sampled_.begin(), sampled_.end(), static_cast<int32_t>(chunk.rows - std::ssize(sampled_)));
     }
-    take_.host() = sampled_;
-    row_keys_.host() = sampled_;
+    RONDO_ASSIGN(const ScoreArgs score, rows_to_score(sampled_, queries_, args, q, chunk));
+    if (sampling.blocks) RONDO_TRY(score_blocks(score, q, chunk));
+    const size_t block_scores = block_scores_.size() / static_cast<size_t>(spec_.heads);
+    return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
+        SampledRows sampled = scored_rows(sampled_, weights, layer, head);
+        sampled.block_scores =
+            std::span<const float>(block_scores_).subspan(static_cast<size_t>(head) * block_scores, block_scores);
+        choose_head(head, sampled);
+    });
+}
+
+Result<ScoreArgs> SparsePrefill::rows_to_score(std::span<const int32_t> rows, const Buffer& queries,
+                                               const AttendArgs& args, const Tensor& q, const ChunkShape& chunk) {
+    take_.host().assign(rows.begin(), rows.end());
+    row_keys_.host().assign(rows.begin(), rows.end());
     for (int32_t& key : row_keys_.host()) key += static_cast<int32_t>(chunk.first_row);
     RONDO_TRY(take_.send(device_));
     RONDO_TRY(row_keys_.send(device_));
     ScoreArgs score;
-    score.q = Tensor::of(queries_.data(), DType::f32, std::ssize(sampled_), q.columns);
+    score.q = Tensor::of(queries.data(), DType::f32, std::ssize(rows), q.columns);
     RONDO_TRY(device_.ops().take_rows(score.q, q, take_.data()));
     score.heads = args.heads;
     score.kv = args.kv;
@@ -130,18 +136,16 @@ Status SparsePrefill::choose(int layer, const AttendArgs& args, const Tensor& q,
     score.row_keys = row_keys_.data();
     score.keys = chunk.keys();
     score.scale = args.scale;
-    if (sampling.blocks) RONDO_TRY(score_blocks(score, q, chunk));
-    const size_t block_scores = block_scores_.size() / static_cast<size_t>(spec_.heads);
+    return score;
+}
+
+Status SparsePrefill::audit(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk) {
+    std::vector<int32_t> rows(static_cast<size_t>(chunk.rows));
+    std::iota(rows.begin(), rows.end(), 0);
+    RONDO_ASSIGN(const Buffer queries, device_.allocate(static_cast<size_t>(q.rows * q.columns) * sizeof(float)));
+    RONDO_ASSIGN(const ScoreArgs score, rows_to_score(rows, queries, args, q, chunk));
     return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
-        choose_head(
-            head,
-            {.rows = sampled_,
-             .weights = {weights.row<const float>(0), static_cast<size_t>(weights.rows * weights.stride)},
-             .stride = weights.stride,
-             .block_scores =
-                 std::span<const float>(block_scores_).subspan(static_cast<size_t>(head) * block_scores, block_scores),
-             .layer = layer,
-             .head = head});
+        on_rows_(chunk, scored_rows(rows, weights, layer, head), sampled_, lines_[static_cast<size_t>(head)]);
     });
 }
 
@@ -182,6 +186,7 @@ Status SparsePrefill::attend(int layer, const AttendArgs& args, const Tensor& q,
     measures_ = measure_every_ > 0 && attended_++ % measure_every_ == 0;
     RONDO_TRY(choose(layer, args, q, chunk, seed));
     if (on_lines_) on_lines_(layer, chunk, lines_);
+    if (on_rows_) RONDO_TRY(audit(layer, args, q, chunk));
     RONDO_ASSIGN(const LineTables lines, tables());
     const double chosen = now();
     RONDO_TRY(device_.ops().attend_lines(args, lines));

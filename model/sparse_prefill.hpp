@@ -49,11 +49,19 @@ public:
     /// Is told each layer's choice for a chunk.
     using OnLines = std::function<void(int layer, const ChunkShape& chunk, std::span<const Lines> by_head)>;
     void listen(OnLines on_lines) { on_lines_ = std::move(on_lines); }
+    /// Has all rows of each chunk scored too, and is told what they attend to of it, head by head, from any thread and
+    /// several at a time: their weights, and which of them were sampled. As slow as dense attention.
+    using OnRows = std::function<void(const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                                      const Lines& lines)>;
+    void audit(OnRows on_rows) { on_rows_ = std::move(on_rows); }
     void clear_stats() { stats_ = {}; }
 
 private:
     SparsePrefill(const ModelSpec& spec, Device& device, const PrefillAttention& settings, HeadPatterns patterns);
     Status choose(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
+    Result<ScoreArgs> rows_to_score(std::span<const int32_t> rows, const Buffer& queries, const AttendArgs& args,
+                                    const Tensor& q, const ChunkShape& chunk);
+    Status audit(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk);
     Status score_blocks(ScoreArgs args, const Tensor& q, const ChunkShape& chunk);
     void note(const ChunkShape& chunk, int head, const SampledRows& sampled);
     Result<LineTables> tables();
@@ -79,6 +87,7 @@ private:
     bool measures_ = false;  // this one
     SparsePrefillStats stats_;
     OnLines on_lines_;
+    OnRows on_rows_;
 };
 
 }  // namespace rondo

@@ -27,6 +27,11 @@ setup() {
         chroot "$root" apt-get install --yes --quiet --no-install-recommends llama.cpp-tools \
             >"$peer_dir/install.log" 2>&1
     fi
+    # make_model.py writes the models that both run.
+    python3 -c "import numpy" 2>/dev/null || {
+        mkdir -p "$peer_dir"
+        apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends python3-numpy
+    } >"$peer_dir/numpy.log" 2>&1
     mkdir -p "$models_dir"
     mount_once "$models_dir" "$root/models" --bind
     mount_once proc "$root/proc" -t proc

@@ -69,6 +69,11 @@ Status see(Generator& generator, const PromptedQuestion& question, size_t end, L
     return Status::ok();
 }
 
+/// Where the last round's prompt begins.
+size_t question_begin(const PromptedQuestion& question) {
+    return question.rounds.size() < 2 ? 0 : question.rounds[question.rounds.size() - 2];
+}
+
 bool is_of_prompts(const std::string& key) {
     return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
 }
@@ -139,10 +144,14 @@ Result<Attempt> force(const Machine& machine, const Contestant& contestant, int 
     RONDO_ASSIGN(const auto measured, open_generator(machine, contestant, budget, question.gold, tokens, true, false));
     RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, false, true));
     LineOverlap overlap;
-    if (SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
+    PromptAudit audit(question.gold, static_cast<int64_t>(question_begin(question)));
+    if (SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr) {
         lines->listen([&overlap](int layer, const ChunkShape& chunk, std::span<const Lines> by_head) {
             overlap.add(layer, chunk, by_head);
         });
+        lines->audit([&audit](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                              const Lines& of_head) { audit.add(chunk, all, sampled, of_head); });
+    }
     Attempt attempt;
     for (Generator* const generator : {measured.get(), plain.get()}) {
         RONDO_TRY(see(*generator, question, question.prompt.size(), generator == measured.get() ? &overlap : nullptr));
@@ -158,6 +167,9 @@ Result<Attempt> force(const Machine& machine, const Contestant& contestant, int 
     if (const SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
         attempt.prompt_density = share(lines->stats().covered, lines->stats().causal);
     attempt.line_overlap = overlap.share();
+    attempt.prompt_mass = audit.of_sampled();
+    attempt.unsampled_mass = audit.of_others();
+    attempt.evidence_mass = audit.of_evidence();
     attempt.bytes_resident = bytes_in_use(plain->pool());
     if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr) {
         attempt.density = share(decode->stats().attended, decode->stats().causal);
@@ -171,7 +183,7 @@ Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contest
     RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question.gold,
                                                       std::ssize(question.prompt) + tokens_max + 1, false, true));
     const std::span<const int32_t> prompt = question.prompt;
-    const size_t last = question.rounds.size() < 2 ? 0 : question.rounds[question.rounds.size() - 2];
+    const size_t last = question_begin(question);
     RONDO_TRY(see(*generator, question, last));
     GenerateOptions options;
     options.tokens_max = tokens_max;

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "cli/eval/prompt_audit.hpp"
 #include "config/result.hpp"
 #include "config/settings.hpp"
 #include "model/generator.hpp"
@@ -43,12 +43,10 @@ struct Attempt {
     std::vector<double> masses;              ///< of the decode steps, by layer and head
     double density = 1.0;                    ///< of the answer
     double prompt_density = 1.0;
-    std::optional<double> line_overlap;  ///< see LineOverlap
+    std::optional<double> line_overlap;                                ///< see LineOverlap
+    std::optional<double> prompt_mass, unsampled_mass, evidence_mass;  ///< see PromptAudit
     double bytes_resident = 0.0;
 };
-
-/// Key ranges [first, last) that hold the evidence.
-using GoldKeys = std::vector<std::pair<int32_t, int32_t>>;
 
 /// A question as the model is asked it, and the answer that is right.
 struct PromptedQuestion {

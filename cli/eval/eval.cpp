@@ -137,6 +137,9 @@ private:
             record.density = attempt.density;
             record.prompt_density = attempt.prompt_density;
             record.line_overlap = attempt.line_overlap;
+            record.prompt_mass = attempt.prompt_mass;
+            record.unsampled_mass = attempt.unsampled_mass;
+            record.evidence_mass = attempt.evidence_mass;
             record.bytes_resident = attempt.bytes_resident;
             records_.push_back(std::move(record));
             return Status::ok();

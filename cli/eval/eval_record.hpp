@@ -32,6 +32,9 @@ struct EvalRecord {
     std::optional<double> density;             ///< keys attended / keys there were, of the answer's tokens
     std::optional<double> prompt_density;      ///< entries attended / causal entries, of the prompt
     std::optional<double> line_overlap;    ///< of rounds' lines at earlier keys, those that the round before had too
+    std::optional<double> prompt_mass;     ///< of what sampled rows of the prompt would attend to, what lines hold
+    std::optional<double> unsampled_mass;  ///< of what the others would
+    std::optional<double> evidence_mass;   ///< of what the question's rows would attend to in the evidence
     std::optional<double> bytes_resident;  ///< of the conversation's KV, on the device, at the answer's end
 };
 
@@ -43,7 +46,7 @@ struct Metric {
     double scale;
     int decimals;
 };
-inline constexpr std::array<Metric, 8> metrics = {{
+inline constexpr std::array<Metric, 11> metrics = {{
     {"mass_mean", "mass", &EvalRecord::mass_mean, 1.0, 3},
     {"mass_p5", "mass p5", &EvalRecord::mass_p5, 1.0, 3},
     {"kl_to_dense", "KL", &EvalRecord::kl_to_dense, 1.0, 4},
@@ -51,6 +54,9 @@ inline constexpr std::array<Metric, 8> metrics = {{
     {"density", "density", &EvalRecord::density, 1.0, 3},
     {"prompt_density", "prompt density", &EvalRecord::prompt_density, 1.0, 3},
     {"line_overlap", "lines again", &EvalRecord::line_overlap, 1.0, 3},
+    {"prompt_mass", "sampled rows' mass", &EvalRecord::prompt_mass, 1.0, 3},
+    {"unsampled_mass", "others'", &EvalRecord::unsampled_mass, 1.0, 3},
+    {"evidence_mass", "evidence's", &EvalRecord::evidence_mass, 1.0, 3},
     {"bytes_resident", "KV KiB", &EvalRecord::bytes_resident, 1.0 / 1024.0, 1},
 }};
 

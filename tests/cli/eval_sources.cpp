@@ -2,6 +2,7 @@
 #include "cli/eval/bootstrap.cpp"
 #include "cli/eval/eval_tables.cpp"
 #include "cli/eval/line_overlap.cpp"
+#include "cli/eval/prompt_audit.cpp"
 #include "cli/eval/python_random.cpp"
 #include "cli/eval/report_json.cpp"
 #include "cli/eval/report_markdown.cpp"

@@ -60,6 +60,10 @@ TEST(Coverage, EqualsANaiveCount) {
         Lines lines = random_lines(in.chunk(), random);
         const Coverage counted = coverage(in.chunk(), lines);
         EXPECT_EQ(counted.covered, covered_by(in, lines).entries) << "seed " << seed;
+        int64_t attended = 0;
+        for (int64_t row = 0; row < in.row_count; ++row)
+            attended += std::ranges::count(attended_keys(in.chunk(), lines, row), 1);
+        EXPECT_EQ(attended, counted.covered) << "seed " << seed;
         lines.dense_rows = in.row_count;
         EXPECT_EQ(counted.causal, covered_by(in, lines).entries) << "seed " << seed;
     }

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
+#include <numeric>
+#include <set>
 
 #include "memory/sequence_kv.hpp"
+#include "model/policies/prefill_sparsity/line_sums.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -49,6 +53,17 @@ protected:
         tables.blocks_stride = blocks + 1;
         return tables;
     }
+    void attend(SparsePrefill& sparse) {
+        std::vector<float> out(q_.size());
+        AttendArgs args;
+        args.out = Tensor::of(out.data(), DType::f32, rows, width);
+        args.q = q();
+        args.heads = heads;
+        args.kv = pool_->layer(0);
+        args.sequences = tables();
+        args.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+        need(sparse.attend(0, args, q(), kv_.block_begin(), 1));
+    }
     Tensor q() { return Tensor::of(q_.data(), DType::f32, rows, width); }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
@@ -63,19 +78,10 @@ protected:
 };
 
 TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
-    const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
-    std::vector<float> out(q_.size());
-    AttendArgs args;
-    args.out = Tensor::of(out.data(), DType::f32, rows, width);
-    args.q = q();
-    args.heads = heads;
-    args.kv = pool_->layer(0);
-    args.sequences = tables();
-    args.scale = scale;
     const PrefillAttention settings{.method = PrefillAttention::Method::flexprefill, .min_tokens = 0};
     const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
     sparse->measure(1);
-    need(sparse->attend(0, args, q(), kv_.block_begin(), 1));
+    attend(*sparse);
     // Head 0: one block of each row block's, and its own. Head 1: nine tenths of all that its rows see.
     const ChunkShape chunk{keys - rows, rows, kv_.block_begin()};
     const auto row_blocks = rows / kv_block_tokens;
@@ -88,6 +94,27 @@ TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
     const auto head_1 = static_cast<double>(sparse->stats().covered - head_0) / static_cast<double>(causal);
     EXPECT_NEAR(head_1, 0.9, 0.02) << row_blocks << " row blocks";
     EXPECT_NEAR(sparse->stats().mass / static_cast<double>(sparse->stats().masses), 0.95, 0.02);
+}
+
+TEST_F(TwoHeads, AnAuditIsShownEveryRow) {
+    const PrefillAttention settings{.method = PrefillAttention::Method::loopserve, .sample_rows = 8, .min_tokens = 0};
+    const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
+    std::mutex mutex;
+    std::multiset<int> heads_seen;
+    sparse->audit(
+        [&](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled, const Lines& lines) {
+            const std::lock_guard lock(mutex);
+            heads_seen.insert(all.head);
+            EXPECT_EQ(std::ssize(all.rows), rows);
+            EXPECT_EQ(sampled.size(), 8U);
+            EXPECT_EQ(lines.bands.front(), 0);
+            for (size_t r = 0; r < all.rows.size(); ++r) {
+                const SampledRow row(chunk, all, r);
+                EXPECT_NEAR(std::accumulate(row.weights, row.weights + row.key + 1, 0.0), 1.0, 1e-3) << r;
+            }
+        });
+    attend(*sparse);
+    EXPECT_EQ(heads_seen, (std::multiset<int>{0, 1}));
 }
 
 }  // namespace

@@ -87,4 +87,27 @@ Coverage coverage(const ChunkShape& chunk, const Lines& lines) {
     return result;
 }
 
+std::vector<uint8_t> attended_keys(const ChunkShape& chunk, const Lines& lines, int64_t row) {
+    const int64_t key = chunk.first_row + row, own = chunk.block_of(key);
+    std::vector<uint8_t> attended(static_cast<size_t>(key) + 1, row >= chunk.rows - lines.dense_rows ? 1 : 0);
+    const auto add_block = [&](int64_t block) {
+        const auto at = static_cast<size_t>(block);
+        const auto begin = attended.begin();
+        std::fill(begin + chunk.block_begin[at], begin + std::min<int64_t>(chunk.block_begin[at + 1], key + 1),
+                  uint8_t{1});
+    };
+    add_block(own);
+    for (const int32_t band : lines.bands) {
+        if (band <= own) add_block(own - band);
+    }
+    for (const Lines::Block& block : lines.blocks) {
+        if (block.row_block == own && block.key_block <= own) add_block(block.key_block);
+    }
+    for (const int32_t column : lines.columns) {
+        if (column > key) break;
+        attended[static_cast<size_t>(column)] = 1;
+    }
+    return attended;
+}
+
 }  // namespace rondo
