@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Rondo against llama.cpp on the same weights and the same machine in one run: each round measures every test first with
-one, then with the other, and the medians of all rounds are compared, next to what the machine itself can do.
+"""Rondo against llama.cpp on the same weights and the same machine in one run: each round measures every test with what
+the machine itself can do, with one, and with the other. A ratio is the median of the rounds' own ratios: what a shared
+machine gives changes by the minute, and a median of one and a median of the other may come from different minutes.
 
   bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--no-save]
 
@@ -37,6 +38,11 @@ class Test:
     share_wanted: float = 0.0  # of the machine's ceiling
     rondo: list = field(default_factory=list)  # tokens/s, a round each
     peer: list = field(default_factory=list)
+    ceiling: list = field(default_factory=list)  # of what its phase is bound by: GFLOP/s or GB/s
+
+    @property
+    def ratios(self):
+        return [rondo / peer for rondo, peer in zip(self.rondo, self.peer)]
 
     @property
     def name(self):
@@ -165,29 +171,28 @@ def choose_flash(group, threads):
     return max(speeds, key=speeds.get)
 
 
-def row(test, config, machine):
-    rondo, peer = statistics.median(test.rondo), statistics.median(test.peer)
-    rate = work_rate(test, config, rondo)
-    ceiling, unit = machine["read_gb_per_s"], "GB/s"
-    if test.phase == "prefill":
-        ceiling, unit = machine["gemm_gflop_per_s"], "GFLOP/s"
+def row(test, config):
+    median = statistics.median
+    rates = [work_rate(test, config, speed) for speed in test.rondo]
+    unit = "GFLOP/s" if test.phase == "prefill" else "GB/s"
+    of_ceiling = median(rate / ceiling for rate, ceiling in zip(rates, test.ceiling))
     share = f"≥ {test.share_wanted:.0%}" if test.share_wanted else "–"
-    return (f"| {test.title} | {rondo:.1f} | {peer:.1f} | {rondo / peer:.2f}× | ≥ {test.ratio_wanted}× "
-            f"| {rate:.1f} {unit} = {rate / ceiling:.0%} | {share} |")
+    return (f"| {test.title} | {median(test.rondo):.1f} | {median(test.peer):.1f} | {median(test.ratios):.2f}× "
+            f"({min(test.ratios):.2f} to {max(test.ratios):.2f}) | ≥ {test.ratio_wanted}× "
+            f"| {median(rates):.1f} of {median(test.ceiling):.1f} {unit}: {of_ceiling:.0%} | {share} |")
 
 
-def report(tests, config, machine, about):
+def report(tests, config, about):
     lines = [
         f"# Rondo and llama.cpp, {about['date']}",
         "",
         f"{about['machine']}, {about['threads']} threads; {about['peer']}; Rondo {about['commit']}; shape {SHAPE}, the",
-        f"same GGUF files on both sides; median of {about['rounds']} rounds, alternating.",
-        "",
-        "Ceilings in this run: " + ", ".join(f"{key} {value:.1f}" for key, value in machine.items()) + ".",
+        f"same GGUF files on both sides; medians of {about['rounds']} rounds, alternating: of tokens/s, of the rounds' own",
+        "ratios (the least and the greatest beside it), of their own shares of the ceiling, measured in each round.",
         "",
         "| test | Rondo tokens/s | llama.cpp | ratio | wanted | Rondo's work, of the ceiling | wanted |",
         "|---|---|---|---|---|---|---|",
-        *(row(test, config, machine) for test in tests),
+        *(row(test, config) for test in tests),
         "",
         "A prefill's ceiling is oneDNN's GEMM rate at 512 rows; a decode's is the rate at which memory is read, its work",
         "the weights and KV of a step.",
@@ -205,15 +210,15 @@ def machine_name():
         return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown processor")
 
 
-def save(text, tests, machine, about):
+def save(text, tests, about):
     folder = os.path.join(REPOSITORY, "docs/measurements")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"peer-{about['date']}")
     with open(path + ".md", "w", encoding="utf-8") as file:
         file.write(text)
-    rounds = {test.name: {"rondo": test.rondo, "llama.cpp": test.peer} for test in tests}
+    rounds = {test.name: {"rondo": test.rondo, "llama.cpp": test.peer, "ceiling": test.ceiling} for test in tests}
     with open(path + ".json", "w", encoding="utf-8") as file:
-        json.dump({"about": about, "ceilings": machine, "tokens_per_s": rounds}, file, indent=1)
+        json.dump({"about": about, "rounds": rounds}, file, indent=1)
     print(f"written: {os.path.relpath(path, REPOSITORY)}.md and .json", file=sys.stderr)
 
 
@@ -230,9 +235,8 @@ def main():
 
     grouped = groups(tests)
     progress = Progress(1 + len(grouped) + 2 * len(grouped) * args.rounds)
-    progress.step("setting up llama.cpp and the models; the machine's ceilings")
+    progress.step("setting up llama.cpp and the models")
     version, config = prepare()
-    machine = ceilings()
     flash = []
     for group in grouped:
         progress.step(f"{group[0].title}: whether llama.cpp is faster with flash attention")
@@ -241,7 +245,9 @@ def main():
         for group, setting in zip(grouped, flash):
             names = ", ".join(test.title for test in group)
             progress.step(f"round {number}: {names}: Rondo")
+            machine = ceilings()
             for test in group:
+                test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
                 test.rondo.append(measure_rondo(test, args.threads))
             progress.step(f"round {number}: {names}: llama.cpp")
             for test, speed in zip(group, measure_peer(group, args.threads, setting)):
@@ -255,10 +261,10 @@ def main():
         "date": datetime.date.today().isoformat(), "machine": machine_name(), "threads": args.threads, "peer": version,
         "commit": run(["git", "describe", "--always", "--dirty"]).strip(), "rounds": args.rounds, "commands": commands,
     }
-    text = report(tests, config, machine, about)
+    text = report(tests, config, about)
     print(text)
     if not args.no_save:
-        save(text, tests, machine, about)
+        save(text, tests, about)
 
 
 if __name__ == "__main__":

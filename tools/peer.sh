@@ -28,7 +28,7 @@ setup() {
             >"$peer_dir/install.log" 2>&1
     fi
     # make_model.py writes the models that both run.
-    python3 -c "import numpy" 2>/dev/null || {
+    /usr/bin/python3 -c "import numpy" 2>/dev/null || {
         mkdir -p "$peer_dir"
         apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends python3-numpy
     } >"$peer_dir/numpy.log" 2>&1
