@@ -102,8 +102,7 @@ Result<Settings> ModelOptions::settings() const {
     }
     std::vector<std::string> all;
     if (!method.empty()) {
-        RONDO_ASSIGN(std::string key, method_key(method));
-        all.push_back(key + "=" + method);
+        RONDO_ASSIGN(all, method_settings(method));
     }
     all.insert(all.end(), overrides.begin(), overrides.end());
     RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));

@@ -66,6 +66,15 @@ Result<std::string> method_key(std::string_view method) {
                       "--method " + shown(method) + ": must be " + listed(names_of_methods(MethodSlot::any)));
 }
 
+Result<std::vector<std::string>> method_settings(std::string_view method) {
+    RONDO_TRY(method_key(method));
+    const AttentionMethod made = with({}, std::string(method));
+    return std::vector{"pipeline.prefill.attention.method=" +
+                           std::string(name_of(MethodSlot::prefill, static_cast<int>(made.prefill.method))),
+                       "pipeline.decode.attention.method=" +
+                           std::string(name_of(MethodSlot::decode, static_cast<int>(made.decode.method)))};
+}
+
 std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline) {
     AttentionMethod configured{"", pipeline.prefill.attention, pipeline.decode.attention};
     configured.name = name_of(configured);

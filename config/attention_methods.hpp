@@ -23,6 +23,9 @@ struct AttentionMethod {
 /// The setting that a method's name fills: a preset, or one phase's method. An error says which names there are.
 Result<std::string> method_key(std::string_view method);
 
+/// A method's name as settings (a.b=c) of both phases: what it does not name is dense.
+Result<std::vector<std::string>> method_settings(std::string_view method);
+
 /// What turns may ask for: first what is configured, then dense, then `methods`, each with the configured keys of its
 /// phase.
 std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline);

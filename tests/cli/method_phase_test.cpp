@@ -1,4 +1,5 @@
 #include "tests/cli/rondo_process.hpp"
+#include "tests/model/model_bytes.hpp"
 
 namespace rondo {
 namespace {
@@ -18,6 +19,17 @@ TEST(MethodPhase, TheOtherPhasesMethodIsRefused) {
     expect_failure(run_rondo({"score", "--text", "Hello", "--method", "progressive"}),
                    "--method progressive says how answers attend, and score runs prompts");
     expect_failure(run_rondo({"score", "--text", "Hello", "--method", "sparse"}), "--method \"sparse\": must be ");
+}
+
+TEST(MethodPhase, TheFlagWinsOverTheFile) {
+    const testing::TemporaryFolder folder;
+    const std::string file = (folder.path() / "pipeline.yaml").string();
+    folder.write("pipeline.yaml", "pipeline: {decode: {attention: {method: snapkv}}}\n");
+    const std::vector<std::string> args = {"bench", "decode", "--tokens", "4", "--repeat", "1", "--config", file};
+    EXPECT_EQ(run_json(args).at("method"), "snapkv");
+    std::vector<std::string> dense = args;
+    for (const char* const more : {"--method", "dense"}) dense.emplace_back(more);
+    EXPECT_EQ(run_json(dense).at("method"), "dense");
 }
 
 TEST(MethodPhase, AReportNamesWhatRan) {

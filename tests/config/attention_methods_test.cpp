@@ -37,6 +37,22 @@ TEST(AttentionMethods, OfTwoPhasesAreNamedByBoth) {
     EXPECT_EQ(methods_of({"pipeline.prefill.attention.method=a_shape"}).front().name, "a_shape");
 }
 
+TEST(AttentionMethods, AsSettingsSayBothPhasesWhateverIsConfigured) {
+    const auto with = [](std::vector<std::string> configured, const std::string& method) {
+        const auto settings = method_settings(method);
+        EXPECT_TRUE(settings.is_ok());
+        configured.insert(configured.end(), settings.value().begin(), settings.value().end());
+        return methods_of(configured).front();
+    };
+    EXPECT_THAT(with({"pipeline.decode.attention.method=snapkv"}, "dense"),
+                Attends("dense", Prefill::dense, Decode::dense));
+    EXPECT_THAT(with({"preset=loopserve"}, "snapkv"), Attends("snapkv", Prefill::dense, Decode::snapkv));
+    EXPECT_THAT(with({"preset=loopserve"}, "a_shape"), Attends("a_shape", Prefill::a_shape, Decode::dense));
+    EXPECT_THAT(with({"pipeline.decode.attention.method=h2o"}, "loopserve"),
+                Attends("loopserve", Prefill::loopserve, Decode::progressive));
+    EXPECT_EQ(method_settings("snap").error().code, ErrorCode::unsupported);
+}
+
 TEST(AttentionMethods, KeepTheKeysOfTheirPhase) {
     const auto methods = methods_of({"pipeline.methods=[snapkv]", "pipeline.decode.attention.budget_tokens=77"});
     ASSERT_EQ(methods.size(), 2U);
