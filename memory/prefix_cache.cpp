@@ -153,12 +153,31 @@ void PrefixCache::remove(Node* node) {
     if (--parent->children == 0) parent->child_sizes = 0;
 }
 
+/// Whether there will be so many free blocks when all that nobody else holds have gone. Asks the least recently used
+/// first, so that mostly no more are looked at than will go.
+bool PrefixCache::could_free(int64_t blocks) const {
+    int64_t missing[layer_groups] = {0, 0};
+    for (const LayerGroup group : groups)
+        if (pool_.shape().layers_in(group) > 0)
+            missing[static_cast<int>(group)] = blocks - static_cast<int64_t>(pool_.blocks_free(group));
+    const auto any_missing = [&] { return std::ranges::any_of(missing, [](int64_t count) { return count > 0; }); };
+    for (auto at = by_use_.end(); at != by_use_.begin() && any_missing();) {
+        const Node& node = **--at;
+        if (!only_here(node)) continue;
+        for (const LayerGroup group : groups)
+            missing[static_cast<int>(group)] -= std::ssize(node.leases[static_cast<int>(group)].blocks());
+    }
+    return !any_missing();
+}
+
 bool PrefixCache::make_room(int64_t blocks) {
     const auto enough = [&] {
         return std::ranges::all_of(groups, [&](LayerGroup group) {
             return pool_.shape().layers_in(group) == 0 || static_cast<int64_t>(pool_.blocks_free(group)) >= blocks;
         });
     };
+    if (enough()) return true;
+    if (!could_free(blocks)) return false;
     // Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on. A
     // sequence that gave up its beginning holds leaves alone: where that is not enough, they are forgotten here for its
     // sake.

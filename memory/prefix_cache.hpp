@@ -36,7 +36,8 @@ public:
     void insert(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
     /// The same for a sequence that goes on: all but a last block that is not full.
     void insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
-    /// Gives blocks back until `blocks` are free in every group that has layers; false if that cannot be.
+    /// Gives blocks back until `blocks` are free in every group that has layers; false, and nothing goes, if that
+    /// cannot be.
     bool make_room(int64_t blocks);
 
     int64_t blocks() const { return static_cast<int64_t>(by_use_.size()); }
@@ -72,6 +73,7 @@ private:
     Node* deepest(Node* root, std::span<const int32_t> tokens) const;
     void touch(Node* node);
     bool only_here(const Node& node) const;
+    bool could_free(int64_t blocks) const;
     /// Something it hangs on could go, but for it.
     bool holds_up_others(const Node& node) const;
     void remove(Node* node);

@@ -100,10 +100,21 @@ TEST_F(PrefixCacheTest, NeverGivesUpWhatASequenceHolds) {
     cache->insert("t", ids(64), computed(64));
     const SequenceKv held = cache->match("t", ids(40), 40);
     ASSERT_EQ(held.tokens(), 32);
-    EXPECT_FALSE(cache->make_room(32));
+    EXPECT_TRUE(cache->make_room(30));
     EXPECT_EQ(free(), 30U);
+    EXPECT_FALSE(cache->make_room(31));
     EXPECT_EQ(cache->blocks_unused(), 0);
     EXPECT_EQ(held.blocks(LayerGroup::lower).size(), 2U);
+}
+
+TEST_F(PrefixCacheTest, KeepsEverythingWhenTheRoomCannotBeMade) {
+    cache->insert("t", ids(64), computed(64));
+    const SequenceKv held = cache->match("t", ids(40), 40);
+    EXPECT_EQ(cache->blocks_unused(), 2);
+    EXPECT_FALSE(cache->make_room(31));
+    EXPECT_EQ(cache->match("t", ids(64), 64).tokens(), 64);
+    EXPECT_EQ(cache->evictions(), 0);
+    EXPECT_TRUE(cache->make_room(30));
 }
 
 /// As an answer by a window does: it holds the end of its prompt, on whose beginning nobody else has a claim.
