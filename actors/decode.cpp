@@ -142,9 +142,10 @@ void Decode::stepped(const StepPtr& step) {
 void Decode::choose(RowAt row) {
     if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
     row->selecting = true;
-    when_answered(
-        request(selector_, options_.timeout, select_atom::value, row->turn),
-        [this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
+    // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, nobody the
+    // wait.
+    request(selector_, caf::infinite, select_atom::value, row->turn)
+        .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
 }
 
 void Decode::chosen(RowAt row, bool serves) {

@@ -110,7 +110,6 @@ void Metrics::turn_over(const TurnEnd& end, double total) {
     m.queued.Observe(end.timings.queued);
     m.prefill.Observe(end.timings.prefill);
     m.decode.Observe(end.timings.decode);
-    attended(end.attention);
 }
 
 void Metrics::attended(const TurnAttention& how) {

@@ -15,6 +15,8 @@ public:
 
     /// Of a turn that was never let in, no token of its prompt counts: none was looked up.
     void turn_over(const TurnEnd& end, double seconds);
+    /// How a turn attended: known for certain when no stage holds it any more, which may be after its end.
+    void attended(const TurnAttention& how);
     /// A preempted turn is back, and so many of its keys are not there any more. Its usage does not tell of them: that
     /// is of the prompt, once.
     void computed_again(int64_t tokens);
@@ -34,8 +36,6 @@ public:
     std::string text(const Now& now);
 
 private:
-    void attended(const TurnAttention& how);
-
     struct All;
     std::unique_ptr<All> all_;
 };

@@ -7,8 +7,7 @@
 namespace rondo {
 
 /// Chooses what turns attend to while they answer, beside their decode steps: the device scores a turn's keys in pieces
-/// that fit between steps, the choice itself is made here. Turns take their turn in order of asking, which is that of
-/// their being due.
+/// that fit between steps, the choice itself is made here. Turns take their turn in order of asking.
 class Selector : public selector_actor::base {
 public:
     struct Options {

@@ -1,6 +1,7 @@
 #include "actors/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/make_turn.hpp"
 #include "actors/when_answered.hpp"
@@ -267,6 +268,8 @@ void Session::end(TurnOutcome outcome, Error error) {
     }
     TurnEnd end{outcome, std::move(error), usage_, timings_, attention_};
     options_.metrics->turn_over(end, now() - arrived_);
+    // A stage that has it still tells of it last, when the listener has gone.
+    if (turn_) options_.metrics->attended(std::exchange(attention_, {}));
     send(current_->listener, std::move(end));
     demonitor(current_->listener.address());
 }
@@ -294,6 +297,7 @@ void Session::let_go() {
     demonitor(serving_->restore.address());
     demonitor(serving_->prefill.address());
     demonitor(serving_->decode.address());
+    options_.metrics->attended(attention_);
     send(serving_->restore, closed_atom::value, current_->id);
     if (router_) send(router_, over_atom::value, current_->id);
     serving_.reset();

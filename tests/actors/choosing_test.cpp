@@ -182,6 +182,28 @@ TEST_F(Choosing, AWithdrawnTurnDoesNotWaitForThoseBeforeIt) {
     EXPECT_THAT(third, ::testing::IsEmpty());
 }
 
+/// The turn goes on until its choice is due and waits then; the other one does not.
+TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
+    const auto selector = system_->spawn<Selector>(runner_, store_, Selector::Options{});
+    actors_.push_back(caf::actor_cast<caf::actor>(selector));
+    Decode::Options options;
+    options.context_tokens = 256;
+    const auto decode = system_->spawn<Decode>(runner_, selector, store_, options);
+    actors_.push_back(caf::actor_cast<caf::actor>(decode));
+    const TurnPtr chooses = turn(1), dense = turn(2);
+    dense->choice.reset();
+    std::vector<StageReply> first, second;
+    ask(decode, first, decode_atom::value, chooses, delta_sink_actor());
+    ask(decode, second, decode_atom::value, dense, delta_sink_actor());
+    run();  // and the piece of the choice is never done
+    EXPECT_THAT(first, ::testing::IsEmpty());
+    EXPECT_EQ(chooses->ids.size(), 41U + lag);
+    EXPECT_TRUE(chooses->choice->due());
+    ASSERT_EQ(second.size(), 1U);
+    EXPECT_EQ(second[0].outcome, StageReply::Outcome::over);
+    EXPECT_GT(dense->ids.size(), 60U);
+}
+
 /// A choice that is complete before it is due is not asked for again by each step until then.
 TEST_F(Choosing, AChoiceIsAskedForOnce) {
     int asked = 0;

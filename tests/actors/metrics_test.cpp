@@ -194,6 +194,23 @@ TEST_F(AttentionMetrics, SayHowLinesAndKeysChosenAgainAndAgainAttended) {
     EXPECT_EQ(lags_at_most("4"), 2.0);
 }
 
+/// Its end is told at once; what its stage had done by then is counted when that has let go of it.
+TEST_F(AttentionMetrics, OfACancelledAnswerAreWhatItDid) {
+    Ask asked = testing::chat("", "The code of the red box is 4817. The sky was grey over the harbour that day.", 200);
+    asked.options.ignore_eos = true;
+    asked.method = "loopserve";
+    Heard heard;
+    const TurnId id = stage_.engine().ask(std::move(asked), heard.callbacks());
+    while (heard.ids.size() < 12) ASSERT_TRUE(stage_.run_one());
+    stage_.engine().cancel(id);
+    stage_.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::cancelled);
+    EXPECT_GE(value("answer_attention_entries_total"), entries_of(heard.ends[0], 11));
+    EXPECT_GE(value("key_selections_total"), 1.0);
+    EXPECT_EQ(value("key_selection_lag_steps_count"), 1.0);
+}
+
 /// A window that slides is chosen once, by nothing, and at once; every step attends to just the budget.
 TEST_F(AttentionMetrics, SayHowASlidingWindowAttended) {
     const TurnEnd end = ask("streaming_llm");
