@@ -21,6 +21,7 @@ SelectionStats& SelectionStats::operator+=(const SelectionStats& other) {
     selections += other.selections;
     given_up += other.given_up;
     keys_scored += other.keys_scored;
+    bounds_read += other.bounds_read;
     keys_chosen += other.keys_chosen;
     blocks_held += other.blocks_held;
     attended += other.attended;

@@ -20,6 +20,7 @@ struct SelectionStats {
     int64_t selections = 0;   ///< begun
     int64_t given_up = 0;     ///< of them, for want of memory: everything is attended to instead
     int64_t keys_scored = 0;  ///< by layer and KV head
+    int64_t bounds_read = 0;  ///< bytes of quest's
     int64_t keys_chosen = 0;  ///< by layer and KV head, in the selection that serves
     int64_t blocks_held = 0;  ///< of the pool, by the chosen keys' copies
     int64_t attended = 0;     ///< entries that steps attended to, by layer and KV head

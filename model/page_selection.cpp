@@ -52,6 +52,13 @@ std::span<const std::vector<int32_t>> PageSelection::pages(int layer) const {
     return layers_[static_cast<size_t>(layer)].pages;
 }
 
+int64_t PageSelection::bounds_bytes() const {
+    size_t floats = 0;
+    for (const Layer& layer : layers_)
+        for (const Bounds& head : layer.heads) floats += head.lowest.size() + head.highest.size();
+    return static_cast<int64_t>(floats * sizeof(float));
+}
+
 Result<SelectedKeys> PageSelection::choose(int layer, const ScoreArgs& step, const SequenceKv& kv) {
     Layer& own = layers_[static_cast<size_t>(layer)];
     if (layer == 0) {

@@ -35,6 +35,8 @@ public:
     /// Of the last step: keys attended to, by layer and KV head, and whether that was not all of them.
     int64_t attended() const { return attended_; }
     bool chose() const { return chose_; }
+    /// Of the bounds that are known, which each step that chooses reads.
+    int64_t bounds_bytes() const;
     /// The pages of a layer by KV head, ascending, in the last step; empty where it attended to everything.
     std::span<const std::vector<int32_t>> pages(int layer) const;
 

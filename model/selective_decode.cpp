@@ -5,13 +5,17 @@
 #include <limits>
 #include <numeric>
 
+#include "model/stopwatch.hpp"
+
 namespace rondo {
 
 SelectiveDecode::Options SelectiveDecode::options_of(const DecodeAttention& settings) {
+    // As far back as queries are looked at, each turn keeps them: 21 MiB of a Qwen2-0.5B's.
+    constexpr int looked_back_max = 256;
     Options options;
     options.method = make_decode_selection(settings);
     if (settings.method == DecodeAttention::Method::progressive)
-        options.observe_every = std::max(1, settings.reselect_every / settings.observe);
+        options.observe_every = std::max(1, std::min(settings.reselect_every, looked_back_max) / settings.observe);
     if (options.method != nullptr && options.method->triggers().go_on()) options.lag_steps = settings.lag_steps;
     if (settings.method == DecodeAttention::Method::quest) options.page_budget = settings.budget_tokens;
     return options;
@@ -136,9 +140,12 @@ void SelectiveDecode::count_step(int64_t keys) {
     if (pages_) {
         stats_.attended += pages_->attended();
         stats_.selections += pages_->chose() ? 1 : 0;
+        stats_.bounds_read += pages_->chose() ? pages_->bounds_bytes() : 0;
         return;
     }
-    stats_.attended += serving_ ? stats_.keys_chosen + lists * (keys - tail_begin_) : lists * keys;
+    const int64_t attended = serving_ ? stats_.keys_chosen + lists * (keys - tail_begin_) : lists * keys;
+    stats_.attended += attended;
+    if (heavy_ && serving_) stats_.keys_scored += attended;
 }
 
 Status SelectiveDecode::advance(const SequenceKv& kv, int layers) {
@@ -163,15 +170,25 @@ Status SelectiveDecode::work_now(const SequenceKv& kv) {
 }
 
 Result<SelectedKeys> SelectiveDecode::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
-    if (pages_) return pages_->choose(layer, step, kv);
+    if (pages_) {
+        const Stopwatch watch(stats_.score_seconds);
+        return pages_->choose(layer, step, kv);
+    }
     if (!serving_) return SelectedKeys{};
-    if (heavy_) RONDO_TRY(heavy_->leave_window(layer, tail_begin_, kv, front_.kv()));
+    if (heavy_) {
+        const Stopwatch watch(stats_.gather_seconds);
+        RONDO_TRY(heavy_->leave_window(layer, tail_begin_, kv, front_.kv()));
+    }
     if (shifted_) {
+        const Stopwatch watch(stats_.gather_seconds);
         const auto count = static_cast<int32_t>(front_.chosen(layer).front().size());
         RONDO_TRY(shifted_->move(layer, tail_begin_ - count, count, front_.kv()));
     }
     const SelectedKeys keys = front_.kv().keys(layer, tail_begin_);
-    if (heavy_) RONDO_TRY(heavy_->add(layer, step, keys, kv));
+    if (heavy_) {
+        const Stopwatch watch(stats_.score_seconds);
+        RONDO_TRY(heavy_->add(layer, step, keys, kv));
+    }
     return keys;
 }
 

@@ -82,6 +82,13 @@ bool SparsePrefill::wanted(int64_t rows, int64_t keys) const {
     return keys >= settings_.min_tokens && rows >= std::min(settings_.min_tokens / 4, 128);
 }
 
+void SparsePrefill::count_dense(int64_t rows, int64_t keys) {
+    if (measure_every_ == 0 || attended_++ % measure_every_ != 0) return;
+    const int64_t entries = spec_.heads * (rows * (keys - rows) + rows * (rows + 1) / 2);
+    stats_.covered += entries;
+    stats_.causal += entries;
+}
+
 void SparsePrefill::note(const ChunkShape& chunk, int head, const SampledRows& sampled) {
     const Lines& lines = lines_[static_cast<size_t>(head)];
     HeadNote& note = notes_[static_cast<size_t>(head)];

@@ -43,6 +43,9 @@ public:
     Status attend(int layer, const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
                   uint64_t seed);
 
+    /// A layer of such a prompt, which was attended to in full.
+    void count_dense(int64_t rows, int64_t keys);
+
     /// What is counted costs time: of every how many-th layer that is attended to; 0: of none.
     void measure(int every) { measure_every_ = every; }
     const SparsePrefillStats& stats() const { return stats_; }

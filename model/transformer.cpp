@@ -132,7 +132,11 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         while (end < sequences && !is_sparse(end)) ++end;
         const Stopwatch watch(attend_seconds_);
         RONDO_TRY(device_.ops().attend(attend_args(batch, layer, s, end - s, Rows::bulk)));
-        s = end;
+        for (; s < end; ++s) {
+            const BatchPart& part = batch.part(s);
+            if (part.attention != nullptr && part.attention->prefill != nullptr)
+                part.attention->prefill->count_dense(std::ssize(part.tokens), part.kv->tokens());
+        }
     }
     return Status::ok();
 }

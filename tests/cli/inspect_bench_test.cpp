@@ -143,6 +143,20 @@ TEST_F(Bench, DepthsAreMeasuredInTurn) {
     EXPECT_LT(json.at("points").at(2).at("density"), json.at("points").at(0).at("density"));
 }
 
+/// What they score and move at every step is time and bytes of theirs.
+TEST_F(Bench, MethodsThatChooseWithinAStepAreSplitToo) {
+    for (const char* const method : {"quest", "h2o"}) {
+        const auto json = run_json({"bench", "decode", "--depth", "300", "--tokens", "12", "--repeat", "1", "--method",
+                                    method, "--set", "pipeline.decode.attention.budget_tokens=32"});
+        expect_whole_split(json);
+        EXPECT_GT(json.at("split").at("score_s").get<double>(), 0.0) << method;
+        // More than what is attended to.
+        EXPECT_GT(json.at("kv_mib_per_step").get<double>(),
+                  json.at("density").get<double>() * json.at("dense_kv_mib_per_step").get<double>() * 1.01)
+            << method;
+    }
+}
+
 TEST_F(Bench, LengthsAreMeasuredInTurn) {
     const auto json = run_json({"bench", "prefill", "--lengths", "24,160,200", "--repeat", "1", "--depth", "20",
                                 "--method", "a_shape", "--set", "pipeline.prefill.attention.min_tokens=100"});
@@ -154,7 +168,7 @@ TEST_F(Bench, LengthsAreMeasuredInTurn) {
         EXPECT_EQ(point.at("split").at("gather_s"), 0.0);
     }
     EXPECT_THAT(lengths, ::testing::ElementsAre(24, 160, 200));
-    EXPECT_FALSE(json.at("points").at(0).contains("density")) << "44 keys are below min_tokens";
+    EXPECT_EQ(json.at("points").at(0).at("density"), 1.0) << "44 keys are below min_tokens";
     EXPECT_LT(json.at("points").at(2).at("density"), 1.0);
 }
 
@@ -226,6 +240,9 @@ TEST_F(Bench, WhatCannotBeMeasuredIsRefused) {
     expect_failure(run_rondo({"bench", "decode", "--depth", "16000000", "--tokens", "1"}), "4096");
     expect_failure(run_rondo({"bench", "prefill", "--tokens", "4097"}), "4096");
     expect_failure(run_rondo({"bench", "decode", "--method", "sparse"}), "dense");
+    expect_failure(
+        run_rondo({"bench", "decode", "--method", "progressive", "--set", "pipeline.decode.attention.cold_tokens=4"}),
+        "cold_tokens: has no effect in bench decode");
 }
 
 }  // namespace

@@ -124,7 +124,55 @@ TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
     }
 }
 
-/// The same keys chosen as a mask over dense attention: what a selection means, said plainly.
+/// Not a step earlier, not one later, and the choice before it serves until then.
+TEST_P(SparseAttention, AChoiceServesFromExactlyLagStepsLaterOn) {
+    for (const int lag : {0, 1, 3}) {
+        const auto generator = open(decode_with(Decode::progressive, 24, lag));
+        need(generator->prefill(std::span(ids_).first(150)));
+        const SelectiveDecode& choice = *generator->selective_decode();
+        for (int step = 1; step <= 16; ++step) {
+            need(generator->step(ids_[static_cast<size_t>(150 + step)]));
+            // Choices begin behind the steps 2, 6, 10 …, of all keys there are then.
+            int begun = -1;
+            for (int after = 2; after + lag < step; after += 4) begun = after;
+            EXPECT_EQ(choice.serving(), begun > 0) << "lag " << lag << ", step " << step;
+            EXPECT_EQ(choice.tail_begin(), begun > 0 ? 150 + begun : 0) << "lag " << lag << ", step " << step;
+            const int newest = begun > 0 ? choice.chosen(0)[0].back() : 0;
+            EXPECT_EQ(newest, begun > 0 ? 150 + begun - 1 : 0) << "lag " << lag << ", step " << step;
+        }
+    }
+}
+
+/// A long period is looked back over only so far: what is kept of each turn's queries is bounded.
+TEST(SelectiveDecodeOptions, LookBackIsBounded) {
+    DecodeAttention settings;
+    settings.method = Decode::progressive;
+    settings.observe = 16;
+    settings.reselect_every = 64;
+    EXPECT_EQ(SelectiveDecode::options_of(settings).observe_every, 4);
+    settings.reselect_every = 4096;
+    EXPECT_EQ(SelectiveDecode::options_of(settings).observe_every, 16);
+    settings.cold_tokens = 0;
+    EXPECT_EQ(SelectiveDecode::prompt_rows(settings), 256);
+}
+
+/// Chunks that are too short, or see too few keys, to be worth a choice are part of the density.
+TEST_P(SparseAttention, DenseChunksOfAPromptByLinesAreCounted) {
+    Generator::Options options;
+    options.chunk_tokens = 32;
+    options.prefill.method = Prefill::a_shape;
+    options.prefill.density = 0.2;
+    options.prefill.min_tokens = 64;
+    options.measure = true;
+    const auto generator = open(options);
+    answer(*generator, 150, 0);  // of 32, 18 | 32, 32, 32 and 4: the second round's three alone see 64 keys
+    const SparsePrefillStats& stats = generator->sparse_prefill()->stats();
+    const int64_t lists = int64_t{model_.spec.layers} * model_.spec.heads;
+    EXPECT_EQ(stats.causal, lists * 150 * 151 / 2);
+    EXPECT_GE(stats.covered, lists * (50 * 51 / 2 + 4 * 146 + 4 * 5 / 2));
+    EXPECT_LT(stats.covered, stats.causal);
+}
+
 TEST_P(SparseAttention, AnUnlaggedChoiceAndALaggedOneDifferOnlyInWhenTheyServe) {
     Generator::Options options = decode_with(Decode::progressive, 24, 3);
     const auto lagged = open(options);

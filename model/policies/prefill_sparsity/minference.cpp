@@ -75,8 +75,9 @@ void choose_scaled(const ChunkShape& chunk, double density, Ranking& ranking, Li
 void choose_counted(const ChunkShape& chunk, const HeadPattern& pattern, Ranking& ranking, Lines& lines) {
     lines.clear();
     const int64_t columns = std::min(std::max(pattern.first, first_columns_full), chunk.keys());
-    const int64_t bands = std::min(
-        (std::max(pattern.second, near_diagonals_full) + kv_block_tokens - 1) / kv_block_tokens, chunk.blocks());
+    const int64_t bands =
+        std::min(std::max((pattern.second + kv_block_tokens - 1) / kv_block_tokens, bands_of(near_diagonals_full)),
+                 chunk.blocks());
     ranking.rank(chunk, columns);
     choose(ranking.columns, columns, first_columns_full, lines.columns);
     choose(ranking.bands, bands, bands_of(near_diagonals_full), lines.bands);
