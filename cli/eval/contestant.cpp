@@ -78,6 +78,44 @@ bool is_of_prompts(const std::string& key) {
     return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
 }
 
+/// What each method heeds, beside its budget.
+struct MethodKeys {
+    std::string_view method;
+    std::vector<std::string_view> keys;
+};
+const MethodKeys keys_of_prompts[] = {{"loopserve", {"alpha", "alpha_of", "sample_rows", "min_tokens", "overlap"}},
+                                      {"a_shape", {"density", "min_tokens"}},
+                                      {"tri_shape", {"density", "min_tokens"}},
+                                      {"minference", {"density", "patterns_file", "min_tokens"}},
+                                      {"flexprefill", {"min_tokens"}}};
+const MethodKeys keys_of_answers[] = {
+    {"progressive", {"cold_tokens", "reselect_every", "lag_steps", "observe", "pool", "pool_side", "sinks"}},
+    {"snapkv", {"pool", "window"}},
+    {"adakv", {"pool", "window"}},
+    {"streaming_llm", {"sinks", "shift"}},
+    {"h2o", {"window"}},
+    {"quest", {}},
+    {"random", {"cold_tokens", "reselect_every", "lag_steps"}},
+    {"recent", {"cold_tokens", "reselect_every", "lag_steps"}},
+    {"oracle", {"cold_tokens", "reselect_every", "lag_steps"}}};
+
+std::string_view name_of(PrefillAttention::Method method) {
+    return names_of_methods(MethodSlot::prefill)[static_cast<size_t>(method)];
+}
+
+std::string_view name_of(DecodeAttention::Method method) {
+    if (method == DecodeAttention::Method::oracle) return "oracle";
+    return names_of_methods(MethodSlot::decode)[static_cast<size_t>(method)];
+}
+
+/// Why the key does nothing, unless the method heeds it.
+std::string unheeded(std::span<const MethodKeys> methods, std::string_view method, const std::string& key) {
+    const auto& keys = std::ranges::find(methods, method, &MethodKeys::method)->keys;
+    if (std::ranges::count(keys, key) > 0) return {};
+    return "has no effect on " + std::string(method) + "; " + (keys.empty() ? "no key" : listed(keys)) +
+           " would be right";
+}
+
 /// Refuses what would have no effect: keys of a phase that is dense, or that something else says. `slot` is the setting
 /// that the name fills, if any.
 Status check_key(const Contestant& made, std::string_view slot, const std::string& key) {
@@ -90,14 +128,16 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
         return wrong("and the name both say how prompts attend; a name for answers would be right");
     }
     if (is_of_prompts(key)) {
-        if (made.prefill.method != PrefillAttention::Method::dense) return Status::ok();
-        return wrong("has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+        if (made.prefill.method == PrefillAttention::Method::dense)
+            return wrong(
+                "has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+        const std::string why = unheeded(keys_of_prompts, name_of(made.prefill.method), key);
+        return why.empty() ? Status::ok() : wrong(why);
     }
     if (!made.has_budget())
         return wrong("has no effect on dense answers; with a method for answers (progressive) it would be right");
-    if (made.is_oracle() && key != "cold_tokens" && key != "reselect_every" && key != "lag_steps")
-        return wrong("has no effect on the oracle; cold_tokens, reselect_every or lag_steps would be right");
-    return Status::ok();
+    const std::string why = unheeded(keys_of_answers, name_of(made.decode.method), key);
+    return why.empty() ? Status::ok() : wrong(why);
 }
 
 }  // namespace
@@ -130,6 +170,8 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
 Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base) {
     std::vector<Contestant> made;
     for (const std::string& text : split(list, ',')) {
+        if (std::ranges::count(made, text, &Contestant::label) > 0)
+            return make_error(ErrorCode::invalid_argument, "--methods " + list + ": each of them once would be right");
         RONDO_ASSIGN(Contestant one, parse_contestant(text, base));
         made.push_back(std::move(one));
     }
@@ -171,6 +213,8 @@ Result<Attempt> force(const Machine& machine, const Contestant& contestant, int 
     attempt.unsampled_mass = audit.of_others();
     attempt.evidence_mass = audit.of_evidence();
     attempt.bytes_resident = bytes_in_use(plain->pool());
+    if (const SelectiveDecode* const decode = plain->selective_decode(); decode != nullptr)
+        attempt.bytes_resident += static_cast<double>(decode->bytes_beside());
     if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr) {
         attempt.density = share(decode->stats().attended, decode->stats().causal);
         attempt.masses.assign(decode->masses().begin(), decode->masses().end());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "cli/eval/eval_tables.hpp"
 
@@ -33,6 +34,8 @@ Result<std::vector<Item>> parse_list(const std::string& flag, const std::string&
 
 Result<std::vector<int>> parse_budgets(const std::string& list) {
     RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_numbers(list, "--budgets"));
+    if (std::set<int32_t>(budgets.begin(), budgets.end()).size() < budgets.size())
+        return make_error(ErrorCode::invalid_argument, "--budgets " + list + ": each of them once would be right");
     for (const int32_t share : budgets) {
         if (share < 1 || share > 100)
             return make_error(ErrorCode::invalid_argument,

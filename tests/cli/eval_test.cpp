@@ -141,7 +141,13 @@ TEST(Eval, RefusesWhatWouldHaveNoEffect) {
     expect_error(run_rondo({"eval", "--chunk", "16"}), 2, "--chunk");
     for (const auto& [flag, value, said] : std::vector<std::array<std::string, 3>>{
              {"--methods", "snapkv:budget_tokens=64", "--budgets, in percent of the prompt, would be right"},
-             {"--methods", "oracle:pool=5", "cold_tokens, reselect_every or lag_steps would be right"},
+             {"--methods", "oracle:pool=5", "pool has no effect on oracle; cold_tokens, reselect_every or lag_steps"},
+             {"--methods", "snapkv:cold_tokens=4",
+              "cold_tokens has no effect on snapkv; pool or window would be right"},
+             {"--methods", "quest:window=9", "window has no effect on quest; no key would be right"},
+             {"--methods", "a_shape:alpha=0.9", "alpha has no effect on a_shape; density or min_tokens would be"},
+             {"--methods", "snapkv,dense,snapkv", "each of them once would be right"},
+             {"--budgets", "20,40,20", "each of them once would be right"},
              {"--methods", "oracle:alpha=0.9", "alpha has no effect on dense prompts"},
              {"--methods", "no_history:cold_tokens=4", "cold_tokens has no effect on dense answers"},
              {"--methods", "minference:method=tri_shape", "a name for answers would be right"},
