@@ -1,23 +1,29 @@
 #!/usr/bin/python3
-"""How many conversations answer at once from one small KV pool, by method: those that evict give blocks back while they
-answer, so that others come in; those that only choose hold everything, and copies of what they chose.
+"""What eviction frees, by method: those that evict give blocks back while they answer; those that only choose hold
+everything, and copies of what they chose. Two questions, of conversations that all ask at the same time:
+
+  - how many answer at once from one small KV pool, and how long all of them take;
+  - how small a pool lets all of them answer at once with none put off, and the server's peak memory with it.
 
   bench/evicting_memory.py [--methods dense,progressive,snapkv,adakv,streaming_llm,h2o] [--conversations 12]
                            [--prompt 1500] [--answer 200] [--pool-mib 64] [--budget 256]
 
-The demo model; all conversations ask at the same time, and for each method a server is started anew.
+The demo model; for each method and pool a server is started anew.
 """
 import argparse
 import asyncio
 import json
+import math
 import os
 import statistics
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+import peer  # noqa: E402
 from abuse import Server, request, words  # noqa: E402
 
+POOL_MIB_MAX = 256
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build/bin/rondo")
 
 
@@ -44,22 +50,46 @@ async def watch(server, samples):
         await asyncio.sleep(0.02)
 
 
-async def measure(method, args):
-    server = Server(PROGRAM, f"memory.device_kv_mib={args.pool_mib}", f"pipeline.decode.batch_max={args.conversations}",
+def peak_mib(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+
+
+async def measure(method, pool_mib, args):
+    server = Server(PROGRAM, f"memory.device_kv_mib={pool_mib}", f"pipeline.decode.batch_max={args.conversations}",
                     f"pipeline.methods=[{method}]", f"pipeline.decode.attention.budget_tokens={args.budget}")
     try:
-        samples = []
+        samples, idle = [], peak_mib(server)
         watcher = asyncio.create_task(watch(server, samples))
         start = time.monotonic()
         answers = await asyncio.gather(*(ask(server.port, method, args) for _ in range(args.conversations)))
         seconds = time.monotonic() - start
         watcher.cancel()
-        return {"method": method, "at_once_max": int(max(samples)), "at_once_mean": round(statistics.mean(samples), 1),
+        return {"method": method, "pool_mib": pool_mib, "idle_mib": idle, "at_once_max": int(max(samples)), "at_once_mean": round(statistics.mean(samples), 1),
                 "seconds": round(seconds, 2), "preemptions": sum(one["timings"]["preemptions"] for one in answers),
                 "prompt_tokens": round(statistics.mean(one["usage"]["prompt_tokens"] for one in answers)),
-                "rss_mib": round(server.rss_mib())}
+                "peak_mib": peak_mib(server)}
     finally:
         server.stop()
+
+
+def least_pool(method, args, progress):
+    """The smallest pool, to 2 MiB, that all conversations answer from at once."""
+    def holds(pool_mib):
+        progress.step(f"{method}, a pool of {pool_mib} MiB")
+        found = asyncio.run(measure(method, pool_mib, args))
+        return found if found["at_once_max"] == args.conversations and found["preemptions"] == 0 else None
+
+    low, high = 0, POOL_MIB_MAX
+    best = holds(high)
+    if best is None:
+        raise SystemExit(f"{method}: {args.conversations} conversations are not at once in {POOL_MIB_MAX} MiB; longer "
+                         "answers (--answer) would be right")
+    while high - low > 2:
+        middle = (low + high) // 2
+        found = holds(middle)
+        low, high, best = (low, middle, found) if found else (middle, high, best)
+    return best
 
 
 def main():
@@ -71,12 +101,23 @@ def main():
     parser.add_argument("--pool-mib", type=int, default=64)
     parser.add_argument("--budget", type=int, default=256, help="keys a method chooses")
     args = parser.parse_args()
-    results = [asyncio.run(measure(method, args)) for method in args.methods.split(",")]
-    print(f"{args.conversations} conversations of {results[0]['prompt_tokens']} tokens and {args.answer} more, a pool of "
-          f"{args.pool_mib} MiB, budget {args.budget}\n")
-    print("| method | at once, most | at once, mean | seconds for all | preemptions | RSS, MiB |\n|---|---|---|---|---|---|")
-    for one in results:
-        print("| {method} | {at_once_max} | {at_once_mean} | {seconds} | {preemptions} | {rss_mib} |".format(**one))
+    methods = args.methods.split(",")
+    steps_each = 2 + math.ceil(math.log2(POOL_MIB_MAX / 2))
+    progress = peer.Progress(len(methods) * steps_each)
+    lines = []
+    for number, method in enumerate(methods):
+        progress.done = number * steps_each
+        progress.step(f"{method}, a pool of {args.pool_mib} MiB")
+        small = asyncio.run(measure(method, args.pool_mib, args))
+        least = least_pool(method, args, progress)
+        lines.append("| {method} | {at_once_max} | {at_once_mean} | {seconds} | {preemptions} | ".format(**small)
+                     + "{} | {:.0f} | {:.0f} |".format(least["pool_mib"], least["peak_mib"],
+                                                       least["peak_mib"] - least["idle_mib"]))
+    print(f"{args.conversations} conversations of {small['prompt_tokens']} tokens and {args.answer} more, budget "
+          f"{args.budget}\n")
+    print(f"| method | at once in {args.pool_mib} MiB, most | mean | seconds for all | preemptions | pool for all at once, MiB "
+          "| peak RSS with it, MiB | above idle |\n|---|---|---|---|---|---|---|---|")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Decoding with LoopServe against our own dense engine and against llama.cpp, on the same weights in one run: each round
-measures one, then the other, and the medians of all rounds are compared.
+measures one, then the other; what is told is the median of the rounds' own ratios.
 
-  bench/loopserve_peer.py [--depths 8192,32768] [--rounds 3] [--threads N] [--tokens 48] [--lag 12] [--no-save]
+  bench/loopserve_peer.py [--depths 8192,32768] [--rounds 3] [--threads N] [--tokens 48] [--lag 15] [--no-save]
 
 The shape is llama-mha's (a KV head for each query head), random weights in bf16. llama.cpp gets its context by
 bench/peer_context.py: computing it would take most of an hour at 32768. Needs root (tools/peer.sh) and 1 GB in MODELS_DIR.
@@ -48,13 +48,18 @@ def measure(args, depth):
     return ours["tokens_per_s"], ours["dense_tokens_per_s"], theirs
 
 
+def ratio(rounds, one, other):
+    each = [figures[one] / figures[other] for figures in rounds]
+    return f"{statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depths", default="8192,32768")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--tokens", type=int, default=48)
-    parser.add_argument("--lag", type=int, default=12, help="decode steps that the keys chosen before still serve")
+    parser.add_argument("--lag", type=int, default=15, help="decode steps that the keys chosen before still serve")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     depths = [int(depth) for depth in args.depths.split(",")]
@@ -67,7 +72,7 @@ def main():
         "",
         f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo "
         f"{peer.run(['git', 'describe', '--always', '--dirty']).strip()}; shape llama-mha, random weights, bf16, B = 1024,",
-        f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} rounds, alternating.",
+        f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} alternating rounds, a ratio's of the rounds' own (least to greatest).",
         "",
         "| depth | LoopServe, tokens/s | dense | llama.cpp | LoopServe / dense | LoopServe / llama.cpp | dense / llama.cpp |",
         "|---|---|---|---|---|---|---|",
@@ -78,8 +83,8 @@ def main():
             progress.step(f"depth {depth}, round {number}")
             rounds.append(measure(args, depth))
         sparse, dense, theirs = (statistics.median(column) for column in zip(*rounds))
-        lines.append(f"| {depth} | {sparse:.1f} | {dense:.1f} | {theirs:.2f} | {sparse / dense:.2f} | "
-                     f"{sparse / theirs:.2f} | {dense / theirs:.2f} |")
+        lines.append(f"| {depth} | {sparse:.1f} | {dense:.1f} | {theirs:.2f} | {ratio(rounds, 0, 1)} | "
+                     f"{ratio(rounds, 0, 2)} | {ratio(rounds, 1, 2)} |")
     lines += ["", "Commands of a round:", "```"]
     for depth in depths:
         lines.append("rondo " + " ".join(rondo_command(args, depth)))
