@@ -142,8 +142,8 @@ void Decode::stepped(const StepPtr& step) {
 void Decode::choose(RowAt row) {
     if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
     row->selecting = true;
-    // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, nobody the
-    // wait.
+    // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, the turn's
+    // deadline the wait. Should the selector die, the supervisor ends this stage too.
     request(selector_, caf::infinite, select_atom::value, row->turn)
         .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
 }

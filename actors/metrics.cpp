@@ -67,7 +67,7 @@ struct Metrics::All {
     prometheus::Histogram& prefill = histogram("request_prefill_time_seconds", "Computing the prompt");
     prometheus::Histogram& decode = histogram("request_decode_time_seconds", "Computing the answer");
     prometheus::Counter& prompt_causal =
-        counter("prompt_attention_entries_total", "Pairs of query and key of prompts attended to by lines, sampled");
+        counter("prompt_attention_entries_total", "Pairs of query and key of prompts by a method, sampled");
     prometheus::Counter& prompt_attended =
         counter("prompt_attention_entries_attended_total", "Those that were computed");
     prometheus::Counter& answer_causal =

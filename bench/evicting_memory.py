@@ -27,6 +27,10 @@ POOL_MIB_MAX = 256
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build/bin/rondo")
 
 
+class Refused(Exception):
+    """A prompt that the pool has no room for."""
+
+
 async def ask(port, method, args):
     """One whole answer: its usage."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -34,10 +38,11 @@ async def ask(port, method, args):
         writer.write(request(words(args.prompt), args.answer, stream=False, method=method))
         status = int((await reader.readuntil(b"\r\n")).split()[1])
         head = await reader.readuntil(b"\r\n\r\n")
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n")
+                      if line.lower().startswith(b"content-length"))
         body = json.loads(await reader.readexactly(length))
         if status != 200:
-            raise SystemExit(f"{method}: {body['error']['message']}")
+            raise Refused(f"{method}: {body['error']['message']}")
         return body
     finally:
         writer.close()
@@ -65,10 +70,9 @@ async def measure(method, pool_mib, args):
         answers = await asyncio.gather(*(ask(server.port, method, args) for _ in range(args.conversations)))
         seconds = time.monotonic() - start
         watcher.cancel()
-        return {"method": method, "pool_mib": pool_mib, "idle_mib": idle, "at_once_max": int(max(samples)), "at_once_mean": round(statistics.mean(samples), 1),
-                "seconds": round(seconds, 2), "preemptions": sum(one["timings"]["preemptions"] for one in answers),
-                "prompt_tokens": round(statistics.mean(one["usage"]["prompt_tokens"] for one in answers)),
-                "peak_mib": peak_mib(server)}
+        return {"method": method, "pool_mib": pool_mib, "idle_mib": idle, "peak_mib": peak_mib(server),
+                "at_once_max": int(max(samples)), "at_once_mean": round(statistics.mean(samples), 1),
+                "seconds": round(seconds, 2), "preemptions": sum(one["timings"]["preemptions"] for one in answers)}
     finally:
         server.stop()
 
@@ -77,7 +81,10 @@ def least_pool(method, args, progress):
     """The smallest pool, to 2 MiB, that all conversations answer from at once."""
     def holds(pool_mib):
         progress.step(f"{method}, a pool of {pool_mib} MiB")
-        found = asyncio.run(measure(method, pool_mib, args))
+        try:
+            found = asyncio.run(measure(method, pool_mib, args))
+        except Refused:
+            return None
         return found if found["at_once_max"] == args.conversations and found["preemptions"] == 0 else None
 
     low, high = 0, POOL_MIB_MAX
@@ -101,23 +108,24 @@ def main():
     parser.add_argument("--pool-mib", type=int, default=64)
     parser.add_argument("--budget", type=int, default=256, help="keys a method chooses")
     args = parser.parse_args()
+    print(f"{args.conversations} conversations of some {2 * args.prompt} tokens and {args.answer} more, budget "
+          f"{args.budget}\n")
+    print(f"| method | at once in {args.pool_mib} MiB, most | mean | seconds for all | preemptions "
+          "| pool for all at once, MiB | peak RSS with it, MiB | above idle |\n|---|---|---|---|---|---|---|---|")
     methods = args.methods.split(",")
     steps_each = 2 + math.ceil(math.log2(POOL_MIB_MAX / 2))
     progress = peer.Progress(len(methods) * steps_each)
-    lines = []
     for number, method in enumerate(methods):
         progress.done = number * steps_each
         progress.step(f"{method}, a pool of {args.pool_mib} MiB")
-        small = asyncio.run(measure(method, args.pool_mib, args))
+        try:
+            small = asyncio.run(measure(method, args.pool_mib, args))
+        except Refused as refused:
+            raise SystemExit(f"--pool-mib {args.pool_mib}: {refused}") from None
         least = least_pool(method, args, progress)
-        lines.append("| {method} | {at_once_max} | {at_once_mean} | {seconds} | {preemptions} | ".format(**small)
-                     + "{} | {:.0f} | {:.0f} |".format(least["pool_mib"], least["peak_mib"],
-                                                       least["peak_mib"] - least["idle_mib"]))
-    print(f"{args.conversations} conversations of {small['prompt_tokens']} tokens and {args.answer} more, budget "
-          f"{args.budget}\n")
-    print(f"| method | at once in {args.pool_mib} MiB, most | mean | seconds for all | preemptions | pool for all at once, MiB "
-          "| peak RSS with it, MiB | above idle |\n|---|---|---|---|---|---|---|---|")
-    print("\n".join(lines))
+        print("| {method} | {at_once_max} | {at_once_mean} | {seconds} | {preemptions} | ".format(**small)
+              + "{} | {:.0f} | {:.0f} |".format(least["pool_mib"], least["peak_mib"],
+                                                least["peak_mib"] - least["idle_mib"]), flush=True)
 
 
 if __name__ == "__main__":

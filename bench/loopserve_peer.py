@@ -72,7 +72,8 @@ def main():
         "",
         f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo "
         f"{peer.run(['git', 'describe', '--always', '--dirty']).strip()}; shape llama-mha, random weights, bf16, B = 1024,",
-        f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} alternating rounds, a ratio's of the rounds' own (least to greatest).",
+        f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} alternating rounds, a ratio's of the "
+        "rounds' own (least to greatest).",
         "",
         "| depth | LoopServe, tokens/s | dense | llama.cpp | LoopServe / dense | LoopServe / llama.cpp | dense / llama.cpp |",
         "|---|---|---|---|---|---|---|",

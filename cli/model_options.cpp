@@ -100,11 +100,15 @@ Result<Settings> ModelOptions::settings() const {
     if (!config_file.empty()) {
         RONDO_ASSIGN(yaml, read_file(config_file, limits::settings_bytes_max));
     }
-    std::vector<std::string> all;
+    std::vector<std::string> all = overrides;
     if (!method.empty()) {
-        RONDO_ASSIGN(all, method_settings(method));
+        RONDO_ASSIGN(const std::vector<std::string> both, method_settings(method));
+        for (const std::string& text : overrides)
+            if (text.starts_with("preset=") || text.find(".attention.method=") != std::string::npos)
+                return make_error(ErrorCode::invalid_argument,
+                                  "--method " + method + " and --set " + text + ": one of them would be right");
+        all.insert(all.end(), both.begin(), both.end());
     }
-    all.insert(all.end(), overrides.begin(), overrides.end());
     RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;

@@ -59,7 +59,7 @@ struct DecodeAttention {
     int budget_tokens = 1024;  ///< keys of a KV head, where a method does not share them out
     int reselect_every = 16;   ///< decode steps between two selections
     int cold_tokens = 16;      ///< first decode steps, which attend to everything
-    int observe = 16;          ///< progressive: of the last `reselect_every` queries, how many score the keys
+    int observe = 16;          ///< progressive: of the last `reselect_every` queries (256 at most), how many score
     int pool = 7;              ///< keys over which scores are max-pooled; 1: none
     PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
     int lag_steps = 1;                     ///< steps that the previous selection still serves

@@ -95,7 +95,7 @@ public:
     }
     int64_t tail_begin() const { return serving_ ? tail_begin_ : 0; }
     bool serving() const { return serving_; }
-    /// What it keeps of the keys beside the pool.
+    /// Of quest's bounds, which stand beside the pool.
     int64_t bytes_beside() const { return pages_ ? pages_->bounds_bytes() : 0; }
     const SelectionStats& stats() const { return stats_; }
     /// When measuring: of each step since the prompt, layer and query head, the share of its attention over all keys

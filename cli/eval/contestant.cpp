@@ -131,6 +131,8 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
         if (made.prefill.method == PrefillAttention::Method::dense)
             return wrong(
                 "has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+        if (key == "density" && !made.prefill.patterns_file.empty())
+            return wrong("has no effect beside patterns_file; one of them would be right");
         const std::string why = unheeded(keys_of_prompts, name_of(made.prefill.method), key);
         return why.empty() ? Status::ok() : wrong(why);
     }

@@ -188,6 +188,7 @@ TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
     actors_.push_back(caf::actor_cast<caf::actor>(selector));
     Decode::Options options;
     options.context_tokens = 256;
+    options.timeout = std::chrono::seconds(1);
     const auto decode = system_->spawn<Decode>(runner_, selector, store_, options);
     actors_.push_back(caf::actor_cast<caf::actor>(decode));
     const TurnPtr chooses = turn(1), dense = turn(2);
@@ -196,6 +197,15 @@ TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
     ask(decode, first, decode_atom::value, chooses, delta_sink_actor());
     ask(decode, second, decode_atom::value, dense, delta_sink_actor());
     run();  // and the piece of the choice is never done
+    // A wait that is longer than a step may be is no fault of the device's.
+    dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).advance_time(2 * options.timeout);
+    run();
+    std::vector<StageReply> later;
+    const TurnPtr last = turn(3);
+    last->choice.reset();
+    ask(decode, later, decode_atom::value, last, delta_sink_actor());
+    run();
+    EXPECT_EQ(later.size(), 1U);
     EXPECT_THAT(first, ::testing::IsEmpty());
     EXPECT_EQ(chooses->ids.size(), 41U + lag);
     EXPECT_TRUE(chooses->choice->due());

@@ -115,7 +115,7 @@ class Faults : public ::testing::TestWithParam<std::tuple<Fault, Attends>> {
 protected:
     static bool chooses() { return !std::get<Attends>(GetParam()).settings.empty(); }
 
-    /// After the cache has given back what it can.
+    /// After the cache has given back everything, if nobody holds any of it.
     static size_t free_blocks(Stage& stage) {
         const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
         caf::anon_send(stage.pipeline().stages.store, room_atom::value, all);

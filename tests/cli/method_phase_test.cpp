@@ -30,6 +30,13 @@ TEST(MethodPhase, TheFlagWinsOverTheFile) {
     std::vector<std::string> dense = args;
     for (const char* const more : {"--method", "dense"}) dense.emplace_back(more);
     EXPECT_EQ(run_json(dense).at("method"), "dense");
+    // Whatever else is said of a phase.
+    std::vector<std::string> other = args;
+    for (const char* const more : {"--method", "progressive", "--set", "pipeline.decode.attention={budget_tokens: 64}"})
+        other.emplace_back(more);
+    EXPECT_EQ(run_json(other).at("method"), "progressive");
+    for (const char* const more : {"--set", "preset=loopserve"}) dense.emplace_back(more);
+    expect_failure(run_rondo(dense), "--method dense and --set preset=loopserve: one of them would be right");
 }
 
 TEST(MethodPhase, AReportNamesWhatRan) {

@@ -11,7 +11,7 @@ namespace {
 /// LoopServe's progressive decoding (paper §5.2, Alg. 3): every `reselect_every` steps the last queries, those of the
 /// answer included, score all keys there are. Nothing is given up, so what one selection misses the next one may find.
 /// The paper scores by all n_d queries since the last selection; `observe` of them are cheaper: the last one, and every
-/// (n_d / observe)-th before it.
+/// (n_d / observe)-th before it, as far back as 256 steps.
 class Progressive final : public BudgetSelection {
 public:
     explicit Progressive(const DecodeAttention& settings)
