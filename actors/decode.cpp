@@ -11,7 +11,7 @@ Decode::behavior_type Decode::make_behavior() {
     return {
         [this](decode_atom, const TurnPtr& turn, const delta_sink_actor& deltas) {
             auto promise = make_response_promise<StageReply>();
-            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, {}});
+            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, false, {}});
             if (turn->choice != nullptr) {
                 turn->choice->after_prefill(turn->kv);
                 choose(row);
@@ -83,9 +83,18 @@ void Decode::leave_withdrawn() {
     }
 }
 
+void Decode::count_waiting() {
+    for (Row& row : rows_) {
+        if (row.waits || row.leaving || row.steps()) continue;
+        row.waits = true;
+        ++row.turn->choices_waited;
+    }
+}
+
 void Decode::step() {
     if (busy_) return;
     leave_withdrawn();
+    count_waiting();
     if (std::ranges::none_of(rows_, &Row::steps) || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
@@ -149,7 +158,7 @@ void Decode::choose(RowAt row) {
 }
 
 void Decode::chosen(RowAt row, bool serves) {
-    row->selecting = false;
+    row->selecting = row->waits = false;
     if (row->leaving) {
         Leaving leaving = std::move(*row->leaving);
         leave(row, leaving.outcome, std::move(leaving.error));

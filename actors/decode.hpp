@@ -43,6 +43,7 @@ private:
         delta_sink_actor deltas;
         bool withdrawn = false;
         bool selecting = false;          // the selector holds the turn too
+        bool waits = false;              // for it, and that has been counted
         std::optional<Leaving> leaving;  // as soon as it no longer does
 
         bool steps() const { return !leaving && !(selecting && turn->choice->due()); }
@@ -50,6 +51,7 @@ private:
     using RowAt = std::list<Row>::iterator;
 
     void step();
+    void count_waiting();
     void look_later();
     bool make_room();
     void preempt();

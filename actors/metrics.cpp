@@ -76,6 +76,8 @@ struct Metrics::All {
         counter("answer_attention_entries_attended_total", "Those that were computed");
     prometheus::Counter& selections = counter("key_selections_total", "Times that keys were chosen for answers");
     prometheus::Counter& given_up = counter("key_selections_given_up_total", "Of those, given up for want of memory");
+    prometheus::Counter& waited =
+        counter("key_selections_waited_total", "Of those, not ready when they were due: their answers waited");
     prometheus::Histogram& lag =
         histogram("key_selection_lag_steps", "Decode steps before chosen keys served", {0, 1, 2, 4, 8, 16, 32, 64});
     prometheus::Histogram& prompt_mass = histogram("prompt_attention_mass", mass_help, shares);
@@ -120,6 +122,7 @@ void Metrics::attended(const TurnAttention& how) {
     m.answer_attended.Increment(static_cast<double>(how.answer.attended));
     m.selections.Increment(static_cast<double>(how.selections));
     m.given_up.Increment(static_cast<double>(how.given_up));
+    m.waited.Increment(static_cast<double>(how.waited));
     if (how.selections > 0) m.lag.Observe(how.lag_steps);
     if (how.prompt.masses > 0) m.prompt_mass.Observe(how.prompt.mass_held());
     if (how.answer.masses > 0) m.answer_mass.Observe(how.answer.mass_held());

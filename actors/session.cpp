@@ -22,7 +22,8 @@ TurnAttention attention_of(const Turn& turn) {
             .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
             .selections = answer.selections,
             .given_up = answer.given_up,
-            .lag_steps = SelectiveDecode::options_of(method.decode).lag_steps};
+            .lag_steps = SelectiveDecode::options_of(method.decode).lag_steps,
+            .waited = turn.choices_waited};
 }
 
 }  // namespace

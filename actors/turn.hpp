@@ -38,6 +38,7 @@ struct Turn {
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
     int preemptions = 0;
+    int64_t choices_waited = 0;    ///< of keys, that were not ready when they were due
     double restore_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some
     SparsePrefillStats prompt_attention;
     SelectionStats answer_attention;

@@ -33,7 +33,7 @@ struct TurnTimings {
 };
 
 /// How a turn attended. Entries are pairs of a query and a key, in one layer and head; of prompts they are counted in
-/// some layers, and in chunks that lines were chosen for.
+/// some layers of those that a method chooses lines for.
 struct TurnAttention {
     struct Phase {
         int64_t attended = 0;  ///< entries
@@ -51,6 +51,7 @@ struct TurnAttention {
     int64_t selections = 0;  ///< of keys for the answer
     int64_t given_up = 0;    ///< of them, for want of memory
     int lag_steps = 0;       ///< for which the selection before still served
+    int64_t waited = 0;      ///< selections that were not ready when they were due: the answer waited
 };
 
 /// More of an answer. `text` is whole UTF-8 characters and may be empty (text that could still become a stop string is

@@ -85,6 +85,7 @@ TurnAttention attention_of(std::span<const FinishedAnswer> answers) {
         sum.answer.masses += one.answer.masses;
         sum.selections += one.selections;
         sum.given_up += one.given_up;
+        sum.waited += one.waited;
     }
     return sum;
 }
@@ -100,6 +101,7 @@ OrderedJson attention_json(const TurnAttention& attention) {
     add("answer", attention.answer);
     json["selections"] = attention.selections;
     if (attention.given_up > 0) json["given_up"] = attention.given_up;
+    if (attention.waited > 0) json["waited"] = attention.waited;
     json["lag_steps"] = attention.lag_steps;
     return json;
 }

@@ -209,6 +209,7 @@ TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
     EXPECT_THAT(first, ::testing::IsEmpty());
     EXPECT_EQ(chooses->ids.size(), 41U + lag);
     EXPECT_TRUE(chooses->choice->due());
+    EXPECT_EQ(chooses->choices_waited, 1);
     ASSERT_EQ(second.size(), 1U);
     EXPECT_EQ(second[0].outcome, StageReply::Outcome::over);
     EXPECT_GT(dense->ids.size(), 60U);
@@ -230,6 +231,7 @@ TEST_F(Choosing, AChoiceIsAskedForOnce) {
     EXPECT_EQ(replies[0].outcome, StageReply::Outcome::over);
     EXPECT_GT(replies[0].turn->ids.size(), 41U + 2 * lag);
     EXPECT_TRUE(replies[0].turn->choice->serving());
+    EXPECT_EQ(replies[0].turn->choices_waited, 0);
     EXPECT_EQ(asked, 1);
 }
 

@@ -126,9 +126,9 @@ protected:
         for (const char* name :
              {"prompt_attention_entries_total", "prompt_attention_entries_attended_total",
               "answer_attention_entries_total", "answer_attention_entries_attended_total", "key_selections_total",
-              "key_selections_given_up_total", "key_selection_lag_steps_count", "key_selection_lag_steps_sum",
-              "prompt_attention_mass_count", "prompt_attention_mass_sum", "answer_attention_mass_count",
-              "answer_attention_mass_sum"})
+              "key_selections_given_up_total", "key_selections_waited_total", "key_selection_lag_steps_count",
+              "key_selection_lag_steps_sum", "prompt_attention_mass_count", "prompt_attention_mass_sum",
+              "answer_attention_mass_count", "answer_attention_mass_sum"})
             all.push_back(value(name));
         return all;
     }
@@ -186,6 +186,8 @@ TEST_F(AttentionMetrics, SayHowLinesAndKeysChosenAgainAndAgainAttended) {
     EXPECT_GE(value("key_selections_total"), static_cast<double>((steps - 2) / 4));
     EXPECT_LE(value("key_selections_total"), static_cast<double>((steps - 2) / 4 + 1));
     EXPECT_EQ(value("key_selections_given_up_total"), 0.0);
+    EXPECT_GE(value("key_selections_waited_total"), 0.0);
+    EXPECT_LE(value("key_selections_waited_total"), value("key_selections_total"));
     EXPECT_EQ(lags_at_most("2"), 0.0);
     EXPECT_EQ(lags_at_most("4"), 1.0);
     EXPECT_EQ(value("key_selection_lag_steps_sum"), 3.0);

@@ -128,6 +128,7 @@ function attention_table(turn) {
         { kind: 'none', label: 'Selections of keys', value: how.selections },
         { kind: 'none', label: 'Steps until they serve', value: how.lag_steps },
     ];
+    if (how.waited) counts.push({ kind: 'none', label: 'Waited for', value: how.waited });
     if (how.given_up) counts.push({ kind: 'none', label: 'Given up for want of memory', value: how.given_up });
     return element(
         'table',
