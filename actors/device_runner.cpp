@@ -1,6 +1,7 @@
 #include "actors/device_runner.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rondo {
 
@@ -97,13 +98,15 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
                                  {(*prompts_)[turn.method].get(), turn.choice.get()});
 }
 
-/// Decode steps wait for it about a quarter of their own time.
+/// Decode steps wait for it about a quarter of their own time; for as long as they take, if it would be late else.
 Status DeviceRunner::issue(SelectionPiece& piece) {
     SelectiveDecode& choice = *piece.turn->choice;
     const double per_layer = seconds_per_key_layer_ * static_cast<double>(choice.keys_to_score());
-    const double layers = per_layer > 0.0 ? step_seconds_ / 4 / per_layer : 1.0;
+    const double in_a_step = per_layer > 0.0 ? step_seconds_ / per_layer : 4.0;
     const auto left = static_cast<double>(choice.layers_to_score());
-    const int issued = static_cast<int>(std::min(std::max(layers, 1.0), left));
+    // The last piece scores nothing, it puts together what was chosen.
+    const double in_time = std::ceil(left / std::max(1, choice.steps_left() - 1));
+    const int issued = static_cast<int>(std::min(std::max(std::clamp(in_time, in_a_step / 4, in_a_step), 1.0), left));
     issued_keys_ = issued * choice.keys_to_score();
     return choice.on_device(piece.turn->kv, issued);
 }

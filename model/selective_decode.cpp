@@ -72,7 +72,8 @@ void SelectiveDecode::reset() {
     if (shifted_) shifted_->clear();
     if (pages_) pages_->clear();
     serving_ = choosing_ = false;
-    steps_ = not_before_ = 0;
+    steps_ = 0;
+    not_before_ = 0;
     masses_.clear();
     stats_.keys_chosen = stats_.blocks_held = 0;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,10 +28,10 @@ namespace rondo {
 ///                                                                complete(); due(): no step before that
 ///
 /// The pieces may run on other threads than the steps, and beside them, one at a time: `on_device` where nothing else
-/// is issued to the device meanwhile, `on_host` anywhere. Beside one only `due` is called, and what a step does while
-/// it is not due: `before_step`, `keep_queries` (in turn with `on_device`), `keys_of_step`, `after_step`. Methods that
-/// choose by the very step (quest) or change their choice with it (h2o, a shifted streaming_llm) do that as part of the
-/// step, on its thread, and have no pieces then.
+/// is issued to the device meanwhile, `on_host` anywhere. Beside one only `due` and `steps_left` are called, and what a
+/// step does while it is not due: `before_step`, `keep_queries` (in turn with `on_device`), `keys_of_step`,
+/// `after_step`. Methods that choose by the very step (quest) or change their choice with it (h2o, a shifted
+/// streaming_llm) do that as part of the step, on its thread, and have no pieces then.
 class SelectiveDecode {
 public:
     struct Options {
@@ -72,6 +74,8 @@ public:
     bool choosing() const { return choosing_; }
     /// It has to be complete before the next step.
     bool due() const { return choosing_ && steps_ >= due_; }
+    /// Steps until then. Beside a piece, from any thread.
+    int steps_left() const { return std::max(0, due_ - steps_); }
     bool complete() const { return back_.complete(); }
     int layers_to_score() const { return back_.layers_to_score(); }
     int64_t keys_to_score() const { return back_.keys_seen(); }
@@ -128,7 +132,7 @@ private:
     bool serving_ = false;
     bool choosing_ = false;
     int64_t tail_begin_ = 0;
-    int steps_ = 0;
+    std::atomic<int> steps_ = 0;
     int due_ = 0;
     int not_before_ = 0;  // the step from which on a choice that was given up may be tried again
     SelectionStats stats_;
