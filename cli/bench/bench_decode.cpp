@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "cli/bench/sequences.hpp"
 #include "cli/progress.hpp"
@@ -8,11 +9,22 @@ namespace rondo::cli {
 
 namespace {
 
+/// How evenly one run's steps came. Runs are not put together: the machine may be faster in one than in the next.
+struct StepTimes {
+    double p50_ms = 0.0, p99_ms = 0.0;
+
+    static StepTimes of(std::vector<double> seconds) {
+        std::ranges::sort(seconds);
+        return {1e3 * quantile(seconds, 0.5), 1e3 * quantile(seconds, 0.99)};
+    }
+    double ratio() const { return p99_ms / p50_ms; }
+};
+
 /// One way of attending at one depth: what its counted runs took, warm-up steps left out.
 struct Contestant {
     bool dense = true;
     std::vector<TimedRun> runs;
-    std::vector<double> steps;                                                 // seconds of each, of all runs
+    std::vector<StepTimes> steps;                                              // of each run
     int64_t attended = 0, causal = 0, scored = 0, bounds = 0, selections = 0;  // in all runs
 };
 
@@ -25,10 +37,11 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     const SelectionStats before = sequences.stats();
     const double attended = sequences.attend_seconds(), start = seconds_now();
     double last = start;
+    std::vector<double> steps;
     for (int64_t i = 0; i < tokens; ++i) {
         RONDO_TRY(sequences.step(id(warm_up + i)));
         const double now = seconds_now();
-        if (count) contestant.steps.push_back(now - last);
+        steps.push_back(now - last);
         last = now;
     }
     const SelectionStats after = sequences.stats();
@@ -37,6 +50,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     contestant.runs.push_back({last - start, after.score_seconds - before.score_seconds,
                                after.select_seconds - before.select_seconds,
                                after.gather_seconds - before.gather_seconds, sequences.attend_seconds() - attended});
+    contestant.steps.push_back(StepTimes::of(std::move(steps)));
     contestant.attended += after.attended - before.attended;
     contestant.causal += after.causal - before.causal;
     contestant.scored += after.keys_scored - before.keys_scored;
@@ -45,18 +59,21 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     return Status::ok();
 }
 
-nlohmann::ordered_json step_times(std::vector<double> steps) {
-    std::ranges::sort(steps);
-    return {{"p50", 1e3 * quantile(steps, 0.5)}, {"p99", 1e3 * quantile(steps, 0.99)}};
+/// Medians of the runs, the ratio's of their own ratios.
+nlohmann::ordered_json step_times(const std::vector<StepTimes>& runs) {
+    const auto median = [&](auto&& figure) {
+        std::vector<double> figures;
+        for (const StepTimes& run : runs) figures.push_back(std::invoke(figure, run));
+        std::ranges::sort(figures);
+        return quantile(figures, 0.5);
+    };
+    return {{"p50", median(&StepTimes::p50_ms)},
+            {"p99", median(&StepTimes::p99_ms)},
+            {"p99_over_p50", median(&StepTimes::ratio)}};
 }
 
 double share(double part, int64_t whole) {
     return part / static_cast<double>(std::max<int64_t>(whole, 1));
-}
-
-/// What a step of all sequences reads of these bytes.
-double mib_per_step(const Contestant& contestant, double bytes) {
-    return share(bytes / (1 << 20), std::ssize(contestant.steps));
 }
 
 /// All runs at one depth, the sequences being that long.
@@ -74,17 +91,18 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
     sort_runs(sparse.runs);
     BenchPoint point{options.tokens, depth, std::move(dense.runs), std::move(sparse.runs), {}};
     if (!sequences.chooses()) {
-        point.more = {{"step_ms", step_times(std::move(dense.steps))}};
+        point.more = {{"step_ms", step_times(dense.steps)}};
         return point;
     }
     const SelectionStats after = sequences.stats();
     const double token_bytes = sequences.token_bytes();
     // Keys and values attended to, the keys alone where they are scored, and what stands for pages of them.
     const auto tokens = static_cast<double>(sparse.attended) + static_cast<double>(sparse.scored) / 2.0;
-    const double kv_mib = mib_per_step(sparse, tokens * token_bytes + static_cast<double>(sparse.bounds));
-    const double dense_kv_mib = mib_per_step(sparse, static_cast<double>(sparse.causal) * token_bytes);
-    point.more = {{"step_ms", step_times(std::move(sparse.steps))},
-                  {"dense_step_ms", step_times(std::move(dense.steps))},
+    const auto mib_per_step = [&](double bytes) { return share(bytes / (1 << 20), options.repeat * options.tokens); };
+    const double kv_mib = mib_per_step(tokens * token_bytes + static_cast<double>(sparse.bounds));
+    const double dense_kv_mib = mib_per_step(static_cast<double>(sparse.causal) * token_bytes);
+    point.more = {{"step_ms", step_times(sparse.steps)},
+                  {"dense_step_ms", step_times(dense.steps)},
                   {"selections", share(static_cast<double>(sparse.selections), options.repeat)},
                   {"density", share(static_cast<double>(sparse.attended), sparse.causal)},
                   {"kv_mib_per_step", kv_mib},
