@@ -17,8 +17,9 @@ struct GreaterValue {
     }
 };
 
-/// Cuts `items` to the fewest that, taken in the order of `value`, weigh `wanted` together; all when none do. They come
-/// in no order. No value is negative. Halving instead of sorting, which would cost more than reading the weights.
+/// Cuts `items` to the fewest that, taken in the order of `value`, weigh `wanted` together, but one at least; all when
+/// none do. They come in no order. No value is negative or infinite. Steps of values and halving instead of sorting,
+/// which would cost more than reading the weights.
 void keep_enough(std::vector<int32_t>& items, std::span<const float> value, std::span<const float> weight,
                  double wanted);
 

@@ -29,6 +29,9 @@ struct LineSums {
 
     /// Counts anew, in one pass over the weights. False when they are no numbers: then nothing can be chosen.
     [[nodiscard]] bool add_up(const ChunkShape& chunk, const SampledRows& sampled);
+
+private:
+    std::vector<SampledRow> rows_;  // some at a time
 };
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "kernels/kv_layout.hpp"
@@ -166,11 +167,16 @@ double Greedy::collect(float ratio_min) {
     double mass = 0.0;
     for (size_t stripe = 0; stripe < stripe_best_.size(); ++stripe) {
         if (stripe_best_[stripe] < ratio_min) continue;
-        for (size_t line = stripe * stripe_lines; line < (stripe + 1) * stripe_lines; ++line) {
-            if (ratios_[line] < ratio_min) continue;
-            batch_.push_back(static_cast<int32_t>(line));
-            mass += sums_.mass[line];
+        const size_t begin = stripe * stripe_lines;
+        std::array<int32_t, stripe_lines> found;  // without branches, which nobody could foresee
+        size_t count = 0;
+        for (size_t line = begin; line < begin + stripe_lines; ++line) {
+            const bool is_taken = ratios_[line] >= ratio_min;
+            found[count] = static_cast<int32_t>(line);
+            count += is_taken ? 1 : 0;
+            mass += is_taken ? sums_.mass[line] : 0.0F;
         }
+        batch_.insert(batch_.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
     }
     return mass;
 }
