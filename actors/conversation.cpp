@@ -4,6 +4,13 @@
 
 namespace rondo {
 
+namespace {
+
+constexpr size_t borders_a_round = 3;
+constexpr size_t character_tokens_max = 4;  // of the bytes of one character each
+
+}  // namespace
+
 int64_t Conversation::tokens() const {
     int64_t sum = 0;
     for (const Round& round : rounds_) sum += round.tokens;
@@ -20,46 +27,107 @@ std::vector<ChatMessage> Conversation::all_messages() const {
 }
 
 /// Text is not encoded the same in pieces as in one, and a model's answer is not always how the tokenizer would have
-/// cut it. So the ids of what was said stay as they are, and only what the template adds after them is encoded; but a
-/// template may also change what stands earlier (Qwen3's drops old thoughts), and then all of it is encoded anew.
+/// cut it. So the ids of what was said stay as they are, and only what the template adds after them is encoded. A
+/// template may also change what stands earlier (Qwen3's drops old thoughts); then the ids before that place stay.
 Result<std::vector<int32_t>> Conversation::prompt(const std::vector<ChatMessage>& messages) const {
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
     RONDO_ASSIGN(const std::string text, model_->render_chat(all));
-    if (ids_.empty() || !text.starts_with(text_)) return model_->tokenizer->encode(text, true);
+    const Start start = known_start_of(text);
     RONDO_ASSIGN(const std::vector<int32_t> more,
-                 model_->tokenizer->encode(std::string_view(text).substr(text_.size()), true));
-    std::vector<int32_t> ids = ids_;
+                 model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true));
+    std::vector<int32_t> ids = ids_up_to(start.border);
     ids.insert(ids.end(), more.begin(), more.end());
     return ids;
 }
 
-void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, std::vector<int32_t> ids,
-                            bool exact) {
-    const int64_t before = tokens();
-    std::vector<ChatMessage> all = all_messages();
-    all.insert(all.end(), messages.begin(), messages.end());
-    const Result<std::string> asked = model_->render_chat(all);
-    rounds_.push_back(
-        {std::move(messages), std::move(answer), std::max<int64_t>(static_cast<int64_t>(ids.size()) - before, 0)});
-    if (exact && asked) {
-        // Where the template has changed what stands earlier, nobody knows how much of the new ids each round was.
-        const bool goes_on = ids.size() >= ids_.size() && std::equal(ids_.begin(), ids_.end(), ids.begin());
-        if (!goes_on || !asked->starts_with(text_)) forget_ids_from(0);
-        text_ = *asked + rounds_.back().answer;
-        // What ended the answer was not said.
-        if (model_->ends_answer(ids.back()) || model_->tokenizer->is_special(ids.back()))
-            text_ += model_->tokenizer->bytes_of(ids.back(), true);
-        ids_ = std::move(ids);
+/// The border of which most of `text` is known.
+Conversation::Start Conversation::known_start_of(std::string_view text) const {
+    constexpr size_t elsewhere = std::string_view::npos;
+    std::vector<size_t> ends;  // of each border in `text`
+    ends.reserve(borders_.size());
+    Start best;
+    for (const Border& border : borders_) {
+        const size_t begin = border.after < 0 ? 0 : ends[static_cast<size_t>(border.after)];
+        const bool fits = begin != elsewhere && text.substr(begin).starts_with(border.text);
+        ends.push_back(fits ? begin + border.text.size() : elsewhere);
+        if (fits && !border.ids.empty() && ends.back() >= best.bytes) best = {std::ssize(ends) - 1, ends.back()};
     }
-    known_.push_back({ids_.size(), text_.size()});
+    return best;
 }
 
-void Conversation::forget_ids_from(size_t round) {
-    const Known kept = round == 0 ? Known{} : known_[round - 1];
-    ids_.resize(kept.ids);
-    text_.resize(kept.bytes);
-    for (size_t i = round; i < known_.size(); ++i) known_[i] = kept;
+std::vector<int32_t> Conversation::ids_up_to(int64_t border) const {
+    std::vector<const Border*> way;
+    for (; border >= 0; border = way.back()->after) way.push_back(&borders_[static_cast<size_t>(border)]);
+    std::vector<int32_t> ids;
+    for (auto part = way.rbegin(); part != way.rend(); ++part)
+        ids.insert(ids.end(), (*part)->ids.begin(), (*part)->ids.end());
+    return ids;
+}
+
+void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
+                            std::span<const int32_t> answer_ids) {
+    std::vector<ChatMessage> all = all_messages();
+    all.insert(all.end(), messages.begin(), messages.end());
+    const auto asked = static_cast<int64_t>(borders_.size());
+    if (const Result<std::string> text = model_->render_chat(all)) {
+        borders_.push_back(asked_border(*text, prompt));
+        borders_.push_back(answered_border(answer, answer_ids));
+        borders_.back().after = asked;
+        borders_.push_back(ended_border(answer_ids.subspan(borders_.back().ids.size())));
+        borders_.back().after = asked + 1;
+    } else {  // not what the prompt was made of, so nothing is known of it
+        borders_.resize(borders_.size() + borders_a_round);
+    }
+    const auto size = static_cast<int64_t>(prompt.size() + answer_ids.size());
+    rounds_.push_back({std::move(messages), std::move(answer), std::max<int64_t>(size - tokens(), 0)});
+}
+
+Conversation::Border Conversation::asked_border(const std::string& text, std::span<const int32_t> prompt) const {
+    const Start start = known_start_of(text);
+    const std::vector<int32_t> before = ids_up_to(start.border);
+    if (before.size() > prompt.size() || !std::equal(before.begin(), before.end(), prompt.begin()))
+        return {-1, text, {prompt.begin(), prompt.end()}};
+    return {start.border, text.substr(start.bytes), {prompt.begin() + std::ssize(before), prompt.end()}};
+}
+
+/// As many of an answer's ids as spell a beginning of its text: a stop string, or a character that was not complete
+/// when its user left, may have been cut off from what they spell.
+Conversation::Border Conversation::answered_border(std::string_view answer, std::span<const int32_t> ids) const {
+    if (!ids.empty() && model_->tokenizer->is_special(ids.back())) ids = ids.first(ids.size() - 1);
+    if (model_->tokenizer->decode(ids) == answer) return {-1, std::string(answer), {ids.begin(), ids.end()}};
+    Detokenizer detokenizer(*model_->tokenizer);
+    std::string spelled;
+    size_t count = 0;
+    for (; count < ids.size() && answer.starts_with(spelled); ++count) spelled += detokenizer.push(ids[count]);
+    // The last of those may have spelled what was not said, and the ones before it the bytes of one character.
+    for (size_t back = 0; back <= character_tokens_max && count > 0; ++back, --count) {
+        const std::span<const int32_t> said = ids.first(count);
+        std::string text = model_->tokenizer->decode(said);
+        if (answer.starts_with(text)) return {-1, std::move(text), {said.begin(), said.end()}};
+    }
+    return {};
+}
+
+/// The token that ended the answer was not said, but stands in most templates behind it.
+Conversation::Border Conversation::ended_border(std::span<const int32_t> ids) const {
+    if (ids.size() != 1) return {};
+    return {-1, model_->tokenizer->bytes_of(ids[0], true), {ids[0]}};
+}
+
+size_t Conversation::bytes() const {
+    size_t sum = sizeof(*this);
+    const auto add = [&sum](const ChatMessage& message) {
+        sum += sizeof(message) + message.role.size() + message.content.size();
+    };
+    std::ranges::for_each(preamble, add);
+    for (const Round& round : rounds_) {
+        sum += sizeof(round) + round.answer.size();
+        std::ranges::for_each(round.asked, add);
+    }
+    for (const Border& border : borders_)
+        sum += sizeof(border) + border.text.size() + border.ids.size() * sizeof(border.ids[0]);
+    return sum;
 }
 
 Status Conversation::check_round(int64_t round) const {
@@ -73,9 +141,8 @@ Status Conversation::check_round(int64_t round) const {
 
 Status Conversation::rewind(int64_t round) {
     RONDO_TRY(check_round(round));
-    forget_ids_from(static_cast<size_t>(round));
     rounds_.resize(static_cast<size_t>(round));
-    known_.resize(rounds_.size());
+    borders_.resize(rounds_.size() * borders_a_round);
     return Status::ok();
 }
 
@@ -83,11 +150,11 @@ Status Conversation::drop(std::vector<int64_t> rounds) {
     for (const int64_t round : rounds) RONDO_TRY(check_round(round));
     std::sort(rounds.begin(), rounds.end());
     rounds.erase(std::unique(rounds.begin(), rounds.end()), rounds.end());
-    if (!rounds.empty()) forget_ids_from(static_cast<size_t>(rounds.front()));
-    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-        rounds_.erase(rounds_.begin() + *round);
-        known_.erase(known_.begin() + *round);
-    }
+    if (rounds.empty()) return Status::ok();
+    // The rounds behind the first of them were computed with what goes now.
+    borders_.resize(static_cast<size_t>(rounds.front()) * borders_a_round);
+    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) rounds_.erase(rounds_.begin() + *round);
+    borders_.resize(rounds_.size() * borders_a_round);
     return Status::ok();
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/result.hpp"
@@ -24,12 +26,15 @@ public:
 
     /// The prompt that `messages`, after all that was said, makes. Nothing changes until `answered`.
     Result<std::vector<int32_t>> prompt(const std::vector<ChatMessage>& messages) const;
-    /// A round is over: `ids` are its prompt, from `prompt`, and the answer's. `exact` says that the answer's text is
-    /// what its ids spell, so that they can stand in the next prompt as they are.
-    void answered(std::vector<ChatMessage> messages, std::string answer, std::vector<int32_t> ids, bool exact);
+    /// A round is over: its prompt, as `prompt` made it, was computed, and the user was told `answer`, which is what
+    /// `answer_ids` spell or less.
+    void answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
+                  std::span<const int32_t> answer_ids);
 
     const std::vector<Round>& rounds() const { return rounds_; }
     int64_t tokens() const;
+    /// What it takes to remember all this, nearly.
+    size_t bytes() const;
     /// Messages before the first round (a system prompt).
     std::vector<ChatMessage> preamble;
 
@@ -39,21 +44,29 @@ public:
     Status drop(std::vector<int64_t> rounds);
 
 private:
+    /// A text as it was rendered and the ids that were computed for it, as far as they go beyond another border.
+    struct Border {
+        int64_t after = -1;  // of borders_, and earlier than this one; -1: the conversation's beginning
+        std::string text;
+        std::vector<int32_t> ids;
+    };
+    /// A place in a rendered text from which on it has to be encoded.
+    struct Start {
+        int64_t border = -1;
+        size_t bytes = 0;
+    };
+
     std::vector<ChatMessage> all_messages() const;
     Status check_round(int64_t round) const;
-    /// What this round and those after it were computed with is no beginning of what will be asked any more.
-    void forget_ids_from(size_t round);
-
-    /// A beginning of `ids_`, and of the text that they spell.
-    struct Known {
-        size_t ids = 0, bytes = 0;
-    };
+    Start known_start_of(std::string_view text) const;
+    std::vector<int32_t> ids_up_to(int64_t border) const;
+    Border asked_border(const std::string& text, std::span<const int32_t> prompt) const;
+    Border answered_border(std::string_view answer, std::span<const int32_t> ids) const;
+    Border ended_border(std::span<const int32_t> ids) const;
 
     const Model* model_;
     std::vector<Round> rounds_;
-    std::vector<Known> known_;  // for each round, what of `ids_` is its own or before it
-    std::vector<int32_t> ids_;  // of the first rounds, as they were computed; of all, unless some were taken away
-    std::string text_;          // what they were rendered from, answers and end-of-answer tokens included
+    std::vector<Border> borders_;  // three a round: before its answer, behind it, and behind what ended it
 };
 
 }  // namespace rondo

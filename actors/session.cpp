@@ -285,9 +285,11 @@ void Session::end_done() {
 /// The round becomes part of the conversation, as far as its user was told of it.
 void Session::remember() {
     if (!current_->ids.empty() || !turn_ || usage_.completion_tokens == 0) return;
-    const auto answer = std::span<const int32_t>(turn_->ids).subspan(static_cast<size_t>(turn_->prompt_tokens));
-    const bool exact = model_.tokenizer->decode(answer) == answer_;
-    conversation_.answered(current_->messages, answer_, turn_->ids, exact);
+    const std::span<const int32_t> ids(turn_->ids);
+    const auto prompt = static_cast<size_t>(turn_->prompt_tokens);
+    // A stage may have gone on for a step after its user left.
+    const std::span<const int32_t> told = ids.subspan(prompt, static_cast<size_t>(usage_.completion_tokens));
+    conversation_.answered(current_->messages, answer_, ids.first(prompt), told);
 }
 
 /// The turn is over and no stage holds it.

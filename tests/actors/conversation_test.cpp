@@ -17,10 +17,13 @@ protected:
     static void TearDownTestSuite() { model.reset(); }
 
     /// The ids of an answer, as the demo model gives it: its text, and the end of it.
-    static std::vector<int32_t> with_answer(std::vector<int32_t> prompt, const std::vector<int32_t>& answer) {
-        prompt.insert(prompt.end(), answer.begin(), answer.end());
-        prompt.push_back(model->spec.eos_ids.front());
-        return prompt;
+    static std::vector<int32_t> ended(std::vector<int32_t> answer) {
+        answer.push_back(model->spec.eos_ids.front());
+        return answer;
+    }
+    static std::vector<int32_t> joined(std::vector<int32_t> ids, const std::vector<int32_t>& more) {
+        ids.insert(ids.end(), more.begin(), more.end());
+        return ids;
     }
     /// Letter by letter, as no tokenizer would cut it, but as a model may say it.
     static std::vector<int32_t> spelled(const std::string& text) {
@@ -34,8 +37,9 @@ protected:
         std::vector<std::vector<int32_t>> ids;
         for (const std::string& text : texts) {
             const std::vector<int32_t> prompt = must(conversation.prompt({{"user", text}}));
-            ids.push_back(with_answer(prompt, spelled("Noted.")));
-            conversation.answered({{"user", text}}, "Noted.", ids.back(), true);
+            const std::vector<int32_t> answer = ended(spelled("Noted."));
+            ids.push_back(joined(prompt, answer));
+            conversation.answered({{"user", text}}, "Noted.", prompt, answer);
         }
         return ids;
     }
@@ -58,10 +62,10 @@ TEST_F(ConversationTest, TheNextPromptBeginsWithTheVeryIdsThatWereComputed) {
         Conversation conversation(*model);
         const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "Hello!"}}));
         ASSERT_NE(spelled("Noted."), encoded("Noted."));
-        const std::vector<int32_t> ids = with_answer(prompt, spelled("Noted."));
+        const std::vector<int32_t> answer = ended(spelled("Noted.")), ids = joined(prompt, answer);
         const std::vector<int32_t> ends = model->spec.eos_ids;
         if (!is_models_end) model->spec.eos_ids = {0};
-        conversation.answered({{"user", "Hello!"}}, "Noted.", ids, true);
+        conversation.answered({{"user", "Hello!"}}, "Noted.", prompt, answer);
         model->spec.eos_ids = ends;
         const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}}));
         EXPECT_TRUE(begins_with(next, ids));
@@ -72,11 +76,10 @@ TEST_F(ConversationTest, TheNextPromptBeginsWithTheVeryIdsThatWereComputed) {
     }
 }
 
-TEST_F(ConversationTest, AnAnswerThatItsIdsDoNotSpellIsEncodedAnew) {
+TEST_F(ConversationTest, WhatWasNotToldOfAnAnswerIsForgotten) {
     Conversation conversation(*model);
-    const std::vector<int32_t> ids =
-        with_answer(must(conversation.prompt({{"user", "Hello!"}})), encoded("Noted. And more."));
-    conversation.answered({{"user", "Hello!"}}, "Noted.", ids, false);
+    conversation.answered({{"user", "Hello!"}}, "Noted.", must(conversation.prompt({{"user", "Hello!"}})),
+                          ended(encoded("Noted. And more.")));
     EXPECT_EQ(must(conversation.prompt({{"user", "Thank you."}})),
               must(model->encode_chat({{"user", "Hello!"}, {"assistant", "Noted."}, {"user", "Thank you."}})));
 }
@@ -86,7 +89,7 @@ TEST_F(ConversationTest, RoundsCanBeTakenBackAndLeftOut) {
     conversation.preamble = {{"system", "Be brief."}};
     for (const char* text : {"one", "two", "three"}) {
         const std::vector<int32_t> prompt = must(conversation.prompt({{"user", text}}));
-        conversation.answered({{"user", text}}, "Noted.", with_answer(prompt, encoded("Noted.")), true);
+        conversation.answered({{"user", text}}, "Noted.", prompt, ended(encoded("Noted.")));
     }
     ASSERT_EQ(conversation.rounds().size(), 3U);
     EXPECT_GT(conversation.tokens(), 0);
@@ -126,7 +129,7 @@ TEST_F(ConversationTest, RoundsBeforeThoseLeftOutKeepTheirIds) {
     ASSERT_TRUE(conversation.drop({3, 1}).is_ok());
     const std::vector<int32_t> next = must(conversation.prompt({{"user", "five"}}));
     EXPECT_TRUE(begins_with(next, ids[0]));
-    const std::vector<int32_t> anew = with_answer({}, encoded("Noted."));  // of the third round, that is now the second
+    const std::vector<int32_t> anew = ended(encoded("Noted."));  // of the third round, that is now the second
     EXPECT_NE(std::search(next.begin() + std::ssize(ids[0]), next.end(), anew.begin(), anew.end()), next.end());
     // The rounds behind the one left out have ids again once they were computed anew; where one ends is not known.
     say(conversation, {"five"});
@@ -137,17 +140,62 @@ TEST_F(ConversationTest, RoundsBeforeThoseLeftOutKeepTheirIds) {
               must(model->encode_chat({{"user", "three"}, {"assistant", "Noted."}, {"user", "seven"}})));
 }
 
-TEST_F(ConversationTest, AnAnswerThatItsIdsDoNotSpellLeavesThoseOfTheRoundsBefore) {
+TEST_F(ConversationTest, AnAnswerThatWasCutOffLeavesTheIdsOfTheRoundsBefore) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one"});
-    const std::vector<int32_t> cut =
-        with_answer(must(conversation.prompt({{"user", "two"}})), spelled("Noted. And more."));
-    conversation.answered({{"user", "two"}}, "Noted.", cut, false);
+    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "two"}}));
+    conversation.answered({{"user", "two"}}, "Noted.", prompt, ended(spelled("Noted. And more.")));
     const std::vector<int32_t> next = must(conversation.prompt({{"user", "three"}}));
     EXPECT_TRUE(begins_with(next, ids[0]));
+    // As far as they spell what was told, the ids of the answer stay too.
+    EXPECT_TRUE(begins_with(next, joined(prompt, spelled("Noted."))));
     say(conversation, {"three"});
     ASSERT_TRUE(conversation.rewind(2).is_ok());
     EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})), ids[0]));
+}
+
+/// Cut off behind a token that no template puts there, an answer does not fit into the next prompt as it was computed;
+/// but what stands before it does, then and when the round is taken back.
+TEST_F(ConversationTest, AnAnswerThatFitsNowhereLeavesTheIdsOfTheRoundsBefore) {
+    Conversation conversation(*model);
+    const auto ids = say(conversation, {"one", "two"});
+    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "three"}}));
+    std::vector<int32_t> answer = spelled("Noted.");
+    answer.push_back(model->tokenizer->find("<|user|>"));
+    conversation.answered({{"user", "three"}}, "Noted.", prompt, answer);
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})), joined(prompt, spelled("Noted."))));
+    say(conversation, {"four"});
+    ASSERT_TRUE(conversation.rewind(2).is_ok());
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "five"}})), ids[1]));
+    ASSERT_TRUE(conversation.rewind(1).is_ok());
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})), ids[0]));
+}
+
+/// A template that says earlier answers in another way than it was answered (Qwen3's drops old thoughts).
+TEST_F(ConversationTest, WhatATemplateChangesIsEncodedAnewAndWhatStandsBeforeItIsNot) {
+    std::optional<ChatTemplate> trimming = must(ChatTemplate::parse(
+        "{% for m in messages %}{{ '<|' + m['role'] + '|>' + (m['content'] | trim) + '<|end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}",
+        "test"));
+    std::swap(model->chat_template, trimming);
+    Conversation conversation(*model);
+    const std::vector<int32_t> first = must(conversation.prompt({{"user", "one"}}));
+    conversation.answered({{"user", "one"}}, "Noted. ", first, spelled("Noted. "));
+    const std::vector<int32_t> second = must(conversation.prompt({{"user", "two"}}));
+    EXPECT_TRUE(begins_with(second, joined(first, encoded("Noted."))));
+    conversation.answered({{"user", "two"}}, "Noted.", second, ended(spelled("Noted.")));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "three"}})), joined(second, ended(spelled("Noted.")))));
+    std::swap(model->chat_template, trimming);
+}
+
+TEST_F(ConversationTest, TellsHowManyBytesItTakes) {
+    Conversation conversation(*model);
+    const size_t empty = conversation.bytes();
+    say(conversation, {std::string(10'000, 'x')});
+    EXPECT_GT(conversation.bytes(), empty + 20'000);
+    EXPECT_LT(conversation.bytes(), empty + 100'000);
+    ASSERT_TRUE(conversation.rewind(0).is_ok());
+    EXPECT_EQ(conversation.bytes(), empty);
 }
 
 }  // namespace

@@ -200,10 +200,7 @@ protected:
             EXPECT_EQ(one.attention.given_up, 0);
         }
         expect_all_blocks_back();
-        std::vector<int32_t> ids = prompt;
-        ids.insert(ids.end(), heard.ids.begin(), heard.ids.end());
-        const bool exact = stage_.engine().model().tokenizer->decode(heard.ids) == heard.text;
-        talk.remembered.answered(said, heard.text, std::move(ids), exact);
+        talk.remembered.answered(said, heard.text, prompt, heard.ids);
         return end.usage;
     }
 
