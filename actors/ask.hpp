@@ -10,10 +10,10 @@
 
 namespace rondo {
 
-/// What a user asks for: a turn of a conversation, or a plain text to be continued. Checked at the edge for what can be
-/// checked without the conversation.
+/// What a user asks for: a turn of a conversation, or a plain text to be continued. Whoever sent it must not change it
+/// any more.
 struct Ask {
-    TurnId id = 0;
+    TurnId id = 0;                      ///< 0: the engine gives it one; else one that Engine::new_turn_id gave
     ConversationName conversation;      ///< an empty id: one that ends with this turn
     bool goes_on = false;               ///< the conversation must be there already; else it is begun if need be
     std::vector<ChatMessage> messages;  ///< what is new in the conversation
@@ -24,7 +24,13 @@ struct Ask {
     double deadline_seconds = 600.0;
     std::shared_ptr<Places> places;  ///< of several turns that are let in together; none: this one alone
 
-    listener_actor listener;
+    listener_actor listener;  ///< hears of this turn alone
+
+    /// What can be known without the conversation: each field in its range.
+    Status check() const;
 };
+
+/// A conversation's name as it may be told or kept: of no size or character that means something else elsewhere.
+Status check_name(const ConversationName& name);
 
 }  // namespace rondo

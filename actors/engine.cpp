@@ -94,11 +94,14 @@ void Engine::start(const Settings& settings, const Options& options) {
     running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
     router.session.home = home_;
     router.session.metrics = metrics_;
-    router.conversations_max = static_cast<size_t>(settings.server.conversations_max);
     router.several_tenants = !settings.server.api_keys_file.empty();
+    router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
+    router.conversations.bytes_max = static_cast<size_t>(settings.server.conversations_mib) << 20;
+    router.conversations.idle_s_max = settings.server.conversation_idle_s;
+    router.conversations.several_tenants = router.several_tenants;
     router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
                        static_cast<size_t>(settings.server.requests_waiting_max);
-    router_ = system_->spawn<Router>(load_, router);
+    router_ = system_->spawn<Router>(load_, last_turn_, router);
     Supervisor::Options supervisor;
     supervisor.log = options.log;
     supervisor.start = [this, settings, detached = options.own_threads,
@@ -202,8 +205,9 @@ TurnId Asker::ask(Ask ask, TurnPort::Callbacks callbacks) const {
     auto asked = std::make_shared<Ask>(std::move(ask));
     asked->id = ++*last_turn_;
     asked->listener = system_->spawn<TurnPort>(router_, std::move(callbacks));
-    caf::anon_send(router_, ask_atom::value, asked);
-    return asked->id;
+    const TurnId id = asked->id;
+    caf::anon_send(router_, ask_atom::value, AskPtr(std::move(asked)));
+    return id;
 }
 
 void Asker::cancel(TurnId turn) const {
@@ -248,8 +252,8 @@ Result<ConversationInfoPtr> Engine::conversation(const ConversationName& name) {
     return request<ConversationInfoPtr>(list_atom::value, name);
 }
 
-Result<ConversationListPtr> Engine::conversations(const Tenant& tenant) {
-    return request<ConversationListPtr>(list_atom::value, tenant);
+Result<ConversationPagePtr> Engine::conversations(const PageOf& wanted) {
+    return request<ConversationPagePtr>(list_atom::value, wanted);
 }
 
 Result<ConversationInfoPtr> Engine::rewind(const ConversationName& name, int64_t round) {

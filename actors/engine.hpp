@@ -43,7 +43,7 @@ private:
 ///     auto turn = engine->ask({.conversation = {"", "c1"}, .messages = {{"user", "Hello"}}});
 ///     std::puts(turn.get().text.c_str());
 ///
-/// Or by actors: `router()` takes `Ask`s and tells a listener of the host's own.
+/// Or by actors: `front()` takes `Ask`s and tells a listener of the host's own.
 class Engine {
 public:
     struct Options {
@@ -74,7 +74,7 @@ public:
     /// For whoever may be called back when the engine is gone.
     Asker asker() const { return {*system_, router_, last_turn_}; }
     TurnId ask(Ask ask, TurnPort::Callbacks callbacks) { return asker().ask(std::move(ask), std::move(callbacks)); }
-    /// For an Ask that is sent to the router itself.
+    /// For an Ask that is sent to `front` and may have to be cancelled before that answers.
     TurnId new_turn_id() { return ++*last_turn_; }
     std::future<Reply> ask(Ask ask);
     void cancel(TurnId turn) { asker().cancel(turn); }
@@ -82,7 +82,7 @@ public:
     /// Waits for what a conversation's session says.
     Result<ConversationInfoPtr> create(const ConversationName& name, const Preamble& preamble);
     Result<ConversationInfoPtr> conversation(const ConversationName& name);
-    Result<ConversationListPtr> conversations(const Tenant& tenant);  ///< the newest first
+    Result<ConversationPagePtr> conversations(const PageOf& wanted);  ///< the newest first
     Result<ConversationInfoPtr> rewind(const ConversationName& name, int64_t round);
     Result<ConversationInfoPtr> drop(const ConversationName& name, const RoundList& rounds);
     Result<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
@@ -101,6 +101,8 @@ public:
     const Progress& progress() const { return *progress_; }
     Metrics& metrics() { return *metrics_; }
     size_t running_max() const { return running_max_; }
+    /// For actors of the host's own (docs/embedding.md).
+    front_actor front() const { return router_; }
     router_actor router() const { return router_; }
     supervisor_actor supervisor() const { return supervisor_; }
     caf::actor_system& system() { return *system_; }

@@ -11,7 +11,7 @@ namespace rondo {
 
 using ask_atom = caf::atom_constant<caf::atom("ask")>;
 using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
-using brief_atom = caf::atom_constant<caf::atom("brief")>;
+using age_atom = caf::atom_constant<caf::atom("age")>;
 using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
 using closed_atom = caf::atom_constant<caf::atom("closed")>;
 using copy_atom = caf::atom_constant<caf::atom("copy")>;
@@ -91,8 +91,6 @@ using session_actor = delta_sink_actor::extend<
     /// Turns of a conversation wait for each other.
     caf::reacts_to<ask_atom, AskPtr>, caf::reacts_to<cancel_atom, TurnId>, caf::reacts_to<expire_atom, TurnId>,
     caf::replies_to<list_atom>::with<ConversationInfoPtr>,
-    /// The same without what was said.
-    caf::replies_to<brief_atom>::with<ConversationInfoPtr>,
     caf::replies_to<rewind_atom, int64_t>::with<ConversationInfoPtr>,
     caf::replies_to<drop_atom, RoundList>::with<ConversationInfoPtr>,
     /// Ends, once the turn under way is cancelled and handed back.
@@ -102,30 +100,46 @@ using session_actor = delta_sink_actor::extend<
     /// From the router, as the supervisor has it.
     caf::reacts_to<StagesPtr>, caf::reacts_to<pause_atom>>;
 
-/// Who hears a turn's events: some deltas, then one end.
-using listener_actor = caf::typed_actor<
-    /// The session that serves the turn, so that its death is noticed.
-    caf::reacts_to<session_actor>, caf::reacts_to<TurnDelta>, caf::reacts_to<TurnEnd>>;
+/// A turn's first event: it was let in.
+struct TurnBegun {
+    TurnId turn = 0;        ///< to cancel it with
+    session_actor session;  ///< that serves it; a listener has to monitor it to notice its death
+};
+
+}  // namespace rondo
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnBegun)
+
+namespace rondo {
+
+/// Who hears a turn's events: that it has begun, some deltas, then one end. A turn that is refused only ends.
+using listener_actor = caf::typed_actor<caf::reacts_to<TurnBegun>, caf::reacts_to<TurnDelta>, caf::reacts_to<TurnEnd>>;
+
+/// What a host may ask for: turns, and what is remembered of conversations (docs/embedding.md).
+using front_actor = caf::typed_actor<
+    /// A turn. Whatever becomes of it is told to the listener; the answer is the turn's id, or an error where nobody
+    /// listens.
+    caf::replies_to<ask_atom, AskPtr>::with<TurnId>, caf::reacts_to<cancel_atom, TurnId>,
+    caf::replies_to<create_atom, ConversationName, Preamble>::with<ConversationInfoPtr>,
+    caf::replies_to<list_atom, PageOf>::with<ConversationPagePtr>,
+    caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
+    caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,
+    caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
+    caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
+    caf::replies_to<remove_atom, ConversationName>::with<bool>>;
 
 /// Where turns come in: finds or makes the session of each, and refuses what is too much.
 using router_actor =
-    caf::typed_actor<caf::reacts_to<ask_atom, AskPtr>, caf::reacts_to<cancel_atom, TurnId>,
-                     /// From a session: the turn is over.
-                     caf::reacts_to<over_atom, TurnId>,
-                     /// To itself, when the next deadline may have come.
-                     caf::reacts_to<expire_atom>,
-                     caf::replies_to<create_atom, ConversationName, Preamble>::with<ConversationInfoPtr>,
-                     /// The newest first.
-                     caf::replies_to<list_atom, Tenant>::with<ConversationListPtr>,
-                     caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
-                     caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,
-                     caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
-                     caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
-                     caf::replies_to<remove_atom, ConversationName>::with<bool>,
-                     /// From the supervisor: the stages that serve from now on; null: there will be none any more.
-                     caf::reacts_to<StagesPtr>,
-                     /// The stages are gone, and others will be told of: turns wait until then.
-                     caf::reacts_to<pause_atom>>;
+    front_actor::extend<  /// From a session: the turn is over, and this is what its conversation has come to.
+        caf::reacts_to<over_atom, TurnId, ConversationFigures>,
+        /// To itself, when the next deadline may have come.
+        caf::reacts_to<expire_atom>,
+        /// To itself, when a conversation may be too old.
+        caf::reacts_to<age_atom>,
+        /// From the supervisor: the stages that serve from now on; null: there will be none any more.
+        caf::reacts_to<StagesPtr>,
+        /// The stages are gone, and others will be told of: turns wait until then.
+        caf::reacts_to<pause_atom>>;
 
 /// Keeps the stages running.
 using supervisor_actor = caf::typed_actor<caf::reacts_to<router_actor>,

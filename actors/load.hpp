@@ -15,6 +15,8 @@ struct Load {
     std::atomic<size_t> places_held{0};     ///< for turns that will follow
     std::atomic<int64_t> busy_since_ns{0};  ///< of the steady clock; while there are turns
     std::atomic<size_t> conversations{0};
+    std::atomic<size_t> conversation_bytes{0};  ///< of what they remember
+    std::atomic<uint64_t> left_by_age{0}, left_for_room{0};
     std::atomic<uint64_t> refused{0};
     std::atomic<bool> gave_up{false};       ///< no turn will be served any more
     std::atomic<int64_t> blocks_cached{0};  ///< kept for reuse, whether a turn uses them now or not

@@ -7,18 +7,20 @@ namespace {
 constexpr caf::atom_value category = caf::atom("rondo");
 
 bool is_ours(const caf::error& error) {
-    return error.category() == category && error.context().match_elements<std::string>();
+    return error.category() == category && error.context().match_elements<std::string, double>();
 }
 
 }  // namespace
 
 caf::error to_caf(const Error& error) {
-    return {static_cast<uint8_t>(static_cast<int>(error.code) + 1), category, caf::make_message(error.message)};
+    return {static_cast<uint8_t>(static_cast<int>(error.code) + 1), category,
+            caf::make_message(error.message, error.retry_after_s)};
 }
 
 Error from_caf(const caf::error& error, const char* who) {
     if (is_ours(error)) {
-        return make_error(static_cast<ErrorCode>(error.code() - 1), error.context().get_as<std::string>(0));
+        return {static_cast<ErrorCode>(error.code() - 1), error.context().get_as<std::string>(0),
+                error.context().get_as<double>(1)};
     }
     if (error == caf::sec::request_timeout)
         return make_error(ErrorCode::timeout, std::string(who) + " did not answer in time");

@@ -26,11 +26,37 @@ struct ConversationName {
 struct ConversationInfo {
     std::string id;
     int64_t tokens = 0;
-    std::vector<Round> rounds;  ///< in a list of conversations without what was said
+    std::vector<Round> rounds;
+    size_t bytes = 0;  ///< that remembering it takes
+};
+
+/// What a list tells of a conversation.
+struct ConversationFigures {
+    int64_t tokens = 0;
+    int64_t rounds = 0;
+    size_t bytes = 0;
+};
+
+struct ListedConversation {
+    std::string id;
+    ConversationFigures figures;
+};
+
+/// A part of a tenant's list of conversations, the newest first.
+struct ConversationPage {
+    std::vector<ListedConversation> conversations;
+    bool has_more = false;
+};
+
+/// Which part is wanted.
+struct PageOf {
+    Tenant tenant;
+    std::string after;  ///< the id of the conversation before it; "": the beginning
+    size_t limit = 20;
 };
 
 using ConversationInfoPtr = std::shared_ptr<const ConversationInfo>;
-using ConversationListPtr = std::shared_ptr<const std::vector<ConversationInfo>>;
+using ConversationPagePtr = std::shared_ptr<const ConversationPage>;
 using ConversationPtr = std::shared_ptr<const Conversation>;
 using RoundList = std::vector<int64_t>;
 /// Messages that stand before a conversation's first round.
@@ -83,7 +109,7 @@ using StatusPtr = std::shared_ptr<const Status>;
 
 struct Ask;     // ask.hpp
 struct Stages;  // stages.hpp
-using AskPtr = std::shared_ptr<Ask>;
+using AskPtr = std::shared_ptr<const Ask>;
 using StagesPtr = std::shared_ptr<const Stages>;
 
 /// Who is told how an answer grows.
@@ -102,11 +128,13 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 // These never leave the process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationInfoPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationListPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPagePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationName)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PageOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::SelectionPiecePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)

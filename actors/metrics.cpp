@@ -87,6 +87,9 @@ struct Metrics::All {
     prometheus::Gauge& kv_usage = gauge("kv_cache_usage_perc", "Share of KV blocks in use or kept for reuse, 0 to 1");
     prometheus::Gauge& blocks_in_turns = gauge("kv_blocks_in_turns", "KV blocks that only turns under way hold");
     prometheus::Gauge& conversations = gauge("conversations", "Conversations kept by id");
+    prometheus::Gauge& conversation_bytes = gauge("conversation_bytes", "What kept conversations remember, KV apart");
+    prometheus::Gauge& left_by_age = gauge("conversations_left_by_age", "Conversations that left, unused for too long");
+    prometheus::Gauge& left_for_room = gauge("conversations_left_for_room", "Conversations that left to make room");
     prometheus::Gauge& connections = gauge("connections", "Open HTTP connections");
     prometheus::Gauge& refused = gauge("requests_refused", "Turns refused for overload since the start");
 };
@@ -142,6 +145,9 @@ std::string Metrics::text(const Now& now) {
     all_->kv_usage.Set(now.kv_usage);
     all_->blocks_in_turns.Set(now.blocks_in_turns);
     all_->conversations.Set(now.conversations);
+    all_->conversation_bytes.Set(now.conversation_bytes);
+    all_->left_by_age.Set(now.left_by_age);
+    all_->left_for_room.Set(now.left_for_room);
     all_->connections.Set(now.connections);
     all_->refused.Set(now.refused);
     std::ostringstream out;

@@ -29,6 +29,8 @@ public:
         double kv_usage = 0.0;  ///< share of blocks that are not free
         double blocks_in_turns = 0.0;
         double conversations = 0.0;
+        double conversation_bytes = 0.0;
+        double left_by_age = 0.0, left_for_room = 0.0;
         double connections = 0.0;
         double refused = 0.0;
     };

@@ -17,17 +17,15 @@ constexpr auto answer_within = std::chrono::seconds(10);
 Router::behavior_type Router::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     return {
-        [this](ask_atom, const AskPtr& asked) { ask(asked); },
+        [this](ask_atom, const AskPtr& asked) { return ask(asked); },
         [this](cancel_atom, TurnId id) {
             if (const auto turn = turns_.find(id); turn != turns_.end())
                 send(turn->second.session, cancel_atom::value, id);
         },
-        [this](over_atom, TurnId id) { over(id); },
-        [this](expire_atom) { expire(); },
         [this](create_atom, const ConversationName& name, const Preamble& preamble) {
             return create_info(name, preamble);
         },
-        [this](list_atom, const Tenant& tenant) { return list(tenant); },
+        [this](list_atom, const PageOf& wanted) { return list(wanted); },
         [this](list_atom, const ConversationName& name) { return pass_on(name, list_atom::value); },
         [this](rewind_atom, const ConversationName& name, int64_t round) {
             return pass_on(name, rewind_atom::value, round);
@@ -36,27 +34,27 @@ Router::behavior_type Router::make_behavior() {
             return pass_on(name, drop_atom::value, rounds);
         },
         [this](fork_atom, const ConversationName& from, const ConversationName& to) { return fork(from, to); },
-        [this](remove_atom, const ConversationName& name) {
-            const auto found = conversations_.find(name);
-            if (found == conversations_.end()) return false;
-            send(found->second, remove_atom::value);
-            forget(found);
-            return true;
-        },
+        [this](remove_atom, const ConversationName& name) { return remove(name); },
+        [this](over_atom, TurnId id, const ConversationFigures& figures) { over(id, &figures); },
+        [this](expire_atom) { expire(); },
+        [this](age_atom) { leave_by_age(); },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { pause(); },
     };
 }
 
 void Router::on_exit() {
-    for (const auto& [name, session] : conversations_) send_exit(session, caf::exit_reason::user_shutdown);
+    conversations_.for_each([this](const ConversationName&, const ConversationTable::Entry& entry) {
+        send_exit(entry.session, caf::exit_reason::user_shutdown);
+    });
     for (const auto& [id, turn] : turns_) {
         send_exit(turn.session, caf::exit_reason::user_shutdown);
         withdraw(id);
     }
-    conversations_.clear();
+    conversations_ = ConversationTable({});
     turns_.clear();
-    load_->turns = load_->conversations = 0;
+    load_->turns = 0;
+    count();
     stages_.reset();
 }
 
@@ -77,41 +75,83 @@ Status Router::let_in(const Ask& asked) {
     }
     const size_t taken = turns_.size() + load_->places_held;
     const Tenant& tenant = asked.conversation.tenant;
-    if (!turn_shares_.has_room(tenant, asked.places ? asked.places->turns() : 1, taken)) {
-        return make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
-                                                     std::to_string(turn_shares_.held(tenant)) +
-                                                     " of them this tenant's; asking later would be right");
+    const size_t wanted = asked.places ? asked.places->turns() : 1, held = turn_shares_.held(tenant);
+    if (!turn_shares_.has_room(tenant, wanted, taken)) {
+        Error error = make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
+                                                            std::to_string(held) +
+                                                            " of them this tenant's; asking later would be right");
+        // Where others hold as much, anybody's end gives room; who holds the most waits for his own.
+        const double others = held == 0 ? 1.0 : static_cast<double>(taken) / static_cast<double>(held);
+        error.retry_after_s = pace_.expected_s(now(), static_cast<double>(wanted) * others, asked.deadline_seconds);
+        return error;
     }
     if (asked.places) asked.places->hold(load_);
     return Status::ok();
 }
 
-void Router::ask(const AskPtr& asked) {
+/// Gives the turn an id, or checks the one it has: events and ends are told by it.
+Result<TurnId> Router::number(AskPtr& asked) {
+    if (asked->id == 0) {
+        auto numbered = std::make_shared<Ask>(*asked);  // the asker's own may be sent again
+        numbered->id = ++*last_turn_;
+        asked = std::move(numbered);
+    } else if (asked->id > *last_turn_ || turns_.contains(asked->id)) {
+        return make_error(ErrorCode::invalid_argument,
+                          "the turn's id must be 0 or one that Engine::new_turn_id gave for it alone");
+    }
+    return asked->id;
+}
+
+/// Whoever listens hears whatever becomes of the turn. Where nobody does, whoever asked is told, as he asked: by an
+/// error, or by the end of a turn if he did not ask for an answer.
+caf::result<TurnId> Router::ask(AskPtr asked) {
+    const bool is_request = current_mailbox_element()->mid.is_request();
+    if (!asked || !asked->listener) {
+        Error error = make_error(ErrorCode::invalid_argument, "a turn needs an Ask with a listener");
+        if (is_request) return to_caf(error);
+        TurnEnd end;
+        end.error = std::move(error);
+        if (const auto sender = caf::actor_cast<caf::actor>(current_sender())) caf::anon_send(sender, std::move(end));
+        return caf::delegated<TurnId>();
+    }
+    const Result<TurnId> id = number(asked);
+    const Status checked = id ? asked->check() : id.status();
+    if (checked) {
+        admit(asked);
+    } else {
+        refuse(asked, checked.error());
+    }
+    if (!is_request) return caf::delegated<TurnId>();  // a plain message has no answer
+    return asked->id;
+}
+
+void Router::admit(const AskPtr& asked) {
     if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline has given up"));
     if (const Status status = let_in(*asked); !status) return refuse(asked, status.error());
-    session_actor session;
-    if (asked->conversation.id.empty()) {
-        session = open(asked->conversation, Conversation(model_), true);
-    } else if (const auto known = conversations_.find(asked->conversation); known != conversations_.end()) {
-        session = known->second;
-    } else if (asked->goes_on) {
-        return refuse(asked, make_error(ErrorCode::not_found,
-                                        "the conversation is not known any more; beginning another "
-                                        "one with what was said would be right"));
-    } else {
-        Result<session_actor> made = create(asked->conversation, Conversation(model_));
-        if (!made) return refuse(asked, made.error());
-        session = *made;
-    }
+    Result<session_actor> session = session_for(*asked);
+    if (!session) return refuse(asked, session.error());
+    const ConversationName& name = asked->conversation;
+    if (!name.id.empty()) conversations_.begin_turn(name, now());
     const double deadline = now() + asked->deadline_seconds;
     if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
-    turns_[asked->id] = {session, asked->conversation.tenant, deadline};
-    turn_shares_.take(asked->conversation.tenant);
+    turns_[asked->id] = {*session, name, deadline};
+    turn_shares_.take(name.tenant);
     load_->turns = turns_.size();
     deadlines_.emplace(deadline, asked->id);
     watch_deadlines();
-    send(asked->listener, session);
-    send(session, ask_atom::value, asked);
+    send(asked->listener, TurnBegun{asked->id, *session});
+    send(*session, ask_atom::value, asked);
+}
+
+Result<session_actor> Router::session_for(const Ask& asked) {
+    const ConversationName& name = asked.conversation;
+    if (name.id.empty()) return open(name, Conversation(model_), true);
+    const ConversationTable::Entry* const known = conversations_.find(name);
+    if (known == nullptr && asked.goes_on) return conversations_.missing(name);
+    if (known == nullptr) return create(name, Conversation(model_));
+    const session_actor session = known->session;
+    RONDO_TRY(make_room(name.tenant, {0, content_bytes(asked.messages)}, &name));
+    return session;
 }
 
 void Router::serve_by(const StagesPtr& stages) {
@@ -127,7 +167,8 @@ void Router::pause() {
 
 template <class News>
 void Router::tell_sessions(const News& news) {
-    for (const auto& [name, session] : conversations_) send(session, news);
+    conversations_.for_each(
+        [&](const ConversationName&, const ConversationTable::Entry& entry) { send(entry.session, news); });
     // Those without a name: of clients who keep their history, and of conversations that were removed.
     for (const auto& [id, turn] : turns_)
         if (!names_.contains(turn.session.id())) send(turn.session, news);
@@ -142,40 +183,83 @@ session_actor Router::open(const ConversationName& name, Conversation conversati
     return session;
 }
 
-Result<session_actor> Router::find(const ConversationName& name) const {
-    const auto found = conversations_.find(name);
-    if (found != conversations_.end()) return found->second;
-    return make_error(ErrorCode::not_found, "no conversation of that id; one of those listed would be right");
+Result<session_actor> Router::find(const ConversationName& name) {
+    const ConversationTable::Entry* const found = conversations_.find(name);
+    if (found == nullptr) return conversations_.missing(name);
+    conversations_.used(name, now());
+    return found->session;
+}
+
+/// Conversations leave until there is room for so much more; none does where that cannot be.
+Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays) {
+    Result<std::vector<ConversationName>> leaving = conversations_.room_for(tenant, more, stays);
+    if (!leaving) {
+        Error error = leaving.error();
+        const double own = static_cast<double>(std::max<size_t>(turn_shares_.held(tenant), 1));
+        const double latest = deadlines_.empty() ? 1.0 : deadlines_.begin()->first - now();
+        error.retry_after_s = pace_.expected_s(now(), static_cast<double>(turns_.size()) / own, latest);
+        return error;
+    }
+    for (const ConversationName& name : *leaving) leave(name, ConversationTable::Left::room);
+    return Status::ok();
+}
+
+void Router::leave(const ConversationName& name, ConversationTable::Left why) {
+    ++(why == ConversationTable::Left::age ? load_->left_by_age : load_->left_for_room);
+    send(conversations_.find(name)->session, remove_atom::value);
+    forget(name, why);
 }
 
 Result<session_actor> Router::create(const ConversationName& name, Conversation conversation) {
-    if (conversations_.contains(name))
+    if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
+    RONDO_TRY(check_name(name));
+    if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; another id would be right");
-    if (!conversation_shares_.has_room(name.tenant, 1, conversations_.size())) {
-        return make_error(ErrorCode::overloaded, std::to_string(conversations_.size()) + " conversations are kept, " +
-                                                     std::to_string(conversation_shares_.held(name.tenant)) +
-                                                     " of them this tenant's; deleting one would be right");
-    }
+    const ConversationFigures figures{conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes()};
+    RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
     const session_actor session = open(name, std::move(conversation), false);
-    conversations_[name] = session;
-    conversation_shares_.take(name.tenant);
+    conversations_.add(name, session, figures, now());
     names_[session.id()] = name;
-    load_->conversations = conversations_.size();
+    count();
+    watch_ages();
     return session;
 }
 
-void Router::forget(std::map<ConversationName, session_actor>::iterator conversation) {
-    conversation_shares_.give_back(conversation->first.tenant);
-    names_.erase(conversation->second.id());
-    conversations_.erase(conversation);
-    load_->conversations = conversations_.size();
+bool Router::remove(const ConversationName& name) {
+    const ConversationTable::Entry* const found = conversations_.find(name);
+    if (found == nullptr) return false;
+    send(found->session, remove_atom::value);
+    forget(name, ConversationTable::Left::deleted);
+    return true;
 }
 
-void Router::over(TurnId id) {
+void Router::forget(const ConversationName& name, ConversationTable::Left why) {
+    names_.erase(conversations_.find(name)->session.id());
+    conversations_.remove(name, why);
+    count();
+}
+
+void Router::count() {
+    load_->conversations = conversations_.totals().count;
+    load_->conversation_bytes = conversations_.totals().bytes;
+}
+
+/// `figures` of its conversation, when its session tells of it.
+void Router::over(TurnId id, const ConversationFigures* figures) {
     const auto turn = turns_.find(id);
     if (turn == turns_.end()) return;
+    const ConversationName& name = turn->second.conversation;
+    pace_.ended(now());
     deadlines_.erase({turn->second.deadline, id});
-    turn_shares_.give_back(turn->second.tenant);
+    turn_shares_.give_back(name.tenant);
+    // It may have been removed meanwhile, and another begun under its name.
+    const ConversationTable::Entry* const entry = conversations_.find(name);
+    if (entry != nullptr && entry->session == turn->second.session) {
+        conversations_.end_turn(name, now());
+        if (figures != nullptr) conversations_.grew(name, *figures);
+        count();
+        watch_ages();
+    }
     turns_.erase(turn);
     load_->turns = turns_.size();
 }
@@ -202,16 +286,31 @@ void Router::watch_deadlines() {
                  expire_atom::value);
 }
 
+void Router::leave_by_age() {
+    age_awaited_ = false;
+    for (const ConversationName& name : conversations_.too_old(now())) leave(name, ConversationTable::Left::age);
+    watch_ages();
+}
+
+/// One message is under way for the oldest; if it was used meanwhile, that finds out.
+void Router::watch_ages() {
+    if (age_awaited_) return;
+    const std::optional<double> next = conversations_.next_too_old();
+    if (!next) return;
+    age_awaited_ = true;
+    const auto wait = std::chrono::duration<double>(std::max(*next - now(), 0.0));
+    delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1), age_atom::value);
+}
+
 void Router::down(const caf::down_msg& message) {
-    if (const auto name = names_.find(message.source.id()); name != names_.end()) {
-        forget(conversations_.find(name->second));
-    }
+    if (const auto name = names_.find(message.source.id()); name != names_.end())
+        forget(ConversationName(name->second), ConversationTable::Left::failed);
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)
         if (turn.session.address() == message.source) gone.push_back(id);
     for (const TurnId id : gone) {
         withdraw(id);
-        over(id);
+        over(id, nullptr);
     }
 }
 
@@ -233,7 +332,14 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
     }
     when_answered(
         request(*session, answer_within, std::move(what)...),
-        [promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); },
+        [=, this, asked = *session](const ConversationInfoPtr& info) mutable {
+            const ConversationTable::Entry* const entry = conversations_.find(name);
+            if (entry != nullptr && entry->session == asked) {
+                conversations_.grew(name, {info->tokens, std::ssize(info->rounds), info->bytes});
+                count();
+            }
+            promise.deliver(info);
+        },
         [promise](const caf::error& error) mutable { promise.deliver(to_caf(from_caf(error, "the conversation"))); });
     return promise;
 }
@@ -257,35 +363,10 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
     return pass_on(name, list_atom::value);
 }
 
-caf::typed_response_promise<ConversationListPtr> Router::list(const Tenant& tenant) {
-    auto promise = make_response_promise<ConversationListPtr>();
-    struct Gathered {
-        caf::typed_response_promise<ConversationListPtr> promise;
-        std::map<caf::actor_id, ConversationInfo, std::greater<>> all;  // CAF counts: a later session has a higher id
-        size_t missing = 1;                                             // this function itself
-
-        void one_less() {
-            if (--missing > 0) return;
-            auto list = std::make_shared<std::vector<ConversationInfo>>();
-            for (auto& [session, info] : all) list->push_back(std::move(info));
-            promise.deliver(ConversationListPtr(std::move(list)));
-        }
-    };
-    auto gathered = std::make_shared<Gathered>();
-    gathered->promise = promise;
-    for (auto at = conversations_.lower_bound({tenant, ""}); at != conversations_.end() && at->first.tenant == tenant;
-         ++at) {
-        ++gathered->missing;
-        when_answered(
-            request(at->second, answer_within, brief_atom::value),
-            [gathered, session = at->second.id()](const ConversationInfoPtr& info) {
-                gathered->all.emplace(session, *info);
-                gathered->one_less();
-            },
-            [gathered](const caf::error&) { gathered->one_less(); });
-    }
-    gathered->one_less();
-    return promise;
+caf::result<ConversationPagePtr> Router::list(const PageOf& wanted) {
+    Result<ConversationPage> page = conversations_.page(wanted);
+    if (!page) return to_caf(page.error());
+    return ConversationPagePtr(std::make_shared<ConversationPage>(std::move(*page)));
 }
 
 caf::typed_response_promise<ConversationInfoPtr> Router::fork(const ConversationName& from,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -8,29 +7,35 @@
 #include <utility>
 
 #include "actors/ask.hpp"
+#include "actors/conversation_table.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "actors/session.hpp"
 #include "actors/tenant_shares.hpp"
+#include "actors/turn_pace.hpp"
 
 namespace rondo {
 
-/// Knows every conversation and every turn under way; lets no more in than can be served, and watches deadlines.
+/// Knows every conversation and every turn under way; lets no more in than can be served, and watches deadlines and
+/// ages.
 class Router : public router_actor::base {
 public:
     struct Options {
         Session::Options session;
         size_t turns_max = 288;  ///< under way or waiting
-        size_t conversations_max = 10'000;
+        ConversationTable::Limits conversations;
         bool several_tenants = false;  ///< who share both
     };
-    Router(caf::actor_config& config, std::shared_ptr<Load> load, const Options& options)
+    /// `last_turn` counts the ids that were given to turns.
+    Router(caf::actor_config& config, std::shared_ptr<Load> load, std::shared_ptr<std::atomic<TurnId>> last_turn,
+           const Options& options)
         : router_actor::base(config),
           model_(options.session.home->model),
           load_(std::move(load)),
+          last_turn_(std::move(last_turn)),
           options_(options),
           turn_shares_(options.turns_max, options.several_tenants),
-          conversation_shares_(options.conversations_max, options.several_tenants) {}
+          conversations_(options.conversations) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "router"; }
     void on_exit() override;
@@ -38,24 +43,33 @@ public:
 private:
     struct UnderWay {
         session_actor session;
-        Tenant tenant;
+        ConversationName conversation;
         double deadline = 0.0;
     };
 
-    void ask(const AskPtr& ask);
+    caf::result<TurnId> ask(AskPtr ask);
+    Result<TurnId> number(AskPtr& ask);
+    void admit(const AskPtr& ask);
     Status let_in(const Ask& asked);
+    Result<session_actor> session_for(const Ask& asked);
     void serve_by(const StagesPtr& stages);
     void pause();
     template <class News>
     void tell_sessions(const News& news);
     void refuse(const AskPtr& ask, Error error);
     session_actor open(const ConversationName& name, Conversation conversation, bool ends_with_turn);
-    Result<session_actor> find(const ConversationName& name) const;
+    Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
+    void leave(const ConversationName& name, ConversationTable::Left why);
+    Result<session_actor> find(const ConversationName& name);
     Result<session_actor> create(const ConversationName& name, Conversation conversation);
-    void over(TurnId id);
-    void forget(std::map<ConversationName, session_actor>::iterator conversation);
+    void over(TurnId id, const ConversationFigures* figures);
+    bool remove(const ConversationName& name);
+    void forget(const ConversationName& name, ConversationTable::Left why);
+    void count();
     void expire();
     void watch_deadlines();
+    void leave_by_age();
+    void watch_ages();
     void down(const caf::down_msg& message);
     void withdraw(TurnId id);
     /// What a conversation answers to this request, or that there is none.
@@ -63,20 +77,23 @@ private:
     caf::typed_response_promise<ConversationInfoPtr> pass_on(const ConversationName& name, Request... request);
     caf::typed_response_promise<ConversationInfoPtr> create_info(const ConversationName& name,
                                                                  const Preamble& preamble);
-    caf::typed_response_promise<ConversationListPtr> list(const Tenant& tenant);
+    caf::result<ConversationPagePtr> list(const PageOf& wanted);
     caf::typed_response_promise<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     const Model& model_;  // options_ keep it
     std::shared_ptr<Load> load_;
+    std::shared_ptr<std::atomic<TurnId>> last_turn_;
     const Options options_;
-    TenantShares turn_shares_, conversation_shares_;
+    TenantShares turn_shares_;
+    TurnPace pace_;
     StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones
-    std::map<ConversationName, session_actor> conversations_;
+    ConversationTable conversations_;
     std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session
     std::unordered_map<TurnId, UnderWay> turns_;
     std::set<std::pair<double, TurnId>> deadlines_;
     double wake_at_ = 0.0;  // when expire comes next; 0: not at all
+    bool age_awaited_ = false;
 };
 
 }  // namespace rondo

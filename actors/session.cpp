@@ -38,7 +38,6 @@ Session::behavior_type Session::make_behavior() {
         [this](cancel_atom, TurnId id) { stop(id, TurnFlow::Event::cancel); },
         [this](expire_atom, TurnId id) { stop(id, TurnFlow::Event::expired); },
         [this](list_atom) { return info(); },
-        [this](brief_atom) { return brief(); },
         [this](rewind_atom, int64_t round) {
             return change([round](Conversation& conversation) { return conversation.rewind(round); });
         },
@@ -69,10 +68,10 @@ void Session::on_exit() {
 
 void Session::ask(const AskPtr& asked) {
     if (waiting_.size() >= options_.waiting_max) {
-        return refuse(
-            this, asked,
-            make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(waiting_.size()) +
-                                                  " turns waiting; asking when they are over would be right"));
+        Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(waiting_.size()) +
+                                                            " turns waiting; asking when they are over would be right");
+        error.retry_after_s = current_ ? now() - arrived_ : 0.0;  // the turn under way may take as long again
+        return refuse(this, asked, std::move(error));
     }
     monitor(asked->listener);
     waiting_.emplace_back(asked, now());
@@ -88,7 +87,7 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     end.error = std::move(error);
     self->send(ask->listener, std::move(end));
     self->demonitor(ask->listener.address());
-    if (self->router_) self->send(self->router_, over_atom::value, ask->id);
+    if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
 }
 
 void Session::serve_by(const StagesPtr& stages) {
@@ -302,7 +301,7 @@ void Session::let_go() {
     demonitor(serving_->decode.address());
     options_.metrics->attended(attention_);
     send(serving_->restore, closed_atom::value, current_->id);
-    if (router_) send(router_, over_atom::value, current_->id);
+    if (router_) send(router_, over_atom::value, current_->id, figures());
     serving_.reset();
     current_.reset();
 }
@@ -335,13 +334,11 @@ void Session::down(const caf::down_msg& message) {
 
 ConversationInfoPtr Session::info() const {
     return std::make_shared<ConversationInfo>(
-        ConversationInfo{name_.id, conversation_.tokens(), conversation_.rounds()});
+        ConversationInfo{name_.id, conversation_.tokens(), conversation_.rounds(), conversation_.bytes()});
 }
 
-ConversationInfoPtr Session::brief() const {
-    auto info = std::make_shared<ConversationInfo>(ConversationInfo{name_.id, conversation_.tokens(), {}});
-    for (const Round& round : conversation_.rounds()) info->rounds.push_back({{}, {}, round.tokens});
-    return info;
+ConversationFigures Session::figures() const {
+    return {conversation_.tokens(), std::ssize(conversation_.rounds()), conversation_.bytes()};
 }
 
 caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {

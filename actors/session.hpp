@@ -61,7 +61,7 @@ private:
     void down(const caf::down_msg& message);
     static void refuse(Session* self, const AskPtr& ask, Error error);
     ConversationInfoPtr info() const;
-    ConversationInfoPtr brief() const;
+    ConversationFigures figures() const;
     caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 

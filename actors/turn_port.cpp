@@ -6,10 +6,10 @@ TurnPort::behavior_type TurnPort::make_behavior() {
     monitor(router_);
     set_down_handler([this](const caf::down_msg&) { quit(); });
     return {
-        [this](const session_actor& session) {
+        [this](const TurnBegun& begun) {
             demonitor(router_.address());
             router_ = nullptr;
-            monitor(session);
+            monitor(begun.session);
         },
         [this](TurnDelta delta) {
             if (!ended_ && callbacks_.on_delta) callbacks_.on_delta(std::move(delta));

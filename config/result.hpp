@@ -27,6 +27,7 @@ enum class ErrorCode {
 struct Error {
     ErrorCode code = ErrorCode::internal;
     std::string message;
+    double retry_after_s = 0.0;  ///< of `overloaded`: when asking again may help; 0: nobody knows
 };
 
 /// Success or an Error. Holds nothing on success, so returning it costs a null check.

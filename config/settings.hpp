@@ -102,6 +102,8 @@ struct ServerSettings {
     std::string cors_origin;    ///< none: pages of other origins are refused by browsers
     int requests_waiting_max = 256;
     int conversations_max = 10'000;
+    int conversations_mib = 1024;  ///< what all of them may remember, in MiB
+    int conversation_idle_s = 0;   ///< after which one leaves; 0: none does
     int deadline_s = 600;
     bool operator==(const ServerSettings&) const = default;
 };

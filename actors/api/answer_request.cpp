@@ -115,7 +115,7 @@ void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& i
     if (into.goes_on && into.conversation.empty())
         fields.wrong("continue", "true and no conversation is named", "false");
     fields.flag("ignore_eos", into.options.ignore_eos);
-    fields.whole("priority", -10, 10, into.priority);
+    fields.whole("priority", -limits::priority_max, limits::priority_max, into.priority);
     fields.number_above("deadline_s", 0, limits::deadline_s_max, into.deadline_s);
     fields.word("method", into.method);
     std::string unused;  // names an end user to whoever runs the server, and changes no answer

@@ -60,7 +60,9 @@ std::string ApiError::body() const {
 
 ApiError api_error(const Error& error) {
     const Row& row = row_of(error.code);
-    return {row.status, row.type, row.name, "", row.told == nullptr ? error.message : row.told};
+    ApiError told{row.status, row.type, row.name, "", row.told == nullptr ? error.message : row.told};
+    told.retry_after_s = error.retry_after_s;
+    return told;
 }
 
 ApiError bad_field(std::string param, std::string code, std::string message) {

@@ -17,6 +17,7 @@ struct ApiError {
     std::string param;       ///< the field of the body at fault; "" when none is
     std::string message;     ///< one line
     std::string allow = {};  ///< the methods that a 405's Allow header lists
+    double retry_after_s = 0.0;  ///< of a 429: when asking again may help; 0: nobody knows
 
     /// {"error":{"message","type","param","code"}}; `param` and `code` are null when empty.
     std::string body() const;

@@ -27,15 +27,18 @@ std::string session_response(const SessionInfo& session) {
         {{"id", session.id}, {"object", "session"}, {"tokens", session.tokens}, {"rounds", std::move(rounds)}});
 }
 
-std::string sessions_response(std::span<const SessionInfo> sessions) {
+std::string sessions_response(std::span<const ListedSession> sessions, bool has_more) {
     OrderedJson data = OrderedJson::array();
-    for (const SessionInfo& session : sessions) {
-        data.push_back({{"id", session.id},
-                        {"object", "session"},
-                        {"tokens", session.tokens},
-                        {"round_count", session.rounds.size()}});
+    for (const ListedSession& one : sessions) {
+        data.push_back({{"id", one.id}, {"object", "session"}, {"tokens", one.tokens}, {"round_count", one.rounds}});
     }
-    return json_text({{"object", "list"}, {"data", std::move(data)}});
+    OrderedJson body{{"object", "list"}, {"data", std::move(data)}, {"first_id", nullptr}, {"last_id", nullptr}};
+    if (!sessions.empty()) {
+        body["first_id"] = sessions.front().id;
+        body["last_id"] = sessions.back().id;
+    }
+    body["has_more"] = has_more;
+    return json_text(body);
 }
 
 std::string session_deleted_response(std::string_view id) {

@@ -28,12 +28,19 @@ struct SessionInfo {
     std::vector<RoundInfo> rounds;
 };
 
+/// One of a list, without what was said.
+struct ListedSession {
+    std::string id;
+    int64_t tokens = 0;
+    int64_t rounds = 0;
+};
+
 /// GET /v1/models
 std::string models_response(std::span<const ServedModel> models);
 /// A conversation: after create, rewind, fork and drop, and when it is asked for.
 std::string session_response(const SessionInfo& session);
-/// GET /v1/sessions: the newest first, without what was said.
-std::string sessions_response(std::span<const SessionInfo> sessions);
+/// GET /v1/sessions: a part of the list.
+std::string sessions_response(std::span<const ListedSession> sessions, bool has_more);
 std::string session_deleted_response(std::string_view id);
 std::string tokenize_response(std::span<const int32_t> ids);
 /// `text` may be any bytes; what is no UTF-8 becomes U+FFFD.

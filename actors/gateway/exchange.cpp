@@ -1,7 +1,16 @@
+#include <algorithm>
+#include <cmath>
+
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 
 namespace rondo {
+
+namespace {
+
+constexpr double retry_after_s_max = 3600.0;
+
+}  // namespace
 
 Exchange::Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, LogTo log, std::string cors_origin)
     : request_(std::move(request)),
@@ -55,7 +64,6 @@ void Exchange::send(int status, std::string type, std::string body, HttpHeaders 
     sent(status, body.size());
     HttpHeaders all = headers(std::move(type));
     for (auto& header : more) all.push_back(std::move(header));
-    if (status == 429 || status == 503) all.emplace_back("Retry-After", "1");
     if (status == 401) all.emplace_back("WWW-Authenticate", "Bearer");
     reply_->send(status, std::move(all), std::move(body));
 }
@@ -77,6 +85,10 @@ void Exchange::send_json(int status, std::string body) {
 void Exchange::send_error(const ApiError& error) {
     HttpHeaders more;
     if (!error.allow.empty()) more.emplace_back("Allow", error.allow);
+    if (error.status == 429 || error.status == 503) {
+        const double seconds = std::clamp(std::ceil(error.retry_after_s), 1.0, retry_after_s_max);
+        more.emplace_back("Retry-After", std::to_string(static_cast<int>(seconds)));
+    }
     send(error.status, "application/json", error.body(), std::move(more));
 }
 

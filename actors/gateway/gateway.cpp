@@ -141,6 +141,9 @@ void Gateway::metrics(Exchange& exchange) {
                           static_cast<double>(engine_.load().blocks_cached);
     now.kv_usage = 1.0 - static_cast<double>(pool.blocks_free(LayerGroup::upper)) / blocks;
     now.conversations = static_cast<double>(engine_.load().conversations);
+    now.conversation_bytes = static_cast<double>(engine_.load().conversation_bytes);
+    now.left_by_age = static_cast<double>(engine_.load().left_by_age);
+    now.left_for_room = static_cast<double>(engine_.load().left_for_room);
     now.refused = static_cast<double>(engine_.load().refused);
     now.connections = static_cast<double>(server_->counts().connections);
     exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", engine_.metrics().text(now));

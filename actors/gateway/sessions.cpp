@@ -1,5 +1,6 @@
 #include "actors/api/conversation_id.hpp"
 #include "actors/api/listings.hpp"
+#include "actors/api/page_query.hpp"
 #include "actors/api/session_requests.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/when_answered.hpp"
@@ -41,13 +42,13 @@ std::string decode_rest(std::string_view text) {
 template <class Answer, class... Request>
 void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {
-    const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
+    const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
         when_answered(
             self->request(router, answer_within, request...),
             [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
             [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
     };
-    engine.system().spawn(ask, engine.router());
+    engine.system().spawn(ask, engine.front());
 }
 
 std::string one(const ConversationInfoPtr& info) {
@@ -60,14 +61,18 @@ void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
     const HttpRequest& request = exchange->request();
     if (request.path == "/v1/sessions") {
         if (request.method == "GET") {
-            return ask_router<ConversationListPtr>(
+            ApiResult<PageRequest> wanted = parse_page_query(request.query);
+            if (!wanted) return exchange->send_error(wanted.error());
+            return ask_router<ConversationPagePtr>(
                 engine_, exchange,
-                [](const ConversationListPtr& all) {
-                    std::vector<SessionInfo> infos;
-                    for (const ConversationInfo& info : *all) infos.push_back(told(info));
-                    return sessions_response(infos);
+                [](const ConversationPagePtr& page) {
+                    std::vector<ListedSession> listed;
+                    for (const ListedConversation& one : page->conversations)
+                        listed.push_back({one.id, one.figures.tokens, one.figures.rounds});
+                    return sessions_response(listed, page->has_more);
                 },
-                list_atom::value, Tenant(exchange->tenant));
+                list_atom::value,
+                PageOf{exchange->tenant, std::move(wanted->after), static_cast<size_t>(wanted->limit)});
         }
         if (request.method != "POST") return exchange->send_error(wrong_method("GET, POST"));
         const ApiResult<SessionCreateRequest> wanted = parse_session_create(request.body);
@@ -97,7 +102,7 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
         if (request.method == "GET")
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
         if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, DELETE"));
-        const auto ask = [=](caf::event_based_actor* self, const router_actor& router) {
+        const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
             when_answered(
                 self->request(router, answer_within, remove_atom::value, name),
                 [=](bool found) {
@@ -106,7 +111,7 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
                 },
                 [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
         };
-        engine_.system().spawn(ask, engine_.router());
+        engine_.system().spawn(ask, engine_.front());
         return;
     }
     if (request.method != "POST") return exchange->send_error(wrong_method("POST"));

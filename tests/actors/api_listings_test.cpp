@@ -20,9 +20,13 @@ TEST(Listings, ShowASessionWithItsRounds) {
     EXPECT_EQ(Json::parse(session_response(session)), parsed(R"({"id": "a \"b\"", "object": "session", "tokens": 12,
         "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
                    {"index": 1, "tokens": 7, "user": "x\ufffd", "assistant": ""}]})"));
-    EXPECT_EQ(Json::parse(sessions_response({&session, 1})), parsed(R"({"object": "list", "data": [
-        {"id": "a \"b\"", "object": "session", "tokens": 12, "round_count": 2}]})"));
-    EXPECT_EQ(Json::parse(sessions_response({})), parsed(R"({"object": "list", "data": []})"));
+    const std::vector<ListedSession> listed{{"a \"b\"", 12, 2}, {"c", 0, 0}};
+    EXPECT_EQ(Json::parse(sessions_response(listed, true)), parsed(R"({"object": "list", "data": [
+        {"id": "a \"b\"", "object": "session", "tokens": 12, "round_count": 2},
+        {"id": "c", "object": "session", "tokens": 0, "round_count": 0}],
+        "first_id": "a \"b\"", "last_id": "c", "has_more": true})"));
+    EXPECT_EQ(Json::parse(sessions_response({}, false)),
+              parsed(R"({"object": "list", "data": [], "first_id": null, "last_id": null, "has_more": false})"));
     EXPECT_EQ(Json::parse(session_deleted_response("a")),
               parsed(R"({"id": "a", "object": "session", "deleted": true})"));
 }

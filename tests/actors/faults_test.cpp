@@ -25,9 +25,9 @@ public:
         : listener_actor::base(config), port_(std::move(port)), session_(std::move(session)) {}
     behavior_type make_behavior() override {
         return {
-            [this](const session_actor& session) {
-                *session_ = session;
-                send(port_, session);
+            [this](const TurnBegun& begun) {
+                *session_ = begun.session;
+                send(port_, begun);
             },
             [this](TurnDelta delta) { send(port_, std::move(delta)); },
             [this](TurnEnd end) {
@@ -54,7 +54,7 @@ struct Disturbed {
         listener = stage.system().spawn<Eavesdropper>(port, session);
         ask.id = turn;
         ask.listener = listener;
-        caf::anon_send(stage.engine().router(), ask_atom::value, std::make_shared<Ask>(std::move(ask)));
+        caf::anon_send(stage.engine().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
     }
     ~Disturbed() { caf::anon_send_exit(listener, exit_kill); }
 };

@@ -92,6 +92,44 @@ TEST_F(GatewayTest, ListsTheNewestConversationFirst) {
     EXPECT_EQ(listed(), (std::vector<std::string>{"10", "fork of b", "a", "9", "b"}));
 }
 
+TEST_F(GatewayTest, ListsByPages) {
+    for (int i = 0; i < 45; ++i) call("POST", "/v1/sessions", {{"id", "page " + std::to_string(i)}}, "bob");
+    std::vector<std::string> ids;
+    std::string after;
+    for (int pages = 1;; ++pages) {
+        const json page = json::parse(call("GET", "/v1/sessions?limit=20" + after, nullptr, "bob").body);
+        for (const json& one : page["data"]) ids.push_back(one["id"]);
+        if (page["has_more"] == false) {
+            EXPECT_EQ(pages, 3);
+            break;
+        }
+        EXPECT_EQ(page["data"].size(), 20U);
+        EXPECT_EQ(page["last_id"], ids.back());
+        after = "&after=page%20" + ids.back().substr(5);
+    }
+    ASSERT_EQ(ids.size(), 45U);
+    EXPECT_EQ(ids.front(), "page 44");
+    EXPECT_EQ(ids.back(), "page 0");
+    EXPECT_EQ(json::parse(call("GET", "/v1/sessions", nullptr, "bob").body)["data"].size(), 20U);
+    for (const char* wrong : {"limit=0", "limit=101", "limit=", "limit=1e1", "limit=99999999999999999999",
+                              "after=", "after=%", "after=%0", "after=%zz", "after=%00", "order=asc", "limit=1&x"})
+        EXPECT_EQ(call("GET", std::string("/v1/sessions?") + wrong, nullptr, "bob").status, 400) << wrong;
+    EXPECT_EQ(call("GET", "/v1/sessions?after=gone", nullptr, "bob").status, 404);
+    EXPECT_EQ(call("GET", "/v1/sessions?after=page+3&&limit=5", nullptr, "bob").status, 200);
+    for (int i = 0; i < 45; ++i) call("DELETE", "/v1/sessions/page%20" + std::to_string(i), nullptr, "bob");
+}
+
+TEST_F(GatewayTest, TellsThatAConversationWasDeleted) {
+    call("POST", "/v1/sessions", {{"id", "left"}});
+    call("DELETE", "/v1/sessions/left");
+    json body = chat("Hello!", "left");
+    body["continue"] = true;
+    const HttpResponse refused = call("POST", "/v1/chat/completions", body);
+    EXPECT_EQ(refused.status, 404);
+    EXPECT_THAT(refused.body, HasSubstr("was deleted"));
+    EXPECT_THAT(call("GET", "/v1/sessions/left").body, HasSubstr("was deleted"));
+}
+
 TEST_F(GatewayTest, TenantsDoNotSeeEachOther) {
     answer(chat("The code of the red box is 4817.", "secret"));
     EXPECT_EQ(call("GET", "/v1/sessions/secret", nullptr, "bob").status, 404);

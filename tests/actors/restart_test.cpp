@@ -130,7 +130,8 @@ TEST(Restart, IsLoggedWithWhoDiedOfWhat) {
     auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
     Router::Options routing;
     routing.session.home = std::make_shared<Home>();
-    const router_actor router = system.spawn<Router>(std::make_shared<Load>(), routing);
+    const router_actor router =
+        system.spawn<Router>(std::make_shared<Load>(), std::make_shared<std::atomic<TurnId>>(0), routing);
     std::vector<std::string> log;
     caf::actor mortal;
     Supervisor::Options options;

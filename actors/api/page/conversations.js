@@ -119,16 +119,20 @@ export class Conversations {
         this.model = undefined;
     }
 
-    /** Takes in the conversations of the server that the page does not know yet. */
+    /** Takes in the conversations of the server that the page does not know yet, page by page. */
     async load() {
         const known = new Set(this.all.map((conversation) => conversation.id));
-        for (const session of await api.list_sessions()) {
-            if (known.has(session.id)) continue;
-            const conversation = new Conversation(session.id);
-            conversation.take_listed(session);
-            this.all.push(conversation);
+        for (let page = await api.list_sessions(); ; page = await api.list_sessions(page.last_id)) {
+            for (const session of page.data ?? []) {
+                if (known.has(session.id)) continue;
+                known.add(session.id);
+                const conversation = new Conversation(session.id);
+                conversation.take_listed(session);
+                this.all.push(conversation);
+            }
+            this.changed('list');
+            if (!page.has_more || !page.last_id) return;
         }
-        this.changed('list');
     }
 
     /** What a list shows: a draft nobody has touched only while it is open. */

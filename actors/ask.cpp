@@ -1,0 +1,45 @@
+#include "actors/ask.hpp"
+
+#include <algorithm>
+
+#include "actors/api/conversation_id.hpp"
+#include "config/limits.hpp"
+
+namespace rondo {
+
+namespace {
+
+Error wrong(std::string what) {
+    return make_error(ErrorCode::invalid_argument, std::move(what));
+}
+
+}  // namespace
+
+Status check_name(const ConversationName& name) {
+    const size_t bytes_max = limits::conversation_id_bytes_max;
+    // Name spaces of the prefix cache begin with the tenant, up to the first line's end.
+    if (!name.tenant.empty() && !is_conversation_id(name.tenant))
+        return wrong("the tenant must have at most " + std::to_string(bytes_max) + " bytes, all printable UTF-8");
+    if (!name.id.empty() && !is_conversation_id(name.id))
+        return wrong("the conversation's id must have at most " + std::to_string(bytes_max) +
+                     " bytes, all printable UTF-8");
+    return Status::ok();
+}
+
+Status Ask::check() const {
+    RONDO_TRY(check_name(conversation));
+    if (goes_on && conversation.id.empty()) return wrong("goes_on needs a conversation's id");
+    if (messages.empty() && ids.empty()) return wrong("the turn asks nothing: it must have messages or ids");
+    if (messages.size() > limits::messages_max)
+        return wrong("the turn has " + std::to_string(messages.size()) + " messages; at most " +
+                     std::to_string(limits::messages_max) + " may come at once");
+    if (!(deadline_seconds > 0.0 && deadline_seconds <= limits::deadline_s_max))  // nor a NaN
+        return wrong("deadline_seconds must be above 0 and at most " +
+                     std::to_string(static_cast<int64_t>(limits::deadline_s_max)));
+    if (priority < -limits::priority_max || priority > limits::priority_max)
+        return wrong("priority must be from -" + std::to_string(limits::priority_max) + " to " +
+                     std::to_string(limits::priority_max));
+    return Status::ok();
+}
+
+}  // namespace rondo
