@@ -1,0 +1,218 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "config/limits.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+
+/// What a host that talks to the engine by messages may send: whatever it is, there is one answer to it.
+namespace rondo {
+namespace {
+
+using testing::chat;
+using ::testing::HasSubstr;
+using testing::Heard;
+using testing::settings_of;
+using testing::Stage;
+
+/// All that a listener heard, and what the request itself was answered.
+struct Told : Heard {
+    std::vector<TurnId> begun, ids_given;
+    std::vector<std::string> errors;
+};
+
+caf::behavior listening(caf::event_based_actor*, Told* told) {
+    const auto callbacks = std::make_shared<TurnPort::Callbacks>(told->callbacks());
+    return {[=](const TurnBegun& begun) { told->begun.push_back(begun.turn); },
+            [=](TurnDelta delta) { callbacks->on_delta(std::move(delta)); },
+            [=](TurnEnd end) { callbacks->on_end(std::move(end)); }};
+}
+
+class Embedding : public ::testing::Test {
+protected:
+    listener_actor listener(Told& told) {
+        return caf::actor_cast<listener_actor>(stage_.system().spawn(listening, &told));
+    }
+    /// As a request of a host's actor.
+    void request(Told& told, const AskPtr& ask) {
+        const auto host = [&told, ask](caf::event_based_actor* self, const front_actor& front) {
+            self->request(front, caf::infinite, ask_atom::value, ask)
+                .then([&told](TurnId id) { told.ids_given.push_back(id); },
+                      [&told](const caf::error& error) { told.errors.push_back(from_caf(error, "?").message); });
+        };
+        stage_.system().spawn(host, stage_.engine().front());
+    }
+    AskPtr ask(Told& told, const std::string& conversation, const std::string& text = "Hello!", TurnId id = 0) {
+        Ask asked = chat(conversation, text, 4);
+        asked.id = id;
+        asked.listener = listener(told);
+        return std::make_shared<Ask>(std::move(asked));
+    }
+    void expect_all_given_back() {
+        EXPECT_EQ(stage_.engine().load().turns, 0U);
+        const KvPool& pool = stage_.engine().pool();
+        EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage_.engine().load().blocks_cached,
+                  static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
+    }
+
+    Stage stage_{settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"})};
+};
+
+TEST_F(Embedding, ARequestIsAnsweredByTheTurnsIdAndTheListenerHearsTheTurn) {
+    Told told;
+    request(told, ask(told, "c"));
+    stage_.run();
+    ASSERT_EQ(told.ids_given.size(), 1U);
+    EXPECT_EQ(told.begun, told.ids_given);
+    EXPECT_FALSE(told.ids.empty());
+    ASSERT_EQ(told.ends.size(), 1U);
+    EXPECT_EQ(told.after_the_end, 0U);
+}
+
+TEST_F(Embedding, NoAskAndNoListenerAreErrorsOfTheRequest) {
+    Told told;
+    request(told, nullptr);
+    request(told, std::make_shared<Ask>(chat("c", "Hello!")));
+    stage_.run();
+    EXPECT_THAT(told.errors, ::testing::Each(HasSubstr("needs an Ask with a listener")));
+    EXPECT_EQ(told.errors.size(), 2U);
+    // Sent without a request, the sender hears of a turn that failed.
+    Told sender;
+    const caf::actor host = stage_.system().spawn(listening, &sender);
+    caf::send_as(host, stage_.engine().front(), ask_atom::value, AskPtr());
+    caf::anon_send(stage_.engine().front(), ask_atom::value, AskPtr());  // and nobody is nobody
+    stage_.run();
+    ASSERT_EQ(sender.ends.size(), 1U);
+    EXPECT_EQ(sender.ends[0].outcome, TurnOutcome::failed);
+    EXPECT_THAT(sender.ends[0].error.message, HasSubstr("listener"));
+    // It serves as before.
+    Told next;
+    request(next, ask(next, "c"));
+    stage_.run();
+    EXPECT_EQ(next.ends.size(), 1U);
+}
+
+TEST_F(Embedding, EveryTurnHasAnIdOfItsOwnWhateverIdItCameWith) {
+    std::vector<Told> told(20);
+    for (size_t i = 0; i < told.size(); ++i) request(told[i], ask(told[i], "c" + std::to_string(i % 4)));
+    stage_.run();
+    std::vector<TurnId> ids;
+    for (const Told& one : told) {
+        ASSERT_EQ(one.ends.size(), 1U);
+        EXPECT_NE(one.ends[0].outcome, TurnOutcome::failed) << one.ends[0].error.message;
+        ids.push_back(one.ids_given.at(0));
+    }
+    std::ranges::sort(ids);
+    EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end());
+    expect_all_given_back();
+}
+
+TEST_F(Embedding, AnIdThatIsUnderWayOrWasNeverGivenIsRefusedByAnEnd) {
+    const TurnId given = stage_.engine().new_turn_id();
+    Told first, again, invented;
+    request(first, ask(first, "c", "Hello!", given));
+    request(again, ask(again, "c", "Hello!", given));
+    request(invented, ask(invented, "d", "Hello!", given + 1'000'000));
+    stage_.run();
+    EXPECT_EQ(first.ids_given, std::vector<TurnId>{given});
+    EXPECT_NE(first.ends.at(0).outcome, TurnOutcome::failed);
+    for (const Told* one : {&again, &invented}) {
+        ASSERT_EQ(one->ends.size(), 1U);
+        EXPECT_TRUE(one->begun.empty());
+        EXPECT_EQ(one->ends[0].error.code, ErrorCode::invalid_argument);
+        EXPECT_THAT(one->ends[0].error.message, HasSubstr("new_turn_id"));
+    }
+    // The conversation waits for nobody.
+    Told next;
+    request(next, ask(next, "c"));
+    stage_.run();
+    EXPECT_NE(next.ends.at(0).outcome, TurnOutcome::failed);
+    expect_all_given_back();
+}
+
+TEST_F(Embedding, TheSameAskCanBeSentTwice) {
+    Told told;
+    const AskPtr same = ask(told, "c");
+    request(told, same);
+    request(told, same);
+    stage_.run();
+    EXPECT_EQ(told.ids_given.size(), 2U);
+    EXPECT_NE(told.ids_given.at(0), told.ids_given.at(1));
+    EXPECT_EQ(told.ends.size(), 2U);
+}
+
+TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {
+    using Change = std::function<void(Ask&)>;
+    const auto huge = std::string(limits::conversation_id_bytes_max + 1, 'x');
+    const std::vector<std::pair<const char*, Change>> changes{
+        {"deadline_seconds", [](Ask& one) { one.deadline_seconds = 0.0; }},
+        {"deadline_seconds", [](Ask& one) { one.deadline_seconds = -1.0; }},
+        {"deadline_seconds", [](Ask& one) { one.deadline_seconds = std::numeric_limits<double>::quiet_NaN(); }},
+        {"deadline_seconds", [](Ask& one) { one.deadline_seconds = std::numeric_limits<double>::infinity(); }},
+        {"deadline_seconds", [](Ask& one) { one.deadline_seconds = 1e308; }},
+        {"priority", [](Ask& one) { one.priority = std::numeric_limits<int>::max(); }},
+        {"priority", [](Ask& one) { one.priority = std::numeric_limits<int>::min(); }},
+        {"asks nothing", [](Ask& one) { one.messages.clear(); }},
+        {"messages", [](Ask& one) { one.messages.resize(limits::messages_max + 1); }},
+        {"conversation's id", [&](Ask& one) { one.conversation.id = huge; }},
+        {"conversation's id", [](Ask& one) { one.conversation.id = std::string("a\0b", 3); }},
+        {"tenant", [](Ask& one) { one.conversation.tenant = "t\nprogressive"; }},  // another's name space
+        {"goes_on", [](Ask& one) { one.conversation.id.clear(), one.goes_on = true; }},
+        {"no such method", [](Ask& one) { one.method = "no such method"; }},
+        {"", [](Ask& one) { one.options.tokens_max = -1; }},
+        {"", [](Ask& one) { one.options.sampling.temperature = std::numeric_limits<float>::quiet_NaN(); }},
+        {"", [](Ask& one) { one.messages.clear(), one.ids = {-1}; }},
+        {"", [](Ask& one) { one.messages.clear(), one.ids = {std::numeric_limits<int32_t>::max()}; }},
+    };
+    for (size_t i = 0; i < changes.size(); ++i) {
+        SCOPED_TRACE(i);
+        Told told;
+        Ask asked = *ask(told, "c");
+        changes[i].second(asked);
+        request(told, std::make_shared<Ask>(std::move(asked)));
+        stage_.run();
+        ASSERT_EQ(told.ends.size(), 1U);
+        EXPECT_EQ(told.ends[0].outcome, TurnOutcome::failed);
+        EXPECT_THAT(told.ends[0].error.message, HasSubstr(changes[i].first));
+        EXPECT_EQ(told.ids_given.size(), 1U);
+    }
+    expect_all_given_back();
+}
+
+TEST_F(Embedding, AListenerThatHasDiedCancelsItsTurn) {
+    Told told;
+    const AskPtr asked = ask(told, "c");
+    caf::anon_send_exit(asked->listener, caf::exit_reason::kill);
+    stage_.run();
+    request(told, asked);
+    stage_.run();
+    EXPECT_EQ(told.ids_given.size(), 1U);
+    EXPECT_TRUE(told.ends.empty());
+    expect_all_given_back();
+}
+
+TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
+    std::vector<std::string> errors;
+    const auto failed = [&](const caf::error& error) { errors.push_back(from_caf(error, "?").message); };
+    const auto host = [&](caf::event_based_actor* self, const front_actor& front) {
+        const auto ask = [&](auto... what) {
+            self->request(front, caf::infinite, what...).then([](const ConversationInfoPtr&) {}, failed);
+        };
+        const ConversationName empty{"t", ""}, odd{"t", "a\nb"}, unknown{"t", "unknown"};
+        ask(create_atom::value, empty, Preamble{});
+        ask(create_atom::value, odd, Preamble{});
+        ask(fork_atom::value, unknown, odd);
+        ask(list_atom::value, odd);
+        ask(rewind_atom::value, unknown, int64_t{-1});
+        ask(drop_atom::value, unknown, RoundList{-1, INT64_MAX});
+    };
+    stage_.system().spawn(host, stage_.engine().front());
+    stage_.run();
+    EXPECT_EQ(errors.size(), 6U);
+    EXPECT_EQ(stage_.engine().load().conversations, 0U);
+}
+
+}  // namespace
+}  // namespace rondo
