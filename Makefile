@@ -2,8 +2,9 @@
 SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
+minutes ?= 5
 
-.PHONY: build test test-clients chat serve bench check clean packages
+.PHONY: build test test-clients soak chat serve bench check clean packages
 
 build: packages
 	@cmake --preset default --log-level=WARNING
@@ -23,6 +24,11 @@ test: build
 test-clients: build
 	@tools/install_packages.sh clients
 	@tools/test_clients.sh
+
+# Not part of `test`: it takes minutes. A seed that it printed does the same again.
+soak: build
+	@tools/install_packages.sh soak
+	@python3 tools/soak --minutes $(minutes) $(if $(seed),--seed $(seed)) $(soak_flags)
 
 cluster := examples/chat_cluster/cluster.yaml
 

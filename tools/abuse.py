@@ -10,45 +10,17 @@ import asyncio
 import json
 import os
 import random
-import re
 import resource
 import socket
 import statistics
 import struct
-import subprocess
 import sys
 import time
-import urllib.request
 
-REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from server_process import REPOSITORY, ServerProcess
 
 
-class Server:
-    def __init__(self, program, *settings):
-        flags = [flag for setting in settings for flag in ("--set", setting)]
-        self.process = subprocess.Popen([program, "serve", "--port", "0", "--quiet", "--drain-s", "1", *flags],
-                                        stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        self.port = int(re.search(r":(\d+)/", line).group(1))
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-
-    def rss_mib(self):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def metrics(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
-        found = re.findall(r"^rondo:(\w+)\{([^}]*)\} (\S+)$", text, re.M)
-        return {name if "reason" not in labels else f"{name}:" + re.search(r'reason="(\w+)"', labels).group(1): float(value)
-                for name, labels, value in found if "le=" not in labels}
-
+class Server(ServerProcess):
     async def idle(self, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and does nothing when none is.
-#   install_packages.sh [build|fuzz|check|clients]
+#   install_packages.sh [build|fuzz|check|soak|clients]
 set -euo pipefail
 
 case ${1:-build} in
@@ -11,6 +11,7 @@ case ${1:-build} in
         ;;
     fuzz) packages="clang libclang-rt-dev" ;;
     check) packages="clang-format" ;;
+    soak) packages=$(command -v python3 >/dev/null || echo python3) ;;
     clients)  # by their commands: Node.js comes from other sources too, and then brings npm along
         packages=
         command -v node >/dev/null || packages+=" nodejs"

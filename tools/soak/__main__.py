@@ -1,0 +1,160 @@
+"""Many clients who disturb a server with too little memory, each answer checked against an undisturbed server's.
+
+  python3 tools/soak [--minutes 5] [--seed N] [--program build/bin/rondo] [--scripts 200] [--turns 6] [--json]
+
+Needs nothing but Python; runs `rondo serve` on the demo model by itself. README.md says what must hold.
+Exit status 1 when something did not hold; the seed it prints does the same again, but for what the clock decides.
+"""
+import argparse
+import asyncio
+import collections
+import json
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from edges import Edges  # noqa: E402
+from float_model import write_float_model  # noqa: E402
+from known_conversation import Vocabulary  # noqa: E402
+from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
+from phase import DRAIN_S, Phase  # noqa: E402
+from server_process import REPOSITORY, ServerProcess  # noqa: E402
+
+DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
+KV_KIB_PER_TOKEN = {"f32": 6, "bf16": 3}  # of the demo model
+POOLS_MIB = {"f32": (3, 5, 8), "bf16": (2, 3, 5)}
+EDGES_EVERY = 3  # phases
+CLIENTS = (16, 32, 64)
+FAILURES_SHOWN = 10  # of a phase
+SUMMED = ("answers", "tokens", "near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed")
+ENOUGH_ANSWERS = 500  # to say how often turns are preempted
+PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks")
+
+
+class Soak:
+    def __init__(self, args, folder):
+        self.args = args
+        self.random = random.Random(args.seed)
+        self.models = {"f32": write_float_model(DEMO, os.path.join(folder, "demo_f32")), "bf16": DEMO}
+        self.log = open(os.path.join(folder, "servers.log"), "w", encoding="utf-8")
+        self.undisturbed = {kind: self.server(kind, 512) for kind in self.models}
+        self.logits_rms = root_mean_square_of_logits(args.program, DEMO)
+        self.results = []
+
+    def server(self, kind, pool_mib):
+        return ServerProcess(self.args.program, f"memory.kv_dtype={kind}", f"memory.device_kv_mib={pool_mib}",
+                             drain_s=DRAIN_S, model=self.models[kind], log=self.log)
+
+    def oracle(self, kind):
+        oracle = Oracle(self.undisturbed[kind], kind, self.logits_rms)
+        known = {}
+
+        async def encode(body):
+            key = json.dumps(body)
+            if key not in known:
+                known[key] = await oracle.encode(body)
+            return known[key]
+
+        return oracle, Vocabulary(DEMO, encode)
+
+    async def run(self):
+        end = time.monotonic() + self.args.minutes * 60
+        number = 0
+        while number < 2 or time.monotonic() < end:
+            await self.phase(number)
+            number += 1
+            if self.args.plant is not None:
+                break
+
+    async def phase(self, number):
+        kind = ("f32", "bf16")[number % 2]
+        pool, clients = self.random.choice(POOLS_MIB[kind]), self.random.choice(CLIENTS)
+        name = f"{number}: {kind}, {pool} MiB, {clients} clients"
+        (oracle, vocabulary), began = self.oracle(kind), time.monotonic()
+        room_tokens = pool * 1024 // KV_KIB_PER_TOKEN[kind]
+        beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1
+        phase = (Edges if beside_idle_ones else Phase)(
+            lambda: self.server(kind, pool), oracle, vocabulary, f"{self.args.seed} {number}", room_tokens,
+            self.args.plant, lambda text: self.progress(f"{name}: {text}"))
+        try:
+            await phase.run(self.args.scripts, self.args.turns, clients)
+        except Exception as error:
+            phase.fail(f"the phase ended with {error!r}", traceback.format_exception(error))
+        finally:
+            phase.server.kill()
+        figures = dict(phase.figures) | dict(oracle.figures) | {
+            "preemptions": phase.preempted_before + phase.preempted,
+            "logprobs_apart": round(oracle.widest_logprob, 6), "tie_max": round(oracle.tie_max, 6),
+            "tie_widest": round(oracle.widest_tie, 6), "seconds": round(time.monotonic() - began)}
+        self.results.append({"phase": name, "held": not phase.failures, "failures": phase.failures} | figures)
+        self.tell(name, phase.failures, figures)
+
+    def progress(self, text):
+        if sys.stderr.isatty():
+            print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
+
+    def tell(self, name, failures, figures):
+        self.progress("")
+        for failure in failures[:FAILURES_SHOWN]:
+            log = "; ".join(line[:160] for line in failure["log"])
+            what = failure["what"] + (f" (it was: {log})" if log else "")
+            print(f"soak: {name}: {what}", file=sys.stderr, flush=True)
+        if not self.args.json:
+            held = "held" if not failures else "DID NOT HOLD"
+            print(f"{name}: {held}: " + ", ".join(f"{k} {v}" for k, v in figures.items()), flush=True)
+
+    def close(self):
+        for server in self.undisturbed.values():
+            server.kill()
+
+    def summary(self):
+        sums = collections.Counter()
+        for result in self.results:
+            sums.update({key: result.get(key, 0) for key in SUMMED})
+            sums["failures"] += len(result["failures"])
+        if sums["answers"] >= ENOUGH_ANSWERS and sums["preemptions"] * 20 < sums["answers"]:
+            print("soak: fewer than one preemption in 20 answers; the pools must be smaller", file=sys.stderr)
+            sums["failures"] += 1
+        return dict(sums) | {"seed": self.args.seed}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=os.path.join(REPOSITORY, "build/bin/rondo"))
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    parser.add_argument("--scripts", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--failures", default=os.path.join(REPOSITORY, "build", "soak.json"),
+                        help="written when something did not hold (default: build/soak.json)")
+    parser.add_argument("--plant", choices=PLANTS, help="a fault in what the first phase sees: it must not hold")
+    args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with tempfile.TemporaryDirectory(prefix="rondo-soak-") as folder:
+        soak = Soak(args, folder)
+        try:
+            asyncio.run(soak.run())
+        finally:
+            soak.close()
+    summary = soak.summary()
+    if summary["failures"]:
+        os.makedirs(os.path.dirname(args.failures), exist_ok=True)
+        with open(args.failures, "w", encoding="utf-8") as file:
+            json.dump(soak.results, file, indent=1)
+        print(f"soak: {args.failures} has the log of every script that failed", file=sys.stderr)
+    if args.json:
+        print(json.dumps({"phases": soak.results, "sum": summary}))
+    else:
+        print(", ".join(f"{name} {value}" for name, value in summary.items()))
+    sys.exit(1 if summary["failures"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""A phase: many scripts at once against a server with a pool too small for them, which is frozen, killed and ended."""
+import asyncio
+import collections
+import random
+import time
+
+from http_client import ask, call
+from script import Script
+from talk import Wrong
+
+DRAIN_S = 2
+CHUNK_ROWS = 513  # rows of a prompt are computed by at most 512
+QUIET_S = 90  # by then a server without clients must be idle
+GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "conversations")
+
+
+class Phase:
+    """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress."""
+
+    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report):
+        self.start, self.oracle, self.vocabulary = start, oracle, vocabulary
+        self.seed, self.plant, self.report = seed, plant, report
+        self.conversation_max = min(int(room_tokens / 1.1), 1500)
+        self.answer_max = min(160, self.conversation_max // 4)
+        self.random = random.Random(str(seed))
+        self.figures = collections.Counter()
+        self.failures = []
+        self.warming = asyncio.Semaphore(16)
+        self.generation = 0
+        self.up = asyncio.Event()
+        self.server = start()
+        self.up.set()
+        self.preempted_before = 0  # by servers that were killed
+        self.preempted = 0
+
+    async def run(self, scripts, turns, clients):
+        limit, done = asyncio.Semaphore(clients), 0
+
+        async def one(script):
+            nonlocal done
+            async with limit:
+                await self.play(script)
+            done += 1
+            self.report(f"{done} of {scripts} scripts, {self.preempted_before + self.preempted} preemptions, "
+                        f"{len(self.failures)} failures")
+
+        async def several(numbers):
+            async with asyncio.TaskGroup() as group:
+                for number in numbers:
+                    group.create_task(one(Script(self, number, turns)))
+
+        warm = min(scripts // 5, clients)
+        await several(range(warm))
+        await self.warm_up()
+        base = await self.quiet()
+        await self.disturbed(several, range(warm, scripts * 3 // 5))
+        self.compare(base, await self.quiet())
+        killer = asyncio.create_task(self.kill_while_busy())
+        await several(range(scripts * 3 // 5, scripts))
+        await killer
+        await self.quiet()
+        await self.drain(clients)
+
+    async def warm_up(self):
+        """What takes memory once is no leak: for each number of rows a product in bf16 may have code of its own."""
+        if self.oracle.kind == "bf16":
+            await asyncio.gather(*(self.prompt_of(rows) for rows in range(1, min(self.conversation_max, CHUNK_ROWS))))
+
+    async def prompt_of(self, rows):
+        ids = self.random.choices(range(600), k=rows)
+        async with self.warming:
+            await ask(self.server.port, {"prompt": ids, "max_tokens": 1}, path="/v1/completions")
+
+    async def disturbed(self, several, numbers):
+        freezer = asyncio.create_task(self.freeze_now_and_then())
+        await several(numbers)
+        freezer.cancel()
+        await asyncio.gather(freezer, return_exceptions=True)
+
+    async def play(self, script):
+        try:
+            await script.run()
+        except Wrong as wrong:
+            self.fail(f"script {script.number}: {wrong}", script.log)
+
+    def fail(self, what, log=()):
+        self.failures.append({"what": what, "log": list(log)})
+
+    def count(self, answer):
+        self.figures[answer.outcome] += 1
+
+    def planted(self, answer):
+        """A fault that the harness must see, in one answer."""
+        if self.plant is None or answer.outcome != "done" or not answer.choices[0].tokens:
+            return answer
+        fault, self.plant = self.plant, None
+        if fault == "token":
+            choice = answer.choices[0]
+            choice.tokens[-1] = "," if choice.tokens[-1] != "," else "."
+        elif fault == "prompt":
+            answer.prompt_tokens += 1
+        elif fault == "lost_end":
+            answer.outcome, answer.terminals = "cut", 0
+        elif fault == "second_end":
+            answer.terminals += 1
+        else:
+            self.plant = fault
+        return answer
+
+    # What is done to the server.
+
+    async def freeze_now_and_then(self):
+        frozen = self.server
+        try:
+            while True:
+                await asyncio.sleep(self.random.uniform(3, 12))
+                frozen.freeze()
+                self.figures["frozen"] += 1
+                await asyncio.sleep(self.random.uniform(0.5, 3))
+                frozen.thaw()
+        finally:
+            frozen.thaw()
+
+    async def kill_while_busy(self):
+        """Once turns run; each script then begins anew with what it knows."""
+        await asyncio.sleep(self.random.uniform(1, 4))
+        await self.metrics()
+        self.generation += 1
+        self.up.clear()
+        self.server.kill()
+        self.figures["killed"] += 1
+        self.preempted_before += self.preempted
+        self.preempted = 0
+        self.server = await asyncio.to_thread(self.start)
+        self.up.set()
+
+    async def drain(self, clients):
+        """SIGTERM under load: each answer has one terminal event, and the server ends in time."""
+        body = {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": self.conversation_max - 50,
+                "temperature": 0, "ignore_eos": True}
+        asked = [asyncio.create_task(ask(self.server.port, body | {"stream": number % 3 > 0}))
+                 for number in range(clients * 2)]
+        while (await self.metrics())["num_requests_running"] == 0:
+            await asyncio.sleep(0.01)
+        began = time.monotonic()
+        self.server.process.terminate()
+        try:
+            status = await asyncio.to_thread(self.server.process.wait, DRAIN_S + 30)
+        except Exception:
+            self.server.kill()
+            status = "none within 30 s of it"
+        took = time.monotonic() - began
+        answers = await asyncio.gather(*asked)
+        ended = collections.Counter(answer.outcome for answer in answers)
+        self.figures.update({f"drained_{outcome}": count for outcome, count in ended.items()})
+        wrong = [answer.problem() for answer in answers if answer.problem() is not None]
+        if wrong:
+            self.fail(f"after SIGTERM {len(wrong)} of {len(answers)} answers had no one terminal event: {wrong[0]}")
+        if status != 0 or took > DRAIN_S + 1:
+            self.fail(f"after SIGTERM the server ended with {status} after {took:.1f} s; 0 in {DRAIN_S + 1} s must be")
+
+    # What the server holds.
+
+    async def metrics(self):
+        now = await asyncio.to_thread(self.server.metrics)
+        self.preempted = int(now["num_preemptions_total"])
+        return now
+
+    async def quiet(self):
+        """Without clients nothing runs, waits or holds a block, and no conversation is left."""
+        while True:  # those of scripts that failed, and of requests that were left before they were read
+            _, listed = await call(self.server.port, "GET", "/v1/sessions")
+            if not listed["data"]:
+                break
+            for session in listed["data"]:
+                await call(self.server.port, "DELETE", "/v1/sessions/" + session["id"])
+        end, left = time.monotonic() + QUIET_S, {"something": 1}
+        while left and time.monotonic() < end:
+            await asyncio.sleep(0.2)
+            now = await self.metrics()
+            left = {name: now[name] for name in GONE if now[name] != 0}
+            if now["connections"] > 1:  # the one that asks
+                left["connections"] = now["connections"]
+        if self.plant == "blocks":
+            left["kv_blocks_in_turns"] = 1
+        if left:
+            self.fail(f"without clients the server still has {left}")
+        await asyncio.sleep(0.5)  # the connection that asked is gone
+        return {"fds": self.server.descriptors(), "rss_mib": round(self.server.rss_mib(), 1)}
+
+    def compare(self, before, after):
+        for name in before:
+            self.figures.update({f"{name}_before": before[name], f"{name}_after": after[name]})
+        if after["fds"] > before["fds"]:
+            self.fail(f"{after['fds']} descriptors without clients; {before['fds']} must be")
+        if after["rss_mib"] > before["rss_mib"] * 1.1 + 8:
+            self.fail(f"{after['rss_mib']} MiB without clients after {before['rss_mib']}; a tenth and 8 more may be")

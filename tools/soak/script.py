@@ -1,0 +1,195 @@
+"""One client's script: turns of a conversation, and what he does to it between and while they are answered."""
+import asyncio
+import contextlib
+import random
+
+from talk import Lost, Talk, Untraceable, Wrong
+
+WORDS = ("the red box code lamp of is old 4817 Oslo What color where's He'll 12 Paris, dog who likes?! tea Noted "
+         "Tim's").split()
+MESSAGE_TOKENS_MAX = 110  # of 30 words
+OPENINGS = ["The code of the red box is 4817.", "Tim lives in Oslo. Suzi likes tea.", "Hello!"]
+KINDS = {"stream": 26, "whole": 14, "leave": 22, "double": 8, "deadline": 5, "stop": 6, "resend": 8, "choices": 5,
+         "slow": 3, "ids": 3}
+CHANGES = {"none": 60, "rewind": 10, "fork": 8, "drop": 8, "delete": 5, "list": 4, "tokenize": 5}
+
+
+class Script(Talk):
+    def __init__(self, phase, number, turns):
+        super().__init__(phase, number)
+        self.turns = turns
+        self.random = random.Random(f"{phase.seed} {number}")
+        self.again = []  # history that a new conversation begins with
+
+    async def run(self):
+        turn = 0
+        while turn < self.turns:
+            try:
+                self.stop_if_lost()
+                await self.change()
+                await self.turn(turn)
+                turn += 1
+            except Untraceable:
+                self.phase.figures["untraceable"] += 1
+                with contextlib.suppress(Lost):  # found out again above
+                    await self.delete()
+            except Lost:
+                self.log.append("lost")
+                await self.phase.up.wait()
+                self.again = self.known.history()
+                self.begin()
+        with contextlib.suppress(Lost):
+            await self.delete()
+
+    def text(self):
+        count = self.random.choice([2, 6, 12, 30])
+        return " ".join(self.random.choices(WORDS, k=count)) + f" ({self.number}.{len(self.log)})"
+
+    def body(self, messages):
+        longest = self.random.choice([4, 40, self.phase.answer_max, self.phase.answer_max])
+        body = {"messages": messages, "max_tokens": longest, "temperature": 0, "logprobs": True,
+                "stream": True, "stream_options": {"include_usage": True}}
+        if self.random.random() < 0.85:
+            body["ignore_eos"] = True
+        if self.random.random() < 0.2:
+            body["method"] = "dense"
+        return body
+
+    @staticmethod
+    def unstreamed(body):
+        return {key: value for key, value in body.items() if not key.startswith("stream")}
+
+    # Turns.
+
+    async def turn(self, turn):
+        text = self.random.choice(OPENINGS) if turn == 0 and self.random.random() < 0.5 else self.text()
+        messages = [*self.again, {"role": "user", "content": text}]
+        prompt = await self.known.prompt(messages)
+        if len(prompt) + 2 * (MESSAGE_TOKENS_MAX + self.phase.answer_max) > self.phase.conversation_max:
+            await self.delete()
+            self.again = []
+            self.begin()
+            messages = messages[-1:]
+        body = self.body(messages)
+        kind = self.random.choices(list(KINDS), KINDS.values())[0]
+        self.log.append(f"{kind} {text!r} {body['max_tokens']}")
+        if kind in ("resend", "choices", "ids"):
+            return await getattr(self, kind)(body)
+        if not self.begun and self.random.random() < 0.2 and not self.again:
+            await self.call("POST", "/v1/sessions", {"id": self.id, "system": "Be brief."})
+            await self.known.set_system("Be brief.")
+        body["conversation"] = self.id
+        if self.known.rounds and self.random.random() < 0.3:
+            body["continue"] = True
+        self.begun, self.again = True, []
+        await getattr(self, kind)(body)
+        await self.learn()
+
+    async def stream(self, body):
+        await self.said(body)
+
+    async def slow(self, body):
+        await self.said(body, pause_s=0.02)
+
+    async def whole(self, body):
+        await self.said(self.unstreamed(body))
+
+    async def leave(self, body):
+        body["max_tokens"] = self.phase.answer_max
+        events = self.random.choice([0, 1, 2, self.random.randrange(1, 40)])
+        await self.said(body, leave=(events, self.random.choice(["close", "reset"])))
+        if self.random.random() < 0.5:  # another one is asked for while that one still leaves
+            self.log.append("and at once")
+            await self.said(self.body([{"role": "user", "content": self.text()}]) | {"conversation": self.id})
+
+    async def double(self, body):
+        other = body
+        if self.random.random() < 0.5:
+            other = self.body([{"role": "user", "content": self.text()}]) | {"conversation": self.id}
+        await asyncio.gather(self.said(body), self.said(self.unstreamed(other)))
+
+    async def deadline(self, body):
+        body["deadline_s"] = self.random.choice([0.01, 0.05, 0.3])
+        await self.said(body)
+
+    async def stop(self, body):
+        body["stop"] = self.random.sample(["code", "er", "7", "ted.", " of", "e b"], k=2)
+        await self.said(body)
+
+    # Requests without a conversation on the server.
+
+    async def unnamed(self, body, prompt, **how):
+        answer = await self.ask(body, **how)
+        if answer.outcome == "done":
+            self.hold(await self.phase.oracle.check(prompt, body, answer), prompt, body)
+
+    async def resend(self, body):
+        body["messages"] = self.known.history() + body["messages"]
+        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}))
+
+    async def choices(self, body):
+        body["n"] = self.random.randrange(2, 5)
+        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}))
+
+    async def ids(self, body):
+        prompt = await self.known.prompt(body.pop("messages"))
+        body = self.unstreamed(body) | {"prompt": prompt, "logprobs": 1}
+        await self.unnamed(body, prompt, path="/v1/completions")
+
+    # Changes between turns.
+
+    async def change(self):
+        kind = self.random.choices(list(CHANGES), CHANGES.values())[0]
+        if kind == "none" or (kind not in ("list", "tokenize") and not self.known.rounds):
+            return
+        self.log.append(kind)
+        await getattr(self, kind)()
+
+    async def rewind(self):
+        round_number = self.random.randrange(len(self.known.rounds))
+        self.log[-1] += f" {round_number}"
+        await self.settle()
+        await self.change_when_idle("rewind", {"round": round_number})
+        del self.known.rounds[round_number:]
+
+    async def drop(self):
+        count = len(self.known.rounds)
+        rounds = self.random.sample(range(count), k=self.random.randrange(1, count + 1))
+        self.log[-1] += f" {rounds}"
+        await self.settle()
+        await self.change_when_idle("drop", {"rounds": rounds})
+        await self.known.drop(rounds)
+
+    async def fork(self):
+        await self.settle()
+        fork = self.name()
+        _, told = await self.call("POST", f"/v1/sessions/{self.id}/fork", {"id": fork})
+        self.compare(told["rounds"])
+        if self.random.random() < 0.5:
+            self.id, fork, self.open = fork, self.id, []
+        await self.call("DELETE", f"/v1/sessions/{fork}")
+
+    async def delete(self):
+        """It may never have been begun: its client left before the request was read."""
+        if not self.begun:
+            return
+        await self.call("DELETE", f"/v1/sessions/{self.id}", wanted=(200, 404))
+        self.again = self.known.history() if self.random.random() < 0.5 else []
+        self.begin()
+
+    async def list(self):
+        """Page by page, while others come and go; this one has been there all the time."""
+        path, found = "/v1/sessions?limit=10", False
+        while True:
+            _, page = await self.call("GET", path)
+            found = found or any(one["id"] == self.id for one in page["data"])
+            if not page.get("has_more"):
+                break
+            path = f"/v1/sessions?limit=10&after={page['last_id']}"
+        if self.known.rounds and not found:
+            raise Wrong(f"{self.id} is on no page of /v1/sessions")
+
+    async def tokenize(self):
+        text = " ".join(self.random.choices(WORDS, k=200))
+        _, told = await self.call("POST", "/tokenize", {"text": text})
+        self.hold(None if told["ids"] == await self.phase.oracle.encode({"text": text}) else "its ids differ", [], text)

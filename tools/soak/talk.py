@@ -1,0 +1,173 @@
+"""A conversation with the server under test, and what it must hold: asked of that server after each turn, and held
+against what is known and what an undisturbed server answers."""
+import asyncio
+import time
+
+from http_client import HANG_S, ask, call
+from known_conversation import KnownConversation
+
+
+class Lost(Exception):
+    """The server was killed: what it remembered is gone."""
+
+
+class Untraceable(Exception):
+    """Of an answer that nobody was there to see, which cannot be told apart from a tie's."""
+
+
+class Wrong(Exception):
+    """Something did not hold."""
+
+
+class Asked:
+    """A turn of the conversation that was asked for, and is not yet known to be part of it or not."""
+
+    def __init__(self, user, messages, body, answer):
+        self.user, self.messages, self.body, self.answer = user, messages, body, answer
+
+
+class Talk:
+    """`phase` has the server. A conversation that is begun anew (`begin`) has another id."""
+
+    def __init__(self, phase, number):
+        self.phase, self.number = phase, number
+        self.log = []
+        self.named = 0
+        self.begin()
+
+    def name(self):
+        self.named += 1
+        return f"s{self.number}.{self.named}"
+
+    def begin(self):
+        self.id = self.name()
+        self.known = KnownConversation(self.phase.vocabulary)
+        self.open = []  # Asked
+        self.begun = False
+        self.generation = self.phase.generation
+
+    # What is said to the server.
+
+    def stop_if_lost(self):
+        if self.phase.generation != self.generation:
+            raise Lost
+
+    async def call(self, method, path, body=None, wanted=(200,)):
+        self.stop_if_lost()
+        try:
+            status, answer = await call(self.phase.server.port, method, path, body)
+        except (OSError, EOFError) as error:
+            self.stop_if_lost()
+            raise Wrong(f"{method} {path}: {error!r}") from error
+        except asyncio.TimeoutError as error:
+            raise Wrong(f"{method} {path} hung") from error
+        self.stop_if_lost()
+        if status not in wanted:
+            raise Wrong(f"{method} {path} gave {status} {answer}; it must give {wanted}")
+        return status, answer
+
+    async def ask(self, body, **how):
+        self.stop_if_lost()
+        answer = self.phase.planted(await ask(self.phase.server.port, body, **how))
+        self.stop_if_lost()
+        self.phase.count(answer)
+        problem = answer.problem()
+        if problem is None and answer.outcome == "error" and not (answer.code == "timeout" and "deadline_s" in body):
+            problem = f"{answer.status} {answer.code}: {answer.message}"
+        if problem is not None:
+            raise Wrong(problem)
+        return answer
+
+    async def said(self, body, **how):
+        user = "\n".join(one["content"] for one in body["messages"] if one["role"] == "user")
+        asked = Asked(user, body["messages"], body, None)
+        self.open.append(asked)
+        asked.answer = await self.ask(body, **how)
+
+    async def when_idle(self, method, path, body):
+        """A turn whose client left may be under way still; then a conversation cannot be changed."""
+        end = time.monotonic() + HANG_S
+        while time.monotonic() < end:
+            status, answer = await self.call(method, path, body, wanted=(200, 400, 404))
+            if "under way" not in str(answer):
+                return status, answer
+            await asyncio.sleep(0.01)
+        raise Wrong(f"a turn is under way {HANG_S} s after its client left")
+
+    # What the conversation must hold.
+
+    async def settle(self):
+        """Nothing is under way in it, and all of it is known."""
+        if not self.open:
+            return
+        for pause_s in (0.2, 0):  # for a request that its client left before it was read
+            await self.when_idle("POST", f"/v1/sessions/{self.id}/rewind", {"round": 100000})  # there is no such round
+            await asyncio.sleep(pause_s)
+        await self.learn()
+
+    async def change_when_idle(self, verb, body):
+        status, answer = await self.when_idle("POST", f"/v1/sessions/{self.id}/{verb}", body)
+        if status != 200:
+            raise Wrong(f"{verb} {body} gave {status} {answer}")
+
+    async def learn(self):
+        """Each round beyond those known is one that was asked for; whose client was there has had its answer."""
+        status, told = await self.call("GET", f"/v1/sessions/{self.id}", wanted=(200, 404))
+        rounds = told["rounds"] if status == 200 else []
+        self.compare(rounds)
+        for one in rounds[len(self.known.rounds):]:
+            asked = [asked for asked in self.open if asked.user == one["user"]]
+            if not asked:
+                raise Wrong(f"round {one} was not asked for")
+            await self.add(one, asked)
+        missing = [asked for asked in self.open if asked.answer.outcome == "done"]
+        if missing:
+            raise Wrong(f"the round of {missing[0].user!r} is missing")
+
+    def compare(self, rounds):
+        known = [(one.user, one.text) for one in self.known.rounds]
+        found = [(one["user"], one["assistant"]) for one in rounds[:len(known)]]
+        if known != found:
+            raise Wrong(f"the conversation holds {found}; it must hold {known}")
+
+    async def add(self, one, candidates):
+        prompt = await self.known.prompt(candidates[0].messages)
+        # The same turn sent twice: whose prompt was the shorter one went first.
+        asked = min(candidates, key=lambda asked: (asked.answer.outcome != "done", asked.answer.prompt_tokens))
+        self.open.remove(asked)
+        if asked.answer.outcome == "done":
+            self.hold(await self.phase.oracle.check(prompt, asked.body, asked.answer), prompt, asked.body)
+            choice = asked.answer.choices[0]
+            ids = [self.phase.vocabulary.id_of[spelled] for spelled in choice.spelled]
+            text = choice.text
+        else:
+            ids, text = await self.cut(one, prompt, asked)
+        if text != one["assistant"]:
+            raise Wrong(f"round {one} must have the answer {text!r}")
+        await self.known.add(one["user"], asked.messages, ids, text, one["tokens"])
+
+    async def cut(self, one, prompt, asked):
+        """Of a turn whose client left, the server says how many ids it told and what they spell; the client has seen a
+        beginning of that."""
+        told = one["tokens"] + sum(known.tokens for known in self.known.rounds) - len(prompt)
+        self.phase.figures["cut_rounds"] += 1
+        if not 0 < told <= asked.body["max_tokens"]:
+            raise Wrong(f"round {one} has {told} ids behind its prompt of {len(prompt)}; "
+                        f"1 to {asked.body['max_tokens']} must be")
+        expected = await self.phase.oracle.answer(prompt, asked.body | {"max_tokens": told})
+        ids = [self.phase.vocabulary.id_shown_as(token) for token in expected.tokens]
+        text = one["assistant"]
+        seen = asked.answer.choices[0].text
+        if not text.startswith(seen):
+            raise Wrong(f"round {one} must begin with what its client saw: {seen!r}")
+        spelled = self.phase.vocabulary.text([id for id in ids if id is not None])
+        if None not in ids and spelled.startswith(text) and len(spelled) <= len(text) + 1:  # one held back at most
+            return ids, text
+        if self.phase.oracle.kind == "bf16":
+            raise Untraceable
+        raise Wrong(f"round {one} must spell {spelled!r}, the {told} ids that follow its prompt of {len(prompt)}")
+
+    def hold(self, wrong, prompt, body):
+        if wrong is not None:
+            self.log.append(f"then, with prompt {prompt}, {body}")
+            raise Wrong(wrong)
