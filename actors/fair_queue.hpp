@@ -95,6 +95,7 @@ public:
     size_t size() const { return places_.size(); }
     /// The next one; the queue must not be empty.
     const T& front() const { return next().item; }
+    uint64_t front_id() const { return next().id; }
     /// The item of this id, which is in the queue, taken out to be served.
     T serve(uint64_t id, double cost) {
         const auto found = places_.find(id);

@@ -9,6 +9,7 @@
 #include "actors/api/tokenize_requests.hpp"
 #include "actors/gateway/answer_exchange.hpp"
 #include "actors/gateway/browsers.hpp"
+#include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
 #include "config/limits.hpp"
 
@@ -35,6 +36,7 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     }
     gateway->started_s_ =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    gateway->lists_ = caf::actor_cast<caf::actor>(engine.system().spawn<ListDesk>(engine.front(), engine.load()));
     HttpServer::Options http;
     http.host = server.host;
     http.port = static_cast<uint16_t>(server.port);
@@ -49,7 +51,12 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     return gateway;
 }
 
-Gateway::~Gateway() = default;
+Gateway::~Gateway() {
+    server_.reset();  // nobody asks any more
+    if (!lists_) return;
+    caf::anon_send_exit(lists_, caf::exit_reason::user_shutdown);
+    caf::scoped_actor(engine_.system())->wait_for(lists_);
+}
 
 void Gateway::drain(std::chrono::milliseconds patience) {
     draining_ = true;

@@ -101,6 +101,7 @@ private:
     Options options_;
     ApiKeys keys_;
     Health health_;
+    caf::actor lists_;                        // the ListDesk
     const std::shared_ptr<TextQueue> texts_;  // who works on it may be the last to leave
     std::atomic<bool> draining_{false};
     std::atomic<uint64_t> ids_{0};

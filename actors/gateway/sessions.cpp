@@ -3,6 +3,7 @@
 #include "actors/api/page_query.hpp"
 #include "actors/api/session_requests.hpp"
 #include "actors/gateway/gateway.hpp"
+#include "actors/gateway/list_desk.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -63,16 +64,9 @@ void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
         if (request.method == "GET") {
             ApiResult<PageRequest> wanted = parse_page_query(request.query);
             if (!wanted) return exchange->send_error(wanted.error());
-            return ask_router<ConversationPagePtr>(
-                engine_, exchange,
-                [](const ConversationPagePtr& page) {
-                    std::vector<ListedSession> listed;
-                    for (const ListedConversation& one : page->conversations)
-                        listed.push_back({one.id, one.figures.tokens, one.figures.rounds});
-                    return sessions_response(listed, page->has_more);
-                },
-                list_atom::value,
-                PageOf{exchange->tenant, std::move(wanted->after), static_cast<size_t>(wanted->limit)});
+            const PageOf page{exchange->tenant, std::move(wanted->after), static_cast<size_t>(wanted->limit)};
+            return caf::anon_send(lists_, list_atom::value,
+                                  ListJobPtr(std::make_shared<ListJob>(ListJob{exchange, page})));
         }
         if (request.method != "POST") return exchange->send_error(wrong_method("GET, POST"));
         const ApiResult<SessionCreateRequest> wanted = parse_session_create(request.body);

@@ -1,0 +1,70 @@
+#include "actors/gateway/list_desk.hpp"
+
+#include <chrono>
+
+#include "actors/api/listings.hpp"
+#include "actors/when_answered.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr size_t waiting_max = 1024;
+constexpr auto answer_within = std::chrono::seconds(20);
+constexpr auto rest = std::chrono::milliseconds(1);
+
+std::string body_of(const ConversationPage& page) {
+    std::vector<ListedSession> listed;
+    listed.reserve(page.conversations.size());
+    for (const ListedConversation& one : page.conversations)
+        listed.push_back({one.id, one.figures.tokens, one.figures.rounds});
+    return sessions_response(listed, page.has_more);
+}
+
+}  // namespace
+
+ListDesk::behavior_type ListDesk::make_behavior() {
+    return {
+        [this](list_atom, const ListJobPtr& job) {
+            if (waiting_.size() >= waiting_max) {
+                return job->exchange->send_error(make_error(
+                    ErrorCode::overloaded, "too many lists are asked for; asking again later would be right"));
+            }
+            waiting_.push(++ids_, job, job->wanted.tenant, 0);
+            next();
+        },
+        [this](pump_atom) {
+            busy_ = false;
+            next();
+        },
+    };
+}
+
+void ListDesk::on_exit() {
+    front_ = nullptr;
+    waiting_ = {};
+}
+
+void ListDesk::next() {
+    if (busy_ || waiting_.empty()) return;
+    busy_ = true;
+    const ListJobPtr job = waiting_.serve(waiting_.front_id(), 1.0);
+    when_answered(
+        request(front_, answer_within, list_atom::value, job->wanted),
+        [this, job](const ConversationPagePtr& page) {
+            job->exchange->send_json(200, body_of(*page));
+            done();
+        },
+        [this, job](const caf::error& error) {
+            job->exchange->send_error(from_caf(error, "the list of conversations"));
+            done();
+        });
+}
+
+void ListDesk::done() {
+    if (load_.turns > 0) return delayed_send(this, rest, pump_atom::value);
+    busy_ = false;
+    next();
+}
+
+}  // namespace rondo

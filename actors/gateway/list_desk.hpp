@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+
+#include "actors/fair_queue.hpp"
+#include "actors/gateway/gateway.hpp"
+
+namespace rondo {
+
+/// A part of a tenant's list that a client waits for.
+struct ListJob {
+    std::shared_ptr<Exchange> exchange;
+    PageOf wanted;
+};
+
+using ListJobPtr = std::shared_ptr<const ListJob>;
+using list_desk_actor = caf::typed_actor<caf::reacts_to<list_atom, ListJobPtr>, caf::reacts_to<pump_atom>>;
+
+}  // namespace rondo
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ListJobPtr)
+
+namespace rondo {
+
+/// Answers lists one after the other, tenants in turn, so that of CAF's workers they take one at the most; and with a
+/// rest between them while turns are under way, whose steps go first. Some wait, more are refused.
+class ListDesk : public list_desk_actor::base {
+public:
+    ListDesk(caf::actor_config& config, front_actor front, const Load& load)
+        : list_desk_actor::base(config), front_(std::move(front)), load_(load) {}
+    behavior_type make_behavior() override;
+    const char* name() const override { return "list_desk"; }
+    void on_exit() override;
+
+private:
+    void next();
+    void done();
+
+    front_actor front_;
+    const Load& load_;  // the engine's, which outlives the gateway
+    FairQueue<ListJobPtr> waiting_;
+    uint64_t ids_ = 0;
+    bool busy_ = false;  // asking or resting
+};
+
+}  // namespace rondo
