@@ -181,7 +181,7 @@ void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<voi
         for_each(&HttpConnection::drain);
         patience_.expires_after(patience);
         patience_.async_wait([this](const NetError& cancelled) {
-            if (!cancelled) for_each(&HttpConnection::close);
+            if (!cancelled) for_each(&HttpConnection::cut_off);
         });
         tell_if_drained();
     });

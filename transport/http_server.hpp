@@ -81,7 +81,8 @@ public:
     virtual uint16_t port() const = 0;
     virtual Counts counts() const = 0;
     /// Accepts no more connections and closes idle ones; answers under way go on, each with "Connection: close".
-    /// `drained` is called when the last connection is gone or `patience` is over (then the rest is closed).
+    /// `drained` is called when the last connection is gone or `patience` is over (then the rest is closed; a request
+    /// that is still on its way gets a 503).
     virtual void drain(std::chrono::milliseconds patience, std::function<void()> drained) = 0;
 };
 

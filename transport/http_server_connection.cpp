@@ -38,6 +38,10 @@ void HttpConnection::drain() {
     run(&HttpConnection::stop_if_idle);
 }
 
+void HttpConnection::cut_off() {
+    run(&HttpConnection::say_why_and_shut);
+}
+
 void HttpConnection::close() {
     run(&HttpConnection::shut);
 }
@@ -231,6 +235,11 @@ void HttpConnection::stop_if_idle() {
     if (phase_ == Phase::reading && !reader_) receive();
     if (phase_ == Phase::reading && !reader_) return shut();
     wait_for_bytes();
+}
+
+void HttpConnection::say_why_and_shut() {
+    if (reader_) say_error(503, "the server is shutting down");
+    shut();
 }
 
 void HttpConnection::shut() {

@@ -43,7 +43,8 @@ public:
 
     // From any thread.
     void start();
-    void drain();  ///< close if no request has begun, otherwise after its answer
+    void drain();    ///< close if no request has begun, otherwise after its answer
+    void cut_off();  ///< the same as `close`, but whoever is sending a request hears why, if he listens
     void close();
 
 private:
@@ -79,6 +80,7 @@ private:
     void refuse(const HttpRefusal& refusal);
     void linger();
     void stop_if_idle();
+    void say_why_and_shut();
     void shut();
     void set_read_deadline(std::chrono::milliseconds time);
     void arm_timer();

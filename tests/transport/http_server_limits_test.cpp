@@ -269,6 +269,25 @@ TEST(HttpDrain, ClosesTheRestWhenPatienceIsOver) {
     EXPECT_TRUE(client.sees_close());
 }
 
+TEST(HttpDrain, TellsWhoeverIsStillSendingWhenPatienceIsOver) {
+    Mailbox<bool> drained;
+    const auto server = start_server(echo);
+    RawClient in_header(server->port()), in_body(server->port());
+    in_header.send("POST / HTTP/1.1\r\nHo");
+    in_body.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nhalf");
+    ASSERT_TRUE(becomes_true([&] { return server->counts().connections == 2; }));
+    // It has read them when it has answered who came later.
+    EXPECT_EQ(RawClient(server->port()).ask(get_root).status, 200);
+    server->drain(milliseconds(50), [&] { drained.put(true); });
+    for (RawClient* client : {&in_header, &in_body}) {
+        const RawResponse refusal = client->read_response();
+        EXPECT_EQ(refusal.status, 503);
+        EXPECT_NE(refusal.body.find("shutting down"), std::string::npos) << refusal.body;
+        EXPECT_TRUE(client->sees_close());
+    }
+    EXPECT_TRUE(drained.take());
+}
+
 TEST(HttpDrain, EndsAtOnceWithoutConnections) {
     Mailbox<bool> drained;
     const auto server = start_server(echo);
