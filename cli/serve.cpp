@@ -1,7 +1,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -60,18 +62,35 @@ void end_if_asked(const sigset_t& signals) {
     if (const int signal = sigtimedwait(&signals, nullptr, &at_once); signal > 0) std::_Exit(128 + signal);
 }
 
-/// Turns under way go on for so long at most; another signal ends them at once.
-void drain(Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
-    std::atomic<bool> over{false};
+using Clock = std::chrono::steady_clock;
+/// Between the end of patience and that of the process. Clients are told in the first half of it.
+constexpr std::chrono::milliseconds end_time{900};
+
+/// Turns under way go on for so long at most; another signal ends them at once. Returns when the process must be gone.
+Clock::time_point drain(Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
+    std::atomic<Clock::time_point> over = Clock::now() + patience;
+    std::atomic<bool> drained{false};
     std::thread listener([&] {
         int signal = 0;
         sigwait(&signals, &signal);
-        if (!over) gateway.drain(std::chrono::seconds(0));
+        if (drained) return;
+        over = Clock::now();
+        gateway.drain(std::chrono::seconds(0));
     });
     gateway.drain(patience);
-    over = true;
+    drained = true;
     pthread_kill(listener.native_handle(), SIGTERM);  // it may still wait for one
     listener.join();
+    return std::min(over.load(), Clock::now()) + end_time;
+}
+
+/// Whatever an engine's end has to wait for, such as a long step of a device, the process ends at this time.
+void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why) {
+    std::thread([end, why] {
+        std::this_thread::sleep_until(end);
+        if (why) std::fprintf(stderr, "rondo: %s\n", why->message.c_str());
+        std::_Exit(why ? EXIT_FAILURE : EXIT_SUCCESS);
+    }).detach();
 }
 
 Status serve(const Options& options) {
@@ -105,8 +124,10 @@ Status serve(const Options& options) {
     std::fflush(stdout);
     int signal = 0;
     sigwait(&signals, &signal);
-    drain(*gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
+    const Clock::time_point end =
+        drain(*gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
     const std::optional<Error> why = gave_up->why();
+    end_at_the_latest(end, why);
     return why ? Status(*why) : Status::ok();
 }
 

@@ -99,6 +99,10 @@ ApiError not_serving(std::string code, std::string why) {
     return {503, server_error, std::move(code), "", std::move(why)};
 }
 
+ApiError shutting_down() {
+    return not_serving("shutting_down", "the server is shutting down");
+}
+
 ApiError unknown_model(std::string_view name, std::string_view served) {
     return {404, bad_request, "model_not_found", "model",
             "model " + in_quotes(name) + " is not served; " + in_quotes(served) + " would be right"};

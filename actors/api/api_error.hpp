@@ -37,6 +37,7 @@ ApiError unknown_path();
 ApiError wrong_method(std::string_view allowed);
 /// A 503.
 ApiError not_serving(std::string code, std::string why);
+ApiError shutting_down();
 ApiError unknown_model(std::string_view name, std::string_view served);
 
 /// A value or what to tell the client; otherwise as Result.

@@ -32,7 +32,7 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
 }
 
 void AnswerExchange::start() {
-    exchange_->reply().on_gone([weak = weak_from_this()] {
+    exchange_->on_gone([weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->cancel_all();
     });
     const std::lock_guard lock(mutex_);
@@ -88,22 +88,22 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
         const ApiError error = exchange_->failure(error_of(how));
         exchange_->count(how.usage);
         cancel_all();
-        if (streaming_) {
-            write(stream_error(error));
-            return exchange_->finish_stream();
-        }
+        if (streaming_) return exchange_->finish_stream(stream_error(error));
         return exchange_->send_error(error);
     }
+    std::string last;
     if (request_.stream) {
         begin_stream();
         const auto i = static_cast<int>(index);
-        write(api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how));
+        last = api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how);
     }
     start_others();
-    if (std::ranges::all_of(choices_, &Choice::ended)) finish();
+    if (std::ranges::all_of(choices_, &Choice::ended)) return finish(std::move(last));
+    write(std::move(last));
 }
 
-void AnswerExchange::finish() {
+/// What ends a stream leaves as one piece, so that nothing can come between.
+void AnswerExchange::finish(std::string last) {
     finished_ = true;
     std::vector<FinishedAnswer> answers;
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
@@ -113,9 +113,8 @@ void AnswerExchange::finish() {
         return exchange_->send_json(200, api_ == Api::chat ? chat_response(head_, answers, bytes_of_)
                                                            : completion_response(head_, answers, bytes_of_));
     }
-    write(api_ == Api::chat ? chat_usage_event(head_, usage) : completion_usage_event(head_, usage));
-    write(stream_done());
-    exchange_->finish_stream();
+    last += api_ == Api::chat ? chat_usage_event(head_, usage) : completion_usage_event(head_, usage);
+    exchange_->finish_stream(std::move(last) + stream_done());
 }
 
 void AnswerExchange::begin_stream() {

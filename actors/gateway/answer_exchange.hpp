@@ -38,7 +38,7 @@ private:
     void begin_stream();
     void write(std::string piece);
     void start_others();
-    void finish();
+    void finish(std::string last);
     void cancel_all();
 
     const Asker asker_;  // turns may call back when the engine is gone

@@ -1,7 +1,6 @@
 #include "actors/gateway/gateway.hpp"
 
-#include <condition_variable>
-#include <mutex>
+#include <future>
 
 #include "actors/api/chat_request.hpp"
 #include "actors/api/completion_request.hpp"
@@ -60,19 +59,12 @@ Gateway::~Gateway() {
 
 void Gateway::drain(std::chrono::milliseconds patience) {
     draining_ = true;
-    struct Done {
-        std::mutex mutex;
-        std::condition_variable changed;
-        bool done = false;
-    };
-    auto done = std::make_shared<Done>();
-    server_->drain(patience, [done] {
-        const std::lock_guard lock(done->mutex);
-        done->done = true;
-        done->changed.notify_all();
-    });
-    std::unique_lock lock(done->mutex);
-    done->changed.wait_for(lock, patience + std::chrono::seconds(1), [&] { return done->done; });
+    const auto drained = std::make_shared<std::promise<void>>();
+    const std::future<void> done = drained->get_future();
+    server_->drain(patience + last_words_time, [drained] { drained->set_value(); });
+    if (done.wait_for(patience) == std::future_status::ready) return;
+    open_.end_all(shutting_down());
+    done.wait_for(last_words_time);
 }
 
 std::string Gateway::new_id(const char* prefix) {
@@ -84,6 +76,8 @@ void Gateway::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     auto exchange =
         std::make_shared<Exchange>(std::move(request), std::move(reply), options_.log, options_.server.cors_origin);
     exchange->id = new_id("req-");
+    if (!open_.add(exchange)) return exchange->send_error(shutting_down());
+    exchange->watch_client();
     route(exchange);
 }
 
@@ -133,7 +127,7 @@ void Gateway::page(Exchange& exchange, const std::string& file) const {
 void Gateway::health(Exchange& exchange, bool ready) {
     const Health::Verdict verdict = health_.look(std::chrono::steady_clock::now());
     if (!verdict.good) return exchange.send_error(not_serving("unhealthy", verdict.reason));
-    if (ready && draining_) return exchange.send_error(not_serving("shutting_down", "the server is shutting down"));
+    if (ready && draining_) return exchange.send_error(shutting_down());
     exchange.send_json(200, "{\"status\":\"ok\"}");
 }
 

@@ -5,62 +5,16 @@
 #include <memory>
 #include <string>
 
-#include "actors/api/access_log.hpp"
-#include "actors/api/api_error.hpp"
 #include "actors/api/api_keys.hpp"
 #include "actors/engine.hpp"
+#include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
+#include "actors/gateway/open_exchanges.hpp"
 #include "actors/gateway/text_queue.hpp"
 #include "config/settings.hpp"
 #include "transport/http_server.hpp"
 
 namespace rondo {
-
-/// Where the lines of the access log go.
-struct LogTo {
-    std::function<void(const std::string&)> write;  ///< none: nowhere
-    bool failures_only = false;                     ///< of the server's own, whose client is told to look here
-};
-
-/// One request on its way to its answer: sends it, and writes the line of the access log. Usable from any thread.
-class Exchange {
-public:
-    Exchange(HttpRequest request, std::shared_ptr<HttpReply> reply, LogTo log, std::string cors_origin);
-    ~Exchange();
-
-    const HttpRequest& request() const { return request_; }
-    HttpReply& reply() { return *reply_; }
-    std::string tenant;
-    std::string id;  ///< of the request
-
-    void send_json(int status, std::string body);
-    void send(int status, std::string type, std::string body, HttpHeaders more = {});
-    void send_page(std::string type, std::string content);
-    void send_error(const ApiError& error);
-    void send_error(const Error& error) { send_error(failure(error)); }
-    /// An error as its client may see it; the log gets what that leaves out.
-    ApiError failure(const Error& error);
-    void begin_stream();
-    bool write(std::string piece);
-    void finish_stream();
-    void count(const TurnUsage& usage);
-    /// How it ended, for the log. The first word counts; without one it is told by the status, or by the error, and a
-    /// stream that was not finished was aborted.
-    void outcome(const char* how);
-    /// The transport answers it with an error, with these headers.
-    HttpHeaders refused(int status, size_t bytes);
-
-private:
-    HttpHeaders headers(std::string type) const;
-    void sent(int status, size_t bytes);
-
-    HttpRequest request_;
-    std::shared_ptr<HttpReply> reply_;
-    LogTo log_;
-    std::string cors_origin_;
-    std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
-    AccessRecord record_;
-};
 
 /// The engine over HTTP: OpenAI's API, conversations, health, metrics and the chat page.
 class Gateway {
@@ -74,8 +28,10 @@ public:
     ~Gateway();
 
     uint16_t port() const { return server_->port(); }
-    /// Turns under way go on; nothing new is let in. Returns when all is done, or `patience` is over.
+    /// Turns under way go on; nothing new is let in. When `patience` is over, each answer that is not complete ends
+    /// with an error of its own. Returns when all is said and taken, `last_words_time` after that at the latest.
     void drain(std::chrono::milliseconds patience);
+    static constexpr std::chrono::milliseconds last_words_time{500};
 
 private:
     Gateway(Engine& engine, Options options);
@@ -102,6 +58,7 @@ private:
     ApiKeys keys_;
     Health health_;
     caf::actor lists_;                        // the ListDesk
+    OpenExchanges open_;
     const std::shared_ptr<TextQueue> texts_;  // who works on it may be the last to leave
     std::atomic<bool> draining_{false};
     std::atomic<uint64_t> ids_{0};

@@ -2,6 +2,7 @@
 
 #include "actors/engine.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,18 +49,22 @@ TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     EXPECT_EQ(over.get_future().get().outcome, TurnOutcome::failed);
 }
 
-/// A client who takes nothing for a while, and is gone then.
+/// A client who takes nothing for a while.
 struct HeldReply : HttpReply {
     void send(int, HttpHeaders, std::string) override {}
     void begin(int, HttpHeaders) override {}
-    bool write(std::string) override {
-        writing.set_value();
-        go_on.get_future().wait();
-        return false;
+    bool write(std::string piece) override {
+        pieces.push_back(std::move(piece));
+        if (pieces.size() == 1) {
+            writing.set_value();
+            go_on.get_future().wait();
+        }
+        return true;
     }
     void finish() override { finished.set_value(); }
     void on_gone(std::function<void()>) override {}
 
+    std::vector<std::string> pieces;  // in the order they came; the exchange's lock guards them
     std::promise<void> writing, go_on, finished;
 };
 
@@ -75,7 +80,15 @@ TEST_F(HostedEngine, AnAnswerThatIsBeingSentOutlivesIt) {
     reply->writing.get_future().wait();
     engine.reset();
     reply->go_on.set_value();
-    reply->finished.get_future().wait();
+    ASSERT_EQ(reply->finished.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    const auto with = [&](const char* what) {
+        return std::ranges::count_if(reply->pieces,
+                                     [&](const std::string& piece) { return piece.find(what) != std::string::npos; });
+    };
+    EXPECT_GE(with(R"("bytes":[)"), 1) << "a token was told of by the tokenizer of the engine that is gone";
+    EXPECT_EQ(with(R"("error":)"), 1);
+    EXPECT_THAT(reply->pieces.back(), ::testing::HasSubstr(R"(data: {"error":)"));
+    EXPECT_EQ(with("[DONE]"), 0);
 }
 
 }  // namespace

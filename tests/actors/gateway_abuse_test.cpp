@@ -299,11 +299,16 @@ TEST_F(GatewayAbuse, NothingThatWasSaidIsInMetricsErrorsOrTheLog) {
 
 TEST_F(GatewayAbuse, IsNotReadyWhileItShutsDown) {
     const auto ending = gateway_with({});
-    RawClient ready(ending->port()), health(ending->port());
+    RawClient ready(ending->port()), health(ending->port()), waiting(ending->port());
     ready.send("GET /ready HTTP/1.1\r\nHo");
     health.send("GET /health HTTP/1.1\r\nHo");
-    EXPECT_TRUE(becomes_true([&] { return metric("connections", "", *ending) >= 3; }));  // these, and who asks
-    std::thread draining([&] { ending->drain(test_patience); });
+    const std::string body = endless().dump();
+    waiting.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                 std::to_string(body.size()) + "\r\n\r\n" + body);
+    EXPECT_TRUE(becomes_true([&] { return metric("connections", "", *ending) >= 4; }));  // these, and who asks
+    constexpr std::chrono::seconds patience{2};
+    const auto begun = std::chrono::steady_clock::now();
+    std::thread draining([&] { ending->drain(patience); });
     EXPECT_TRUE(becomes_true([&] { return !RawClient(ending->port()).is_connected(); }));
     const RawResponse refusal = ready.ask("st: localhost\r\n\r\n");
     EXPECT_EQ(refusal.status, 503);
@@ -311,8 +316,13 @@ TEST_F(GatewayAbuse, IsNotReadyWhileItShutsDown) {
     EXPECT_THAT(refusal.body, HasSubstr("shutting down"));
     EXPECT_THAT(refusal.body, HasSubstr(R"("code":"shutting_down")"));
     EXPECT_EQ(health.ask("st: localhost\r\n\r\n").status, 200) << "it is alive until it has ended";
-    for (RawClient* client : {&ready, &health}) client->close();
+    const RawResponse last = waiting.read_response();
+    EXPECT_GE(std::chrono::steady_clock::now() - begun, patience) << "it was given its time";
+    EXPECT_EQ(last.status, 503);
+    EXPECT_THAT(last.body, HasSubstr(R"("code":"shutting_down")"));
+    for (RawClient* client : {&ready, &health, &waiting}) client->close();
     draining.join();
+    EXPECT_TRUE(becomes_true([&] { return engine->load().turns == 0; }));
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/gateway/gateway.hpp"
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "actors/gateway/open_exchanges.hpp"
 
 namespace rondo {
 namespace {
@@ -16,11 +20,17 @@ struct KeptReply : HttpReply {
         body = std::move(sent_body);
     }
     void begin(int, HttpHeaders) override {}
-    bool write(std::string) override { return is_there; }
-    void finish() override {}
-    void on_gone(std::function<void()>) override {}
+    bool write(std::string piece) override {
+        said += piece;
+        return is_there;
+    }
+    void finish() override { ++ends; }
+    void on_gone(std::function<void()> when_gone) override { gone = std::move(when_gone); }
 
     bool is_there = true;
+    std::string said;
+    int ends = 0;
+    std::function<void()> gone;
     int status = 0;
     HttpHeaders headers;
     std::string body;
@@ -112,6 +122,71 @@ TEST(Exchange, LogsHowAStreamEnded) {
               }),
               "aborted")
         << "the first word counts";
+}
+
+/// However close the end of a stream and that of the server's time come to each other.
+TEST(Exchange, EndsOnceWhenItIsCutAtItsEnd) {
+    for (int round = 0; round < 200; ++round) {
+        const auto reply = std::make_shared<KeptReply>();
+        const auto exchange = std::make_shared<Exchange>(HttpRequest{}, reply, LogTo{}, "");
+        exchange->begin_stream();
+        std::atomic<int> there{0};
+        const auto together = [&](const auto& say) {
+            ++there;
+            while (there < 2) std::this_thread::yield();
+            say();
+        };
+        std::thread answering([&] {
+            together([&] {
+                exchange->write("a piece. ");
+                exchange->finish_stream("done.");
+            });
+        });
+        together([&] { exchange->cut(shutting_down()); });
+        answering.join();
+        EXPECT_FALSE(exchange->write("late"));
+        const bool was_cut = reply->said.find("shutting_down") != std::string::npos;
+        EXPECT_NE(was_cut, reply->said.ends_with("done.")) << reply->said;
+        EXPECT_THAT(reply->said, Not(HasSubstr("late")));
+        EXPECT_EQ(reply->ends, 1);
+        EXPECT_EQ(reply->status, 0) << "no second answer";
+    }
+}
+
+TEST(Exchange, TellsWhoWorksOnItOnceThatNobodyWaits) {
+    const auto reply = std::make_shared<KeptReply>();
+    const auto exchange = std::make_shared<Exchange>(HttpRequest{}, reply, LogTo{}, "");
+    exchange->watch_client();
+    int told = 0;
+    exchange->on_gone([&] { ++told; });
+    EXPECT_FALSE(exchange->stop_token().stop_requested());
+    reply->gone();
+    exchange->nobody_waits();
+    EXPECT_EQ(told, 1);
+    EXPECT_TRUE(exchange->stop_token().stop_requested());
+    exchange->on_gone([&] { ++told; });
+    EXPECT_EQ(told, 2) << "who comes late hears it at once";
+}
+
+TEST(OpenExchanges, AreEndedAndNoMoreAreLetIn) {
+    OpenExchanges open;
+    std::vector<std::shared_ptr<KeptReply>> replies;
+    std::vector<std::shared_ptr<Exchange>> exchanges;
+    for (int i = 0; i < 300; ++i) {  // of which two thirds are over and dropped
+        replies.push_back(std::make_shared<KeptReply>());
+        auto exchange = std::make_shared<Exchange>(HttpRequest{}, replies.back(), LogTo{}, "");
+        EXPECT_TRUE(open.add(exchange));
+        if (i % 3 == 1) exchange->send_json(200, "{}");
+        if (i % 3 == 2) exchange->begin_stream();
+        if (i % 3 != 0) exchanges.push_back(std::move(exchange));
+    }
+    open.end_all(shutting_down());
+    for (size_t i = 0; i < replies.size(); ++i) {
+        EXPECT_EQ(replies[i]->status, i % 3 == 1 ? 200 : 0);
+        EXPECT_EQ(replies[i]->ends, i % 3 == 2 ? 1 : 0);
+    }
+    for (const auto& exchange : exchanges) EXPECT_TRUE(exchange->stop_token().stop_requested());
+    EXPECT_FALSE(open.add(exchanges.front()));
 }
 
 }  // namespace

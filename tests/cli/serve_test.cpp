@@ -26,7 +26,7 @@ bool has_signal(pid_t process, const std::string& set, int signal) {
 /// A server that talks without end, and one stream of it.
 class Streaming : public ::testing::Test {
 protected:
-    Streaming() {
+    explicit Streaming(const std::vector<std::string>& more = {}) : server_(started_with(more)) {
         server_.until("http://");
         url_ = "http://" + server_.until("/");
     }
@@ -47,7 +47,12 @@ protected:
         return out;
     }
 
-    RondoTerminal server_{{"serve", "--port", "0", "--weights", "random:1"}};
+    static std::vector<std::string> started_with(std::vector<std::string> more) {
+        more.insert(more.begin(), {"serve", "--port", "0", "--weights", "random:1"});
+        return more;
+    }
+
+    RondoTerminal server_;
     std::string url_;
 };
 
@@ -76,10 +81,29 @@ TEST_F(Streaming, EndsAtASecondCtrlC) {
         server_.type(RondoTerminal::ctrl('C'));
         second = std::chrono::steady_clock::now();
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - second, std::chrono::seconds(10))
-        << "and not by this client's patience";
+    EXPECT_THAT(heard, HasSubstr(R"("code":"shutting_down")"));
     EXPECT_THAT(heard, Not(HasSubstr("[DONE]")));
     EXPECT_EQ(server_.end(), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - second, std::chrono::seconds(5))
+        << "and not by this client's patience";
+}
+
+class Impatient : public Streaming {
+protected:
+    Impatient() : Streaming({"--drain-s", "1"}) {}
+};
+
+TEST_F(Impatient, TellsItsClientsAndIsGoneWithinASecondMore) {
+    std::chrono::steady_clock::time_point asked;
+    const std::string heard = stream(4000, [&] {
+        ::kill(server_.process(), SIGTERM);
+        asked = std::chrono::steady_clock::now();
+    });
+    EXPECT_GE(std::chrono::steady_clock::now() - asked, std::chrono::seconds(1));
+    EXPECT_THAT(heard, ::testing::EndsWith("\"code\":\"shutting_down\"}}\n\n"));
+    EXPECT_EQ(heard.find("shutting_down"), heard.rfind("shutting_down"));
+    EXPECT_EQ(server_.end(), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(2500)) << "of which half is noise";
 }
 
 }  // namespace
