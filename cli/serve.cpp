@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
@@ -100,6 +101,10 @@ Status serve(const Options& options) {
     if (options.port >= 0) settings.server.port = options.port;
     if (!options.api_keys_file.empty()) settings.server.api_keys_file = options.api_keys_file;
 
+    const ServerSettings& server = settings.server;
+    if (!server.api_keys_file.empty())  // before a large model is loaded
+        RONDO_TRY(ApiKeys::read(server.api_keys_file, server.api_keys_shared).status());
+
     auto gave_up = std::make_shared<GaveUp>();
     Progress progress("loading " + model_path(settings.model.path).filename().string());
     Engine::Options how;
@@ -115,12 +120,19 @@ Status serve(const Options& options) {
     RONDO_ASSIGN(const auto engine, Engine::open(settings, std::move(how)));
     progress.finish();
     Gateway::Options gateway_options;
-    gateway_options.server = settings.server;
+    gateway_options.server = server;
     gateway_options.log.write = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
     gateway_options.log.failures_only = options.quiet;
     RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
+    if (server.api_keys_file.empty() && !is_loopback(server.host)) {
+        std::fprintf(
+            stderr,
+            "rondo: whoever reaches %s may ask here, for there are no API keys; server.api_keys_file must name "
+            "a file of them to let in nobody else\n",
+            server.host.c_str());
+    }
     std::printf("%s on %s: http://%s:%d/\n", engine->model().name.c_str(), engine->device_names().c_str(),
-                settings.server.host.c_str(), gateway->port());
+                server.host.c_str(), gateway->port());
     std::fflush(stdout);
     int signal = 0;
     sigwait(&signals, &signal);

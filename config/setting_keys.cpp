@@ -31,6 +31,12 @@ bool is_host(std::string_view text) {
     return !text.empty() && text.size() <= 255 && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
+/// Containers have names with '_', too.
+bool is_host_name(std::string_view text) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    return !text.empty() && text.size() <= 255 && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
 bool is_origin_or_none(std::string_view text) {
     return text.empty() || text == "*" ||
            ((text.starts_with("http://") || text.starts_with("https://")) && is_path(text));
@@ -191,10 +197,18 @@ constexpr SettingKey keys[] = {
     {.path = "server.port",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.port; },
      .high = 65'535},
+    {.path = "server.allowed_hosts",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.allowed_hosts; },
+     .list = true,
+     .valid = is_host_name,
+     .shape = "a list of hosts' names without ports"},
     {.path = "server.api_keys_file",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.api_keys_file; },
      .valid = is_path_or_none,
      .shape = "a file of lines KEY TENANT, or \"\""},
+    {.path = "server.api_keys_shared",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.api_keys_shared; },
+     .names = yes_or_no},
     {.path = "server.cors_origin",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.cors_origin; },
      .valid = is_origin_or_none,

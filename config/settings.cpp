@@ -124,7 +124,8 @@ bool assign(const SettingKey& key, const YamlNode& node, std::vector<std::string
     std::vector<std::string> texts;
     for (const YamlNode& child : node.children) {
         if (child.kind != YamlNode::Kind::scalar) return false;
-        if (key.list && std::ranges::count(key.names, child.text) == 0) return false;
+        const bool right = key.valid != nullptr ? key.valid(child.text) : std::ranges::count(key.names, child.text) > 0;
+        if (key.list && !right) return false;
         texts.push_back(child.text);
     }
     if (!key.list && texts.size() != 1) return false;

@@ -98,8 +98,10 @@ struct MemorySettings {
 struct ServerSettings {
     std::string host = "127.0.0.1";
     int port = 8080;
-    std::string api_keys_file;  ///< none: every client is let in
-    std::string cors_origin;    ///< none: pages of other origins are refused by browsers
+    std::vector<std::string> allowed_hosts;  ///< names by which clients know the server; counts without keys only
+    std::string api_keys_file;               ///< none: every client is let in
+    bool api_keys_shared = false;            ///< others may read the file
+    std::string cors_origin;                 ///< none: pages of other origins are refused by browsers
     int requests_waiting_max = 256;
     int conversations_max = 10'000;
     int conversations_mib = 1024;  ///< what all of them may remember, in MiB

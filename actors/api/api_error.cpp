@@ -75,9 +75,10 @@ ApiError wrong_api_key() {
 }
 
 ApiError foreign_host() {
-    return {403, bad_request, "foreign_host", "",
-            "the Host header names another server; localhost, an address, server.host or server.cors_origin's would be "
-            "right, or API keys (server.api_keys_file)"};
+    return {
+        403, bad_request, "foreign_host", "",
+        "the Host header names another server; server.allowed_hosts must list that name, or the request must go to an "
+        "address or localhost (a server with API keys takes any name)"};
 }
 
 ApiError foreign_origin() {

@@ -1,10 +1,14 @@
 #include "actors/api/api_keys.hpp"
 
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cerrno>
+#include <cstdio>
 
 #include "config/limits.hpp"
 
@@ -13,6 +17,51 @@ namespace rondo {
 namespace {
 
 constexpr size_t tenant_bytes_max = 64;
+
+struct Opened {
+    explicit Opened(int opened) : descriptor(opened) {}
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+    ~Opened() {
+        if (descriptor >= 0) ::close(descriptor);
+    }
+    const int descriptor;
+};
+
+std::string octal(mode_t mode) {
+    char text[8];
+    std::snprintf(text, sizeof text, "%04o", mode & 07777U);
+    return text;
+}
+
+/// Of the file that is open, so that no other can take its place in between.
+Status check_privacy(int descriptor, const std::string& path, bool shared) {
+    constexpr mode_t write = S_IWGRP | S_IWOTH, read = S_IRGRP | S_IROTH, all = S_IRWXG | S_IRWXO;
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0)
+        return make_error(ErrorCode::io, path + ": the file of API keys cannot be read");
+    const uid_t us = ::geteuid();
+    const bool can_change = status.st_uid == us || us == 0;
+    const bool others_write = (status.st_mode & write) != 0;
+    std::string why, command;
+    if ((status.st_mode & (shared ? write : all)) != 0) {
+        const char* const what = others_write ? "write" : (status.st_mode & read) != 0 ? "read" : "run";
+        why = "mode " + octal(status.st_mode) + " lets others " + what + " the file of API keys";
+        command = can_change ? "chmod 600 " : "chmod go-w ";
+    } else if (status.st_uid != us && status.st_uid != 0 && !shared) {
+        why = "user " + std::to_string(status.st_uid) + " owns the file of API keys and can read it";
+        command = "chown " + std::to_string(us) + " ";
+    } else {
+        return Status::ok();
+    }
+    // What another user mounted for us to read is not ours to change.
+    const std::string setting =
+        others_write ? "" : std::string(can_change ? ", or" : ";") + " server.api_keys_shared must be true";
+    const std::string run = can_change     ? "; run: " + command + path
+                            : others_write ? "; its owner must run: " + command + path
+                                           : "";
+    return make_error(ErrorCode::invalid_argument, path + ": " + why + run + setting);
+}
 
 /// Takes the next word off `text`; "" at its end and at a comment.
 std::string_view take_word(std::string_view& text) {
@@ -90,13 +139,21 @@ Result<ApiKeys> ApiKeys::parse(std::string_view text, const std::string& where) 
     return keys;
 }
 
-Result<ApiKeys> ApiKeys::read(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return make_error(ErrorCode::not_found, path.string() + ": the file of API keys cannot be read");
+Result<ApiKeys> ApiKeys::read(const std::filesystem::path& path, bool shared) {
+    const Opened file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.descriptor < 0)
+        return make_error(ErrorCode::not_found, path.string() + ": the file of API keys cannot be read");
+    RONDO_TRY(check_privacy(file.descriptor, path.string(), shared));
     std::string text(limits::api_keys_bytes_max + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad()) return make_error(ErrorCode::io, path.string() + ": the file of API keys cannot be read");
-    text.resize(static_cast<size_t>(file.gcount()));
+    size_t filled = 0;
+    while (filled < text.size()) {
+        const ssize_t got = ::read(file.descriptor, text.data() + filled, text.size() - filled);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return make_error(ErrorCode::io, path.string() + ": the file of API keys cannot be read");
+        if (got == 0) break;
+        filled += static_cast<size_t>(got);
+    }
+    text.resize(filled);
     if (text.size() > limits::api_keys_bytes_max) {
         return make_error(ErrorCode::out_of_range, path.string() + ": a file of API keys above " +
                                                        std::to_string(limits::api_keys_bytes_max) + " bytes");

@@ -18,7 +18,9 @@ class ApiKeys {
 public:
     /// One "KEY TENANT" a line; blank lines, and '#' to the line's end, say nothing. Errors name the line, never its
     /// text. Several keys may be one tenant's; a file without any key is an error, for it would lock everyone out.
-    static Result<ApiKeys> read(const std::filesystem::path& path);
+    /// A file that others than the server's user and root may read is an error, unless it is `shared`; one that they
+    /// may write always is.
+    static Result<ApiKeys> read(const std::filesystem::path& path, bool shared = false);
     static Result<ApiKeys> parse(std::string_view text, const std::string& where);
 
     /// The tenant of the value of an Authorization header ("" for none), or nothing for a wrong one. Takes as long

@@ -14,6 +14,9 @@ namespace rondo {
 /// be answered. Programs send no Origin and a true Host, so they are never refused.
 std::optional<ApiError> foreign_page(const HttpRequest& request, const ServerSettings& server);
 
+/// Whether only this machine reaches a server that listens there; of a name other than localhost nobody knows.
+bool is_loopback(const std::string& host);
+
 /// The header fields a preflight's answer allows: those it asks for, when they are names of fields, else the usual.
 std::string allowed_fields(std::string_view asked);
 

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     std::unique_ptr<Gateway> gateway(new Gateway(engine, std::move(options)));
     const ServerSettings& server = gateway->options_.server;
     if (!server.api_keys_file.empty()) {
-        RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file));
+        RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file, server.api_keys_shared));
     }
     gateway->started_s_ =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -1,6 +1,7 @@
 #include "actors/api/api_keys.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -79,17 +80,69 @@ TEST(ApiKeys, NameTheLineThatIsWrongAndNeverTheKey) {
     }
 }
 
-TEST(ApiKeys, AreReadFromABoundedFile) {
-    const auto path = std::filesystem::temp_directory_path() / ("rondo-api-keys-" + std::to_string(::getpid()));
-    std::ofstream(path) << key_a << " acme\n";
-    const auto keys = ApiKeys::read(path);
+/// A file of keys, of this mode.
+class KeyFile : public ::testing::Test {
+protected:
+    ~KeyFile() override { std::filesystem::remove(path_); }
+    void write(const std::string& text, mode_t mode = 0600) {
+        std::filesystem::remove(path_);
+        std::ofstream(path_) << text;
+        ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+    }
+    /// "" when it is taken.
+    std::string refusal(mode_t mode, bool shared = false) {
+        write(std::string(key_a) + " acme\n", mode);
+        const auto keys = ApiKeys::read(path_, shared);
+        return keys ? "" : keys.error().message;
+    }
+
+    const std::filesystem::path path_ =
+        std::filesystem::temp_directory_path() / ("rondo-api-keys-" + std::to_string(::getpid()));
+};
+
+TEST_F(KeyFile, IsReadWithinBounds) {
+    write(std::string(key_a) + " acme\n");
+    const auto keys = ApiKeys::read(path_);
     ASSERT_TRUE(keys.is_ok()) << keys.error().message;
     EXPECT_EQ(keys->tenant_of(std::string("Bearer ") + key_a), "acme");
-    std::ofstream(path) << std::string(limits::api_keys_bytes_max, '#') << "\n";
-    EXPECT_EQ(ApiKeys::read(path).error().code, ErrorCode::out_of_range);
-    std::filesystem::remove(path);
-    EXPECT_EQ(ApiKeys::read(path).error().code, ErrorCode::not_found);
-    EXPECT_FALSE(ApiKeys::read(std::filesystem::temp_directory_path()).is_ok());
+    write(std::string(limits::api_keys_bytes_max, '#') + "\n");
+    EXPECT_EQ(ApiKeys::read(path_).error().code, ErrorCode::out_of_range);
+    std::filesystem::remove(path_);
+    EXPECT_EQ(ApiKeys::read(path_).error().code, ErrorCode::not_found);
+    std::filesystem::create_directory(path_);
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
+    EXPECT_EQ(ApiKeys::read(path_).error().code, ErrorCode::io);
+}
+
+TEST_F(KeyFile, IsRefusedWhenOthersCanReadIt) {
+    for (const mode_t mode : {0600, 0400, 0700}) EXPECT_EQ(refusal(mode), "") << mode;
+    EXPECT_EQ(refusal(0644), path_.string() + ": mode 0644 lets others read the file of API keys; run: chmod 600 " +
+                                 path_.string() + ", or server.api_keys_shared must be true");
+    for (const mode_t mode : {0640, 0604, 0444, 0440})
+        EXPECT_NE(refusal(mode).find("lets others read"), std::string::npos) << mode;
+    EXPECT_NE(refusal(0610).find("lets others run"), std::string::npos);
+    EXPECT_EQ(refusal(0622),
+              path_.string() + ": mode 0622 lets others write the file of API keys; run: chmod 600 " + path_.string());
+}
+
+TEST_F(KeyFile, OfAContainerIsTakenWhereItIsSaidToBeShared) {
+    for (const mode_t mode : {0600, 0400, 0644, 0444, 0440, 0555}) EXPECT_EQ(refusal(mode, true), "") << mode;
+    for (const mode_t mode : {0664, 0646, 0666, 0620})
+        EXPECT_NE(refusal(mode, true).find("lets others write"), std::string::npos) << mode;
+}
+
+TEST_F(KeyFile, OfAnotherUserIsRefused) {
+    constexpr uid_t other = 12345;
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+    write(std::string(key_a) + " acme\n");
+    ASSERT_EQ(::chown(path_.c_str(), other, 0), 0);
+    const auto keys = ApiKeys::read(path_);
+    ASSERT_FALSE(keys.is_ok());
+    EXPECT_EQ(keys.error().message, path_.string() +
+                                        ": user 12345 owns the file of API keys and can read it; run: "
+                                        "chown 0 " +
+                                        path_.string() + ", or server.api_keys_shared must be true");
+    EXPECT_TRUE(ApiKeys::read(path_, true).is_ok());
 }
 
 }  // namespace

@@ -53,10 +53,10 @@ TEST(ForeignPage, MayActWhenItsOriginIsConfigured) {
 }
 
 TEST(ForeignPage, MayNotReadByANameBoundToThisMachine) {
-    for (const char* listening : {"127.0.0.1", "127.0.0.2", "localhost", "::1"}) {
+    for (const char* listening : {"127.0.0.1", "127.0.0.2", "localhost", "::1", "0.0.0.0", "::", "192.168.0.7"}) {
         const ServerSettings ours = server_with(listening);
-        for (const char* host : {"", "localhost", "LOCALHOST:8080", "rondo.localhost:8080", "127.0.0.1",
-                                 "192.168.0.7:80", "[::1]", "[::1]:8080"}) {
+        for (const char* host : {"", "localhost", "LOCALHOST:8080", "localhost.:8080", "rondo.localhost:8080",
+                                 "127.0.0.1", "192.168.0.7:80", "[::1]", "[::1]:8080"}) {
             EXPECT_EQ(code_of("GET", host, "", ours), "") << host;
         }
         for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example",
@@ -65,8 +65,26 @@ TEST(ForeignPage, MayNotReadByANameBoundToThisMachine) {
             EXPECT_EQ(code_of("POST", host, "http://" + std::string(host), ours), "foreign_host") << host;
         }
     }
-    EXPECT_EQ(code_of("GET", "name.example", "", server_with("0.0.0.0")), "") << "whose names nobody told us";
-    EXPECT_EQ(code_of("GET", "name.example", "", server_with("127.0.0.1", "", "keys")), "") << "it has no key";
+    for (const char* listening : {"127.0.0.1", "0.0.0.0"})
+        EXPECT_EQ(code_of("GET", "name.example", "", server_with(listening, "", "keys")), "") << "it has no key";
+}
+
+TEST(ForeignPage, MayReadByANameThatIsConfigured) {
+    EXPECT_EQ(code_of("GET", "rondo.example:8080", "", server_with("Rondo.example")), "");
+    EXPECT_EQ(code_of("GET", "chat.example", "", server_with("0.0.0.0", "https://chat.example:444")), "");
+    EXPECT_EQ(code_of("GET", "name.example", "", server_with("0.0.0.0", "*")), "foreign_host");
+    ServerSettings ours = server_with("0.0.0.0");
+    ours.allowed_hosts = {"gpu-box", "Rondo.example."};
+    for (const char* host : {"gpu-box", "GPU-BOX:8080", "rondo.example", "rondo.example.:80"})
+        EXPECT_EQ(code_of("GET", host, "", ours), "") << host;
+    for (const char* host : {"gpu-box.example", "example", ".rondo.example", "evil.example"})
+        EXPECT_EQ(code_of("GET", host, "", ours), "foreign_host") << host;
+}
+
+TEST(Loopback, IsWhatOnlyThisMachineReaches) {
+    for (const char* host : {"127.0.0.1", "127.9.9.9", "localhost", "LocalHost", "::1"}) EXPECT_TRUE(is_loopback(host));
+    for (const char* host : {"0.0.0.0", "::", "192.168.0.7", "127.evil.example", "box", "::2", ""})
+        EXPECT_FALSE(is_loopback(host)) << host;
 }
 
 TEST(AllowedFields, AreThoseAskedForIfTheyAreNamesOfFields) {
@@ -116,6 +134,7 @@ TEST_F(GatewayBrowsers, RefusesOtherPagesBeforeTheyDoAnything) {
     const RawResponse rebound = ask(*ours, "GET /v1/sessions", "Host: evil.example\r\n");
     EXPECT_EQ(rebound.status, 403);
     EXPECT_EQ(json::parse(rebound.body)["error"]["code"], "foreign_host");
+    EXPECT_THAT(rebound.body, ::testing::HasSubstr("server.allowed_hosts must list"));
     const std::string address = "127.0.0.1:" + std::to_string(ours->port());
     EXPECT_EQ(
         ask(*ours, "DELETE /v1/sessions/kept", "Host: " + address + "\r\nOrigin: http://" + address + "\r\n").status,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,7 @@ protected:
     static void SetUpTestSuite() {
         const std::string keys = ::testing::TempDir() + "gateway_keys";
         std::ofstream(keys) << "key-of-ann-0123456789 ann\nkey-of-bob-0123456789 bob\nkey-of-cat-0123456789 cat\n";
+        std::filesystem::permissions(keys, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
         Settings settings =
             settings_of({"memory.device_kv_mib=16", "server.port=0", "devices.cpu.threads=1",
                          "pipeline.decode.batch_max=2", "server.requests_waiting_max=1",

@@ -1,8 +1,10 @@
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
 
+#include "tests/cli/rondo_process.hpp"
 #include "tests/cli/rondo_terminal.hpp"
 #include "transport/http_client.hpp"
 
@@ -62,6 +64,35 @@ TEST(Serve, RunsOnTheDeviceOfTheCommandLine) {
     server.until("http://");
     ::kill(server.process(), SIGTERM);
     EXPECT_EQ(server.end(), 0);
+}
+
+/// A file of one key, of this mode.
+std::string key_file(mode_t mode) {
+    std::string path = ::testing::TempDir() + "serve_keys";
+    std::ofstream(path) << "key-of-ann-0123456789 ann\n";
+    ::chmod(path.c_str(), mode);
+    return path;
+}
+
+TEST(Serve, SaysThatEverybodyMayAskWhereMoreThanThisMachineReachesIt) {
+    const std::string keys = key_file(0600);
+    const auto said = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {"serve", "--port", "0"});
+        RondoTerminal server(more);
+        std::string text = server.until("http://");
+        ::kill(server.process(), SIGTERM);
+        EXPECT_EQ(server.end(), 0);
+        return text;
+    };
+    EXPECT_THAT(said({"--host", "0.0.0.0"}), HasSubstr("rondo: whoever reaches 0.0.0.0 may ask here"));
+    EXPECT_THAT(said({}), Not(HasSubstr("whoever reaches")));
+    EXPECT_THAT(said({"--host", "0.0.0.0", "--api-keys", keys}), Not(HasSubstr("whoever reaches")));
+}
+
+TEST(Serve, RefusesAFileOfKeysThatOthersCanRead) {
+    const std::string keys = key_file(0644);
+    const auto refused = testing::run_rondo({"serve", "--port", "0", "--api-keys", keys});
+    testing::expect_failure(refused, "run: chmod 600 " + keys);
 }
 
 TEST_F(Streaming, GoesOnToItsEndAfterSigterm) {

@@ -1,5 +1,6 @@
 #include "config/settings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -114,6 +115,17 @@ TEST(Settings, TheFirstDeviceServesWhereNoneIsNamed) {
     const Settings settings = value_of("devices: {b: , a: }\npipeline: {decode: {on: [a]}}");
     EXPECT_EQ(settings.pipeline.prefill.on, std::vector<std::string>{"a"});
     EXPECT_EQ(settings.pipeline.decode.on, std::vector<std::string>{"a"});
+}
+
+TEST(Settings, HostsAreAListOfNames) {
+    EXPECT_EQ(value_of("server: {allowed_hosts: [gpu-box, rondo.example.org, my_app]}").server.allowed_hosts,
+              (std::vector<std::string>{"gpu-box", "rondo.example.org", "my_app"}));
+    EXPECT_EQ(value_of("server: {allowed_hosts: []}"), Settings());
+    for (const char* wrong : {"gpu-box", "['gpu-box:8080']", "['*']", "['']", "['http://box']", "[[a]]"}) {
+        EXPECT_THAT(error_of("server: {allowed_hosts: " + std::string(wrong) + "}"),
+                    ::testing::HasSubstr("server.allowed_hosts: "))
+            << wrong;
+    }
 }
 
 TEST(Settings, OverridesWinOverTheFileAndLaterOverEarlierOnes) {

@@ -16,7 +16,7 @@ let server, base, client;
 
 before(async () => {
     const keys = join(mkdtempSync(join(tmpdir(), 'rondo-')), 'keys');
-    writeFileSync(keys, `${key} tests\n`);
+    writeFileSync(keys, `${key} tests\n`, { mode: 0o600 });
     server = spawn(program, ['serve', '--port', '0', '--quiet', '--api-keys', keys]);
     const line = await new Promise((resolve, reject) => {
         let text = '';
