@@ -8,6 +8,7 @@ namespace rondo {
 namespace {
 
 constexpr uint32_t none = UINT32_MAX;
+constexpr size_t looks_apart = 1024;  // entries of a queue between two looks at whether to stop
 
 uint64_t pair_of(int32_t left, int32_t right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -68,7 +69,8 @@ void BpeMerger::merge(std::span<const int32_t> symbols, std::vector<int32_t>& ou
         symbols_[i] = {symbols[i], i == 0 ? none : i - 1, i + 1 < count ? i + 1 : none, 0, -1};
     for (uint32_t i = 0; i < count; ++i) look_up(i);
     std::make_heap(queue_.begin(), queue_.end(), std::greater<>());
-    while (!queue_.empty()) {
+    for (size_t taken = 1; !queue_.empty(); ++taken) {
+        if (taken % looks_apart == 0 && stop_.stop_requested()) break;
         std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
         const auto rank = static_cast<uint32_t>(queue_.back() >> 32);
         const auto at = static_cast<uint32_t>(queue_.back());

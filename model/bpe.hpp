@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace rondo {
@@ -33,10 +35,11 @@ private:
     size_t used_ = 0;
 };
 
-/// Merges the symbols of words; owns the scratch, so one serves a whole text. O(n log n) in a word's length.
+/// Merges the symbols of words; owns the scratch, so one serves a whole text. O(n log n) in a word's length. When
+/// `stop` is requested, merging a long word ends early, with tokens that are of no use.
 class BpeMerger {
 public:
-    explicit BpeMerger(const BpeMerges& merges) : merges_(&merges) {}
+    explicit BpeMerger(const BpeMerges& merges, std::stop_token stop = {}) : merges_(&merges), stop_(std::move(stop)) {}
     /// Appends the tokens that `symbols` (fewer than 2^32) become.
     void merge(std::span<const int32_t> symbols, std::vector<int32_t>& out);
 
@@ -51,6 +54,7 @@ private:
     void look_up(uint32_t at);
 
     const BpeMerges* merges_;
+    std::stop_token stop_;
     std::vector<Symbol> symbols_;
     std::vector<uint64_t> queue_;  // a heap of rank << 32 | position, least first; stale entries are skipped
 };

@@ -40,15 +40,16 @@ Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages)
     return chat_template->render(input);
 }
 
-Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages) const {
+Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages,
+                                                const std::stop_token& stop) const {
     RONDO_ASSIGN(const std::string text, render_chat(messages));
-    return tokenizer->encode(text, true);
+    return tokenizer->encode(text, true, stop);
 }
 
-Result<std::vector<int32_t>> Model::encode_text(std::string_view text) const {
+Result<std::vector<int32_t>> Model::encode_text(std::string_view text, const std::stop_token& stop) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
-    RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true));
+    RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true, stop));
     return tokenizer->with_template_tokens(std::move(ids));
 }
 

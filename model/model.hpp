@@ -28,9 +28,10 @@ struct Model {
     /// A conversation as its template writes it, up to where the model's answer begins.
     Result<std::string> render_chat(const std::vector<ChatMessage>& messages) const;
     /// A conversation as token ids, ready for the model's answer.
-    Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const;
+    Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
+                                             const std::stop_token& stop = {}) const;
     /// Plain text as ids, with the special tokens the model wants around it.
-    Result<std::vector<int32_t>> encode_text(std::string_view text) const;
+    Result<std::vector<int32_t>> encode_text(std::string_view text, const std::stop_token& stop = {}) const;
     bool ends_answer(int32_t id) const;
 };
 

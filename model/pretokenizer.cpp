@@ -56,7 +56,7 @@ void join(std::vector<Part>& parts, Behavior behavior) {
 }
 
 Status run(const PreTokenizer::Split& step, Pieces& pieces) {
-    TokenizerPattern::Finder finder(step.pattern, pieces.text.size());
+    TokenizerPattern::Finder finder(step.pattern, pieces.text.size(), pieces.stop);
     std::vector<ByteRange> matches;
     std::vector<Part> parts;
     std::string kept;

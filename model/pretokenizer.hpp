@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,7 +15,8 @@ namespace rondo {
 struct Pieces {
     std::string text;
     std::vector<size_t> ends;
-    bool from_start = false;  ///< the first piece begins where the user's text does
+    bool from_start = false;    ///< the first piece begins where the user's text does
+    std::stop_token stop = {};  ///< whether anybody still wants the pieces
 };
 
 /// Cuts a text into the words within which tokens are merged. Immutable after loading, safe to share between threads.

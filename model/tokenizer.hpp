@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,10 @@ public:
 
     /// `special`: whether added special tokens written in the text ("<|im_end|>") become their ids (a rendered chat
     /// template) or are treated as plain text (a user's own words). Text must be valid UTF-8 or it is an error.
-    virtual Result<std::vector<int32_t>> encode(std::string_view text, bool special) const = 0;
+    /// `stop` may be requested on another thread; the error is then ErrorCode::cancelled.
+    virtual Result<std::vector<int32_t>> encode(std::string_view text, bool special,
+                                                const std::stop_token& stop) const = 0;
+    Result<std::vector<int32_t>> encode(std::string_view text, bool special) const { return encode(text, special, {}); }
     /// Adds BOS/EOS as the model's post-processor says; off for rendered chat templates, which write their own.
     virtual std::vector<int32_t> with_template_tokens(std::vector<int32_t> ids) const = 0;
 

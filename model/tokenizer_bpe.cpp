@@ -16,8 +16,10 @@ constexpr char32_t table_characters = 0x10000;
 
 /// What one call of encode needs and writes.
 struct BpeTokenizer::Run {
-    explicit Run(const BpeMerges& merges, bool special) : special(special), merger(merges) {}
+    Run(const BpeMerges& merges, bool special, const std::stop_token& stop)
+        : special(special), stop(stop), merger(merges, stop) {}
     bool special;
+    const std::stop_token& stop;
     BpeMerger merger;
     std::vector<int32_t> ids;
     std::vector<int32_t> symbols;
@@ -55,22 +57,32 @@ bool BpeTokenizer::has_bytes_of(std::string_view character) const {
                        [&](char c) { return byte_ids_[static_cast<uint8_t>(c)] >= 0; });
 }
 
-Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text, bool special) const {
+/// What is asked to stop leaves its work half done; here is where that becomes an error.
+Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text, bool special,
+                                                  const std::stop_token& stop) const {
     if (text.size() > limits::prompt_bytes_max)
         return make_error(ErrorCode::out_of_range, "the text has " + std::to_string(text.size()) + " bytes; at most " +
                                                        std::to_string(limits::prompt_bytes_max) + " can be tokenized");
     if (!unicode::is_valid(text)) return make_error(ErrorCode::invalid_argument, "the text is not valid UTF-8");
-    Run run(parts_.merges, special);
+    Run run(parts_.merges, special, stop);
+    const Status done = encode_all(text, run);
+    if (stop.stop_requested()) return make_error(ErrorCode::cancelled, "nobody waits for the tokens any more");
+    RONDO_TRY(done);
+    return std::move(run.ids);
+}
+
+Status BpeTokenizer::encode_all(std::string_view text, Run& run) const {
     std::vector<AddedTokens::Segment> segments;
-    parts_.added.split(text, special, segments);
+    parts_.added.split(text, run.special, segments);
     for (const auto& segment : segments) {
         if (segment.id >= 0) {
             run.ids.push_back(segment.id);
         } else {
             RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0, run));
         }
+        if (run.stop.stop_requested()) break;
     }
-    return std::move(run.ids);
+    return Status::ok();
 }
 
 Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, Run& run) const {
@@ -85,9 +97,11 @@ Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, Run&
         pieces.text = normal.substr(segment.begin, segment.end - segment.begin);
         pieces.ends = {pieces.text.size()};
         pieces.from_start = from_start && segment.begin == 0;
+        pieces.stop = run.stop;
         RONDO_TRY(parts_.pretokenizer.run(pieces));
         size_t begin = 0;
         for (const size_t end : pieces.ends) {
+            if (run.stop.stop_requested()) return Status::ok();
             encode_word(std::string_view(pieces.text.data() + begin, end - begin), run);
             begin = end;
         }

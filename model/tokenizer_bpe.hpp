@@ -43,7 +43,9 @@ class BpeTokenizer final : public Tokenizer {
 public:
     explicit BpeTokenizer(BpeParts parts);
 
-    Result<std::vector<int32_t>> encode(std::string_view text, bool special) const override;
+    using Tokenizer::encode;
+    Result<std::vector<int32_t>> encode(std::string_view text, bool special,
+                                        const std::stop_token& stop) const override;
     std::vector<int32_t> with_template_tokens(std::vector<int32_t> ids) const override;
     int64_t vocabulary() const override { return parts_.vocabulary.size(); }
     std::string bytes_of(int32_t id, bool special) const override;
@@ -53,6 +55,7 @@ public:
 
 private:
     struct Run;
+    Status encode_all(std::string_view text, Run& run) const;
     Status encode_segment(std::string_view text, bool from_start, Run& run) const;
     void encode_word(std::string_view word, Run& run) const;
     /// -1 when no token has this content or none that a user's words may become.

@@ -4,8 +4,9 @@
 
 namespace rondo {
 
-TokenizerPattern::Finder::Finder(const TokenizerPattern& pattern, size_t text_bytes) : pattern_(&pattern) {
-    if (const auto* regex = std::get_if<TokenizerRegex>(&pattern.what_)) regex_.emplace(*regex, text_bytes);
+TokenizerPattern::Finder::Finder(const TokenizerPattern& pattern, size_t text_bytes, const std::stop_token& stop)
+    : pattern_(&pattern) {
+    if (const auto* regex = std::get_if<TokenizerRegex>(&pattern.what_)) regex_.emplace(*regex, text_bytes, stop);
 }
 
 Status TokenizerPattern::Finder::find_all(std::string_view text, std::vector<ByteRange>& matches) {

@@ -23,7 +23,7 @@ public:
     /// For one thread; one serves all pieces of a text of `text_bytes`.
     class Finder {
     public:
-        Finder(const TokenizerPattern& pattern, size_t text_bytes);
+        Finder(const TokenizerPattern& pattern, size_t text_bytes, const std::stop_token& stop = {});
         /// Replaces `matches` with all matches, in order and without overlaps. An empty string matches nothing.
         Status find_all(std::string_view text, std::vector<ByteRange>& matches);
 

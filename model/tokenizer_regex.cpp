@@ -79,15 +79,16 @@ struct TokenizerRegex::Finder::Scratch {
     Owned<pcre2_match_context> context{pcre2_match_context_create(nullptr)};
     Owned<pcre2_match_data> match{pcre2_match_data_create(1, nullptr)};
     Owned<pcre2_jit_stack> stack{pcre2_jit_stack_create(32 << 10, jit_stack_bytes_max, nullptr)};
+    std::stop_token stop = {};
     int64_t over_at_ns = 0;
     size_t unwatched = 0, position = 0;
 
-    /// Counts work done; every so often looks whether the time is over.
+    /// Counts work done; every so often looks whether the time is over, or the result wanted no more.
     bool is_over(size_t work, size_t unwatched_max) {
         unwatched += work;
         if (unwatched < unwatched_max) return false;
         unwatched = 0;
-        return thread_ns() > over_at_ns;
+        return stop.stop_requested() || thread_ns() > over_at_ns;
     }
 
     static int on_item(pcre2_callout_block* item, void* scratch) {
@@ -121,8 +122,9 @@ Result<TokenizerRegex> TokenizerRegex::compile(std::string_view pattern) {
     return regex;
 }
 
-TokenizerRegex::Finder::Finder(const TokenizerRegex& regex, size_t text_bytes)
+TokenizerRegex::Finder::Finder(const TokenizerRegex& regex, size_t text_bytes, const std::stop_token& stop)
     : regex_(&regex), scratch_(std::make_shared<Scratch>()) {
+    scratch_->stop = stop;
     scratch_->over_at_ns = thread_ns() + time_base_ns + time_per_byte_ns * static_cast<int64_t>(text_bytes);
     pcre2_match_context* const context = scratch_->context.get();
     if (context == nullptr) return;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,11 @@ public:
     static Result<TokenizerRegex> compile(std::string_view pattern);
 
     /// Finds matches for one thread; owns PCRE2's scratch memory, so one serves all pieces of a text. The processor
-    /// time is bounded in proportion to `text_bytes`, so that a pattern that explodes is an error, not a hang.
+    /// time is bounded in proportion to `text_bytes`, so that a pattern that explodes is an error, not a hang; the same
+    /// error comes when `stop` is requested.
     class Finder {
     public:
-        Finder(const TokenizerRegex& regex, size_t text_bytes);
+        Finder(const TokenizerRegex& regex, size_t text_bytes, const std::stop_token& stop = {});
         /// Replaces `matches` with all matches in `text` (valid UTF-8), in order and without overlaps. As in Rust, an
         /// empty match that touches the previous match is none.
         Status find_all(std::string_view text, std::vector<ByteRange>& matches);

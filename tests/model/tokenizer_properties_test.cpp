@@ -1,4 +1,5 @@
 #include <chrono>
+#include <thread>
 
 #include "model/bpe.hpp"
 #include "tests/model/tokenizer_fixture.hpp"
@@ -109,6 +110,35 @@ TEST(TokenizerProperties, AReplacementThatGrowsWithoutBoundIsAnError) {
     const auto ids = tokenizer->encode(std::string(1 << 20, 'a'), false);
     ASSERT_FALSE(ids);
     EXPECT_EQ(ids.error().code, ErrorCode::out_of_range);
+}
+
+/// Whatever takes long in it: cutting the text into words, or merging one that is very long.
+TEST(TokenizerProperties, StopsWhenNobodyWaitsForTheTokens) {
+    using Clock = std::chrono::steady_clock;
+    const auto words = load(golden("byte_level.json")["tokenizer"]);
+    const auto one_word = load(golden("sentencepiece.json")["tokenizer"]);
+    for (const auto* tokenizer : {words.get(), one_word.get()}) {
+        ASSERT_NE(tokenizer, nullptr);
+        std::string text;
+        while (text.size() < 4 << 20) text += "It was a slow afternoon. ";
+        const auto begun = Clock::now();
+        ASSERT_TRUE(tokenizer->encode(text, false).is_ok());
+        const auto whole = Clock::now() - begun;
+
+        std::stop_source stop;
+        std::thread leaving([&] {
+            std::this_thread::sleep_for(whole / 10);
+            stop.request_stop();
+        });
+        const auto again = Clock::now();
+        const auto ids = tokenizer->encode(text, false, stop.get_token());
+        const auto until = Clock::now() - again;
+        leaving.join();
+        ASSERT_FALSE(ids.is_ok());
+        EXPECT_EQ(ids.error().code, ErrorCode::cancelled);
+        EXPECT_LT(until, whole * 2 / 3);
+        EXPECT_EQ(tokenizer->encode("a", false, stop.get_token()).error().code, ErrorCode::cancelled);
+    }
 }
 
 }  // namespace
