@@ -19,10 +19,10 @@ public:
         if (taken + wanted > places_) return false;
         return !several_tenants_ || held(tenant) < 4 * (places_ - taken);
     }
-    void take(const Tenant& tenant) { ++held_[tenant]; }
-    void give_back(const Tenant& tenant) {
+    void take(const Tenant& tenant, size_t count = 1) { held_[tenant] += count; }
+    void give_back(const Tenant& tenant, size_t count = 1) {
         const auto found = held_.find(tenant);
-        if (--found->second == 0) held_.erase(found);
+        if ((found->second -= count) == 0) held_.erase(found);
     }
     size_t held(const Tenant& tenant) const {
         const auto found = held_.find(tenant);

@@ -11,7 +11,7 @@
 namespace rondo {
 
 /// What is wrong with a request that a page of somebody else may have made a browser send; nothing for one that is to
-/// be answered. Programs send no Origin and a true Host, so they are never refused.
+/// be answered. Programs send no Origin; only those that call the server by a name it does not know are refused.
 std::optional<ApiError> foreign_page(const HttpRequest& request, const ServerSettings& server);
 
 /// Whether only this machine reaches a server that listens there; of a name other than localhost nobody knows.

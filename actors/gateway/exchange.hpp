@@ -28,8 +28,9 @@ public:
     ~Exchange();
 
     const HttpRequest& request() const { return request_; }
-    /// The body, which is kept no longer than it is needed.
+    /// The body, which is kept no longer than it is needed; how long it was is known on.
     std::string take_body() { return std::move(request_.body); }
+    size_t body_bytes() const { return body_bytes_; }
     std::string tenant;
     std::string id;         ///< of the request
     bool is_apart = false;  ///< whether a thread for large requests is at it
@@ -72,6 +73,7 @@ private:
     bool write_piece(std::string piece);
 
     HttpRequest request_;
+    const size_t body_bytes_ = request_.body.size();
     const std::shared_ptr<HttpReply> reply_;
     const LogTo log_;
     const std::string cors_origin_;

@@ -1,5 +1,6 @@
 #include "actors/gateway/gateway.hpp"
 
+#include <algorithm>
 #include <future>
 
 #include "actors/api/chat_request.hpp"
@@ -10,13 +11,15 @@
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
-#include "config/limits.hpp"
+#include "actors/make_turn.hpp"
 
 namespace rondo {
 
 namespace {
 
 constexpr size_t texts_at_once = 2;
+/// A body of so many bytes is parsed in 2 ms at the most, whatever is in it; larger ones wait for a thread of theirs.
+constexpr size_t parsed_at_once_bytes_max = size_t{32} << 10;
 
 }  // namespace
 
@@ -104,11 +107,11 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     if (path == "/metrics") return only("GET", [&] { metrics(*exchange); });
     if (!let_in(*exchange)) return exchange->send_error(wrong_api_key());
     if (path == "/v1/models") return only("GET", [&] { models(*exchange); });
-    if (path == "/v1/chat/completions") return only("POST", [&] { chat(exchange); });
-    if (path == "/v1/completions") return only("POST", [&] { completion(exchange); });
-    if (path == "/tokenize") return only("POST", [&] { tokenize(exchange); });
-    if (path == "/detokenize") return only("POST", [&] { detokenize(*exchange); });
-    if (path == "/v1/sessions" || path.starts_with("/v1/sessions/")) return sessions(exchange);
+    if (path == "/v1/chat/completions") return only("POST", [&] { answer(exchange, &Gateway::chat); });
+    if (path == "/v1/completions") return only("POST", [&] { answer(exchange, &Gateway::completion); });
+    if (path == "/tokenize") return only("POST", [&] { answer(exchange, &Gateway::tokenize); });
+    if (path == "/detokenize") return only("POST", [&] { answer(exchange, &Gateway::detokenize); });
+    if (path == "/v1/sessions" || path.starts_with("/v1/sessions/")) return answer(exchange, &Gateway::sessions);
     exchange->send_error(unknown_path());
 }
 
@@ -179,7 +182,7 @@ ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, cons
 }  // namespace
 
 void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<ChatRequest> request = parse_chat_request(exchange->request().body, engine_.model().spec.vocabulary);
+    ApiResult<ChatRequest> request = parse_chat_request(exchange->take_body(), engine_.model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
     ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());
@@ -195,7 +198,7 @@ void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
 
 void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<CompletionRequest> request =
-        parse_completion_request(exchange->request().body, engine_.model().spec.vocabulary);
+        parse_completion_request(exchange->take_body(), engine_.model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
     if (!request->conversation.empty()) {
         return exchange->send_error(bad_field("conversation", "unsupported_value",
@@ -205,55 +208,72 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());
     auto prompt = std::move(request->prompt);
-    const size_t bytes_max = static_cast<size_t>(engine_.context_tokens()) * limits::prompt_bytes_per_token_max;
     auto* const text = std::get_if<std::string>(&prompt);
-    if (text != nullptr && text->size() > bytes_max) {  // before it is tokenized
-        return exchange->send_error(
-            make_error(ErrorCode::out_of_range, "the prompt is too long: no " + std::to_string(text->size()) +
-                                                    " bytes fit into a context of " +
-                                                    std::to_string(engine_.context_tokens()) + " tokens"));
-    }
+    if (const auto error = too_long("prompt", text == nullptr ? 0 : text->size())) return exchange->send_error(*error);
     AnswerHead head{new_id("cmpl-"), 0, engine_.model().name, request->stream && request->include_usage};
     head.created_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     auto answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
                                                    std::move(*request), std::move(*ask));
     if (text == nullptr) return answer->start(std::get<std::vector<int32_t>>(std::move(prompt)));
-    encode(exchange, [home = engine_.home(), exchange, answer = std::move(answer), said = std::move(*text)] {
-        Result<std::vector<int32_t>> ids = home->model.encode_text(said);
+    apart(exchange, [home = engine_.home(), exchange, answer = std::move(answer), said = std::move(*text)] {
+        Result<std::vector<int32_t>> ids = home->model.encode_text(said, exchange->stop_token());
         if (!ids) return exchange->send_error(ids.error());
         answer->start(std::move(*ids));
     });
 }
 
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<TokenizeRequest> request = parse_tokenize(exchange->request().body);
+    ApiResult<TokenizeRequest> request = parse_tokenize(exchange->take_body());
     if (!request) return exchange->send_error(request.error());
-    encode(exchange, [home = engine_.home(), exchange, wanted = std::move(*request)] {
+    if (const auto error = too_long("text", request->text.size() + content_bytes(request->messages)))
+        return exchange->send_error(*error);
+    apart(exchange, [home = engine_.home(), exchange, wanted = std::move(*request)] {
         const Model& model = home->model;
-        const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages)
-                                                 : wanted.add_special     ? model.encode_text(wanted.text)
-                                                                          : model.tokenizer->encode(wanted.text, true);
+        const std::stop_token stop = exchange->stop_token();
+        const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop)
+                                                 : wanted.add_special
+                                                     ? model.encode_text(wanted.text, stop)
+                                                     : model.tokenizer->encode(wanted.text, true, stop);
         if (!ids) return exchange->send_error(ids.error());
         exchange->send_json(200, tokenize_response(*ids));
     });
 }
 
-/// A long text takes a while; the server's thread goes on meanwhile.
-void Gateway::encode(const std::shared_ptr<Exchange>& exchange, std::function<void()> job) {
-    const TextQueue::Taken taken = texts_->add(exchange->tenant, exchange->request().body.size(), std::move(job));
+void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
+    ApiResult<DetokenizeRequest> request = parse_detokenize(exchange->take_body(), engine_.model().spec.vocabulary);
+    if (!request) return exchange->send_error(request.error());
+    exchange->send_json(200, detokenize_response(engine_.model().tokenizer->decode(request->ids, true)));
+}
+
+/// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.
+std::optional<Error> Gateway::too_long(const char* what, size_t bytes) const {
+    if (bytes <= content_bytes_max(*engine_.home())) return {};
+    return make_error(ErrorCode::out_of_range, std::string("the ") + what + " is too long: no " +
+                                                   std::to_string(bytes) + " bytes fit into a context of " +
+                                                   std::to_string(engine_.context_tokens()) + " tokens");
+}
+
+void Gateway::answer(const std::shared_ptr<Exchange>& exchange, Answer answer) {
+    if (exchange->request().body.size() <= parsed_at_once_bytes_max) return (this->*answer)(exchange);
+    apart(exchange, [this, exchange, answer] { (this->*answer)(exchange); });
+}
+
+/// The server's thread goes on meanwhile. A job may use this gateway, which waits for it at its end.
+void Gateway::apart(const std::shared_ptr<Exchange>& exchange, std::function<void()> job) {
+    if (exchange->is_apart) return job();
+    exchange->is_apart = true;
+    auto if_wanted = [exchange, job = std::move(job)] {
+        if (!exchange->stop_token().stop_requested()) job();
+    };
+    const size_t bytes = std::max<size_t>(exchange->body_bytes(), 1);
+    const TextQueue::Taken taken = texts_->add(exchange->tenant, bytes, std::move(if_wanted));
     if (taken == TextQueue::Taken::refused) {
-        return exchange->send_error(make_error(
-            ErrorCode::overloaded, "too many texts wait to be tokenized; asking again later would be right"));
+        return exchange->send_error(
+            make_error(ErrorCode::overloaded, "too many large requests and texts wait to be read; ask again later"));
     }
     if (taken == TextQueue::Taken::waits) return;
     engine_.system().spawn<caf::detached>([](const std::shared_ptr<TextQueue>& texts) { texts->work(); }, texts_);
-}
-
-void Gateway::detokenize(Exchange& exchange) const {
-    ApiResult<DetokenizeRequest> request = parse_detokenize(exchange.request().body, engine_.model().spec.vocabulary);
-    if (!request) return exchange.send_error(request.error());
-    exchange.send_json(200, detokenize_response(engine_.model().tokenizer->decode(request->ids, true)));
 }
 
 }  // namespace rondo

@@ -47,9 +47,13 @@ private:
     void chat(const std::shared_ptr<Exchange>& exchange);
     void completion(const std::shared_ptr<Exchange>& exchange);
     void tokenize(const std::shared_ptr<Exchange>& exchange);
-    void detokenize(Exchange& exchange) const;
-    void encode(const std::shared_ptr<Exchange>& exchange, std::function<void()> job);
+    void detokenize(const std::shared_ptr<Exchange>& exchange);
     void sessions(const std::shared_ptr<Exchange>& exchange);
+    /// Answers by one of the above; what may take long does so on a thread for large requests.
+    using Answer = void (Gateway::*)(const std::shared_ptr<Exchange>& exchange);
+    void answer(const std::shared_ptr<Exchange>& exchange, Answer answer);
+    void apart(const std::shared_ptr<Exchange>& exchange, std::function<void()> job);
+    std::optional<Error> too_long(const char* what, size_t bytes) const;
     void session(const std::shared_ptr<Exchange>& exchange, const std::string& id, const std::string& verb);
     std::string new_id(const char* prefix);
 
@@ -59,10 +63,15 @@ private:
     Health health_;
     caf::actor lists_;                        // the ListDesk
     OpenExchanges open_;
-    const std::shared_ptr<TextQueue> texts_;  // who works on it may be the last to leave
+    const std::shared_ptr<TextQueue> texts_;  // whose threads let go of it last
     std::atomic<bool> draining_{false};
     std::atomic<uint64_t> ids_{0};
     int64_t started_s_ = 0;
+    /// Waits for the threads for large requests, which use all of the above. Their clients are gone by then.
+    struct EndOfTexts {
+        TextQueue& texts;
+        ~EndOfTexts() { texts.end(); }
+    } end_of_texts_{*texts_};
     std::unique_ptr<HttpServer> server_;  // last: its threads use all of the above
 };
 

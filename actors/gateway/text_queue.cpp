@@ -1,32 +1,59 @@
 #include "actors/gateway/text_queue.hpp"
 
+#include <malloc.h>
+
 #include <utility>
+#include <vector>
 
 namespace rondo {
 
+namespace {
+
+/// Of all that one thread worked on in a row. What a job of this size leaves behind in small pieces, such as a tree of
+/// JSON, malloc would keep; to look for it takes some milliseconds.
+constexpr size_t trimmed_bytes_min = size_t{1} << 20;
+
+}  // namespace
+
 TextQueue::Taken TextQueue::add(const Tenant& tenant, size_t bytes, Job job) {
     const std::lock_guard lock(mutex_);
-    if (!places_.has_room(tenant, 1, texts_)) return Taken::refused;
+    if (ended_ || !places_.has_room(tenant, 1, texts_) || !room_.has_room(tenant, bytes, bytes_)) return Taken::refused;
     const uint64_t id = ++ids_;
     waiting_.push(id, {id, tenant, bytes, std::move(job)}, tenant, 0);
     places_.take(tenant);
+    room_.take(tenant, bytes);
     ++texts_;
+    bytes_ += bytes;
     if (working_ == at_once_) return Taken::waits;
     ++working_;
     return Taken::begins;
 }
 
+void TextQueue::over(const Text& text) {
+    places_.give_back(text.tenant);
+    room_.give_back(text.tenant, text.bytes);
+    --texts_;
+    bytes_ -= text.bytes;
+}
+
 void TextQueue::work() {
+    size_t done_bytes = 0;
     for (;;) {
         Text text;
         {
             const std::lock_guard lock(mutex_);
-            if (waiting_.empty()) {
-                --working_;
+            if (!waiting_.empty()) {
+                const Text& next = waiting_.front();
+                text = waiting_.serve(next.id, static_cast<double>(next.bytes));
+            } else if (done_bytes < trimmed_bytes_min) {
+                if (--working_ == 0) nobody_works_.notify_all();
                 return;
             }
-            const Text& next = waiting_.front();
-            text = waiting_.serve(next.id, static_cast<double>(next.bytes));
+        }
+        if (!text.job) {
+            ::malloc_trim(0);
+            done_bytes = 0;
+            continue;
         }
         try {
             text.job();
@@ -34,10 +61,24 @@ void TextQueue::work() {
             // Its client hears of it when the job, and with it the reply, is dropped.
         }
         text.job = {};  // with what it holds, outside of the lock
+        done_bytes += text.bytes;
         const std::lock_guard lock(mutex_);
-        places_.give_back(text.tenant);
-        --texts_;
+        over(text);
     }
+}
+
+void TextQueue::end() {
+    std::vector<Text> dropped;  // outside of the lock
+    std::unique_lock lock(mutex_);
+    ended_ = true;
+    while (!waiting_.empty()) {
+        dropped.push_back(waiting_.serve(waiting_.front().id, 0.0));
+        over(dropped.back());
+    }
+    lock.unlock();
+    dropped.clear();
+    lock.lock();
+    nobody_works_.wait(lock, [&] { return working_ == 0; });
 }
 
 }  // namespace rondo

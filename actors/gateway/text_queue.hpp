@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 
@@ -8,10 +9,12 @@
 
 namespace rondo {
 
-/// Long texts on their way to be tokenized. Only a few are at a time, since each holds a thread that decoding needs
-/// too, and only so many wait; tenants share the threads by bytes, and the places. Safe from any thread.
+/// Large requests on their way to be parsed, and long texts to be tokenized. Only a few are at a time, since each holds
+/// a thread that decoding needs too, and only so many wait, and so many bytes; tenants share the threads by bytes, and
+/// both kinds of room. Safe from any thread.
 class TextQueue {
 public:
+    /// A job must look by itself whether it is still wanted.
     using Job = std::function<void()>;
     enum class Taken {
         refused,  ///< too many wait
@@ -19,12 +22,15 @@ public:
         begins,   ///< the caller has to have `work` called, once, on another thread
     };
 
-    TextQueue(size_t at_once, size_t waiting_max, bool several_tenants)
-        : at_once_(at_once), places_(at_once + waiting_max, several_tenants) {}
+    TextQueue(size_t at_once, size_t waiting_max, bool several_tenants, size_t bytes_max = size_t{128} << 20)
+        : at_once_(at_once), places_(at_once + waiting_max, several_tenants), room_(bytes_max, several_tenants) {}
 
     Taken add(const Tenant& tenant, size_t bytes, Job job);
-    /// Does what waits until nothing does. A job that throws is over, and nothing else.
+    /// Does what waits until nothing does. A job that throws is over, and nothing else. Memory of large jobs goes back
+    /// to the system.
     void work();
+    /// Lets nobody in any more, drops what waits, and returns when nobody works.
+    void end();
 
 private:
     struct Text {
@@ -34,13 +40,18 @@ private:
         Job job;
     };
 
+    void over(const Text& text);
+
     const size_t at_once_;
     std::mutex mutex_;
+    std::condition_variable nobody_works_;
     FairQueue<Text> waiting_;
-    TenantShares places_;
+    TenantShares places_, room_;
     uint64_t ids_ = 0;
     size_t texts_ = 0;    ///< waiting or being worked on
+    size_t bytes_ = 0;    ///< of these
     size_t working_ = 0;  ///< those in `work`, or about to be
+    bool ended_ = false;
 };
 
 }  // namespace rondo

@@ -10,6 +10,8 @@
 #include <limits>
 #include <thread>
 
+#include "actors/api/body_fields.hpp"
+#include "config/limits.hpp"
 #include "tests/actors/gateway_fixture.hpp"
 #include "tests/transport/http_server_fixture.hpp"
 
@@ -220,6 +222,57 @@ TEST_F(GatewayAbuse, ManyLongTextsAreTokenizedOrRefusedAndThePlacesGivenBack) {
     EXPECT_GE(served, 3) << "two at once, and one waits";
     EXPECT_EQ(served + refused, 8);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(call("POST", "/tokenize", {{"text", "Hello!"}}).status, 200);
+}
+
+/// As many values as a body may have, each under a long name, and then something wrong.
+std::string body_of_keys() {
+    std::string body = "{";
+    for (size_t i = 0; i < limits::request_values_max - 2; ++i) {
+        const std::string digits = std::to_string(i);
+        body += "\"" + std::string(10 - digits.size(), '0') + digits + "\":1,";
+    }
+    return body + "\"model\":1}";
+}
+
+TEST_F(GatewayAbuse, LargeBodiesHoldUpNobodyElse) {
+    using Clock = std::chrono::steady_clock;
+    const std::string body = body_of_keys();
+    const auto begun = Clock::now();
+    ASSERT_TRUE(parse_body(body).is_ok());
+    const auto parsing = Clock::now() - begun;
+    std::atomic<bool> enough{false};
+    std::vector<std::thread> flood;
+    std::atomic<int> answered{0};
+    for (int i = 0; i < 2; ++i) {
+        flood.emplace_back([&] {
+            while (!enough) answered += post("/v1/chat/completions", body).status == 400;
+        });
+    }
+    ASSERT_TRUE(becomes_true([&] { return answered > 0; }));
+    std::vector<Clock::duration> waits;
+    HttpClient asking = client();
+    while (waits.size() < 41) {
+        const auto asked = Clock::now();
+        EXPECT_EQ(must(asking.request("GET", "/health", {}, "", soon())).status, 200);
+        waits.push_back(Clock::now() - asked);
+        std::this_thread::sleep_for(parsing / 10);
+    }
+    enough = true;
+    for (std::thread& one : flood) one.join();
+    std::ranges::sort(waits);
+    EXPECT_LT(waits[waits.size() / 2], parsing / 4)
+        << "in the median; one body takes " << parsing.count() / 1000 << " us";
+}
+
+TEST_F(GatewayAbuse, TextsThatCouldNotFitAreNotTokenizedToBeCounted) {
+    const std::string text(1'100'000, 'x');
+    const json messages = json::array({{{"role", "user"}, {"content", text}}});
+    for (const json& body : {json{{"text", text}}, json{{"messages", messages}}}) {
+        const HttpResponse refusal = call("POST", "/tokenize", body);
+        EXPECT_EQ(refusal.status, 400) << refusal.body.substr(0, 100);
+        EXPECT_THAT(refusal.body, HasSubstr("no 1100000 bytes fit into a context of 4096 tokens"));
+    }
+    EXPECT_EQ(call("POST", "/tokenize", {{"text", text.substr(100'000)}}).status, 200) << "many more tokens than fit";
 }
 
 TEST_F(GatewayAbuse, ASlowReaderCostsHisTurnAndNobodyElses) {

@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <future>
+#include <list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -73,6 +78,78 @@ TEST(TextQueue, DoesAllOfThemButNeverMoreAtOnce) {
     for (std::thread& one : working) one.join();
     EXPECT_EQ(done, 200);
     EXPECT_LE(most, 2);
+}
+
+TEST(TextQueue, HoldsSoManyBytes) {
+    TextQueue queue(1, 1000, false, 100);
+    int done = 0;
+    const auto add = [&](size_t bytes) { return queue.add("t", bytes, [&] { ++done; }); };
+    EXPECT_EQ(add(60), Taken::begins);
+    EXPECT_EQ(add(50), Taken::refused);
+    EXPECT_EQ(add(40), Taken::waits);
+    EXPECT_EQ(add(1), Taken::refused);
+    queue.work();
+    EXPECT_EQ(done, 2);
+    EXPECT_EQ(add(100), Taken::begins);
+}
+
+TEST(TextQueue, AtItsEndDropsWhatWaitsAndWaitsForTheRest) {
+    TextQueue queue(1, 100, true);
+    std::promise<void> begun, go_on;
+    std::atomic<bool> finished{false};
+    EXPECT_EQ(queue.add("t", 10,
+                        [&] {
+                            begun.set_value();
+                            go_on.get_future().wait();
+                            finished = true;
+                        }),
+              Taken::begins);
+    std::thread working([&] { queue.work(); });
+    begun.get_future().wait();
+    const auto held = std::make_shared<int>(0);
+    bool done = false;
+    for (const char* tenant : {"t", "u", "u"})
+        EXPECT_EQ(queue.add(tenant, 10, [held, &done] { done = true; }), Taken::waits);
+    EXPECT_EQ(held.use_count(), 4);
+    std::thread ending([&] {
+        queue.end();
+        EXPECT_TRUE(finished);
+    });
+    while (held.use_count() > 1) std::this_thread::yield();
+    EXPECT_EQ(queue.add("t", 10, [] {}), Taken::refused);
+    go_on.set_value();
+    ending.join();
+    working.join();
+    EXPECT_FALSE(done);
+}
+
+/// In MiB.
+double resident() {
+    std::ifstream statm("/proc/self/statm");
+    double size = 0, pages = 0;
+    statm >> size >> pages;
+    return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+TEST(TextQueue, GivesMemoryOfLargeJobsBack) {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "its allocator keeps what is freed for a while";
+#endif
+    TextQueue queue(1, 1, false);
+    std::string kept;
+    double most = 0;
+    const double before = resident();
+    EXPECT_EQ(queue.add("t", 64 << 20,
+                        [&] {
+                            std::list<std::string> pieces;
+                            for (int i = 0; i < 64 << 10; ++i) pieces.emplace_back(1000, 'x');
+                            kept = std::move(pieces.back());  // the end of the heap stays in use
+                            most = resident();
+                        }),
+              Taken::begins);
+    std::thread([&] { queue.work(); }).join();
+    EXPECT_GT(most, before + 60);
+    EXPECT_LT(resident(), before + 16);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -94,6 +95,36 @@ TEST(Serve, RefusesAFileOfKeysThatOthersCanRead) {
     const auto refused = testing::run_rondo({"serve", "--port", "0", "--api-keys", keys});
     testing::expect_failure(refused, "run: chmod 600 " + keys);
 }
+
+#ifndef __SANITIZE_ADDRESS__  // whose allocator keeps what is freed for a while
+double resident_mib(pid_t process) {
+    std::ifstream statm("/proc/" + std::to_string(process) + "/statm");
+    double size = 0, pages = 0;
+    statm >> size >> pages;
+    return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+/// Of words, of one very long word, and of digits: what each makes of its text has another size.
+TEST_F(Streaming, KeepsNoMemoryOfLargeTexts) {
+    HttpClient client(Url::parse(url_).value());
+    const auto tokenize = [&](const std::string& text) {
+        const auto answer = client.request("POST", "/tokenize", {}, "{\"text\":\"" + text + "\"}",
+                                           std::chrono::steady_clock::now() + std::chrono::seconds(60));
+        EXPECT_TRUE(answer.is_ok() && answer->status == 200);
+    };
+    std::string words;
+    while (words.size() < 1'000'000) words += "It was a slow afternoon. ";
+    tokenize("a");
+    const double before = resident_mib(server_.process());
+    for (int round = 0; round < 3; ++round)
+        for (const std::string& text : {words, std::string(1'000'000, 'x'), std::string(1'000'000, '7')})
+            tokenize(text);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (resident_mib(server_.process()) > before + 16 && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_LE(resident_mib(server_.process()), before + 16) << "it was " << before;
+}
+#endif
 
 TEST_F(Streaming, GoesOnToItsEndAfterSigterm) {
     const std::string heard = stream(500, [&] { ::kill(server_.process(), SIGTERM); });
