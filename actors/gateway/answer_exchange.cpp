@@ -26,7 +26,10 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
       head_(std::move(head)),
       request_(std::move(request)),
       ask_(std::move(ask)),
-      bytes_of_([home = engine.home()](int32_t id) { return home->model.tokenizer->bytes_of(id, true); }),
+      bytes_of_([home = engine.home()](int32_t id) {
+          const Tokenizer* const tokenizer = home->model.tokenizer.get();
+          return tokenizer == nullptr ? std::string() : tokenizer->bytes_of(id, true);
+      }),
       choices_(static_cast<size_t>(request_.n)) {
     if (request_.n > 1) ask_.places = std::make_shared<Places>(choices_.size());
 }

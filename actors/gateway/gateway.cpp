@@ -226,6 +226,7 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->take_body());
     if (!request) return exchange->send_error(request.error());
+    if (const auto error = no_tokenizer()) return exchange->send_error(*error);
     if (const auto error = too_long("text", request->text.size() + content_bytes(request->messages)))
         return exchange->send_error(*error);
     apart(exchange, [home = engine_.home(), exchange, wanted = std::move(*request)] {
@@ -243,7 +244,13 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
 void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<DetokenizeRequest> request = parse_detokenize(exchange->take_body(), engine_.model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
+    if (const auto error = no_tokenizer()) return exchange->send_error(*error);
     exchange->send_json(200, detokenize_response(engine_.model().tokenizer->decode(request->ids, true)));
+}
+
+std::optional<Error> Gateway::no_tokenizer() const {
+    if (engine_.model().tokenizer != nullptr) return {};
+    return make_error(ErrorCode::not_found, "model " + engine_.model().name + " has no tokenizer; token ids would do");
 }
 
 /// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.

@@ -53,6 +53,7 @@ private:
     using Answer = void (Gateway::*)(const std::shared_ptr<Exchange>& exchange);
     void answer(const std::shared_ptr<Exchange>& exchange, Answer answer);
     void apart(const std::shared_ptr<Exchange>& exchange, std::function<void()> job);
+    std::optional<Error> no_tokenizer() const;
     std::optional<Error> too_long(const char* what, size_t bytes) const;
     void session(const std::shared_ptr<Exchange>& exchange, const std::string& id, const std::string& verb);
     std::string new_id(const char* prefix);

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <thread>
 
 #include "tests/actors/gateway_fixture.hpp"
@@ -239,6 +240,42 @@ TEST_F(GatewayTest, TheLogHasNoPromptAndNoKey) {
     EXPECT_EQ(logged_line(logged_before, "/v1/models", "")["status"], 401);
     const std::lock_guard lock(log_mutex);
     for (const char* canary : {"Zebedee", "zebedee", "key-of"}) EXPECT_THAT(log, ::testing::Not(HasSubstr(canary)));
+}
+
+/// Its clients write and read token ids.
+TEST(GatewayWithoutATokenizer, RefusesTextAndServesIds) {
+    const std::filesystem::path demo = demo_model_path(), folder = ::testing::TempDir() + "without_a_tokenizer";
+    std::filesystem::create_directory(folder);
+    for (const char* file : {"config.json", "model.safetensors"})
+        std::filesystem::copy_file(demo / file, folder / file, std::filesystem::copy_options::overwrite_existing);
+    const auto engine = must(Engine::open(
+        testing::settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "model.path=" + folder.string()})));
+    Gateway::Options options;
+    options.server.port = 0;
+    const auto gateway = must(Gateway::start(*engine, std::move(options)));
+    HttpClient client(must(Url::parse("http://127.0.0.1:" + std::to_string(gateway->port()))));
+    const auto ask = [&](const std::string& path, const json& body) {
+        return must(
+            client.request("POST", path, {}, body.dump(), std::chrono::steady_clock::now() + std::chrono::seconds(60)));
+    };
+    const json messages = json::array({{{"role", "user"}, {"content", "a"}}});
+    for (const auto& [path, body] :
+         std::vector<std::pair<std::string, json>>{{"/tokenize", {{"text", "a"}}},
+                                                   {"/tokenize", {{"text", "a"}, {"add_special", false}}},
+                                                   {"/tokenize", {{"messages", messages}}},
+                                                   {"/detokenize", {{"ids", {1}}}},
+                                                   {"/v1/completions", {{"prompt", "a"}}},
+                                                   {"/v1/chat/completions", {{"messages", messages}}}}) {
+        const HttpResponse refusal = ask(path, body);
+        EXPECT_EQ(refusal.status, 404) << path << body;
+        EXPECT_THAT(refusal.body, HasSubstr("has no tokenizer")) << path << body;
+    }
+    for (const bool stream : {false, true}) {
+        const HttpResponse answer =
+            ask("/v1/completions", {{"prompt", {1, 2, 3}}, {"max_tokens", 3}, {"logprobs", 2}, {"stream", stream}});
+        EXPECT_EQ(answer.status, 200) << answer.body;
+        EXPECT_THAT(answer.body, HasSubstr(R"("finish_reason":)"));
+    }
 }
 
 }  // namespace
