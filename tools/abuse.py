@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a server of ours does under clients who behave badly; each part prints its figures, and fails when they are bad.
 
-  tools/abuse.py [--program build/bin/rondo] [--only aborts,slow,drip,overload] [--aborts 10000] [--json]
+  tools/abuse.py [--program build/bin/rondo] [--only aborts,slow,drip,overload,drain,bodies,idle] [--aborts 10000] [--json]
 
 Runs `rondo serve` on the demo model by itself. Needs nothing but Python. Exit status 1 when something did not hold.
 """
@@ -250,17 +250,125 @@ async def overload(program):
         server.stop()
 
 
+async def heard(port, stream):
+    """All that an endless answer's client hears until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request(words(8), 4000, stream))
+        return await reader.read()
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def drain(program):
+    """SIGTERM with a second's patience: 50 streams and 50 whole answers, and 10 streams whose clients read nothing."""
+    server = Server(program, "server.requests_waiting_max=500")
+    hearing = [asyncio.create_task(heard(server.port, i % 2 == 0)) for i in range(100)]
+    deaf = []
+    for _ in range(10):
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect(("127.0.0.1", server.port))
+        raw.sendall(request(words(8), 4000, logprobs=True, top_logprobs=20))
+        deaf.append(raw)
+    await asyncio.sleep(2)
+    start = time.monotonic()
+    await asyncio.to_thread(server.stop)
+    gone = time.monotonic() - start
+    answers = await asyncio.gather(*hearing)
+    for raw in deaf:
+        raw.close()
+    told = [b'"code":"shutting_down"' in answer for answer in answers]
+    ended = [answer.endswith(b"\r\n0\r\n\r\n") if b"chunked" in answer else answer.rstrip().endswith(b"}}") for answer in answers]
+    figures = {"clients": 100, "streams_begun": sum(b" 200 OK" in answer for answer in answers), "told": sum(told),
+               "ended_properly": sum(ended), "gone_after_s": round(gone, 2)}
+    return figures, all(told) and all(ended) and gone <= 2
+
+
+async def bodies(program):
+    """/health beside two clients who send 4.2 MB of JSON keys without pause."""
+    server = Server(program)
+    body = ("{" + ",".join(f'"{i:012d}":1' for i in range(2**18 - 1)) + "}").encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    parsed = 0
+
+    async def send():
+        nonlocal parsed
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            while True:
+                writer.write(head + body)
+                length = int(re.search(rb"Content-Length: (\d+)", await reader.readuntil(b"\r\n\r\n")).group(1))
+                await reader.readexactly(length)
+                parsed += 1
+        finally:
+            writer.close()
+
+    def look():  # in a thread: what this process does itself must not count
+        times = []
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            for _ in range(300):
+                start = time.monotonic()
+                client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                client.recv(4096)
+                times.append((time.monotonic() - start) * 1e3)
+                time.sleep(0.01)
+        return sorted(times)
+
+    try:
+        rss = server.rss_mib()
+        alone = await asyncio.to_thread(look)
+        sending = [asyncio.create_task(send()) for _ in range(2)]
+        beside = await asyncio.to_thread(look)
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+        await asyncio.sleep(1)
+        figures = {"bodies": parsed, "health_ms_p99_alone": round(alone[297], 1), "health_ms_p50": round(beside[150], 1),
+                   "health_ms_p99": round(beside[297], 1), "health_ms_max": round(beside[-1], 1), "rss_mib_before": round(rss, 1),
+                   "rss_mib_after": round(server.rss_mib(), 1)}
+        return figures, parsed > 0 and beside[297] < 50 and figures["rss_mib_after"] < rss + 32
+    finally:
+        server.stop()
+
+
+async def idle(program):
+    """10,000 connections that have asked once and are kept."""
+    server = Server(program)
+    rss, descriptors, kept = server.rss_mib(), server.descriptors(), []
+    try:
+        for _ in range(10_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readuntil(b"}")
+            kept.append(writer)
+        statuses = [(await stream_tokens(server.port, 20))[0] for _ in range(50)]
+        figures = {"connections": server.descriptors() - descriptors, "kib_a_connection": round((server.rss_mib() - rss) * 1024 / 10_000, 2),
+                   "good_share": statuses.count(200) / len(statuses)}
+        start = time.monotonic()
+        await asyncio.to_thread(server.stop)
+        figures["gone_after_s"] = round(time.monotonic() - start, 2)
+        return figures, figures["good_share"] == 1.0 and figures["connections"] >= 10_000 and figures["gone_after_s"] <= 2
+    finally:
+        for writer in kept:
+            writer.close()
+        server.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=os.path.join(REPOSITORY, "build/bin/rondo"))
-    parser.add_argument("--only", default="aborts,slow,drip,overload")
+    parser.add_argument("--only", default="aborts,slow,drip,overload,drain,bodies,idle")
     parser.add_argument("--aborts", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     random.seed(1)
     parts = {"aborts": lambda: aborts(args.program, args.aborts), "slow": lambda: slow(args.program),
-             "drip": lambda: drip(args.program), "overload": lambda: overload(args.program)}
+             "drip": lambda: drip(args.program), "overload": lambda: overload(args.program), "drain": lambda: drain(args.program),
+             "bodies": lambda: bodies(args.program), "idle": lambda: idle(args.program)}
     results, all_good = {}, True
     for name in args.only.split(","):
         figures, good = asyncio.run(parts[name]())
