@@ -32,7 +32,7 @@ Result<std::string> optional_text(const fs::path& path, const std::string& name,
 Result<std::string> token_text(const JsonFields& fields, const std::string& where, const std::string& key) {
     const auto* value = fields.find(key);
     if (value == nullptr || !value->is_object()) return fields.text(key, "");
-    return JsonFields(*value, where, key + ".").text("content", "");
+    return JsonFields(*value, where, key + ".", JsonFields::Nulls::refused).text("content", "");
 }
 
 /// A template as a string, or the one named "default" of a list.
@@ -41,7 +41,7 @@ Result<std::string> template_text(const JsonFields& fields, const std::string& w
     if (value == nullptr || !value->is_array()) return fields.text("chat_template", "");
     for (const auto& item : *value) {
         if (!item.is_object()) return fields.wrong("chat_template", "a string or a list of {name, template}");
-        const JsonFields entry(item, where, "chat_template[].");
+        const JsonFields entry(item, where, "chat_template[].", JsonFields::Nulls::refused);
         RONDO_ASSIGN(const std::string name, entry.text("name", ""));
         if (name == "default") return entry.text("template", "");
     }

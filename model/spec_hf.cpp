@@ -10,6 +10,8 @@
 namespace rondo {
 namespace {
 
+using Nulls = JsonFields::Nulls;
+
 /// What the architectures do not say in config.json but in their code, and the defaults of keys that are absent.
 struct Architecture {
     std::string_view class_name;
@@ -75,8 +77,19 @@ Status refuse_variants(const JsonFields& fields, const std::string& where) {
 Result<int64_t> read_kv_heads(const JsonFields& fields, const nlohmann::json& config, const Architecture& architecture,
                               int64_t heads) {
     constexpr const char* key = "num_key_value_heads";
-    const bool of_class = architecture.kv_heads_default > 0 && !config.contains(key);
-    return fields.integer(key, 1, limits::heads_max, of_class ? architecture.kv_heads_default : heads);
+    if (config.contains(key) && fields.find(key) == nullptr) return heads;
+    const int64_t of_class = architecture.kv_heads_default > 0 ? architecture.kv_heads_default : heads;
+    return fields.integer(key, 1, limits::heads_max, of_class);
+}
+
+/// Where the class has no number of its own, null is as good as absent: the width is divided among the heads.
+Result<int64_t> read_head_dim(const JsonFields& fields, const Architecture& architecture, int64_t width,
+                              int64_t heads) {
+    if (architecture.head_dim_default == 0 && fields.find("head_dim") == nullptr) {
+        if (width % heads != 0) return fields.wrong("hidden_size", "a multiple of num_attention_heads");
+        return width / heads;
+    }
+    return fields.integer("head_dim", 2, limits::head_size_max, architecture.head_dim_default);
 }
 
 Status read_sizes(const JsonFields& fields, const nlohmann::json& config, const Architecture& architecture,
@@ -85,12 +98,7 @@ Status read_sizes(const JsonFields& fields, const nlohmann::json& config, const 
     RONDO_ASSIGN(spec.width, fields.integer("hidden_size", 1, limits::model_width_max));
     RONDO_ASSIGN(const int64_t heads, fields.integer("num_attention_heads", 1, limits::heads_max));
     RONDO_ASSIGN(const int64_t kv_heads, read_kv_heads(fields, config, architecture, heads));
-    int64_t head_dim = architecture.head_dim_default;
-    if (head_dim == 0 && fields.find("head_dim") == nullptr) {
-        if (spec.width % heads != 0) return fields.wrong("hidden_size", "a multiple of num_attention_heads");
-        head_dim = spec.width / heads;
-    }
-    RONDO_ASSIGN(head_dim, fields.integer("head_dim", 2, limits::head_size_max, head_dim));
+    RONDO_ASSIGN(const int64_t head_dim, read_head_dim(fields, architecture, spec.width, heads));
     RONDO_ASSIGN(spec.ffn_width, fields.integer("intermediate_size", 1, limits::model_width_max));
     RONDO_ASSIGN(spec.vocabulary, fields.integer("vocab_size", 1, limits::vocabulary_max));
     RONDO_ASSIGN(spec.context_tokens, fields.integer("max_position_embeddings", 1, limits::context_tokens_max,
@@ -123,9 +131,10 @@ Status read_sliding_window(const JsonFields& fields, const nlohmann::json& confi
     if (architecture.sliding_window_default == 0) return {};
     if (architecture.has_window_switch) {
         RONDO_ASSIGN(const bool used, fields.boolean("use_sliding_window", false));
+        if (!used) return {};
         // Layers below max_window_layers attend to everything, so a window may be switched on and apply nowhere.
         RONDO_ASSIGN(const int64_t whole_layers, fields.integer("max_window_layers", 0, INT32_MAX, 0));
-        if (!used || whole_layers >= spec.layers) return {};
+        if (whole_layers >= spec.layers) return {};
     }
     // Here null is a value of its own: no window.
     const auto written = config.find("sliding_window");
@@ -167,7 +176,7 @@ Status read_rope(const JsonFields& fields, const std::string& where, ModelSpec& 
         const auto* object = fields.find(key);
         if (object == nullptr) continue;
         if (!object->is_object()) return fields.wrong(key, "an object");
-        const JsonFields nested(*object, where, key + ".");
+        const JsonFields nested(*object, where, key + ".", Nulls::refused);
         spec.rope.scaling = RopeSpec::Scaling::none;
         RONDO_TRY(read_scaling(nested, where, key, spec.rope));
         RONDO_ASSIGN(spec.rope.theta, nested.real("rope_theta", 1, theta_max, spec.rope.theta));
@@ -202,7 +211,8 @@ Status read_eos(const JsonFields& fields, ModelSpec& spec) {
 Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string& generation_json,
                                const std::string& where) {
     RONDO_ASSIGN(const auto config, parse_json_object(config_json, where));
-    const JsonFields fields(config, where);
+    // Null is refused but for the keys that Hugging Face itself writes so; those are looked for by `find`.
+    const JsonFields fields(config, where, "", Nulls::refused);
     RONDO_ASSIGN(const Architecture* architecture, architecture_of(fields, where));
     ModelSpec spec;
     spec.architecture = architecture->model_type;
@@ -211,8 +221,10 @@ Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string
     RONDO_TRY(read_switches(fields, *architecture, spec));
     RONDO_TRY(read_sliding_window(fields, config, *architecture, spec));
     RONDO_TRY(read_rope(fields, where, spec));
-    RONDO_ASSIGN(const int64_t bos, fields.integer("bos_token_id", 0, spec.vocabulary - 1, -1));
-    spec.bos_id = static_cast<int32_t>(bos);
+    if (fields.find("bos_token_id") != nullptr) {
+        RONDO_ASSIGN(const int64_t bos, fields.integer("bos_token_id", 0, spec.vocabulary - 1));
+        spec.bos_id = static_cast<int32_t>(bos);
+    }
     RONDO_TRY(read_eos(fields, spec));
     if (!generation_json.empty()) {
         const std::string generation_where = where + " (generation_config.json)";

@@ -123,6 +123,12 @@ const Json* JsonFields::find(std::string_view key) const {
     return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
+const Json* JsonFields::member(std::string_view key) const {
+    const auto found = object_->find(key);
+    if (found == object_->end()) return nullptr;
+    return found->is_null() && nulls_ == Nulls::absent ? nullptr : &*found;
+}
+
 Error JsonFields::wrong(std::string_view key, std::string_view right) const {
     return make_error(ErrorCode::invalid_argument,
                       where_ + ": " + path_ + std::string(key) + " must be " + std::string(right));
@@ -134,7 +140,7 @@ Error JsonFields::missing(std::string_view key) const {
 
 Result<int64_t> JsonFields::integer(std::string_view key, int64_t least, int64_t most,
                                     std::optional<int64_t> fallback) const {
-    const Json* value = find(key);
+    const Json* value = member(key);
     if (value == nullptr) return fallback ? Result<int64_t>(*fallback) : missing(key);
     const auto range = "an integer from " + std::to_string(least) + " to " + std::to_string(most);
     if (!value->is_number_integer()) return wrong(key, range);
@@ -145,7 +151,7 @@ Result<int64_t> JsonFields::integer(std::string_view key, int64_t least, int64_t
 }
 
 Result<double> JsonFields::real(std::string_view key, double least, double most, std::optional<double> fallback) const {
-    const Json* value = find(key);
+    const Json* value = member(key);
     if (value == nullptr) return fallback ? Result<double>(*fallback) : missing(key);
     const double number = value->is_number() ? value->get<double>() : least - 1;
     if (!value->is_number() || !(number >= least && number <= most)) {
@@ -155,14 +161,14 @@ Result<double> JsonFields::real(std::string_view key, double least, double most,
 }
 
 Result<bool> JsonFields::boolean(std::string_view key, bool fallback) const {
-    const Json* value = find(key);
+    const Json* value = member(key);
     if (value == nullptr) return fallback;
     if (!value->is_boolean()) return wrong(key, "true or false");
     return value->get<bool>();
 }
 
 Result<std::string> JsonFields::text(std::string_view key, std::string fallback) const {
-    const Json* value = find(key);
+    const Json* value = member(key);
     if (value == nullptr) return fallback;
     if (!value->is_string()) return wrong(key, "a string");
     return value->get<std::string>();

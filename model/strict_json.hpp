@@ -19,20 +19,24 @@ struct JsonBounds {
     size_t values_max = limits::config_values_max;  ///< keeps the tree's memory in proportion to the text
 };
 
-/// JSON from outside as a tree: valid UTF-8, no key twice in one object, nothing after it, within the bounds.
+/// JSON from outside as a tree: valid UTF-8, no key twice in one object, nothing after it, within the bounds. One byte
+/// order mark before it is passed over.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& where, JsonBounds bounds = {});
 /// The same, where it must be an object.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& where, JsonBounds bounds = {});
 
 /// Reads the members of a JSON object: a wrong type or range is an error that names the key and what would be right.
-/// A member that is null counts as absent, as Hugging Face writes it. Borrows the object.
+/// Borrows the object.
 class JsonFields {
 public:
-    /// `path` stands before each key in errors ("rope_scaling.").
-    JsonFields(const nlohmann::json& object, std::string where, std::string path = "")
-        : object_(&object), where_(std::move(where)), path_(std::move(path)) {}
+    /// What a member that is null is to the readers below: absent, or of a wrong type as anything else would be.
+    enum class Nulls { absent, refused };
 
-    /// nullptr when absent or null.
+    /// `path` stands before each key in errors ("rope_scaling.").
+    JsonFields(const nlohmann::json& object, std::string where, std::string path = "", Nulls nulls = Nulls::absent)
+        : object_(&object), where_(std::move(where)), path_(std::move(path)), nulls_(nulls) {}
+
+    /// nullptr when absent or null, whatever nulls are to the others: how a null is read that has a meaning.
     const nlohmann::json* find(std::string_view key) const;
     /// In [least, most]; without a `fallback` the key is required.
     Result<int64_t> integer(std::string_view key, int64_t least, int64_t most,
@@ -46,10 +50,13 @@ public:
 
 private:
     Error missing(std::string_view key) const;
+    /// nullptr when absent, or null and nulls are absent.
+    const nlohmann::json* member(std::string_view key) const;
 
     const nlohmann::json* object_;
     std::string where_;
     std::string path_;
+    Nulls nulls_;
 };
 
 }  // namespace rondo

@@ -136,7 +136,8 @@ Status read_merges(const GgufVocabulary& gguf, BpeParts& parts) {
                 return make_error(ErrorCode::corrupt, "merge " + std::to_string(i) + (n < 2 ? " names " : " makes ") +
                                                           in_quotes(names[n]) + ", which is not in the vocabulary");
         }
-        if (may_result(parts.vocabulary.kind(ids[2])))
+        // Of a pair that is listed again the first place counts, as in llama.cpp.
+        if (may_result(parts.vocabulary.kind(ids[2])) && parts.merges.find(ids[0], ids[1]) == nullptr)
             parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
     }
     return Status::ok();

@@ -22,7 +22,7 @@ const Json* member(const Json& object, const char* key) {
 
 Status read_added_token(const Json& value, const std::string& where, BpeParts& parts) {
     if (!value.is_object()) return make_error(ErrorCode::corrupt, where + " must be an object");
-    const JsonFields fields(value, where);
+    const JsonFields fields(value, where, "", JsonFields::Nulls::refused);
     RONDO_ASSIGN(const std::string content, fields.text("content", ""));
     RONDO_ASSIGN(const int64_t id, fields.integer("id", 0, limits::vocabulary_max - 1));
     AddedToken token;
@@ -76,7 +76,8 @@ Status read_merges(const MergeTexts& merges, const std::string& where, BpeParts&
                                                           (n < 2 ? "names " : "makes ") + in_quotes(names[n]) +
                                                           ", which is not in the vocabulary");
         }
-        // Special tokens come from the template alone, never from merging a user's words.
+        // Special tokens come from the template alone, never from merging a user's words. Of a pair that is listed
+        // again the last place counts, as in Hugging Face's tokenizers.
         if (parts.vocabulary.kind(ids[2]) != Kind::special)
             parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
     }

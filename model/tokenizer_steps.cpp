@@ -12,6 +12,7 @@ const char* const gpt2_words = R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\
 namespace {
 
 using Json = nlohmann::json;
+using Nulls = JsonFields::Nulls;
 using Behavior = PreTokenizer::Behavior;
 
 Error unsupported(const std::string& where, const std::string& type) {
@@ -20,7 +21,7 @@ Error unsupported(const std::string& where, const std::string& type) {
 
 Status flatten(const Json& value, const char* children, const std::string& where, std::vector<const Json*>& out) {
     if (!value.is_object()) return make_error(ErrorCode::corrupt, where + " must be an object with a type, or null");
-    const JsonFields fields(value, where);
+    const JsonFields fields(value, where, "", Nulls::refused);
     RONDO_ASSIGN(const std::string type, fields.text("type", ""));
     if (type != "Sequence") {
         if (out.size() >= limits::tokenizer_steps_max)
@@ -106,10 +107,15 @@ Status add_byte_level(const JsonFields& fields, PreTokenizer& out) {
     return Status::ok();
 }
 
+/// Metaspace's own, which Hugging Face reads as absent where they are null.
+Result<bool> boolean_or_null(const JsonFields& fields, const char* key, bool fallback) {
+    return fields.find(key) == nullptr ? Result<bool>(fallback) : fields.boolean(key, fallback);
+}
+
 /// Whether and where Metaspace puts its character before a text: "always", "first", "never".
 Result<std::string> prepend_scheme(const JsonFields& fields) {
     // Files from before 2023 have add_prefix_space instead.
-    RONDO_ASSIGN(const bool legacy, fields.boolean("add_prefix_space", true));
+    RONDO_ASSIGN(const bool legacy, boolean_or_null(fields, "add_prefix_space", true));
     RONDO_ASSIGN(std::string scheme, fields.text("prepend_scheme", legacy ? "always" : "never"));
     if (scheme != "always" && scheme != "first" && scheme != "never")
         return fields.wrong("prepend_scheme", "always, first or never");
@@ -126,7 +132,7 @@ Result<std::string> metaspace_character(const JsonFields& fields) {
 Status add_metaspace(const JsonFields& fields, PreTokenizer& out) {
     RONDO_ASSIGN(const std::string character, metaspace_character(fields));
     RONDO_ASSIGN(const std::string scheme, prepend_scheme(fields));
-    RONDO_ASSIGN(const bool cuts, fields.boolean("split", true));
+    RONDO_ASSIGN(const bool cuts, boolean_or_null(fields, "split", true));
     out.add(PreTokenizer::ReplaceSpaces{character});
     if (scheme != "never") out.add(PreTokenizer::Prefix{character, scheme == "first"});
     if (cuts) out.add(PreTokenizer::Split{TokenizerPattern(character), Behavior::merged_with_next});
@@ -230,7 +236,7 @@ Result<std::vector<const Json*>> flatten_steps(const Json* value, const char* ch
 Status read_normalizer(const Json* value, const std::string& where, Normalizer& out) {
     RONDO_ASSIGN(const auto steps, flatten_steps(value, "normalizers", where));
     for (const Json* step : steps) {
-        const JsonFields fields(*step, where);
+        const JsonFields fields(*step, where, "", Nulls::refused);
         RONDO_ASSIGN(const std::string type, fields.text("type", ""));
         RONDO_TRY(add_normalizer(fields, type, where, out));
     }
@@ -240,7 +246,7 @@ Status read_normalizer(const Json* value, const std::string& where, Normalizer& 
 Status read_pretokenizer(const Json* value, const std::string& where, PreTokenizer& out) {
     RONDO_ASSIGN(const auto steps, flatten_steps(value, "pretokenizers", where));
     for (const Json* step : steps) {
-        const JsonFields fields(*step, where);
+        const JsonFields fields(*step, where, "", Nulls::refused);
         RONDO_ASSIGN(const std::string type, fields.text("type", ""));
         RONDO_TRY(add_pretokenizer(fields, type, where, out));
     }
@@ -253,7 +259,7 @@ Status read_decoder(const Json* value, const std::string& where, TokenDecoding& 
         return make_error(ErrorCode::unsupported, where + " is missing; without one words would run together");
     DecoderChain chain(out);
     for (const Json* step : steps) {
-        const JsonFields fields(*step, where);
+        const JsonFields fields(*step, where, "", Nulls::refused);
         RONDO_ASSIGN(const std::string type, fields.text("type", ""));
         RONDO_TRY(chain.add(fields, type, where));
     }

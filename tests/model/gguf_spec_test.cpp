@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/gguf_model.hpp"
 #include "tests/model/model_bytes.hpp"
 
@@ -128,6 +130,79 @@ TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
     EXPECT_THAT(error_of(GgufBytes()), HasSubstr("architecture '' is not supported"));
     EXPECT_THAT(error_of(GgufBytes().string("general.architecture", "llama")),
                 HasSubstr("'llama.block_count' is missing"));
+}
+
+/// The metadata of gguf_metadata("llama") with one entry of another type or value: last, and so the one that is missing
+/// where it stood. GGUF has no null; what stands in for it is a wrong type, NaN, or a number out of range.
+GgufBytes metadata_with(const std::string& key, uint32_t type, const std::string& payload) {
+    GgufBytes out;
+    out.string("general.architecture", "llama").raw(key, type, payload);
+    const auto add_u32 = [&](const char* name, uint32_t value) {
+        if (key != name) out.u32(name, value);
+    };
+    const auto add_f32 = [&](const char* name, float value) {
+        if (key != name) out.f32(name, value);
+    };
+    add_u32("llama.block_count", 2);
+    add_u32("llama.context_length", 512);
+    add_u32("llama.embedding_length", 64);
+    add_u32("llama.feed_forward_length", 96);
+    add_u32("llama.attention.head_count", 4);
+    add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    out.string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.tokens", {"a", "b"});
+    return out;
+}
+
+template <class T>
+std::string bytes_of(T value) {
+    std::string out;
+    testing::append(out, value);
+    return out;
+}
+
+TEST(SpecFromGguf, EveryNumberOfAWrongTypeIsRefused) {
+    ASSERT_EQ(error_of(metadata_with("llama.attention.head_count_kv", 4, bytes_of(uint32_t{2}))), "none");
+    const std::pair<uint32_t, std::string> no_integers[] = {{6, bytes_of(2.0F)},
+                                                            {6, bytes_of(std::nanf(""))},
+                                                            {7, bytes_of(uint8_t{1})},
+                                                            {8, GgufBytes::text("2")},
+                                                            {9, GgufBytes::array_head(4, 1) + bytes_of(uint32_t{2})},
+                                                            {10, bytes_of(UINT64_MAX)},
+                                                            {11, bytes_of(INT64_MIN)},
+                                                            {12, bytes_of(2.0)}};
+    for (const std::string name :
+         {"block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+          "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.sliding_window",
+          "rope.dimension_count", "expert_count", "vocab_size"}) {
+        for (const auto& [type, payload] : no_integers) {
+            EXPECT_THAT(error_of(metadata_with("llama." + name, type, payload)),
+                        HasSubstr("metadata 'llama." + name + "' must be an integer from "))
+                << type;
+        }
+    }
+    for (const std::string name : {"bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id"}) {
+        for (const auto& [type, payload] : no_integers) {
+            EXPECT_THAT(error_of(metadata_with("tokenizer.ggml." + name, type, payload)),
+                        HasSubstr("'tokenizer.ggml." + name + "' must be an integer from "))
+                << type;
+        }
+    }
+}
+
+TEST(SpecFromGguf, EveryFloatThatIsNoNumberIsRefused) {
+    ASSERT_EQ(error_of(metadata_with("llama.rope.freq_base", 12, bytes_of(5e4))), "none");
+    const std::pair<uint32_t, std::string> no_floats[] = {
+        {6, bytes_of(std::nanf(""))}, {6, bytes_of(-INFINITY)},     {6, bytes_of(INFINITY)},
+        {6, bytes_of(0.0F)},          {12, bytes_of(std::nan(""))}, {12, bytes_of(-1.0)},
+        {4, bytes_of(uint32_t{1})},   {7, bytes_of(uint8_t{1})},    {8, GgufBytes::text("1e-5")}};
+    for (const std::string name :
+         {"attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scale_linear", "rope.scaling.factor"}) {
+        for (const auto& [type, payload] : no_floats) {
+            EXPECT_THAT(error_of(metadata_with("llama." + name, type, payload)),
+                        HasSubstr("metadata 'llama." + name + "' must be a float from "))
+                << type;
+        }
+    }
 }
 
 TEST(GgufVocabulary, IsFilledFromTheMetadata) {

@@ -84,6 +84,27 @@ TEST(ModelFiles, ChatTemplateMayBeAListOrAFile) {
     EXPECT_THAT(error_of(folder.path()), HasSubstr("at most 1048576"));
 }
 
+TEST(ModelFiles, NullAndAByteOrderMarkInTokenizerConfig) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    const std::string mark = "\xEF\xBB\xBF";
+    folder.write("tokenizer_config.json", mark + R"({"bos_token":null,"eos_token":null,"chat_template":null,)"
+                                                 R"("model_max_length":null,"pad_token":null})");
+    const auto files = open_model_files(folder.path(), {});
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_EQ(files->bos_token + files->eos_token + files->chat_template, "");
+    folder.write("tokenizer_config.json", R"({"bos_token":{"content":null}})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: bos_token.content must be a string"));
+    folder.write("tokenizer_config.json", R"({"eos_token":3})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: eos_token must be a string"));
+    folder.write("tokenizer_config.json", R"({"chat_template":[{"name":"default","template":null}]})");
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("chat_template[].template must be a string"));
+    // A template is text, where the mark is a character as any other: the prompts are those of Hugging Face's.
+    folder.write("tokenizer_config.json", "{}");
+    folder.write("chat_template.jinja", mark + "T");
+    EXPECT_EQ(open_model_files(folder.path(), {})->chat_template, mark + "T");
+}
+
 TEST(ModelFiles, RandomWeightsNeedNoWeights) {
     const TemporaryFolder folder;
     folder.write("config.json", tiny_config);

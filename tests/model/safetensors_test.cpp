@@ -126,6 +126,7 @@ TEST(Safetensors, GrammarOfTheHeaderIsStrict) {
     EXPECT_THAT(header_error(R"({"a":{"size":1}})", 1), HasSubstr("unknown key 'size'"));
     EXPECT_THAT(header_error(R"({"a":null})", 1), HasSubstr("unexpected null"));
     EXPECT_THAT(header_error("[]", 0), HasSubstr("does not start with '{'"));
+    EXPECT_THAT(header_error("\xEF\xBB\xBF{}", 0), HasSubstr("does not start with '{'"));
     EXPECT_THAT(header_error("{} x", 0), HasSubstr("not valid JSON"));
     EXPECT_THAT(header_error(std::string("{}\0{}", 5), 0), HasSubstr("zero byte"));
     EXPECT_THAT(header_error("{\"\xFF\":" + entry + "}", 1), HasSubstr("not valid JSON"));

@@ -182,6 +182,96 @@ TEST(SpecFromHf, EverySizeIsCheckedForTypeAndRange) {
                 HasSubstr("a multiple of num_attention_heads"));
 }
 
+TEST(SpecFromHf, ANumberThatIsNullIsRefused) {
+    for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                            "vocab_size", "max_position_embeddings"}) {
+        EXPECT_THAT(error_of(with(config("LlamaForCausalLM"), key, nullptr)),
+                    HasSubstr(std::string("config.json: ") + key + " must be an integer from "));
+    }
+    for (const char* key : {"rms_norm_eps", "rope_theta", "partial_rotary_factor"}) {
+        EXPECT_THAT(error_of(with(config("LlamaForCausalLM"), key, nullptr)),
+                    HasSubstr(std::string("config.json: ") + key + " must be a number from "));
+    }
+    for (const char* key : {"tie_word_embeddings", "attention_bias", "mlp_bias"}) {
+        EXPECT_EQ(error_of(with(config("LlamaForCausalLM"), key, nullptr)),
+                  std::string("config.json: ") + key + " must be true or false");
+    }
+    EXPECT_EQ(error_of(with(config("LlamaForCausalLM"), "hidden_act", nullptr)),
+              "config.json: hidden_act must be a string");
+    const Json windowed = with(with(config("Qwen2ForCausalLM"), "use_sliding_window", true), "sliding_window", 77);
+    EXPECT_THAT(error_of(with(windowed, "max_window_layers", nullptr)), HasSubstr("max_window_layers must be"));
+    EXPECT_THAT(error_of(with(config("Qwen2ForCausalLM"), "use_sliding_window", nullptr)),
+                HasSubstr("use_sliding_window must be"));
+    // Hugging Face's own class has a number there and computes nothing without it.
+    EXPECT_THAT(error_of(with(config("Qwen3ForCausalLM"), "head_dim", nullptr)),
+                HasSubstr("head_dim must be an integer"));
+}
+
+TEST(SpecFromHf, ANumberOfTheRopeThatIsNullIsRefused) {
+    const Json llama3 = {{"rope_type", "llama3"},   {"rope_theta", 1e6},
+                         {"factor", 8.0},           {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
+    for (const char* object : {"rope_scaling", "rope_parameters"}) {
+        ASSERT_EQ(error_of(with(config("LlamaForCausalLM"), object, llama3)), "none");
+        for (const auto& [key, value] : llama3.items()) {
+            EXPECT_THAT(error_of(with(config("LlamaForCausalLM"), object, with(llama3, key, nullptr))),
+                        HasSubstr(std::string("config.json: ") + object + "." + key + " must be "));
+        }
+        EXPECT_THAT(error_of(with(config("LlamaForCausalLM"), object, with(llama3, "partial_rotary_factor", nullptr))),
+                    HasSubstr("partial_rotary_factor must be"));
+    }
+}
+
+TEST(SpecFromHf, NullIsReadWhereHuggingFaceWritesItForAbsent) {
+    for (const char* architecture : {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}) {
+        Json json = config(architecture);
+        for (const char* key : {"num_key_value_heads", "head_dim", "sliding_window", "rope_scaling", "rope_parameters",
+                                "bos_token_id", "eos_token_id", "pad_token_id", "quantization_config"}) {
+            json[key] = nullptr;
+        }
+        const ModelSpec spec = read(json, R"({"bos_token_id":null,"eos_token_id":null,"pad_token_id":null})");
+        EXPECT_EQ(spec.kv_heads, spec.heads);
+        EXPECT_EQ(spec.head_dim, 16);
+        EXPECT_EQ(spec.sliding_window, 0);
+        EXPECT_EQ(spec.rope.scaling, RopeSpec::Scaling::none);
+        EXPECT_EQ(spec.bos_id, -1);
+        EXPECT_TRUE(spec.eos_ids.empty());
+    }
+    EXPECT_EQ(read(with(with(config("x"), "architectures", nullptr), "model_type", "qwen2")).architecture, "qwen2");
+}
+
+TEST(SpecFromHf, EndTokensOfAnyOtherTypeAreRefusedInBothFiles) {
+    for (const char* bad : {"1.0", "true", "\"2\"", "{}", "[null]", "[1,null]", "[[1]]", "[1.5]", "-1", "1e3"}) {
+        EXPECT_THAT(error_of(with(config("LlamaForCausalLM"), "eos_token_id", Json::parse(bad))),
+                    HasSubstr("config.json: eos_token_id must be a token id"))
+            << bad;
+        EXPECT_THAT(error_of(config("LlamaForCausalLM"), std::string("{\"eos_token_id\":") + bad + "}"),
+                    HasSubstr("(generation_config.json): eos_token_id must be a token id"))
+            << bad;
+    }
+    // What Python's json module writes for these, which is no JSON.
+    for (const char* bad : {"NaN", "Infinity", "-Infinity"}) {
+        EXPECT_THAT(error_of(config("LlamaForCausalLM"), std::string("{\"eos_token_id\":") + bad + "}"),
+                    HasSubstr("not valid JSON at byte"));
+        EXPECT_THAT(spec_from_hf(std::string("{\"rms_norm_eps\":") + bad + "}", "", "c").error().message,
+                    HasSubstr("not valid JSON at byte"));
+    }
+}
+
+TEST(SpecFromHf, OneByteOrderMarkBeforeTheJsonIsPassedOver) {
+    const std::string mark = "\xEF\xBB\xBF", json = config("LlamaForCausalLM").dump();
+    const auto spec = spec_from_hf(mark + json, mark + R"({"eos_token_id":7})", "config.json");
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->width, 64);
+    EXPECT_THAT(spec->eos_ids, ElementsAre(7));
+    for (const std::string& bad :
+         {mark + mark + json, mark.substr(0, 2) + json, " " + mark + json, json + mark, mark}) {
+        const auto refused = spec_from_hf(bad, "", "config.json");
+        ASSERT_FALSE(refused) << bad;
+        EXPECT_THAT(refused.error().message, HasSubstr("not valid JSON"));
+    }
+}
+
 TEST(SpecFromHf, MalformedJsonIsOneLine) {
     for (const std::string& bad :
          {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("{\"a\":1,\"a\":2}"),

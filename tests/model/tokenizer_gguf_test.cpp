@@ -95,6 +95,25 @@ TEST(TokenizerGguf, CutsByTheDefaultAsLlamaCppDoes) {
               (std::vector<int32_t>{97, 49, 98, 657, 99, 51, 51, 51, 100, 52, 52, 52, 52}));
 }
 
+/// As llama.cpp, which keeps the rank that it saw first; of tokenizer.json's merges the last counts, as in Hugging
+/// Face's.
+TEST(TokenizerGguf, OfAMergeThatIsListedAgainTheFirstPlaceCounts) {
+    const auto ids_with = [](const std::vector<std::string>& merges) {
+        GgufVocabulary vocabulary;
+        vocabulary.model = "gpt2";
+        vocabulary.pre = "gpt-2";
+        vocabulary.tokens = {"a", "b", "c", "ab", "bc"};
+        vocabulary.merges = merges;
+        const auto tokenizer = load_gguf(vocabulary);
+        return tokenizer ? ids_of(*tokenizer, "abc") : std::vector<int32_t>{};
+    };
+    const std::vector<int32_t> ab_first = {3, 2}, bc_first = {0, 4};
+    EXPECT_EQ(ids_with({"a b", "b c"}), ab_first);
+    EXPECT_EQ(ids_with({"b c", "a b"}), bc_first);
+    EXPECT_EQ(ids_with({"a b", "b c", "a b"}), ab_first);
+    EXPECT_EQ(ids_with({"b c", "a b", "b c", "a b", "b c", "a b"}), bc_first);
+}
+
 TEST(TokenizerGguf, GivesSentencePiecesIds) {
     const auto tokenizer = load_gguf(scored_vocabulary());
     ASSERT_NE(tokenizer, nullptr);

@@ -51,6 +51,87 @@ TEST(TokenizerJson, ReadsMergesAsPairsAndAsStrings) {
     EXPECT_EQ(ids_of(*pairs, "abcab"), ids_of(*strings, "abcab"));
 }
 
+TEST(TokenizerJson, OfAMergeThatIsListedAgainTheLastPlaceCounts) {
+    const auto ids_with = [](const std::vector<std::string>& merges) {
+        Json json = byte_tokenizer({"a b", "b c"});
+        json["model"]["merges"] = merges;
+        const auto tokenizer = load(json);
+        return tokenizer ? ids_of(*tokenizer, "abc") : std::vector<int32_t>{};
+    };
+    const std::vector<int32_t> ab_first = ids_with({"a b", "b c"}), bc_first = ids_with({"b c", "a b"});
+    ASSERT_NE(ab_first, bc_first);
+    // What Hugging Face's tokenizers 0.23 gives.
+    EXPECT_EQ(ids_with({"a b", "b c", "a b"}), bc_first);
+    EXPECT_EQ(ids_with({"a b", "b c", "a b", "b c", "a b", "b c"}), ab_first);
+    EXPECT_NE(
+        load_error(R"({"model":{"vocab":{"a":0},"merges":[["a","b"]],"merges":[]}})").find("'merges' is there twice"),
+        std::string::npos);
+}
+
+/// As Hugging Face's tokenizers 0.23, which stops at 128 levels where this reader stops at 64.
+TEST(TokenizerJson, AnEmptySequenceDoesNothingHoweverOften) {
+    const auto sequence = [](Json steps) { return Json{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}; };
+    const auto ids_with = [](const Json& step) {
+        Json json = byte_tokenizer({"a b"});
+        json["pre_tokenizer"] = step;
+        const auto tokenizer = load(json);
+        return tokenizer ? ids_of(*tokenizer, "ab abc") : std::vector<int32_t>{};
+    };
+    const auto nested = [&](int times) {
+        Json step = sequence(Json::array());
+        for (int i = 1; i < times; ++i) step = sequence(Json::array({step}));
+        return step;
+    };
+    const std::vector<int32_t> none = ids_with(nullptr);
+    ASSERT_FALSE(none.empty());
+    EXPECT_EQ(ids_with(sequence(Json::array())), none);
+    EXPECT_EQ(ids_with(nested(25)), none);
+    EXPECT_EQ(ids_with(sequence(Json(std::vector<Json>(100, sequence(Json::array()))))), none);
+    Json deep = byte_tokenizer({});
+    deep["pre_tokenizer"] = nested(100);
+    EXPECT_EQ(load_error(deep.dump()), "test.json: JSON nested deeper than 64");
+}
+
+/// As Hugging Face's tokenizers 0.23 reads them: only the model's options, and two of Metaspace's, may be null.
+TEST(TokenizerJson, NullIsReadOnlyWhereHuggingFaceReadsIt) {
+    Json options = byte_tokenizer({"a b"});
+    for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                            "byte_fallback", "ignore_merges"}) {
+        options["model"][key] = nullptr;
+    }
+    EXPECT_EQ(load_error(options.dump()), "(loaded)");
+    for (const char* key : {"special", "lstrip", "rstrip", "single_word", "normalized", "id", "content"}) {
+        Json json = byte_tokenizer({"a b"});
+        json["added_tokens"] = Json::array({{{"id", 500}, {"content", "<x>"}, {"special", true}}});
+        ASSERT_EQ(load_error(json.dump()), "(loaded)");
+        json["added_tokens"][0][key] = nullptr;
+        EXPECT_NE(load_error(json.dump()).find("added_tokens[0]: " + std::string(key) + " must be"), std::string::npos)
+            << load_error(json.dump());
+    }
+    const auto error_with = [](const char* part, const char* step) {
+        Json json = byte_tokenizer({"a b"});
+        json[part] = Json::parse(step);
+        return load_error(json.dump());
+    };
+    for (const char* step :
+         {R"({"type":"ByteLevel","add_prefix_space":null})", R"({"type":"ByteLevel","use_regex":null})",
+          R"({"type":"Metaspace","prepend_scheme":null})", R"({"type":"Digits","individual_digits":null})",
+          R"({"type":"Split","pattern":{"String":"a"},"behavior":"Isolated","invert":null})",
+          R"({"type":"Punctuation","behavior":null})", R"({"type":null})"}) {
+        EXPECT_NE(error_with("pre_tokenizer", step).find(" must be "), std::string::npos) << step;
+    }
+    for (const char* step : {R"({"type":"Strip","strip_left":null})", R"({"type":"Prepend","prepend":null})"})
+        EXPECT_NE(error_with("normalizer", step).find(" must be "), std::string::npos) << step;
+    EXPECT_EQ(error_with("pre_tokenizer", R"({"type":"Metaspace","add_prefix_space":null,"split":null})"), "(loaded)");
+}
+
+TEST(TokenizerJson, OneByteOrderMarkBeforeTheJsonIsPassedOver) {
+    const std::string mark = "\xEF\xBB\xBF", json = byte_tokenizer({"a b"}).dump();
+    EXPECT_EQ(load_error(mark + json), "(loaded)");
+    EXPECT_NE(load_error(mark + mark + json).find("not valid JSON"), std::string::npos);
+    EXPECT_NE(load_error(mark.substr(0, 2) + json).find("not valid JSON"), std::string::npos);
+}
+
 TEST(TokenizerJson, AcceptsMergesBeforeTheVocabulary) {
     const std::string text =
         R"({"model":{"merges":["a b"],"vocab":{"a":0,"b":1,"ab":7},"type":"BPE"},"decoder":{"type":"Fuse"}})";
