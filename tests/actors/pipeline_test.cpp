@@ -36,63 +36,111 @@ std::vector<Script> scripts(int count, int64_t vocabulary, uint64_t seed) {
     return all;
 }
 
-constexpr int64_t answer_tokens = 20;
-
-/// What the plain engine answers.
-std::vector<std::vector<int32_t>> plain_answers(const Model& model, Device& device, const Script& script) {
-    Generator::Options options;
-    options.kv_type = DType::f32;
-    options.context_tokens_max = 256;
-    const auto generator = must(Generator::create(model, device, options));
-    std::vector<int32_t> history;
-    std::vector<std::vector<int32_t>> answers;
-    for (const std::vector<int32_t>& ids : script.turns) {
-        history.insert(history.end(), ids.begin(), ids.end());
-        const auto kept = static_cast<size_t>(generator->keep_prefix(history));
-        generator->begin_round();
-        GenerateOptions how;
-        how.tokens_max = answer_tokens;
-        how.ignore_eos = true;
-        answers.push_back(must(generator->generate(std::span(history).subspan(kept), how)).ids);
-        history.insert(history.end(), answers.back().begin(), answers.back().end());
+/// How far an answer's tokens fall short of the plain engine's likeliest, each after the same tokens: 0 for every token
+/// that is the plain engine's own.
+class PlainEngine {
+public:
+    PlainEngine(const Model& model, Device& device, DType kv_type) {
+        Generator::Options options;
+        options.kv_type = kv_type;
+        options.context_tokens_max = 256;
+        generator_ = must(Generator::create(model, device, options));
     }
-    return answers;
-}
 
-class SameTokens : public ::testing::TestWithParam<int> {};
+    std::vector<float> shortfalls(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+        const auto kept = static_cast<size_t>(generator_->keep_prefix(prompt));
+        generator_->begin_round();
+        EXPECT_TRUE(generator_->prefill(prompt.subspan(kept)));
+        std::vector<float> out;
+        for (const int32_t id : answer) {
+            const std::span<const float> logits = generator_->logits();
+            const float most = *std::ranges::max_element(logits);
+            largest_logit = std::max(largest_logit, std::abs(most));
+            const bool own = std::ranges::max_element(logits) - logits.begin() == id;
+            // Of equal logits the first is the plain engine's own.
+            out.push_back(own ? 0.0F : std::max(most - logits[static_cast<size_t>(id)], 1e-9F));
+            EXPECT_TRUE(generator_->step(id));
+        }
+        return out;
+    }
 
-/// Everything in f32: the pipeline's answers are the plain engine's, token for token, however many conversations are
-/// interleaved.
+    float largest_logit = 0;
+
+private:
+    std::unique_ptr<Generator> generator_;
+};
+
+struct Load {
+    const char* name;
+    int conversations;
+    DType type;
+    int64_t answer_tokens;
+    int pool_mib;  ///< 1: not enough for all of them at once
+};
+
+class SameTokens : public ::testing::TestWithParam<Load> {};
+
+/// The pipeline's answers are the plain engine's, token for token, however many conversations are interleaved and
+/// however often they give way to one another. In bf16, where a prompt's products depend on what is computed beside it,
+/// a token may also be one that the plain engine likes as much within that type's error.
 TEST_P(SameTokens, AsThePlainEngine) {
-    const golden::Folder folder(golden::read_case("qwen2_gqa7_head64_tied"), DType::f32);
-    const std::unique_ptr<Engine> engine = must(Engine::open(settings_of(
-        {"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64", "devices.cpu.threads=2"})));
+    const Load& load = GetParam();
+    const bool exact = load.type == DType::f32, pressed = load.pool_mib == 1;
+    const golden::Folder folder(golden::read_case("qwen2_gqa7_head64_tied"), load.type);
+    const std::unique_ptr<Engine> engine = must(Engine::open(
+        settings_of({"model.path=" + folder.path(), std::string("memory.kv_dtype=") + (exact ? "f32" : "bf16"),
+                     "memory.device_kv_mib=" + std::to_string(load.pool_mib), "devices.cpu.threads=2"})));
     const auto device = must(open_device({DeviceKind::cpu, 0, 2}));
     const Model model = must(load_model(folder.path(), {}, *device));
-    const std::vector<Script> all = scripts(GetParam(), model.spec.vocabulary, 7);
+    const std::vector<Script> all = scripts(load.conversations, model.spec.vocabulary, 7);
     std::vector<std::vector<int32_t>> histories(all.size());
-    std::vector<std::vector<std::vector<int32_t>>> expected;
-    for (const Script& script : all) expected.push_back(plain_answers(model, *device, script));
+    std::vector<PlainEngine> plain;
+    for (size_t i = 0; i < all.size(); ++i) plain.emplace_back(model, *device, load.type);
+    int preemptions = 0, tokens = 0, others = 0;
+    float worst = 0;
     for (size_t turn = 0; turn < 3; ++turn) {
         std::vector<std::future<Engine::Reply>> replies;
         for (size_t i = 0; i < all.size(); ++i) {
             histories[i].insert(histories[i].end(), all[i].turns[turn].begin(), all[i].turns[turn].end());
-            replies.push_back(engine->ask(continue_ids(histories[i], answer_tokens)));
+            replies.push_back(engine->ask(continue_ids(histories[i], load.answer_tokens)));
         }
         for (size_t i = 0; i < all.size(); ++i) {
             const Engine::Reply reply = replies[i].get();
             EXPECT_EQ(reply.end.outcome, TurnOutcome::length) << reply.end.error.message;
             EXPECT_GT(reply.end.timings.restore, 0.0);
-            EXPECT_EQ(reply.ids, expected[i][turn]) << "conversation " << i << ", turn " << turn;
-            if (turn > 0) {
+            ASSERT_EQ(reply.ids.size(), static_cast<size_t>(load.answer_tokens));
+            const std::vector<float> shortfalls = plain[i].shortfalls(histories[i], reply.ids);
+            for (const float shortfall : shortfalls) {
+                ++tokens;
+                others += shortfall > 0;
+                worst = std::max(worst, shortfall / plain[i].largest_logit);
+            }
+            if (exact) {
+                EXPECT_THAT(shortfalls, ::testing::Each(0.0F)) << "conversation " << i << ", turn " << turn;
+            }
+            if (turn > 0 && !pressed) {
                 EXPECT_GT(reply.end.usage.cached_tokens, 0);
             }
+            preemptions += reply.end.timings.preemptions;
             histories[i].insert(histories[i].end(), reply.ids.begin(), reply.ids.end());
         }
     }
+    RecordProperty("blocks", static_cast<int>(engine->pool().blocks_total(LayerGroup::upper)));
+    RecordProperty("preemptions", preemptions);
+    RecordProperty("other_tokens", others);
+    // Of the logits' range, as the golden models allow it in bf16, once for each of the two tokens.
+    EXPECT_LE(worst, 2 * 2e-2F);
+    EXPECT_LE(others, tokens / 20);
+    EXPECT_EQ(preemptions > 0, pressed) << preemptions;
 }
 
-INSTANTIATE_TEST_SUITE_P(Conversations, SameTokens, ::testing::Values(1, 32));
+INSTANTIATE_TEST_SUITE_P(Conversations, SameTokens,
+                         ::testing::Values(Load{"one", 1, DType::f32, 20, 64}, Load{"many", 32, DType::f32, 20, 64},
+                                           Load{"one_bf16", 1, DType::bf16, 20, 64},
+                                           Load{"many_bf16", 32, DType::bf16, 20, 64},
+                                           Load{"pressed", 32, DType::f32, 44, 1},
+                                           Load{"pressed_bf16", 64, DType::bf16, 44, 1}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
     Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
