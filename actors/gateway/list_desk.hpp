@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "actors/fair_queue.hpp"
-#include "actors/gateway/gateway.hpp"
+#include "actors/gateway/exchange.hpp"
+#include "actors/handles.hpp"
+#include "actors/load.hpp"
 
 namespace rondo {
 
