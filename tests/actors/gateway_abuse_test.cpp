@@ -269,8 +269,8 @@ TEST_F(GatewayAbuse, TextsThatCouldNotFitAreNotTokenizedToBeCounted) {
     const json messages = json::array({{{"role", "user"}, {"content", text}}});
     for (const json& body : {json{{"text", text}}, json{{"messages", messages}}}) {
         const HttpResponse refusal = call("POST", "/tokenize", body);
-        EXPECT_EQ(refusal.status, 400) << refusal.body.substr(0, 100);
-        EXPECT_THAT(refusal.body, HasSubstr("no 1100000 bytes fit into a context of 4096 tokens"));
+        EXPECT_EQ(refusal.status, 400);
+        EXPECT_THAT(refusal.body.substr(0, 200), HasSubstr("no 1100000 bytes fit into a context of 4096 tokens"));
     }
     EXPECT_EQ(call("POST", "/tokenize", {{"text", text.substr(100'000)}}).status, 200) << "many more tokens than fit";
 }
