@@ -21,6 +21,8 @@ namespace {
 constexpr const char* help =
     "/rounds        what was said so far\n"
     "/rewind K      forget round K and all after it\n"
+    "/list          the conversations that are kept, the newest first\n"
+    "/open ID       go on with one of them\n"
     "/stats         where the last turn's time and KV went\n"
     "/method [M]    how attention is computed; M from the next turn on\n"
     "/help, /quit   Ctrl-C stops an answer, Ctrl-D ends\n";
@@ -55,6 +57,8 @@ public:
         if (line == "/help") return std::printf("%s", help), Status::ok();
         if (line == "/rounds") return rounds();
         if (line == "/stats") return stats();
+        if (line == "/list") return list();
+        if (line.starts_with("/open ")) return partner_.open_conversation(line.substr(6));
         if (line == "/method") return show_methods(), Status::ok();
         if (line.starts_with("/method ")) return choose_method(line.substr(8));
         if (line.starts_with("/rewind ")) {
@@ -76,6 +80,21 @@ private:
             std::printf("%zu  (%ld tokens) %s\n   %s\n", i, static_cast<long>(round.tokens),
                         round.asked.empty() ? "" : round.asked.back().content.c_str(), round.answer.c_str());
         }
+        return Status::ok();
+    }
+
+    /// Page by page; Ctrl-C ends it.
+    Status list() {
+        const CatchInterrupts catching;
+        std::string after;
+        do {
+            RONDO_ASSIGN(const ConversationPage page, partner_.conversations(after));
+            for (const ListedConversation& one : page.conversations) {
+                std::printf("%s  (%ld rounds, %ld tokens)\n", one.id.c_str(), static_cast<long>(one.figures.rounds),
+                            static_cast<long>(one.figures.tokens));
+            }
+            after = page.has_more && !page.conversations.empty() ? page.conversations.back().id : "";
+        } while (!after.empty() && !catching.interrupted());
         return Status::ok();
     }
 

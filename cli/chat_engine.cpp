@@ -77,6 +77,15 @@ public:
         return *info;
     }
     Status rewind(int64_t round) override { return engine_->rewind(name_, round).status(); }
+    Result<ConversationPage> conversations(const std::string& after) override {
+        RONDO_ASSIGN(const ConversationPagePtr page, engine_->conversations({name_.tenant, after, 100}));
+        return *page;
+    }
+    Status open_conversation(const std::string& id) override {
+        RONDO_TRY(engine_->conversation({name_.tenant, id}).status());
+        name_.id = id;
+        return Status::ok();
+    }
     std::vector<std::string> methods() const override {
         std::vector<std::string> names;
         for (const AttentionMethod& one : engine_->methods()) names.push_back(one.name);
@@ -85,7 +94,7 @@ public:
 
 private:
     const ChatOptions& options_;
-    const ConversationName name_{"default", "chat"};
+    ConversationName name_{"default", "chat"};
     double deadline_seconds_ = 600.0;
     std::unique_ptr<Engine> engine_;
 };

@@ -20,6 +20,10 @@ public:
     virtual Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) = 0;
     virtual Result<ConversationInfo> rounds() = 0;
     virtual Status rewind(int64_t round) = 0;
+    /// A part of the conversations that are kept there, the newest first; `after` is the last id of the part before.
+    virtual Result<ConversationPage> conversations(const std::string& after) = 0;
+    /// Goes on with one of them.
+    virtual Status open_conversation(const std::string& id) = 0;
     /// How turns can attend; the first is what they get if none is asked for.
     virtual std::vector<std::string> methods() const = 0;
     std::string method;  ///< of the turns to come; "": that

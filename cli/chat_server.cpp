@@ -80,7 +80,7 @@ public:
     }
 
     Result<ConversationInfo> rounds() override {
-        RONDO_ASSIGN(const json said, call("GET", "/v1/sessions/" + conversation_, ""));
+        RONDO_ASSIGN(const json said, call("GET", path_of(conversation_), ""));
         ConversationInfo info;
         info.id = conversation_;
         for (const json& one : said.value("rounds", json::array())) {
@@ -91,21 +91,62 @@ public:
     }
 
     Status rewind(int64_t round) override {
-        return call("POST", "/v1/sessions/" + conversation_ + "/rewind", json{{"round", round}}.dump()).status();
+        return call("POST", path_of(conversation_) + "/rewind", json{{"round", round}}.dump()).status();
+    }
+
+    Result<ConversationPage> conversations(const std::string& after) override {
+        const std::string from = after.empty() ? "" : "&after=" + percent_encoded(after);
+        RONDO_ASSIGN(const json said, call("GET", "/v1/sessions?limit=100" + from, ""));
+        ConversationPage page;
+        for (const json& one : said.value("data", json::array())) {
+            page.conversations.push_back(
+                {one.value("id", ""), {one.value("tokens", int64_t{0}), one.value("round_count", int64_t{0}), 0}});
+        }
+        page.has_more = said.value("has_more", false);
+        return page;
+    }
+
+    Status open_conversation(const std::string& id) override {
+        RONDO_TRY(call("GET", path_of(id), "").status());
+        leave();
+        conversation_ = id;
+        is_ours_ = false;
+        return Status::ok();
     }
 
     std::vector<std::string> methods() const override { return methods_; }
 
-    /// Nobody else knows the conversation. A server that does not answer keeps it until it forgets it.
-    ~ServerPartner() override {
-        if (conversation_.empty()) return;
-        static_cast<void>(client_.request("DELETE", "/v1/sessions/" + conversation_, headers_, "",
-                                          steady_clock::now() + std::chrono::seconds(2)));
-    }
+    ~ServerPartner() override { leave(); }
     ServerPartner(const ServerPartner&) = delete;
     ServerPartner& operator=(const ServerPartner&) = delete;
 
 private:
+    /// Nobody else knows the conversation that was begun here. A server that does not answer keeps it until it forgets
+    /// it.
+    void leave() {
+        if (conversation_.empty() || !is_ours_) return;
+        static_cast<void>(client_.request("DELETE", path_of(conversation_), headers_, "",
+                                          steady_clock::now() + std::chrono::seconds(2)));
+    }
+
+    static std::string path_of(const std::string& conversation) {
+        return "/v1/sessions/" + percent_encoded(conversation);
+    }
+    static std::string percent_encoded(const std::string& text) {
+        constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+        std::string encoded;
+        for (const char c : text) {
+            if (plain.find(c) != std::string_view::npos) {
+                encoded += c;
+                continue;
+            }
+            constexpr char digits[] = "0123456789ABCDEF";
+            const auto byte = static_cast<uint8_t>(c);
+            encoded += {'%', digits[byte >> 4], digits[byte & 15]};
+        }
+        return encoded;
+    }
+
     steady_clock::time_point deadline() const { return steady_clock::now() + std::chrono::hours(1); }
 
     static Error refusal(const HttpResponse& response) {
@@ -173,6 +214,7 @@ private:
     HttpClient client_;
     HttpHeaders headers_;
     std::string model_, conversation_;
+    bool is_ours_ = true;  // begun here
     std::vector<std::string> methods_;
 };
 

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "tests/cli/rondo_terminal.hpp"
+#include "transport/http_client.hpp"
 
 namespace rondo {
 namespace {
@@ -100,6 +103,29 @@ TEST(ChatTerminal, TalksToAServerAndObeysCommands) {
     rewind(chat);
     choose_methods(chat);
     leave(chat);
+}
+
+/// The list has more pages than one, and what was opened is left as it is.
+TEST(ChatTerminal, ListsAServersConversationsAndOpensOne) {
+    const Server server({});
+    HttpClient client(Url::parse(server.url).value());
+    const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::seconds(60); };
+    for (int i = 0; i < 230; ++i) {
+        const std::string body = R"({"id":"kept )" + std::to_string(i) + "\"}";
+        ASSERT_EQ(client.request("POST", "/v1/sessions", {}, body, soon()).value().status, 200);
+    }
+    {
+        RondoTerminal chat({"chat", "--url", server.url});
+        chat.until_prompt();
+        const std::string list = chat.say("/list");
+        EXPECT_EQ(std::ranges::count(list, '\n'), 231);
+        EXPECT_THAT(list, AllOf(HasSubstr("kept 229  (0 rounds, 0 tokens)"), HasSubstr("kept 0  (0 rounds")));
+        EXPECT_THAT(chat.say("/open nobody"), HasSubstr("no conversation of that id"));
+        EXPECT_EQ(chat.say("/open kept 7"), "");
+        EXPECT_EQ(chat.say("The code of the red box is 4817."), "Noted.\n");
+        leave(chat);
+    }
+    EXPECT_EQ(client.request("GET", "/v1/sessions/kept%207", {}, "", soon()).value().status, 200);
 }
 
 TEST(ChatTerminal, StopsAnAnswerAndGoesOn) {

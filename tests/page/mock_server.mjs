@@ -212,6 +212,14 @@ function send_page(response, name) {
     });
 }
 
+/** The newest first, in pages of two so that whoever lists has to follow them. */
+function page_of(wanted) {
+    const all = [...sessions.values()].map(listed_view_of).reverse();
+    const from = wanted.has('after') ? all.findIndex((one) => one.id === wanted.get('after')) + 1 : 0;
+    const data = all.slice(from, from + 2);
+    return { data, last_id: data.at(-1)?.id ?? null, has_more: from + 2 < all.length };
+}
+
 async function answer(request, response) {
     const path = new URL(request.url, 'http://mock').pathname;
     if (path === '/') return send_page(response, 'index.html');
@@ -224,8 +232,7 @@ async function answer(request, response) {
     const session = encoded_id && find_session(decodeURIComponent(encoded_id));
     if (route === 'GET /v1/models')
         return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model', methods }] });
-    if (route === 'GET /v1/sessions')
-        return send_json(response, { data: [...sessions.values()].map(listed_view_of).reverse() });
+    if (route === 'GET /v1/sessions') return send_json(response, page_of(new URL(request.url, 'http://mock').searchParams));
     if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));
     if (route === 'POST /v1/chat/completions') return chat(request, response, body);
     if (route === 'GET session') return send_json(response, view_of(session));
