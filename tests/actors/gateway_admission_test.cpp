@@ -28,7 +28,7 @@ TEST_F(GatewayAdmission, DoesNotBeginAConversationThatShouldGoOn) {
     body["continue"] = true;
     const HttpResponse refused = call("POST", "/v1/chat/completions", body);
     EXPECT_EQ(refused.status, 404);
-    EXPECT_THAT(refused.body, ::testing::HasSubstr("not known any more"));
+    EXPECT_THAT(refused.body, ::testing::HasSubstr("no conversation of that id is kept"));
     body.erase("continue");
     answer(body);
     body["continue"] = true;
