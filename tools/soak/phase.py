@@ -10,6 +10,7 @@ from talk import Wrong
 
 DRAIN_S = 2
 CHUNK_ROWS = 513  # rows of a prompt are computed by at most 512
+POOL_LEFT_TOKENS = 32  # two blocks: the answer's, and a block that is begun
 QUIET_S = 90  # by then a server without clients must be idle
 GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "conversations")
 
@@ -20,6 +21,7 @@ class Phase:
     def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report):
         self.start, self.oracle, self.vocabulary = start, oracle, vocabulary
         self.seed, self.plant, self.report = seed, plant, report
+        self.room_tokens = room_tokens
         self.conversation_max = min(int(room_tokens / 1.1), 1500)
         self.answer_max = min(160, self.conversation_max // 4)
         self.random = random.Random(str(seed))
@@ -185,8 +187,16 @@ class Phase:
             left["kv_blocks_in_turns"] = 1
         if left:
             self.fail(f"without clients the server still has {left}")
-        await asyncio.sleep(0.5)  # the connection that asked is gone
+        await self.fill_pool()
+        await asyncio.sleep(0.5)  # the connections that asked are gone
         return {"fds": self.server.descriptors(), "rss_mib": round(self.server.rss_mib(), 1)}
+
+    async def fill_pool(self):
+        """A prompt as long as the pool: a block that anybody still holds, the prefix cache's own too, is missing."""
+        ids = self.random.choices(range(600), k=self.room_tokens - POOL_LEFT_TOKENS)
+        answer = await ask(self.server.port, {"prompt": ids, "max_tokens": 1}, path="/v1/completions")
+        if answer.outcome != "done":
+            self.fail(f"a prompt of {len(ids)} tokens got {answer.message or answer.problem()}; it must be answered")
 
     def compare(self, before, after):
         for name in before:
