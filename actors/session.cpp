@@ -112,7 +112,7 @@ void Session::start_next() {
         current_ = std::move(ask);
         arrived_ = arrived;
         turn_ = std::move(*turn);
-        cancelled_ = false;
+        cancelled_ = over_told_ = false;
         answer_.clear();
         usage_ = {};
         usage_.prompt_tokens = turn_->prompt_tokens;
@@ -278,6 +278,7 @@ void Session::end_done() {
     std::string rest = turn_->answer.finish();
     if (!rest.empty()) give({std::move(rest), {}, {}});
     remember();
+    tell_over();  // before its user is: whoever lists then finds the round
     end(turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length);
 }
 
@@ -291,6 +292,10 @@ void Session::remember() {
     conversation_.answered(current_->messages, answer_, ids.first(prompt), told);
 }
 
+void Session::tell_over() {
+    if (!std::exchange(over_told_, true) && router_) send(router_, over_atom::value, current_->id, figures());
+}
+
 /// The turn is over and no stage holds it.
 void Session::let_go() {
     turn_.reset();
@@ -301,7 +306,7 @@ void Session::let_go() {
     demonitor(serving_->decode.address());
     options_.metrics->attended(attention_);
     send(serving_->restore, closed_atom::value, current_->id);
-    if (router_) send(router_, over_atom::value, current_->id, figures());
+    tell_over();
     serving_.reset();
     current_.reset();
 }

@@ -55,6 +55,7 @@ private:
     void end(TurnOutcome outcome, Error error = {});
     void end_done();
     void remember();
+    void tell_over();
     void let_go();
     void withdraw();
     void stop(TurnId id, TurnFlow::Event event);
@@ -84,6 +85,7 @@ private:
     double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
     double last_piece_ = 0.0;
     bool cancelled_ = false;  // what was said until then stays said
+    bool over_told_ = false;  // the router knows
     std::string answer_;
     TurnUsage usage_;
     TurnTimings timings_;

@@ -29,7 +29,7 @@ rondo::listener_actor::behavior_type listen(rondo::listener_actor::pointer self,
     caf::anon_send(front, rondo::ask_atom::value, rondo::AskPtr(std::move(ask)));
     return {
         [=](const rondo::TurnBegun& begun) {
-            self->demonitor(front);
+            self->demonitor(front.address());
             self->monitor(begun.session);
         },
         [=](const rondo::TurnDelta& delta) { turn->text += delta.text; },
