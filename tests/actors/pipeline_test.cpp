@@ -223,16 +223,26 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
     SCOPED_TRACE("the pool holds " + std::to_string(capacity) + " tokens");
     std::vector<Heard> heard(64);
     int preemptions = 0;
-    for (size_t i = 0; i < heard.size(); ++i) tight.engine().ask(continue_ids(prompts[i], 132), heard[i].callbacks());
+    for (size_t i = 0; i < heard.size(); ++i) {
+        Ask ask = continue_ids(prompts[i], 132);
+        ask.priority = i == 9 ? 1 : 0;
+        tight.engine().ask(std::move(ask), heard[i].callbacks());
+    }
     tight.run();
     for (int i = 0; i < 1000 && tight.engine().load().turns > 0; ++i) tight.pass(std::chrono::milliseconds(25));
     for (size_t i = 0; i < heard.size(); ++i) {
         ASSERT_EQ(heard[i].ends.size(), 1U) << i;
         EXPECT_EQ(heard[i].ends[0].outcome, TurnOutcome::length) << heard[i].ends[0].error.message;
         EXPECT_EQ(heard[i].ids, expected[i]) << i;
+        // Of its own tokens a turn finds again what it computed before it gave way; that is no saving.
+        EXPECT_EQ(heard[i].ends[0].usage.cached_tokens, 0) << i;
+        EXPECT_EQ(heard[i].ends[0].usage.recomputed_tokens, prompt_tokens) << i;
         preemptions += heard[i].ends[0].timings.preemptions;
     }
     EXPECT_GT(preemptions, 0);
+    // Of all alike the first never gives way, and the one of a higher priority not to any.
+    EXPECT_EQ(heard[0].ends[0].timings.preemptions, 0);
+    EXPECT_EQ(heard[9].ends[0].timings.preemptions, 0);
     EXPECT_LT(capacity, 64 * 232 / 2);
 }
 

@@ -84,6 +84,7 @@ TEST(ChatTemplate, RendersSnippetsOfEachFeatureAsPythonDoes) {
     const auto goldens = read_json("tests/fixtures/templates/snippets.json");
     ChatTemplateInput input;
     input.extra_json = goldens.at("values").dump();
+    ASSERT_GT(goldens.at("snippets").size(), 50U);
     for (const auto& snippet : goldens.at("snippets")) {
         SCOPED_TRACE(std::string(snippet.at("source")));
         const auto text = render(snippet.at("source"), input);

@@ -58,6 +58,8 @@ TEST(Detokenizer, DropsSentencePiecesFirstSpaceOnly) {
     EXPECT_EQ(detokenizer.push(begin), "");
     EXPECT_EQ(detokenizer.push(space), "");
     EXPECT_EQ(detokenizer.push(space), " ");
+    EXPECT_EQ(detokenizer.finish(), "");
+    EXPECT_EQ(detokenizer.push(space), "") << "of the next text";
     EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{begin, space, space}, true), "<s>  ");
 }
 

@@ -115,6 +115,11 @@ TEST(GoldenShards, GiveTheLogitsAndTokensOfTheSingleFile) {
     }
 }
 
+/// A suite of no cases passes.
+TEST(GoldenModels, AreAllThere) {
+    EXPECT_EQ(golden::read_all_cases().size(), 72U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::ValuesIn(golden::read_all_cases()),
                          [](const ::testing::TestParamInfo<golden::Case>& info) { return info.param.name; });
 

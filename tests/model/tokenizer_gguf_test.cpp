@@ -117,6 +117,7 @@ TEST(TokenizerGguf, OfAMergeThatIsListedAgainTheFirstPlaceCounts) {
 TEST(TokenizerGguf, GivesSentencePiecesIds) {
     const auto tokenizer = load_gguf(scored_vocabulary());
     ASSERT_NE(tokenizer, nullptr);
+    ASSERT_GT(golden("sentencepiece.json")["gguf_cases"].size(), 20U);
     for (const auto& c : golden("sentencepiece.json")["gguf_cases"]) {
         const auto ids = c["ids"].get<std::vector<int32_t>>();
         EXPECT_EQ(ids_of(*tokenizer, c["text"].get<std::string>(), false), ids) << c;

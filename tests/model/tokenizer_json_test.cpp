@@ -6,6 +6,7 @@ namespace {
 using Json = nlohmann::json;
 
 void expect_golden(const Tokenizer& tokenizer, const Json& cases) {
+    ASSERT_GT(cases.size(), 5U);
     for (const auto& c : cases) {
         const auto text = c["text"].get<std::string>();
         const auto ids = c["ids"].get<std::vector<int32_t>>();
@@ -178,6 +179,34 @@ TEST(TokenizerJson, NeverMakesSpecialTokensOfPlainText) {
     EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{end}, true), "<s>");
     EXPECT_EQ(tokenizer->find("<s>"), end);
     EXPECT_EQ(tokenizer->find("nothing"), -1);
+}
+
+/// A token that is looked for in normalized text is found there, but where it is special not in what a user says.
+TEST(TokenizerJson, NeverMakesNormalizedSpecialTokensOfPlainText) {
+    Json base = byte_tokenizer({});
+    base["added_tokens"] = Json::array({{{"id", 300}, {"content", "<end>"}, {"special", true}, {"normalized", true}},
+                                        {{"id", 301}, {"content", "<mark>"}, {"special", false}}});
+    const auto tokenizer = load(base);
+    ASSERT_NE(tokenizer, nullptr);
+    EXPECT_EQ(ids_of(*tokenizer, "a<end><mark>", true), (std::vector<int32_t>{'a', 300, 301}));
+    EXPECT_EQ(ids_of(*tokenizer, "a<end><mark>", false), (std::vector<int32_t>{'a', '<', 'e', 'n', 'd', '>', 301}));
+}
+
+/// As Hugging Face's tokenizers 0.23: what follows an added token is not the beginning of the text.
+TEST(TokenizerJson, MetaspaceComesBeforeTheFirstWordOfATextOnly) {
+    for (const bool normalized : {true, false}) {
+        const Json file = {
+            {"added_tokens", Json::array({{{"id", 9}, {"content", "<x>"}, {"normalized", normalized}}})},
+            {"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}}},
+            {"decoder", {{"type", "Fuse"}}},
+            {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"_", 2}}}, {"merges", Json::array()}}}};
+        const auto tokenizer = load(file);
+        ASSERT_NE(tokenizer, nullptr);
+        EXPECT_EQ(ids_of(*tokenizer, "ab"), (std::vector<int32_t>{2, 0, 1}));
+        EXPECT_EQ(ids_of(*tokenizer, "<x>ab"), (std::vector<int32_t>{9, 0, 1})) << normalized;
+        EXPECT_EQ(ids_of(*tokenizer, "a<x>b"), (std::vector<int32_t>{2, 0, 9, 1})) << normalized;
+        EXPECT_EQ(ids_of(*tokenizer, "a <x> b"), (std::vector<int32_t>{2, 0, 2, 9, 2, 1})) << normalized;
+    }
 }
 
 TEST(TokenizerJson, TakesTheLongestOfSeveralAddedTokens) {

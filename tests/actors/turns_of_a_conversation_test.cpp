@@ -1,0 +1,163 @@
+// What a conversation keeps of its turns, and what its turns cost: faults that were planted there and that no other
+// test noticed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+
+#include "model/selective_decode.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::continue_ids;
+using testing::Heard;
+using testing::must;
+using testing::question;
+using testing::right_answer;
+using testing::settings_of;
+using testing::Stage;
+
+/// What the router answers to a request about a conversation: its rounds, or the error.
+template <class... Request>
+Result<ConversationInfo> ask_router(Stage& stage, Request... what) {
+    std::optional<Result<ConversationInfo>> answer;
+    // What is spawned takes an argument because CAF 0.17 goes through a null pointer for a function without one.
+    const auto client = [&](caf::event_based_actor* self, int) {
+        self->request(stage.engine().router(), caf::infinite, what...)
+            .then([&](const ConversationInfoPtr& info) { answer = *info; },
+                  [&](const caf::error& error) { answer = from_caf(error, "the router"); });
+    };
+    stage.system().spawn(client, 0);
+    stage.run();
+    if (!answer) return make_error(ErrorCode::internal, "no answer");
+    return std::move(*answer);
+}
+
+Result<ConversationInfo> rounds_of(Stage& stage, const std::string& conversation) {
+    return ask_router(stage, list_atom::value, ConversationName{"t", conversation});
+}
+
+/// As the engine asks, with a listener of the test's own.
+listener_actor ask_by(Stage& stage, Ask ask, Heard& heard) {
+    listener_actor listener = stage.system().spawn<TurnPort>(stage.engine().router(), heard.callbacks());
+    ask.id = stage.engine().new_turn_id();
+    ask.listener = listener;
+    caf::anon_send(stage.engine().router(), ask_atom::value, std::make_shared<Ask>(std::move(ask)));
+    return listener;
+}
+
+class TurnsOfAConversation : public ::testing::Test {
+protected:
+    Stage stage_{settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1"})};
+};
+
+TEST_F(TurnsOfAConversation, WaitForNobodyWhoIsGone) {
+    Heard first, gone, last;
+    stage_.engine().ask(chat("c", question), first.callbacks());
+    while (first.text.empty()) ASSERT_TRUE(stage_.run_one());
+    const listener_actor listener = ask_by(stage_, chat("c", "Who asks this?", 4), gone);
+    stage_.engine().ask(chat("c", "Hello!", 4), last.callbacks());
+    while (stage_.engine().load().turns < 3) ASSERT_TRUE(stage_.run_one());
+    ASSERT_TRUE(first.ends.empty());
+    caf::anon_send_exit(listener, caf::exit_reason::kill);
+    stage_.run();
+    ASSERT_EQ(last.ends.size(), 1U);
+    const auto kept = rounds_of(stage_, "c");
+    ASSERT_TRUE(kept) << kept.error().message;
+    ASSERT_EQ(kept->rounds.size(), 2U);
+    EXPECT_EQ(kept->rounds[1].asked.at(0).content, "Hello!");
+}
+
+/// A stop string ends an answer in the middle of what was computed.
+TEST_F(TurnsOfAConversation, ContinueWhatWasSaidAndNotWhatWasComputed) {
+    Heard first, second;
+    Ask ask = chat("c", question);
+    ask.options.stops = {" red"};
+    stage_.engine().ask(std::move(ask), first.callbacks());
+    stage_.run();
+    ASSERT_EQ(first.text, "The code of the");
+    stage_.engine().ask(chat("c", "Hello!", 4), second.callbacks());
+    stage_.run();
+    const std::vector<ChatMessage> said = {{"user", question}, {"assistant", first.text}, {"user", "Hello!"}};
+    EXPECT_EQ(second.ends.at(0).usage.prompt_tokens,
+              static_cast<int64_t>(must(stage_.engine().model().encode_chat(said)).size()));
+}
+
+TEST_F(TurnsOfAConversation, HoldTheirRoundsWhileTheyLast) {
+    Heard first, second;
+    stage_.engine().ask(chat("c", "Hello!", 4), first.callbacks());
+    stage_.run();
+    stage_.engine().ask(chat("c", question), second.callbacks());
+    while (second.text.empty()) ASSERT_TRUE(stage_.run_one());
+    std::vector<std::string> errors;
+    const auto client = [&](caf::event_based_actor* self, int) {
+        const auto refused = [&](const caf::error& error) { errors.push_back(from_caf(error, "the router").message); };
+        const auto changed = [&](const ConversationInfoPtr&) { errors.emplace_back("changed"); };
+        const ConversationName name{"t", "c"};
+        self->request(stage_.engine().router(), caf::infinite, rewind_atom::value, name, int64_t{0})
+            .then(changed, refused);
+        self->request(stage_.engine().router(), caf::infinite, drop_atom::value, name, RoundList{0})
+            .then(changed, refused);
+    };
+    stage_.system().spawn(client, 0);
+    while (errors.size() < 2) ASSERT_TRUE(stage_.run_one());
+    EXPECT_THAT(errors, ::testing::Each(::testing::HasSubstr("has a turn under way")));
+    stage_.run();
+    EXPECT_EQ(second.text, right_answer);
+    EXPECT_EQ(must(rounds_of(stage_, "c")).rounds.size(), 2U);
+}
+
+TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
+    Heard heard;
+    const TurnId turn = stage_.engine().ask(chat("c", question), heard.callbacks());
+    while (heard.ids.size() < 3) ASSERT_TRUE(stage_.run_one());
+    stage_.engine().cancel(turn);
+    stage_.run();
+    ASSERT_EQ(heard.ends.at(0).outcome, TurnOutcome::cancelled);
+    const ConversationInfo kept = must(rounds_of(stage_, "c"));
+    ASSERT_EQ(kept.rounds.size(), 1U);
+    EXPECT_EQ(kept.rounds[0].answer, heard.text);
+    EXPECT_LT(heard.text.size(), right_answer.size());
+}
+
+TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {
+    // With keys, as those of several tenants are counted.
+    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "server.conversations_max=4",
+                             "server.api_keys_file=keys"}));
+    for (int i = 0; i < 20; ++i) {
+        const ConversationName name{"t", "c" + std::to_string(i)};
+        const auto made = ask_router(stage, create_atom::value, name, Preamble{});
+        ASSERT_TRUE(made) << i << ": " << made.error().message;
+        caf::anon_send(stage.engine().router(), remove_atom::value, name);
+        stage.run();
+    }
+    EXPECT_EQ(stage.engine().load().conversations, 0U);
+}
+
+/// A method that looks at the prompt's last rows must compute them, though all of their keys are known.
+TEST(KnownPrompts, AreComputedAsFarAsTheirMethodLooks) {
+    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.methods=[snapkv]",
+                             "pipeline.decode.attention.window=8", "pipeline.decode.attention.budget_tokens=32"}));
+    std::vector<int32_t> ids(97);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(3 + i * 7 % 90);
+    for (const std::string method : {"dense", "snapkv"}) {
+        Heard heard[2];
+        for (Heard& one : heard) {
+            Ask ask = continue_ids(ids, 4);
+            ask.method = method;
+            stage.engine().ask(std::move(ask), one.callbacks());
+            stage.run();
+        }
+        // Of six whole blocks the last is within the window.
+        EXPECT_EQ(heard[1].ends.at(0).usage.cached_tokens, method == "dense" ? 96 : 80) << method;
+        EXPECT_EQ(heard[1].ids, heard[0].ids) << method;
+    }
+}
+
+}  // namespace
+}  // namespace rondo
