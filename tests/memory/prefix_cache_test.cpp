@@ -118,6 +118,20 @@ TEST_F(PrefixCacheTest, KeepsEverythingWhenTheRoomCannotBeMade) {
 }
 
 /// As an answer by a window does: it holds the end of its prompt, on whose beginning nobody else has a claim.
+/// What is held frees nothing, so it is forgotten only where nothing else makes room, however long it was not asked
+/// for.
+TEST_F(PrefixCacheTest, WhatNobodyHoldsGoesBeforeWhatAWindowStandsOn) {
+    cache->insert("t", ids(160), computed(160));
+    SequenceKv window = cache->match("t", ids(160), 160);
+    window.release_before(120);
+    cache->insert("t", ids(48, 1000), computed(48));
+    const auto before = static_cast<int64_t>(free());
+    EXPECT_TRUE(cache->make_room(before + 2));
+    EXPECT_EQ(cache->evictions(), 2);
+    EXPECT_EQ(cache->match("t", ids(160), 160).tokens(), 160);
+    EXPECT_EQ(cache->match("t", ids(48, 1000), 48).tokens(), 16);
+}
+
 TEST_F(PrefixCacheTest, WhatASequenceGaveUpMakesRoomThoughItHoldsTheEnd) {
     cache->insert("t", ids(160), computed(160));
     cache->insert("t", ids(48, 1000), computed(48));
