@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 
 #include "model/selective_decode.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/model/golden_models.hpp"
 
 namespace rondo {
 namespace {
@@ -137,6 +139,35 @@ TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {
         stage.run();
     }
     EXPECT_EQ(stage.engine().load().conversations, 0U);
+}
+
+/// Who gave way is the next to go on: what it has computed is lost the sooner the longer it waits.
+TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
+    const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
+    Stage stage(settings_of({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=1",
+                             "devices.cpu.threads=1", "pipeline.decode.batch_max=16"}));
+    std::vector<size_t> ended;
+    int preemptions = 0;
+    for (size_t i = 0; i < 32; ++i) {
+        std::vector<int32_t> ids(100, static_cast<int32_t>(i));
+        TurnPort::Callbacks callbacks;
+        callbacks.on_end = [&, i](const TurnEnd& end) {
+            EXPECT_EQ(end.outcome, TurnOutcome::length) << end.error.message;
+            ended.push_back(i);
+            preemptions += end.timings.preemptions;
+        };
+        stage.engine().ask(continue_ids(std::move(ids), 132), std::move(callbacks));
+    }
+    stage.run();
+    for (int i = 0; i < 1000 && stage.engine().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
+    ASSERT_EQ(ended.size(), 32U);
+    ASSERT_GT(preemptions, 0);
+    // In the order in which they came, but for neighbours that end in one step or gave way to one another.
+    for (size_t i = 0; i < ended.size(); ++i)
+        EXPECT_LE(std::max(i, ended[i]) - std::min(i, ended[i]), 12U) << i << ": " << ended[i];
+    std::string order;
+    for (const size_t one : ended) order += std::to_string(one) + " ";
+    RecordProperty("order", order);
 }
 
 /// A method that looks at the prompt's last rows must compute them, though all of their keys are known.
