@@ -42,13 +42,18 @@ serve: build
 bench: build
 	@for program in build/bin/bench_*; do echo "== $$program"; $$program || exit 1; done
 
-# What takes longer than `test` may: formatting, and every test under AddressSanitizer and UndefinedBehaviourSanitizer.
+# What takes longer than `test` may: formatting, every test under AddressSanitizer and UndefinedBehaviourSanitizer, and
+# those in which threads meet under ThreadSanitizer.
 check: packages
 	@tools/install_packages.sh check
 	@tools/check_format.sh
 	@cmake --preset asan --log-level=WARNING
 	@cmake --build build-asan -j $(jobs)
 	@tools/run_tests.sh build-asan
+	@tools/fetch_caf_source.sh build-tsan/caf
+	@cmake --preset tsan --log-level=WARNING
+	@cmake --build build-tsan -j $(jobs) --target tsan_tests
+	@tools/run_tests.sh build-tsan
 
 clean:
-	rm -rf build build-asan build-cuda build-fuzz
+	rm -rf build build-asan build-cuda build-fuzz build-tsan

@@ -24,7 +24,7 @@ target_include_directories(rondo_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(rondo_dnnl INTERFACE ${DNNL_LIBRARY})
 
 set(RONDO_HAS_CUDA OFF)
-if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_FUZZ)
+if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_TSAN AND NOT RONDO_FUZZ)
   find_program(RONDO_NVCC nvcc HINTS /usr/local/cuda/bin)
   if(RONDO_NVCC)
     execute_process(COMMAND ${RONDO_NVCC} --version RESULT_VARIABLE rondo_nvcc_failed OUTPUT_QUIET ERROR_QUIET)
