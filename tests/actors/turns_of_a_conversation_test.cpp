@@ -49,7 +49,7 @@ listener_actor ask_by(Stage& stage, Ask ask, Heard& heard) {
     listener_actor listener = stage.system().spawn<TurnPort>(stage.engine().router(), heard.callbacks());
     ask.id = stage.engine().new_turn_id();
     ask.listener = listener;
-    caf::anon_send(stage.engine().router(), ask_atom::value, std::make_shared<Ask>(std::move(ask)));
+    caf::anon_send(stage.engine().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
     return listener;
 }
 
