@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <vector>
 
 namespace rondo {
@@ -12,6 +13,8 @@ constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
 // Where the same tokens were cut into rounds differently there are several ways down; more than this many are not
 // tried.
 constexpr int visits_max = 1 << 16;
+// Of claims that nobody has put in order, after all that somebody has.
+constexpr uint64_t unordered_places = uint64_t{1} << 32;
 
 }  // namespace
 
@@ -25,6 +28,12 @@ size_t PrefixCache::Hash::operator()(const Key& key) const {
         hash ^= hash >> 32;
     }
     return hash;
+}
+
+PrefixCache::Node* PrefixCache::root_of(std::string_view space) {
+    std::unique_ptr<Node>& root = roots_[std::string(space)];
+    if (root == nullptr) root = std::make_unique<Node>();
+    return root.get();
 }
 
 PrefixCache::Key PrefixCache::key_of(const Node* parent, std::span<const int32_t> tokens) {
@@ -103,9 +112,7 @@ void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> t
 void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv,
                                 size_t count) {
     assert(static_cast<int64_t>(tokens.size()) >= kv.tokens());
-    std::unique_ptr<Node>& root = roots_[std::string(space)];
-    if (root == nullptr) root = std::make_unique<Node>();
-    Node* node = root.get();
+    Node* node = root_of(space);
     const std::span<const int32_t> begins = kv.block_begin();
     for (size_t block = 0; block < count; ++block) {
         const auto part =
@@ -126,6 +133,7 @@ void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t>
             next->place = by_use_.begin();
             node->child_sizes |= 1U << key.size;
             ++node->children;
+            advance_claims(node, next.get());
         }
         node = next.get();
     }
@@ -148,6 +156,7 @@ bool PrefixCache::holds_up_others(const Node& node) const {
 void PrefixCache::remove(Node* node) {
     by_use_.erase(node->place);
     Node* const parent = node->parent;
+    while (!node->claims.empty()) move_claim(*node->claims.back(), parent);
     const Key key = node->key;
     nodes_.erase(key);
     if (--parent->children == 0) parent->child_sizes = 0;
@@ -170,6 +179,57 @@ bool PrefixCache::could_free(int64_t blocks) const {
     return !any_missing();
 }
 
+void PrefixCache::evict(Node* node) {
+    remove(node);
+    ++evictions_;
+}
+
+/// Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on.
+template <class Enough>
+void PrefixCache::evict_unclaimed(const Enough& enough) {
+    for (auto at = by_use_.end(); at != by_use_.begin() && !enough();) {
+        Node* const node = *--at;
+        if (node->children > 0 || !node->claims.empty() || !only_here(*node)) continue;
+        ++at;  // the node's place goes away
+        evict(node);
+    }
+}
+
+/// From the claim that is served last to the one that is served next, each from its end: so a few stay whole, where
+/// taking a block of each would leave none. A block of several claims stays for the sake of the nearest.
+template <class Enough>
+void PrefixCache::evict_claimed(const Enough& enough) {
+    std::vector<Claim*> by_place;
+    for (auto& [id, claim] : claims_) by_place.push_back(&claim);
+    std::ranges::sort(by_place, std::greater<>(), &Claim::place);
+    for (Claim* const last : by_place) {
+        while (last->at->parent != nullptr && !enough()) {
+            Node* const node = last->at;
+            const bool nearer =
+                std::ranges::any_of(node->claims, [&](const Claim* claim) { return claim->place < last->place; });
+            if (nearer || node->children > 0 || !only_here(*node)) break;
+            evict(node);
+        }
+    }
+}
+
+/// A sequence that gave up its beginning holds leaves alone: they are forgotten, so that what they hang on can go.
+template <class Enough>
+void PrefixCache::forget_held_ends(const Enough& enough) {
+    for (auto at = by_use_.end(); at != by_use_.begin() && !enough();) {
+        Node* const node = *--at;
+        if (node->children > 0) continue;
+        const bool gives_room = only_here(*node);
+        if (!gives_room && !holds_up_others(*node)) continue;
+        ++at;  // the node's place goes away
+        if (gives_room) {
+            evict(node);
+        } else {
+            remove(node);
+        }
+    }
+}
+
 bool PrefixCache::make_room(int64_t blocks) {
     const auto enough = [&] {
         return std::ranges::all_of(groups, [&](LayerGroup group) {
@@ -178,21 +238,74 @@ bool PrefixCache::make_room(int64_t blocks) {
     };
     if (enough()) return true;
     if (!could_free(blocks)) return false;
-    // Children stand behind their parents, so one pass from the end meets every leaf before what it hangs on. A
-    // sequence that gave up its beginning holds leaves alone: where that is not enough, they are forgotten here for its
-    // sake.
-    for (const bool forgets_held : {false, true}) {
-        for (auto at = by_use_.end(); at != by_use_.begin() && !enough();) {
-            Node* const node = *--at;
-            if (node->children > 0) continue;
-            const bool gives_room = only_here(*node);
-            if (!gives_room && !(forgets_held && holds_up_others(*node))) continue;
-            ++at;  // the node's place goes away
-            remove(node);
-            if (gives_room) ++evictions_;
+    evict_unclaimed(enough);
+    if (!enough()) evict_claimed(enough);
+    if (!enough()) forget_held_ends(enough);
+    return enough();
+}
+
+void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int32_t> tokens) {
+    const auto [made, is_new] = claims_.try_emplace(id);
+    if (!is_new) return;
+    Node* const root = root_of(space);
+    Claim& claim = made->second;
+    claim.tokens.assign(tokens.begin(), tokens.end());
+    claim.at = deepest(root, claim.tokens);
+    claim.at->claims.push_back(&claim);
+    claim.place = claim.arrived = unordered_places + ++claims_made_;
+}
+
+void PrefixCache::forget_claim(uint64_t id) {
+    const auto found = claims_.find(id);
+    if (found == claims_.end()) return;
+    std::erase(found->second.at->claims, &found->second);
+    claims_.erase(found);
+}
+
+void PrefixCache::order_claims(std::span<const uint64_t> ids) {
+    for (const uint64_t id : ordered_)
+        if (const auto found = claims_.find(id); found != claims_.end()) found->second.place = found->second.arrived;
+    ordered_.assign(ids.begin(), ids.end());
+    for (size_t place = 0; place < ids.size(); ++place)
+        if (const auto found = claims_.find(ids[place]); found != claims_.end()) found->second.place = place;
+}
+
+int64_t PrefixCache::claimed(uint64_t id) const {
+    const auto found = claims_.find(id);
+    return found == claims_.end() ? 0 : found->second.at->depth;
+}
+
+/// What a sequence holds it holds from the beginning on (or it has given that up), so the first block from the end that
+/// somebody holds ends the count.
+bool PrefixCache::could_lose(uint64_t id, int64_t tokens) const {
+    const auto found = claims_.find(id);
+    if (found == claims_.end() || found->second.at->depth < tokens) return false;
+    int64_t alone = 0;
+    for (const Node* node = found->second.at; alone < tokens; node = node->parent) {
+        if (node->parent == nullptr || !only_here(*node)) return false;
+        alone += node->key.size;
+    }
+    return true;
+}
+
+void PrefixCache::move_claim(Claim& claim, Node* to) {
+    std::erase(claim.at->claims, &claim);
+    claim.at = to;
+    to->claims.push_back(&claim);
+}
+
+/// A block has been stored: claims that got as far as what it hangs on may go on to it.
+void PrefixCache::advance_claims(Node* from, Node* to) {
+    for (size_t i = 0; i < from->claims.size();) {
+        Claim& claim = *from->claims[i];
+        const auto rest = std::span(claim.tokens).subspan(static_cast<size_t>(from->depth));
+        const auto part = std::span(to->key.tokens).first(static_cast<size_t>(to->key.size));
+        if (rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
+            move_claim(claim, to);
+        } else {
+            ++i;
         }
     }
-    return enough();
 }
 
 int64_t PrefixCache::blocks_unused() const {

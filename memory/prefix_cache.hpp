@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "memory/kv_pool.hpp"
 #include "memory/sequence_kv.hpp"
@@ -22,6 +23,9 @@ namespace rondo {
 /// Name spaces part what must never be shared (tenants, policies that are not exact). A block is kept until room is
 /// needed; then the one used longest ago goes first, unless a sequence still holds it. What hangs on a block that goes
 /// is forgotten with it, and is its holder's alone. Not shared between threads.
+///
+/// A claim says what somebody who waits will ask for. It holds nothing: it only makes others go first, and of claimed
+/// blocks those go first whose claim is furthest back.
 class PrefixCache {
 public:
     explicit PrefixCache(KvPool& pool);
@@ -40,6 +44,18 @@ public:
     /// cannot be.
     bool make_room(int64_t blocks);
 
+    /// What `match` will be asked for under this id, until it is forgotten; nothing happens if the id has a claim.
+    /// Where the same tokens are stored in several ways, the claim follows one of them.
+    void claim(uint64_t id, std::string_view space, std::span<const int32_t> tokens);
+    void forget_claim(uint64_t id);
+    /// The claims' order from now on, the next to be served first. Those that are not named come behind these.
+    void order_claims(std::span<const uint64_t> ids);
+    /// Tokens of a claim that are stored, or none.
+    int64_t claimed(uint64_t id) const;
+    /// Whether the cache alone holds so many of a claim's stored tokens that it may evict them.
+    bool could_lose(uint64_t id, int64_t tokens) const;
+    int64_t claims() const { return static_cast<int64_t>(claims_.size()); }
+
     int64_t blocks() const { return static_cast<int64_t>(by_use_.size()); }
     /// Blocks that nobody but the cache holds, counted one by one: for tests and metrics.
     int64_t blocks_unused() const;
@@ -47,6 +63,12 @@ public:
 
 private:
     struct Node;
+    struct Claim {
+        std::vector<int32_t> tokens;
+        Node* at;          // the last of its blocks that is stored; a root if none is
+        uint64_t place;    // the least is served next
+        uint64_t arrived;  // its place while nobody says one
+    };
     /// A child of a node by its tokens, so that a lookup hashes at most 16 ids.
     struct Key {
         const Node* parent;
@@ -65,24 +87,38 @@ private:
         uint32_t child_sizes = 0;  // bit s: there is or was a child of s tokens
         int32_t children = 0;
         std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
+        std::vector<Claim*> claims;        // that end here
     };
 
     void insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv, size_t count);
+    Node* root_of(std::string_view space);
     static Key key_of(const Node* parent, std::span<const int32_t> tokens);
     Node* child(const Node* node, std::span<const int32_t> tokens, int32_t size) const;
     Node* deepest(Node* root, std::span<const int32_t> tokens) const;
     void touch(Node* node);
+    void advance_claims(Node* from, Node* to);
+    static void move_claim(Claim& claim, Node* to);
     bool only_here(const Node& node) const;
     bool could_free(int64_t blocks) const;
     /// Something it hangs on could go, but for it.
     bool holds_up_others(const Node& node) const;
     void remove(Node* node);
+    void evict(Node* node);
+    template <class Enough>
+    void evict_unclaimed(const Enough& enough);
+    template <class Enough>
+    void evict_claimed(const Enough& enough);
+    template <class Enough>
+    void forget_held_ends(const Enough& enough);
 
     KvPool& pool_;
     std::unordered_map<std::string, std::unique_ptr<Node>> roots_;  // by name space
     std::unordered_map<Key, std::unique_ptr<Node>, Hash> nodes_;
     std::list<Node*> by_use_;  // latest first; a parent always stands before its children
     int64_t evictions_ = 0;
+    std::unordered_map<uint64_t, Claim> claims_;  // by id
+    std::vector<uint64_t> ordered_;               // those whose place somebody has said
+    uint64_t claims_made_ = 0;
 };
 
 }  // namespace rondo

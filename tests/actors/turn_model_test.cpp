@@ -58,6 +58,7 @@ struct Chat {
 /// What the random walk came by, so that a test that never gets anywhere is noticed.
 struct Seen {
     int64_t over = 0, preempted = 0, found = 0, evicted = 0;
+    int64_t claimed = 0;    // turns let in, or asked for again, of whose prompts something had stayed for their sake
     int64_t with_gaps = 0;  // turns that had given keys up when they were kept
     int64_t changed = 0;    // conversations whose next turn is of another method
 };
@@ -136,6 +137,7 @@ private:
         for (const Action action : chat.flow.on(event)) act(chat, action);
         if (was_idle || !chat.flow.idle()) return;
         EXPECT_EQ(chat.terminals, 1) << "a turn is over without its one terminal event";
+        cache_->forget_claim(static_cast<uint64_t>(chat.serial));
         chat.turn.reset();
     }
 
@@ -198,12 +200,20 @@ private:
         turn.kv = cache_->match(turn.space, turn.ids, std::max<int64_t>(known_max, 0));
         EXPECT_LT(turn.kv.tokens(), static_cast<int64_t>(turn.ids.size()));
         seen_.found += turn.kv.tokens() > 0;
+        const auto serial = static_cast<uint64_t>(chat.serial);
+        EXPECT_LE(cache_->claimed(serial), turn.kv.tokens()) << "a claim on what is not there";
+        seen_.claimed += cache_->claimed(serial) > 0;
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
         if (cache_->make_room(turn.kv.blocks_for(tokens)) && turn.kv.set_aside(tokens)) {
             turn.opened = true;
+            cache_->forget_claim(serial);
             return happen(chat, Event::opened);
         }
         turn.kv = SequenceKv(*pool_);  // waits
+        cache_->claim(serial, turn.space,
+                      std::span(turn.ids).first(static_cast<size_t>(std::max<int64_t>(known_max, 0))));
+        const uint64_t first[] = {static_cast<uint64_t>(any().serial)};
+        cache_->order_claims(first);
     }
 
     void prefill(Chat& chat) {
@@ -328,6 +338,7 @@ private:
             EXPECT_EQ(static_cast<int64_t>(pool_->blocks_free(group)),
                       static_cast<int64_t>(pool_->blocks_total(group)) - cache_->blocks());
         }
+        EXPECT_EQ(cache_->claims(), 0);
         EXPECT_TRUE(cache_->make_room(static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper))));
         EXPECT_EQ(cache_->blocks(), 0);
     }
@@ -356,6 +367,7 @@ TEST_P(TurnModel, HoldsWhateverHappens) {
     EXPECT_GT(seen.preempted, 10);
     EXPECT_GT(seen.found, 100);
     EXPECT_GT(seen.evicted, 100);
+    EXPECT_GT(seen.claimed, 20);
     EXPECT_GT(seen.with_gaps, 50);
     EXPECT_GT(seen.changed, 100);
 }
