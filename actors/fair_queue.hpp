@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace rondo {
 
@@ -29,11 +30,19 @@ public:
     bool empty() const { return waiting_.empty(); }
     /// There must be one.
     const std::string& next() const { return waiting_.begin()->second; }
-    /// Something was taken out to be served, of one who waits.
+    /// Calls `visit(name, ahead)` for all who wait, the next one first, as long as it says so; `ahead` is what has been
+    /// served for him beyond the next one.
+    template <class Visit>
+    void each(const Visit& visit) const {
+        for (const auto& [place, name] : waiting_)
+            if (!visit(name, place.first - waiting_.begin()->first.first)) return;
+    }
+    /// Something was taken out to be served, of one who waits; mostly, but not always, of the next.
     void serve(const std::string& name, double cost) {
         Member& member = members_.at(name);
+        // Whoever comes begins where the least is, however far ahead the one served now has got.
+        now_ = std::max(now_, waiting_.begin()->first.first) + cost / static_cast<double>(waiting_.size());
         auto waiting = waiting_.extract(member.place);
-        now_ = std::max(now_, member.place.first) + cost / static_cast<double>(waiting_.size() + 1);
         member.place = waiting.key() = {member.place.first + cost, ++places_};
         waiting_.insert(std::move(waiting));
         forget();
@@ -96,6 +105,32 @@ public:
     /// The next one; the queue must not be empty.
     const T& front() const { return next().item; }
     uint64_t front_id() const { return next().id; }
+    /// One that may be served before its place, and what its flow or its tenant has been served beyond whose turn it
+    /// is.
+    struct Candidate {
+        const T* item;
+        double ahead;
+    };
+    /// The first of each flow, of the highest priority: the next one, then in about the order in which they will be
+    /// served. Work that was begun stands alone. The queue must not be empty.
+    std::vector<Candidate> candidates(size_t count_max) const {
+        const Class& all = classes_.begin()->second;
+        if (!all.begun.empty()) return {{&all.begun.front().item, 0.0}};
+        std::vector<std::pair<size_t, Candidate>> found;  // by how many of its tenant stand before it
+        all.order.each([&](const std::string& name, double tenant_ahead) {
+            const Tenant& tenant = all.tenants.at(name);
+            size_t before = 0;
+            tenant.order.each([&](const std::string& flow, double ahead) {
+                found.push_back({before++, {&tenant.flows.at(flow).front().item, std::max(ahead, tenant_ahead)}});
+                return found.size() < count_max;
+            });
+            return found.size() < count_max;
+        });
+        std::ranges::stable_sort(found, {}, [](const auto& one) { return one.first; });
+        std::vector<Candidate> all_found;
+        for (const auto& [before, candidate] : found) all_found.push_back(candidate);
+        return all_found;
+    }
     /// The item of this id, which is in the queue, taken out to be served.
     T serve(uint64_t id, double cost) {
         const auto found = places_.find(id);

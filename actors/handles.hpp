@@ -12,6 +12,7 @@ namespace rondo {
 using ask_atom = caf::atom_constant<caf::atom("ask")>;
 using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
 using age_atom = caf::atom_constant<caf::atom("age")>;
+using claim_atom = caf::atom_constant<caf::atom("claim")>;
 using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
 using closed_atom = caf::atom_constant<caf::atom("closed")>;
 using copy_atom = caf::atom_constant<caf::atom("copy")>;
@@ -51,9 +52,11 @@ using device_runner_actor = caf::typed_actor<
 
 /// KV that may be used again.
 using store_actor = caf::typed_actor<
-    /// Gives a turn the blocks of its prompt's longest known beginning and sets the others aside, leaving this many
-    /// free for turns that grow; false: no room.
-    caf::replies_to<take_atom, TurnPtr, int64_t>::with<bool>,
+    /// Chooses who is let in, gives that turn the blocks of its prompt's longest known beginning, and sets the others
+    /// aside.
+    caf::replies_to<take_atom, AdmissionPtr>::with<AdmissionPtr>,
+    /// A turn waits: what it will need goes after what nobody waits for. Until it is let in or withdrawn.
+    caf::reacts_to<claim_atom, PromptClaimPtr>, caf::reacts_to<withdraw_atom, TurnId>,
     /// What a turn has computed may be used again.
     caf::reacts_to<keep_atom, TurnPtr>,
     /// The same for a turn that goes on, but for a last block that it will still write to.

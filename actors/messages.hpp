@@ -71,6 +71,29 @@ struct StageReply {
     Error error;  ///< of a refused one
 };
 
+/// What a turn that waits will ask the store for.
+struct PromptClaim {
+    TurnId turn = 0;
+    std::string space;
+    std::vector<int32_t> tokens;
+};
+
+/// Who may be let in, and who is.
+struct Admission {
+    enum class Outcome : uint8_t { let_in, no_room, later };
+    struct Candidate {
+        TurnPtr turn;
+        double ahead = 0.0;  ///< tokens by which it would be served before its place
+    };
+
+    std::vector<Candidate> candidates;  ///< in fair order: it is the first one's turn
+    bool may_pass = false;              ///< another one may go before it
+    int64_t left_free = 0;              ///< blocks, for turns that grow
+    Outcome outcome = Outcome::no_room;
+    size_t chosen = 0;          ///< of the candidates
+    double wait_seconds = 0.0;  ///< later: whoever is expected comes within this time or not at all
+};
+
 /// One decode step of several turns. Each takes its next token.
 struct Step {
     std::vector<TurnPtr> turns;
@@ -102,6 +125,8 @@ struct DeltaOf {
     TurnDelta delta;
 };
 
+using AdmissionPtr = std::shared_ptr<Admission>;
+using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
 using SelectionPiecePtr = std::shared_ptr<SelectionPiece>;
@@ -126,6 +151,7 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 }  // namespace rondo
 
 // These never leave the process.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
@@ -136,6 +162,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PageOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::SelectionPiecePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)

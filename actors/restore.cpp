@@ -1,6 +1,8 @@
 #include "actors/restore.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "actors/when_answered.hpp"
 
@@ -29,9 +31,9 @@ Restore::behavior_type Restore::make_behavior() {
                 return promise;
             }
             std::erase_if(running_, [&](const auto& before) { return before.first == turn->id; });  // preempted
-            const bool begun = turn->preemptions > 0;
             Waiting waiting{turn, promise};
-            if (begun) {
+            if (asking_ || !waiting_.empty() || running() >= options_.running_max) claim(*turn);
+            if (turn->preemptions > 0) {
                 waiting_.push_front(turn->id, std::move(waiting), turn->priority);
             } else {
                 waiting_.push(turn->id, std::move(waiting), turn->flow, turn->priority);
@@ -40,12 +42,11 @@ Restore::behavior_type Restore::make_behavior() {
             return promise;
         },
         [this](withdraw_atom, TurnId id) {
-            if (asking_ == id) {  // the store has the turn
-                withdrawn_ = true;
+            if (asking_) {
+                withdrawn_.push_back(id);
                 return;
             }
-            if (auto found = waiting_.remove(id))
-                found->promise.deliver(handed_back(std::move(found->turn), ErrorCode::cancelled, "withdrawn"));
+            take_back(id);
             pump();
         },
         [this](closed_atom, TurnId id) {
@@ -53,7 +54,7 @@ Restore::behavior_type Restore::make_behavior() {
             pump();
         },
         [this](pump_atom) {
-            pump_later_ = false;
+            if (pumps_at_ && *pumps_at_ <= clock().now()) pumps_at_.reset();
             pump();
         },
     };
@@ -71,55 +72,92 @@ size_t Restore::running() {
     return running_.size();
 }
 
+void Restore::pump_within(caf::timespan time) {
+    const auto at = clock().now() + time;
+    if (pumps_at_ && *pumps_at_ <= at) return;
+    pumps_at_ = at;
+    delayed_send(this, time, pump_atom::value);
+}
+
+/// The store gets a copy: the turn may be taken back and go on elsewhere.
+void Restore::claim(const Turn& turn) {
+    auto claim = std::make_shared<PromptClaim>();
+    claim->turn = turn.id;
+    claim->space = turn.space;
+    claim->tokens.assign(turn.reusable().begin(), turn.reusable().end());
+    send(store_, claim_atom::value, std::move(claim));
+}
+
 void Restore::pump() {
-    if (asking_ != 0 || waiting_.empty()) return;
-    if (running() >= options_.running_max) {
-        // Whoever ends says so; but one that was lost says nothing.
-        if (!pump_later_) delayed_send(this, retry_after, pump_atom::value);
-        pump_later_ = true;
-        return;
-    }
-    const TurnPtr turn = waiting_.front().turn;
-    asking_ = turn->id;
-    withdrawn_ = false;
-    const double asked = now();
+    if (asking_ || waiting_.empty()) return;
+    if (running() >= options_.running_max) return pump_within(retry_after);  // one that was lost says nothing
+    auto admission = std::make_shared<Admission>();
+    for (const auto& [item, ahead] : waiting_.candidates(options_.candidates_max))
+        admission->candidates.push_back({item->turn, ahead});
+    const TurnPtr& first = admission->candidates.front().turn;
+    admission->may_pass = passes_ < options_.passes_max && first->preemptions == 0;
     // Each of those that run may need a block before the next of them ends.
+    admission->left_free = static_cast<int64_t>(running());
+    asking_ = true;
     when_answered(
-        request(store_, options_.timeout, take_atom::value, turn, static_cast<int64_t>(running())),
-        [this, turn, asked](bool room) {
-            if (room) turn->restore_seconds += now() - asked;
-            granted(turn, room);
-        },
-        [this, turn](const caf::error& error) {
-            asking_ = 0;
-            waiting_.remove(turn->id)->promise.deliver(
-                handed_back(turn, ErrorCode::internal, from_caf(error, "the KV store").message));
+        request(store_, options_.timeout, take_atom::value, admission),
+        [this, asked = now()](const AdmissionPtr& answer) { answered(*answer, asked); },
+        [this, first](const caf::error& error) {
+            asking_ = false;
+            waiting_.remove(first->id)->promise.deliver(
+                handed_back(first, ErrorCode::internal, from_caf(error, "the KV store").message));
+            for (const TurnId id : std::exchange(withdrawn_, {})) take_back(id);
             pump();
         });
 }
 
-/// What a turn is charged is what it has computed: a long conversation whose history is known costs its new tokens.
-/// (One for which there is no room at once holds nothing, and is charged all of its prompt.)
-void Restore::granted(const TurnPtr& turn, bool room) {
-    asking_ = 0;
-    Waiting waiting = waiting_.serve(turn->id, static_cast<double>(turn->missing()));
-    if (withdrawn_) {
-        waiting.promise.deliver(handed_back(turn, ErrorCode::cancelled, "withdrawn"));
-    } else if (room) {
-        running_.emplace_back(turn->id, turn);
-        waiting.promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
-    } else if (running() == 0) {
-        waiting.promise.deliver(
+void Restore::answered(Admission& admission, double asked) {
+    asking_ = false;
+    const TurnPtr& turn = admission.candidates[admission.chosen].turn;
+    bool goes_on = true;
+    if (admission.outcome == Admission::Outcome::let_in) {
+        turn->restore_seconds += now() - asked;
+        let_in(admission);
+    } else if (admission.outcome == Admission::Outcome::later) {
+        pump_within(std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(admission.wait_seconds)));
+        goes_on = false;
+    } else if (admission.left_free == 0) {
+        send(store_, withdraw_atom::value, turn->id);
+        waiting_.remove(turn->id)->promise.deliver(
             handed_back(turn, ErrorCode::out_of_memory,
                         "no KV memory for " + std::to_string(turn->ids.size()) +
                             " tokens although nothing else runs; a larger memory.device_kv_mib would be right"));
     } else {
-        waiting_.push_front(turn->id, std::move(waiting), turn->priority);
-        if (!pump_later_) delayed_send(this, retry_after, pump_atom::value);
-        pump_later_ = true;
+        goes_on = running() < static_cast<size_t>(admission.left_free);  // somebody has ended meanwhile
+        if (!goes_on) pump_within(retry_after);
+    }
+    const std::vector<TurnId> withdrawn = std::exchange(withdrawn_, {});
+    for (const TurnId id : withdrawn) take_back(id);
+    if (goes_on || !withdrawn.empty()) pump();
+}
+
+/// What a turn is charged is what it has computed: a long conversation whose history is known costs its new tokens.
+void Restore::let_in(Admission& admission) {
+    const TurnPtr& turn = admission.candidates[admission.chosen].turn;
+    if (admission.chosen > 0) {
+        ++passes_;
+    } else if (turn->preemptions == 0) {
+        passes_ = 0;
+    }
+    Waiting waiting = waiting_.serve(turn->id, static_cast<double>(turn->missing()));
+    if (std::erase(withdrawn_, turn->id) > 0) {
+        waiting.promise.deliver(handed_back(turn, ErrorCode::cancelled, "withdrawn"));
         return;
     }
-    pump();
+    running_.emplace_back(turn->id, turn);
+    waiting.promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
+}
+
+void Restore::take_back(TurnId id) {
+    auto found = waiting_.remove(id);
+    if (!found) return;
+    send(store_, withdraw_atom::value, id);
+    found->promise.deliver(handed_back(std::move(found->turn), ErrorCode::cancelled, "withdrawn"));
 }
 
 }  // namespace rondo

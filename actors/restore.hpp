@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <unordered_set>
+#include <optional>
 #include <vector>
 
 #include "actors/fair_queue.hpp"
@@ -16,6 +16,8 @@ public:
         size_t running_max = 32;  ///< turns that are computed at a time
         int64_t tokens_max = 0;   ///< the pool's: a prompt beyond can never be let in
         caf::timespan timeout = std::chrono::seconds(30);
+        int passes_max = 2;            ///< turns that may go before the one whose turn it is, until it goes
+        size_t candidates_max = 1024;  ///< that are looked at
     };
     Restore(caf::actor_config& config, store_actor store, const Options& options)
         : restore_actor::base(config), store_(std::move(store)), options_(options) {}
@@ -30,7 +32,11 @@ private:
     };
 
     void pump();
-    void granted(const TurnPtr& turn, bool room);
+    void pump_within(caf::timespan time);
+    void claim(const Turn& turn);
+    void answered(Admission& admission, double asked);
+    void let_in(Admission& admission);
+    void take_back(TurnId id);
     size_t running();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -38,9 +44,10 @@ private:
     Options options_;
     FairQueue<Waiting> waiting_;
     std::vector<std::pair<TurnId, std::weak_ptr<Turn>>> running_;  // weak: a place is free again however its turn ended
-    TurnId asking_ = 0;       // whose room the store is looking for, while it waits on; 0: nobody's
-    bool withdrawn_ = false;  // that one was taken back meanwhile
-    bool pump_later_ = false;
+    bool asking_ = false;            // the store is looking for room, and has the candidates
+    std::vector<TurnId> withdrawn_;  // meanwhile
+    int passes_ = 0;                 // since one was let in whose turn it was
+    std::optional<caf::actor_clock::time_point> pumps_at_;
 };
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #include "actors/store.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/checked.hpp"
 
@@ -8,7 +9,13 @@ namespace rondo {
 
 Store::behavior_type Store::make_behavior() {
     return {
-        [this](take_atom, const TurnPtr& turn, int64_t left_free) { return take(*turn, left_free); },
+        [this](take_atom, const AdmissionPtr& asked) {
+            take(*asked);
+            count();
+            return asked;
+        },
+        [this](claim_atom, const PromptClaimPtr& made) { claim(*made); },
+        [this](withdraw_atom, TurnId id) { cache_->forget_claim(id); },
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
             cache_->insert_full(turn->space, turn->ids, turn->kv);
@@ -16,7 +23,7 @@ Store::behavior_type Store::make_behavior() {
             return true;
         },
         [this](room_atom, int64_t blocks) {
-            const bool room = cache_->make_room(blocks);
+            const bool room = make_room(blocks);
             count();
             return room;
         },
@@ -24,38 +31,105 @@ Store::behavior_type Store::make_behavior() {
 }
 
 void Store::on_exit() {
+    expected_.clear();
     cache_.reset();
     load_->blocks_cached = 0;
+}
+
+/// The first one, unless another may pass. It waits a moment before it takes the room of one that may pass when it
+/// comes; and that one need not come.
+void Store::take(Admission& asked) {
+    using Outcome = Admission::Outcome;
+    expected_.expire(now());
+    std::vector<TurnId> order;
+    for (const Admission::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
+    cache_->order_claims(order);
+    asked.chosen = who_goes(asked);
+    asked.outcome = Outcome::let_in;
+    if (asked.chosen > 0) {
+        do {
+            if (let_in(*asked.candidates[asked.chosen].turn, asked.left_free)) return;
+        } while (expected_.give_up_next());
+        asked.outcome = Outcome::no_room;
+        if (asked.left_free > 0) return;  // until one of those that run ends
+    }
+    asked.chosen = 0;
+    asked.outcome = Outcome::let_in;
+    Turn& first = *asked.candidates.front().turn;
+    if (let_in(first, asked.left_free)) return;
+    if (!expected_.empty()) {
+        asked.wait_seconds = asked.may_pass ? expected_.worth_waiting(now()) : 0.0;
+        if (asked.wait_seconds > 0.0) {
+            asked.outcome = Outcome::later;
+            return;
+        }
+        while (expected_.give_up_next())
+            if (let_in(first, asked.left_free)) return;
+    }
+    if (asked.left_free == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
+    asked.outcome = Outcome::no_room;
+    cache_->claim(first.id, first.space, first.reusable());
+}
+
+size_t Store::who_goes(const Admission& asked) const {
+    if (!asked.may_pass) return 0;
+    const auto found = std::ranges::find_if(asked.candidates, [&](const auto& one) { return goes_first(one); });
+    return found == asked.candidates.end() ? 0 : static_cast<size_t>(found - asked.candidates.begin());
+}
+
+/// At least half of its prompt would be lost if others took the room, and half of what it is ahead. So nobody who
+/// passes is ahead by more than two contexts.
+bool Store::goes_first(const Admission::Candidate& candidate) const {
+    const auto prompt = static_cast<double>(candidate.turn->ids.size());
+    return cache_->could_lose(candidate.turn->id,
+                              static_cast<int64_t>(std::ceil(std::max(prompt, candidate.ahead) / 2)));
 }
 
 /// Each round of a conversation, and whatever follows a preemption, has begun a block of its own: so what is known of a
 /// prompt may take many more blocks than its tokens fill, and while it is held none of them can make way. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
-bool Store::take(Turn& turn, int64_t left_free) {
-    const int64_t known_max = static_cast<int64_t>(turn.ids.size()) - turn.recomputed_min;
-    SequenceKv known = cache_->match(turn.space, turn.ids, std::max<int64_t>(known_max, 0));
+bool Store::let_in(Turn& turn, int64_t left_free) {
+    SequenceKv known = cache_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
+    expected_.came(known);
     const int64_t full = ceil_div<int64_t>(home_->context_tokens, kv_block_tokens);
     if (std::ssize(known.blocks(LayerGroup::upper)) > full) known = SequenceKv(pool_);
-    bool room = set_aside(turn, std::move(known), left_free);
-    if (!room && left_free == 0) room = set_aside(turn, SequenceKv(pool_), left_free);
-    count();
-    return room;
+    return set_aside(turn, std::move(known), left_free);
 }
 
 /// What the turn needs beside what is known of it; without room it holds nothing.
 bool Store::set_aside(Turn& turn, SequenceKv known, int64_t left_free) {
     turn.kv = std::move(known);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    if (cache_->make_room(turn.kv.blocks_for(tokens) + left_free) && turn.kv.set_aside(tokens)) return true;
+    if (cache_->make_room(turn.kv.blocks_for(tokens) + left_free) && turn.kv.set_aside(tokens)) {
+        cache_->forget_claim(turn.id);
+        return true;
+    }
     turn.kv = SequenceKv(pool_);
     return false;
+}
+
+/// For turns that run: they wait for nobody.
+bool Store::make_room(int64_t blocks) {
+    do {
+        if (cache_->make_room(blocks)) return true;
+    } while (expected_.give_up_next());
+    return false;
+}
+
+void Store::claim(const PromptClaim& claim) {
+    if (!expected_.empty()) expected_.came(cache_->match(claim.space, claim.tokens, std::ssize(claim.tokens)));
+    cache_->claim(claim.turn, claim.space, claim.tokens);
 }
 
 /// The turn lets go of its blocks, so that they can go when there is need.
 void Store::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
-    if (turn.kv.first_held() == 0) cache_->insert(turn.space, turn.ids, turn.kv);
+    if (turn.kv.first_held() == 0) {
+        cache_->insert(turn.space, turn.ids, turn.kv);
+        if (turn.last.over && cache_->claims() > 0)
+            expected_.add(cache_->match(turn.space, turn.ids, turn.kv.tokens()), now());
+    }
     count();
     turn.kv = SequenceKv(pool_);
 }

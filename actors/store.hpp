@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 
+#include "actors/expected.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "memory/prefix_cache.hpp"
@@ -23,15 +25,22 @@ public:
     void on_exit() override;
 
 private:
-    bool take(Turn& turn, int64_t left_free);
+    void take(Admission& asked);
+    size_t who_goes(const Admission& asked) const;
+    bool goes_first(const Admission::Candidate& candidate) const;
+    bool let_in(Turn& turn, int64_t left_free);
     bool set_aside(Turn& turn, SequenceKv known, int64_t left_free);
+    bool make_room(int64_t blocks);
+    void claim(const PromptClaim& claim);
     void keep(Turn& turn);
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
     void count() { load_->blocks_cached = cache_->blocks(); }
 
     const HomePtr home_;
     const std::shared_ptr<Load> load_;
     KvPool& pool_;
     std::optional<PrefixCache> cache_;
+    Expected expected_;
 };
 
 }  // namespace rondo

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,11 @@ struct Turn {
 
     /// Keys still to be computed before the next token can be chosen.
     int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }
+    /// The ids whose keys may be known before it begins.
+    std::span<const int32_t> reusable() const {
+        return std::span(ids).first(
+            static_cast<size_t>(std::max<int64_t>(static_cast<int64_t>(ids.size()) - recomputed_min, 0)));
+    }
     void take(AnswerPiece piece) {
         ids.push_back(piece.id);
         last = std::move(piece);

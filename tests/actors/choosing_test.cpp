@@ -69,7 +69,9 @@ public:
     explicit PretendedStore(caf::actor_config& config) : store_actor::base(config) {}
     behavior_type make_behavior() override {
         return {
-            [](take_atom, const TurnPtr&, int64_t) { return true; },
+            [](take_atom, const AdmissionPtr& asked) { return asked; },
+            [](claim_atom, const PromptClaimPtr&) {},
+            [](withdraw_atom, TurnId) {},
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
             [](room_atom, int64_t) { return true; },

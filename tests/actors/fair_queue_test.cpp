@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/prefill_order.hpp"
 
@@ -207,6 +209,87 @@ TEST(FairQueue, GivesBackWhatIsTakenOut) {
     EXPECT_EQ(queue.remove(1), std::nullopt);
     EXPECT_EQ(queue.size(), 1U);
     EXPECT_EQ(queue.front(), 20);
+}
+
+TEST(FairQueue, NamesTheFirstOfEachFlowAndHowFarItIsAhead) {
+    FairQueue<int> queue;
+    queue.push(1, 1, conversation("a", "c"), 0);
+    queue.push(2, 2, conversation("a", "c"), 0);
+    queue.push(3, 3, conversation("a", "d"), 0);
+    queue.push(4, 4, conversation("b", "c"), 0);
+    queue.push(5, 5, conversation("z", "c"), -1);
+    const auto named = [&](size_t count_max) {
+        std::vector<std::pair<int, double>> found;
+        for (const auto& [item, ahead] : queue.candidates(count_max)) found.emplace_back(*item, ahead);
+        return found;
+    };
+    using Found = std::vector<std::pair<int, double>>;
+    EXPECT_EQ(named(10), (Found{{1, 0.0}, {4, 0.0}, {3, 0.0}})) << "a tenant's second one after others' first";
+    queue.serve(1, 30.0);
+    EXPECT_EQ(named(10), (Found{{4, 0.0}, {3, 30.0}, {2, 30.0}}));
+    EXPECT_EQ(named(1), (Found{{4, 0.0}}));
+    queue.push_front(9, 9, 0);
+    EXPECT_EQ(named(10), (Found{{9, 0.0}})) << "work that was begun is not passed";
+}
+
+/// However it is chosen who goes before his place: as long as nobody does who is further ahead than a bound, none of
+/// those who always have something waiting gets more than the others by more than that and what he is served at once.
+TEST(FairQueue, WhoGoesBeforeHisPlaceGetsNoMoreForIt) {
+    constexpr double bound = 500.0, cost_max = 300.0;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        std::mt19937_64 random(seed);
+        struct Item {
+            uint64_t id;
+            std::string tenant, flow;
+            double cost;
+        };
+        FairQueue<Item> queue;
+        uint64_t id = 0;
+        const auto come = [&](const std::string& tenant, const std::string& flow) {
+            ++id;
+            // Those who are favoured cost the most.
+            const double cost = tenant == "a" || flow == "0" ? cost_max : 1.0 + static_cast<double>(random() % 100);
+            queue.push(id, {id, tenant, flow, cost}, conversation(tenant, flow), 0);
+        };
+        for (const std::string tenant : {"a", "b", "c"})
+            for (const std::string flow : {"0", "0", "1", "1", "2", "2"}) come(tenant, flow);
+        std::map<std::string, double> tenants;
+        std::map<std::pair<std::string, std::string>, double> flows;
+        for (int i = 0; i < 5000; ++i) {
+            const auto candidates = queue.candidates(100);
+            const auto favoured = std::ranges::find_if(candidates, [&](const auto& one) {
+                return one.ahead <= bound && (one.item->tenant == "a" || one.item->flow == "0");
+            });
+            const Item item = *(favoured == candidates.end() ? candidates.front() : *favoured).item;
+            queue.serve(item.id, item.cost);
+            tenants[item.tenant] += item.cost;
+            flows[{item.tenant, item.flow}] += item.cost;
+            come(item.tenant, item.flow);
+        }
+        const auto spread = [](const auto& served, const auto& counts) {
+            double least = 1e300, most = 0.0;
+            for (const auto& [name, cost] : served)
+                if (counts(name)) least = std::min(least, cost), most = std::max(most, cost);
+            return most - least;
+        };
+        EXPECT_LE(spread(tenants, [](const auto&) { return true; }), bound + 2 * cost_max) << seed;
+        for (const std::string tenant : {"a", "b", "c"})
+            EXPECT_LE(spread(flows, [&](const auto& name) { return name.first == tenant; }), bound + 2 * cost_max);
+    }
+}
+
+/// Nor does it cost those who come later.
+TEST(FairQueue, WhoComesBeginsWhereTheLeastIs) {
+    FairQueue<int> plain;
+    for (uint64_t id = 1; id <= 3; ++id) plain.push(id, 0, conversation("t", "far"), 0);
+    plain.push(10, 10, conversation("t", "near"), 0);
+    plain.serve(1, 1000.0);
+    plain.serve(2, 1000.0);  // before its place
+    plain.push(11, 11, conversation("t", "new"), 0);
+    const auto candidates = plain.candidates(10);
+    ASSERT_EQ(candidates.size(), 3U);
+    EXPECT_EQ(*candidates[1].item, 11);
+    EXPECT_LE(candidates[1].ahead, 1000.0) << "what has been served, shared among two";
 }
 
 TEST(PrefillOrder, AShortPromptPassesALongOne) {

@@ -1,0 +1,262 @@
+// Who is let in, message by message. The store only pretends: it answers when the test says so, and as the test says.
+
+#include "actors/restore.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/transformer.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+#include "tests/model/golden_models.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Outcome = Admission::Outcome;
+
+/// What a store was told.
+struct Told {
+    std::vector<std::pair<AdmissionPtr, caf::typed_response_promise<AdmissionPtr>>> asked;  // and not answered
+    std::vector<TurnId> claims, forgotten;
+};
+
+class PretendedStore : public store_actor::base {
+public:
+    PretendedStore(caf::actor_config& config, Told* told) : store_actor::base(config), told_(told) {}
+    behavior_type make_behavior() override {
+        return {
+            [this](take_atom, const AdmissionPtr& asked) {
+                auto promise = make_response_promise<AdmissionPtr>();
+                told_->asked.emplace_back(asked, promise);
+                return promise;
+            },
+            [this](claim_atom, const PromptClaimPtr& claim) { told_->claims.push_back(claim->turn); },
+            [this](withdraw_atom, TurnId id) { told_->forgotten.push_back(id); },
+            [](keep_atom, const TurnPtr&) {},
+            [](share_atom, const TurnPtr&) { return true; },
+            [this](room_atom, int64_t) {  // from the test: it has filled the answer in
+                auto [asked, promise] = std::move(told_->asked.back());
+                told_->asked.clear();
+                promise.deliver(asked);
+                return true;
+            },
+        };
+    }
+    void on_exit() override { told_->asked.clear(); }
+
+private:
+    Told* told_;
+};
+
+class RestoreTest : public ::testing::Test {
+protected:
+    RestoreTest() {
+        config_.set("scheduler.policy", caf::atom("testing"));
+        system_ = std::make_unique<caf::actor_system>(config_);
+        const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
+        home_->devices.push_back(testing::must(open_device({DeviceKind::cpu, 0, 1})));
+        home_->model = testing::must(load_model(folder.path(), {}, *home_->devices[0]));
+        home_->pool =
+            testing::must(KvPool::create(*home_->devices[0], Transformer::kv_shape(home_->model.spec, DType::f32), 64));
+        store_ = system_->spawn<PretendedStore>(&told_);
+        Restore::Options options;
+        options.running_max = 2;
+        options.tokens_max = 256;
+        restore_ = system_->spawn<Restore>(store_, options);
+    }
+    ~RestoreTest() override {
+        for (const caf::actor& actor : askers_) caf::anon_send_exit(actor, caf::exit_reason::kill);
+        askers_.clear();
+        caf::anon_send_exit(restore_, caf::exit_reason::kill);
+        caf::anon_send_exit(store_, caf::exit_reason::kill);
+        run();
+    }
+
+    void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).run(); }
+    TurnPtr turn(TurnId id, int preemptions = 0) {
+        const std::vector<int32_t> ids(41, 1);
+        auto turn = std::make_shared<Turn>(Turn{.home = home_,
+                                                .id = id,
+                                                .space = "t",
+                                                .flow = "t\n" + std::to_string(id),
+                                                .ids = ids,
+                                                .prompt_tokens = 41,
+                                                .kv = SequenceKv(*home_->pool),
+                                                .choice = {},
+                                                .answer = Answer(home_->model, {}, ids),
+                                                .last = {},
+                                                .prompt_attention = {},
+                                                .answer_attention = {}});
+        turn->preemptions = preemptions;
+        return turn;
+    }
+    /// It is asked for, and what becomes of it is written down.
+    void open(TurnId id, int preemptions = 0) {
+        const auto asker = [this](caf::event_based_actor* self, const TurnPtr& turn) {
+            self->request(restore_, caf::infinite, open_atom::value, turn).then([this](const StageReply& reply) {
+                const bool in = reply.outcome == StageReply::Outcome::done;
+                (in ? let_in_ : handed_back_).push_back(reply.turn->id);
+                if (in) running_.push_back(reply.turn);
+                if (!in) errors_.push_back(reply.error.code);
+            });
+        };
+        askers_.push_back(system_->spawn(asker, turn(id, preemptions)));
+        run();
+    }
+    /// Turns 1 to `count`, and the store is asked about all of them.
+    void open_all(TurnId count) {
+        for (TurnId id = 1; id <= count; ++id) open(id);
+        answer(Outcome::later);
+        pass(std::chrono::milliseconds(5));
+        ASSERT_EQ(candidates().size(), count);
+    }
+    void withdraw(TurnId id) {
+        caf::anon_send(restore_, withdraw_atom::value, id);
+        run();
+    }
+    void close(TurnId id) {
+        std::erase_if(running_, [id](const TurnPtr& turn) { return turn->id == id; });
+        caf::anon_send(restore_, closed_atom::value, id);
+        run();
+    }
+    /// The turns that the store was asked about last.
+    std::vector<TurnId> candidates() const {
+        std::vector<TurnId> ids;
+        for (const auto& candidate : told_.asked.back().first->candidates) ids.push_back(candidate.turn->id);
+        return ids;
+    }
+    bool may_pass() const { return told_.asked.back().first->may_pass; }
+    void answer(Outcome outcome, size_t chosen = 0) {
+        ASSERT_EQ(told_.asked.size(), 1U);
+        Admission& asked = *told_.asked.back().first;
+        asked.outcome = outcome;
+        asked.chosen = chosen;
+        asked.wait_seconds = 0.005;
+        caf::anon_send(store_, room_atom::value, int64_t{0});
+        run();
+    }
+    void pass(std::chrono::milliseconds time) {
+        dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).advance_time(time);
+        run();
+    }
+
+    caf::actor_system_config config_;
+    std::unique_ptr<caf::actor_system> system_;
+    HomePtr home_ = std::make_shared<Home>();
+    Told told_;
+    store_actor store_;
+    restore_actor restore_;
+    std::vector<caf::actor> askers_;
+    std::vector<TurnPtr> running_;
+    std::vector<TurnId> let_in_, handed_back_;
+    std::vector<ErrorCode> errors_;
+};
+
+TEST_F(RestoreTest, OfThreeLetInOneIsTheFirst) {
+    open_all(8);
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < 2; ++i) {
+            EXPECT_TRUE(may_pass());
+            const TurnId passes = candidates()[1];
+            answer(Outcome::let_in, 1);
+            EXPECT_EQ(let_in_.back(), passes);
+            close(passes);
+        }
+        EXPECT_FALSE(may_pass());
+        const TurnId first = candidates()[0];
+        answer(Outcome::let_in);
+        EXPECT_EQ(let_in_.back(), first);
+        close(first);
+    }
+    EXPECT_EQ(let_in_.size(), 6U);
+}
+
+TEST_F(RestoreTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
+    open_all(6);
+    for (int i = 0; i < 2; ++i) {
+        const TurnId passes = candidates()[1];
+        answer(Outcome::let_in, 1);
+        close(passes);
+    }
+    answer(Outcome::no_room);
+    EXPECT_THAT(handed_back_, ElementsAre(1)) << "nothing ran, so there will be no room";
+    open(20);
+    answer(Outcome::let_in);  // 4: its turn
+    open(9, 1);
+    answer(Outcome::let_in, 1);
+    close(let_in_.back());
+    EXPECT_THAT(candidates(), ElementsAre(9));
+    EXPECT_FALSE(may_pass());
+    answer(Outcome::let_in);
+    EXPECT_EQ(let_in_.back(), 9U);
+    close(9);
+    EXPECT_TRUE(may_pass());
+    answer(Outcome::let_in, 1);
+    close(let_in_.back());
+    EXPECT_FALSE(may_pass());
+}
+
+/// The store found no room while one turn ran, and that turn ends before its answer comes.
+TEST_F(RestoreTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
+    open(1);
+    answer(Outcome::let_in);
+    open(2);
+    close(1);
+    answer(Outcome::no_room);
+    EXPECT_THAT(handed_back_, IsEmpty());
+    ASSERT_EQ(told_.asked.size(), 1U) << "it is asked for again at once";
+    EXPECT_EQ(told_.asked.back().first->left_free, 0);
+    answer(Outcome::let_in);
+    EXPECT_THAT(let_in_, ElementsAre(1, 2));
+}
+
+TEST_F(RestoreTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
+    open_all(4);
+    withdraw(1);
+    withdraw(3);
+    EXPECT_THAT(handed_back_, IsEmpty()) << "the store has them";
+    answer(Outcome::let_in);
+    EXPECT_THAT(handed_back_, ElementsAre(1, 3));
+    EXPECT_THAT(errors_, ElementsAre(ErrorCode::cancelled, ErrorCode::cancelled));
+    EXPECT_THAT(candidates(), ElementsAre(2, 4));
+    withdraw(2);
+    answer(Outcome::no_room);
+    EXPECT_THAT(handed_back_, ElementsAre(1, 3, 2));
+    EXPECT_THAT(let_in_, IsEmpty());
+}
+
+TEST_F(RestoreTest, ATurnThatWaitsHasAClaim) {
+    open(1);
+    EXPECT_THAT(told_.claims, IsEmpty()) << "asked for at once";
+    open(2);
+    answer(Outcome::let_in);
+    answer(Outcome::let_in);
+    open(3);
+    open(4);
+    EXPECT_THAT(told_.claims, ElementsAre(2, 3, 4));
+    EXPECT_THAT(told_.asked, IsEmpty()) << "as many run as may";
+    withdraw(3);
+    EXPECT_THAT(told_.forgotten, ElementsAre(3));
+    close(1);
+    EXPECT_THAT(candidates(), ElementsAre(4));
+}
+
+TEST_F(RestoreTest, AsksAgainWhenTheOneExpectedHasNotCome) {
+    open(1);
+    answer(Outcome::let_in);
+    open(2);
+    answer(Outcome::later);
+    EXPECT_THAT(told_.asked, IsEmpty());
+    pass(std::chrono::milliseconds(4));
+    EXPECT_THAT(told_.asked, IsEmpty());
+    pass(std::chrono::milliseconds(1));
+    EXPECT_THAT(candidates(), ElementsAre(2));
+    answer(Outcome::later);
+    open(3);
+    EXPECT_THAT(candidates(), ElementsAre(2, 3)) << "whoever comes may be the one";
+}
+
+}  // namespace
+}  // namespace rondo
