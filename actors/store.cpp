@@ -36,16 +36,19 @@ void Store::on_exit() {
     load_->blocks_cached = 0;
 }
 
-/// The first one, unless another may pass. It waits a moment before it takes the room of one that may pass when it
-/// comes; and that one need not come.
+/// The first one, if nothing must go that others wait for. Else another may pass; and the first one waits a moment
+/// before it takes the room of a conversation that may go on at once.
 void Store::take(Admission& asked) {
     using Outcome = Admission::Outcome;
     expected_.expire(now());
     std::vector<TurnId> order;
     for (const Admission::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
     cache_->order_claims(order);
-    asked.chosen = who_goes(asked);
+    asked.chosen = 0;
     asked.outcome = Outcome::let_in;
+    Turn& first = *asked.candidates.front().turn;
+    if (asked.may_pass && let_in(first, asked.left_free, true)) return;
+    asked.chosen = who_goes(asked);
     if (asked.chosen > 0) {
         do {
             if (let_in(*asked.candidates[asked.chosen].turn, asked.left_free)) return;
@@ -55,7 +58,6 @@ void Store::take(Admission& asked) {
     }
     asked.chosen = 0;
     asked.outcome = Outcome::let_in;
-    Turn& first = *asked.candidates.front().turn;
     if (let_in(first, asked.left_free)) return;
     if (!expected_.empty()) {
         asked.wait_seconds = asked.may_pass ? expected_.worth_waiting(now()) : 0.0;
@@ -89,19 +91,21 @@ bool Store::goes_first(const Admission::Candidate& candidate) const {
 /// prompt may take many more blocks than its tokens fill, and while it is held none of them can make way. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
-bool Store::let_in(Turn& turn, int64_t left_free) {
+bool Store::let_in(Turn& turn, int64_t left_free, bool spares_claims) {
     SequenceKv known = cache_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
     expected_.came(known);
     const int64_t full = ceil_div<int64_t>(home_->context_tokens, kv_block_tokens);
     if (std::ssize(known.blocks(LayerGroup::upper)) > full) known = SequenceKv(pool_);
-    return set_aside(turn, std::move(known), left_free);
+    return set_aside(turn, std::move(known), left_free, spares_claims);
 }
 
 /// What the turn needs beside what is known of it; without room it holds nothing.
-bool Store::set_aside(Turn& turn, SequenceKv known, int64_t left_free) {
+bool Store::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims) {
     turn.kv = std::move(known);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    if (cache_->make_room(turn.kv.blocks_for(tokens) + left_free) && turn.kv.set_aside(tokens)) {
+    const int64_t blocks = turn.kv.blocks_for(tokens) + left_free;
+    const bool spared = !spares_claims || cache_->could_spare_claims(blocks);
+    if (spared && cache_->make_room(blocks) && turn.kv.set_aside(tokens)) {
         cache_->forget_claim(turn.id);
         return true;
     }

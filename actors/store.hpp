@@ -28,8 +28,8 @@ private:
     void take(Admission& asked);
     size_t who_goes(const Admission& asked) const;
     bool goes_first(const Admission::Candidate& candidate) const;
-    bool let_in(Turn& turn, int64_t left_free);
-    bool set_aside(Turn& turn, SequenceKv known, int64_t left_free);
+    bool let_in(Turn& turn, int64_t left_free, bool spares_claims = false);
+    bool set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims = false);
     bool make_room(int64_t blocks);
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);

@@ -118,7 +118,10 @@ def measure(program, args, at_once=True):
     pairs = [f"memory.device_kv_mib={args.pool_mib}", *args.set]
     server = Server(program, *pairs)
     try:
-        return figures(*asyncio.run(replay(server.port, args, at_once)))
+        found = figures(*asyncio.run(replay(server.port, args, at_once)))
+        with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
+            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+        return found | {"cpu_s": (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")}
     finally:
         server.stop()
 
@@ -127,7 +130,7 @@ def show(name, one):
     print(f"| {name} | {one['prompt_tokens']} | {100 * one['found']:.2f}% | {one['turns_per_s']:.1f} | "
           f"{one['ttft_p50']:.3f} | {one['ttft_mean']:.3f} | {one['ttft_p99']:.3f} | {one['ttft_max']:.3f} | "
           f"{one['step_ms']:.2f} | {one['client_mean_least']:.3f} to {one['client_mean_most']:.3f} | "
-          f"{one['preemptions']} |", flush=True)
+          f"{one['preemptions']} | {one['cpu_s']:.2f} |", flush=True)
 
 
 def main():
@@ -151,8 +154,8 @@ def main():
     if not args.json:
         print(f"{args.clients} clients, {args.turns} turns, {args.pool_mib} MiB, by {args.by}; times in s\n")
         print("| | prompt tokens | found | turns/s | TTFT p50 | mean | p99 | most | ms a token | mean by client "
-              "| preemptions |\n"
-              "|---|---|---|---|---|---|---|---|---|---|---|")
+              "| preemptions | the server's CPU time |\n"
+              "|---|---|---|---|---|---|---|---|---|---|---|---|")
     programs = [("this", args.program)] + ([("other", args.compare)] if args.compare else [])
     results = {name: [] for name, _ in programs}
     alone = None
@@ -170,7 +173,7 @@ def main():
         out["median_of_ratios"] = {key: statistics.median(a[key] / b[key] if b[key] else float("nan") for a, b in
                                                           zip(results["this"], results["other"]))
                                    for key in ("turns_per_s", "ttft_p50", "ttft_mean", "ttft_p99", "ttft_max",
-                                               "step_ms")}
+                                               "step_ms", "cpu_s")}
     if args.json:
         print(json.dumps(out))
     elif args.compare:

@@ -13,6 +13,8 @@ constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
 // Where the same tokens were cut into rounds differently there are several ways down; more than this many are not
 // tried.
 constexpr int visits_max = 1 << 16;
+// So many blocks from the least recently used on are looked at for those without a claim.
+constexpr size_t spared_visits_max = 4096;
 // Of claims that nobody has put in order, after all that somebody has.
 constexpr uint64_t unordered_places = uint64_t{1} << 32;
 
@@ -164,15 +166,16 @@ void PrefixCache::remove(Node* node) {
 
 /// Whether there will be so many free blocks when all that nobody else holds have gone. Asks the least recently used
 /// first, so that mostly no more are looked at than will go.
-bool PrefixCache::could_free(int64_t blocks) const {
+bool PrefixCache::could_free(int64_t blocks, bool spares_claims) const {
     int64_t missing[layer_groups] = {0, 0};
     for (const LayerGroup group : groups)
         if (pool_.shape().layers_in(group) > 0)
             missing[static_cast<int>(group)] = blocks - static_cast<int64_t>(pool_.blocks_free(group));
     const auto any_missing = [&] { return std::ranges::any_of(missing, [](int64_t count) { return count > 0; }); };
-    for (auto at = by_use_.end(); at != by_use_.begin() && any_missing();) {
+    size_t left = spares_claims ? spared_visits_max : by_use_.size();
+    for (auto at = by_use_.end(); at != by_use_.begin() && left > 0 && any_missing(); --left) {
         const Node& node = **--at;
-        if (!only_here(node)) continue;
+        if ((spares_claims && node.claimed > 0) || !only_here(node)) continue;
         for (const LayerGroup group : groups)
             missing[static_cast<int>(group)] -= std::ssize(node.leases[static_cast<int>(group)].blocks());
     }
@@ -237,7 +240,7 @@ bool PrefixCache::make_room(int64_t blocks) {
         });
     };
     if (enough()) return true;
-    if (!could_free(blocks)) return false;
+    if (!could_free(blocks, false)) return false;
     evict_unclaimed(enough);
     if (!enough()) evict_claimed(enough);
     if (!enough()) forget_held_ends(enough);
@@ -252,6 +255,8 @@ void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int
     claim.tokens.assign(tokens.begin(), tokens.end());
     claim.at = deepest(root, claim.tokens);
     claim.at->claims.push_back(&claim);
+    for (Node* node = claim.at; node->parent != nullptr; node = node->parent) ++node->claimed;
+    touch(claim.at);
     claim.place = claim.arrived = unordered_places + ++claims_made_;
 }
 
@@ -259,6 +264,7 @@ void PrefixCache::forget_claim(uint64_t id) {
     const auto found = claims_.find(id);
     if (found == claims_.end()) return;
     std::erase(found->second.at->claims, &found->second);
+    for (Node* node = found->second.at; node->parent != nullptr; node = node->parent) --node->claimed;
     claims_.erase(found);
 }
 
@@ -302,6 +308,7 @@ void PrefixCache::advance_claims(Node* from, Node* to) {
         const auto part = std::span(to->key.tokens).first(static_cast<size_t>(to->key.size));
         if (rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
             move_claim(claim, to);
+            ++to->claimed;
         } else {
             ++i;
         }

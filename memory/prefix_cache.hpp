@@ -52,6 +52,9 @@ public:
     void order_claims(std::span<const uint64_t> ids);
     /// Tokens of a claim that are stored, or none.
     int64_t claimed(uint64_t id) const;
+    /// Whether `make_room` would do with blocks that have no claim. Does not look at all of a large cache, so that it
+    /// may say no where it would.
+    bool could_spare_claims(int64_t blocks) const { return could_free(blocks, true); }
     /// Whether the cache alone holds so many of a claim's stored tokens that it may evict them.
     bool could_lose(uint64_t id, int64_t tokens) const;
     int64_t claims() const { return static_cast<int64_t>(claims_.size()); }
@@ -86,6 +89,7 @@ private:
         int64_t depth = 0;         // tokens up to and with this block
         uint32_t child_sizes = 0;  // bit s: there is or was a child of s tokens
         int32_t children = 0;
+        int32_t claimed = 0;               // claims whose way leads through here
         std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
         std::vector<Claim*> claims;        // that end here
     };
@@ -99,7 +103,7 @@ private:
     void advance_claims(Node* from, Node* to);
     static void move_claim(Claim& claim, Node* to);
     bool only_here(const Node& node) const;
-    bool could_free(int64_t blocks) const;
+    bool could_free(int64_t blocks, bool spares_claims) const;
     /// Something it hangs on could go, but for it.
     bool holds_up_others(const Node& node) const;
     void remove(Node* node);

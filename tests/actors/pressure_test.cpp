@@ -182,6 +182,16 @@ TEST_F(Pressure, ClientsFindWhatTheirTurnsHaveComputed) {
     }
 }
 
+/// Where memory is not what turns wait for, nothing would be lost, and fair order stands.
+TEST_F(Pressure, NobodyPassesWhereThereIsRoomForAll) {
+    Load64 load{.clients = 24};
+    Stage stage(settings("64", 2));
+    Clients clients(stage, load);
+    clients.run(true);
+    for (const Turned& turn : clients.turns()) EXPECT_LE(turn.order - turn.asked, turn.before) << turn.client;
+    EXPECT_DOUBLE_EQ(clients.found(), alone(load));
+}
+
 /// Clients whose prompts are always found, and some whose never are. Of three turns let in one is the first in fair
 /// order, so nobody waits for more than three times as many turns as were there before.
 TEST_F(Pressure, TurnsThatFindTheirPrefixStarveNobody) {

@@ -243,6 +243,27 @@ TEST_F(ClaimsTest, AClaimFollowsWhatIsStored) {
     EXPECT_EQ(cache->claimed(1), 48);
 }
 
+TEST_F(ClaimsTest, SaysWhetherOthersWouldDo) {
+    for (const int32_t number : {1, 2, 3}) keep(number);
+    const auto before = static_cast<int64_t>(free());
+    cache->claim(7, "t", talk(1));
+    EXPECT_TRUE(cache->could_spare_claims(before + 8));
+    EXPECT_FALSE(cache->could_spare_claims(before + 9));
+    const SequenceKv held = cache->match("t", talk(2), 64);
+    EXPECT_FALSE(cache->could_spare_claims(before + 5));
+    cache->forget_claim(7);
+    EXPECT_TRUE(cache->could_spare_claims(before + 8));
+    cache->claim(8, "t", ids(80, 1000));
+    EXPECT_FALSE(cache->could_spare_claims(before + 5));
+    SequenceKv longer = cache->match("t", talk(1), 64);
+    ASSERT_TRUE(longer.extend(16).is_ok());
+    cache->insert("t", ids(80, 1000), longer);
+    longer = SequenceKv(*pool);
+    EXPECT_EQ(cache->claimed(8), 80);
+    EXPECT_TRUE(cache->could_spare_claims(before + 3));
+    EXPECT_FALSE(cache->could_spare_claims(before + 4)) << "the claim has gone on to the new block";
+}
+
 TEST_F(ClaimsTest, OnlyWhatNobodyHoldsCanBeLost) {
     keep(1);
     cache->claim(1, "t", talk(1));
