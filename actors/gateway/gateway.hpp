@@ -62,7 +62,7 @@ private:
     Options options_;
     ApiKeys keys_;
     Health health_;
-    caf::actor lists_;                        // the ListDesk
+    caf::actor lists_;  // the ListDesk
     OpenExchanges open_;
     const std::shared_ptr<TextQueue> texts_;  // whose threads let go of it last
     std::atomic<bool> draining_{false};

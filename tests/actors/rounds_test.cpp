@@ -7,8 +7,8 @@
 #include "tests/actors/pipeline_fixture.hpp"
 
 /// Rounds keep the ids they were computed with, whatever comes between: answers cut off by their user, by a stop string
-/// or by length, forks, rewinds, rounds dropped, turns asked twice. Each turn is compared with one that is asked for the
-/// ids that its history spells by what users were told alone.
+/// or by length, forks, rewinds, rounds dropped, turns asked twice. Each turn is compared with one that is asked for
+/// the ids that its history spells by what users were told alone.
 namespace rondo {
 namespace {
 
@@ -71,9 +71,9 @@ protected:
     }
 
     Ask random_ask(const Told& told) {
-        static const std::vector<std::string> texts{"The code of the red box is 4817.", "What is the code of the red box?",
-                                                    "Hello!", "My lamp is old. Naïve, isn't it? \xF0\x9F\x98\x80",
-                                                    "Repeat the code of the red box twice, please."};
+        static const std::vector<std::string> texts{
+            "The code of the red box is 4817.", "What is the code of the red box?", "Hello!",
+            "My lamp is old. Naïve, isn't it? \xF0\x9F\x98\x80", "Repeat the code of the red box twice, please."};
         Ask ask = chat(told.name, texts[below(texts.size())], 1 + static_cast<int64_t>(below(24)));
         ask.options.ignore_eos = below(3) == 0;
         if (below(3) == 0) ask.options.sampling = {.temperature = 1.5F, .seed = random_()};
@@ -97,7 +97,8 @@ protected:
         ASSERT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
         ASSERT_TRUE(again.ends.size() == (twice ? 1U : 0U));
         if (heard.ends[0].usage.prompt_tokens > 0)
-            ASSERT_EQ(heard.ends[0].usage.prompt_tokens, std::ssize(prompt)) << told.name << ", round " << told.rounds.size();
+            ASSERT_EQ(heard.ends[0].usage.prompt_tokens, std::ssize(prompt))
+                << told.name << ", round " << told.rounds.size();
         compare(ask, prompt, heard);
         if (!heard.ids.empty()) told.rounds.push_back({ask.messages, heard.text, prompt, heard.ids});
         if (!again.ids.empty()) {  // it began when the other was over
