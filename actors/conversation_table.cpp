@@ -80,11 +80,11 @@ void ConversationTable::remove(const ConversationName& name, Left why) {
         totals->bytes -= found->second.figures.bytes;
     }
     if (holder->second.totals.count == 0) holders_.erase(holder);
-    left_[name] = {why, ++leavings_};
+    left_[name] = {why, ++leavings_, found->second.number};
     left_in_order_.emplace_back(name, leavings_);
     if (left_in_order_.size() > left_max) {
         const auto oldest = left_.find(left_in_order_.front().first);
-        if (oldest != left_.end() && oldest->second.second == left_in_order_.front().second) left_.erase(oldest);
+        if (oldest != left_.end() && oldest->second.leaving == left_in_order_.front().second) left_.erase(oldest);
         left_in_order_.pop_front();
     }
     all_.erase(found);  // last: `name` may be its own
@@ -201,12 +201,12 @@ Result<ConversationPage> ConversationTable::page(const PageOf& wanted) const {
     const auto holder = holders_.find(wanted.tenant);
     uint64_t below = UINT64_MAX;
     if (!wanted.after.empty()) {
-        const Entry* const before = find({wanted.tenant, wanted.after});
-        if (before == nullptr) {
-            return make_error(ErrorCode::not_found,
-                              "the conversation that `after` names is gone; the list must be begun anew");
-        }
-        below = before->number;
+        const ConversationName name{wanted.tenant, wanted.after};
+        const Entry* const before = find(name);
+        const auto gone = left_.find(name);
+        if (before == nullptr && gone == left_.end())
+            return make_error(ErrorCode::not_found, "`after` names no conversation; the list must be begun anew");
+        below = before != nullptr ? before->number : gone->second.number;
     }
     if (holder == holders_.end()) return page;
     const auto& all = holder->second.by_number;
@@ -227,7 +227,7 @@ Error ConversationTable::missing(const ConversationName& name) const {
         "the conversation was deleted", "the conversation was lost when its actor failed"};
     const auto left = left_.find(name);
     const std::string why =
-        left == left_.end() ? "no conversation of that id is kept" : reasons[static_cast<size_t>(left->second.first)];
+        left == left_.end() ? "no conversation of that id is kept" : reasons[static_cast<size_t>(left->second.why)];
     return make_error(ErrorCode::not_found, why + "; what was said must be sent to a new one");
 }
 

@@ -59,7 +59,8 @@ public:
     /// When that will be so of the next one; none: never.
     std::optional<double> next_too_old() const;
 
-    /// A part of a tenant's list; an error if `after` is not there.
+    /// A part of a tenant's list, which goes on behind `after`, also where that one has left meanwhile; an error if
+    /// nothing is known of it.
     Result<ConversationPage> page(const PageOf& wanted) const;
     /// Why there is none of this name.
     Error missing(const ConversationName& name) const;
@@ -91,8 +92,12 @@ private:
     std::map<Tenant, Holder> holders_;  // none is empty
     Totals totals_;
     uint64_t numbers_ = 0;
-    // Of the last ones that left, why, and how many had left before.
-    std::map<ConversationName, std::pair<Left, uint64_t>> left_;
+    struct Gone {
+        Left why;
+        uint64_t leaving = 0;  ///< how many had left before it
+        uint64_t number = 0;   ///< its own: a list that stood at it goes on from there
+    };
+    std::map<ConversationName, Gone> left_;  // the last ones
     std::deque<std::pair<ConversationName, uint64_t>> left_in_order_;
     uint64_t leavings_ = 0;
 };
