@@ -270,6 +270,13 @@ Status check_together(Settings& settings, const YamlNode& root) {
     if (const std::string path = "pipeline.prefill.attention.alpha_of";
         lines.alpha_of == PrefillAttention::AlphaOf::each_row && lines.overlap == PrefillAttention::Overlap::literal)
         return wrong(nearest(root, path).place, path, "is each_row, must be sum where overlap is literal");
+    for (const auto& [name, keys] :
+         {std::pair("first_keys", lines.first_keys), std::pair("near_keys", lines.near_keys)}) {
+        if (keys > 0 && lines.overlap == PrefillAttention::Overlap::literal)
+            return wrong(nearest(root, "pipeline.prefill.attention.overlap").place,
+                         std::string("pipeline.prefill.attention.") + name,
+                         "is " + std::to_string(keys) + ", must be 0 where overlap is literal");
+    }
     const DecodeAttention& attention = settings.pipeline.decode.attention;
     if (const std::string path = "pipeline.decode.attention.lag_steps"; attention.lag_steps >= attention.reselect_every)
         return wrong(nearest(root, path).place, path,

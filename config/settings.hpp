@@ -33,11 +33,14 @@ struct PrefillAttention {
     enum class AlphaOf { sum, each_row };
 
     Method method = Method::dense;
-    double alpha = 0.955;              ///< loopserve: share of the attention that the chosen lines hold
-    int sample_rows = 64;              ///< loopserve: rows of a chunk that are looked at
+    double alpha = 0.9;                ///< loopserve: share of the attention that the chosen lines hold
+    int sample_rows = 0;               ///< rows of a chunk that are looked at; 0: the method's own number
     int min_tokens = 512;              ///< a prompt is dense while it sees fewer keys than this
     AlphaOf alpha_of = AlphaOf::sum;   ///< loopserve: of which attention the lines hold that share
     Overlap overlap = Overlap::exact;  ///< loopserve: how mass that two lines share is counted
+    int first_keys = 4;                ///< loopserve: always chosen; alpha is of what they and the near ones leave
+    int near_keys = 1;                 ///< loopserve: right before each row, likewise
+    int blocks = 0;                    ///< loopserve: blocks beside the lines, for each block of rows
     double density = 0.1;              ///< a_shape, tri_shape, minference: share of the entries
     std::string patterns_file = "";    ///< minference: counts for each head, in place of `density`; none if empty
     bool operator==(const PrefillAttention&) const = default;
@@ -53,16 +56,16 @@ struct PrefillSettings {
 /// What decode steps attend to.
 struct DecodeAttention {
     enum class Method { dense, progressive, snapkv, adakv, random, recent, streaming_llm, h2o, quest, oracle };
-    enum class PoolSide { after, around };
+    enum class PoolSide { own, after, around };
 
     Method method = Method::dense;
     int budget_tokens = 1024;  ///< keys of a KV head, where a method does not share them out
     int reselect_every = 16;   ///< decode steps between two selections
     int cold_tokens = 16;      ///< first decode steps, which attend to everything
     int observe = 16;          ///< progressive: of the last `reselect_every` queries (256 at most), how many score
-    int pool = 7;              ///< keys over which scores are max-pooled; 1: none
-    PoolSide pool_side = PoolSide::after;  ///< progressive: which neighbours of a key that was found are found with it
-    int lag_steps = 1;                     ///< steps that the previous selection still serves
+    int pool = 0;              ///< keys over which scores are max-pooled; 1: none, 0: the method's own number
+    PoolSide pool_side = PoolSide::own;  ///< which neighbours of a key that was found are found with it
+    int lag_steps = 1;                   ///< steps that the previous selection still serves
     int window = 32;     ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
     int sinks = 4;       ///< progressive, streaming_llm: first keys that always stay
     bool shift = false;  ///< streaming_llm: the sinks move up to the window, as if nothing had been between

@@ -66,6 +66,11 @@ Status Generator::create_attention() {
         RONDO_ASSIGN(prefill_, SparsePrefill::create(model_.spec, device_, options_.prefill));
         prefill_->measure(options_.measure ? 1 : 0);
     }
+    return create_decode();
+}
+
+Status Generator::create_decode() {
+    decode_.reset();
     SelectiveDecode::Options how = SelectiveDecode::options_of(options_.decode);
     if (options_.decode_method != nullptr) how.method = options_.decode_method;
     how.give_up_blocks = options_.give_up_blocks;
@@ -75,6 +80,12 @@ Status Generator::create_attention() {
     }
     attention_ = {prefill_.get(), decode_.get()};
     return Status::ok();
+}
+
+Status Generator::answer_by(const DecodeAttention& decode, std::shared_ptr<const DecodeSelection> method) {
+    options_.decode = decode;
+    options_.decode_method = std::move(method);
+    return create_decode();
 }
 
 void Generator::forget() {

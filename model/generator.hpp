@@ -54,6 +54,9 @@ public:
     /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`. Where no answer
     /// follows (history that comes round by round), nothing is chosen for one.
     Status prefill(std::span<const int32_t> tokens, bool answer_follows = true);
+    /// From here on answers attend by this; what an earlier method has chosen is forgotten, the KV stays. The pool has
+    /// room for the copies of `Options::decode.budget_tokens` keys, no more.
+    Status answer_by(const DecodeAttention& decode, std::shared_ptr<const DecodeSelection> method = {});
     /// One decode step: appends a token, leaves its logits in `logits()`.
     Status step(int32_t token);
     /// Of the last token appended, in host memory.
@@ -78,6 +81,7 @@ private:
     /// Refuses, before anything is computed, tokens beyond the context or outside the vocabulary.
     Status check(std::span<const int32_t> tokens) const;
     Status create_attention();
+    Status create_decode();
     /// An evicting method has given up keys that further prompts must see.
     bool has_gaps() const { return kv_->first_held() > 0; }
     void forget();

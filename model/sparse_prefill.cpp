@@ -71,7 +71,8 @@ Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& sp
         RONDO_ASSIGN(patterns, HeadPatterns::parse(text, file, spec.layers, spec.heads));
     }
     std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings, std::move(patterns)));
-    const int64_t floats = int64_t{made->method_->sampling().rows} * spec.heads * spec.head_dim;
+    const PrefillSparsity::Sampling sampling = made->method_->sampling();
+    const int64_t floats = int64_t{std::max(sampling.rows, sampling.all_up_to)} * spec.heads * spec.head_dim;
     if (floats > 0) {
         RONDO_ASSIGN(made->queries_, device.allocate(static_cast<size_t>(floats) * sizeof(float)));
     }
@@ -110,7 +111,10 @@ Status SparsePrefill::choose(int layer, const AttendArgs& args, const Tensor& q,
         device_.run_tasks(spec_.heads, [&](int64_t head) { choose_head(static_cast<int>(head), {}); });
         return Status::ok();
     }
-    if (sampling.spread) {
+    if (chunk.rows <= sampling.all_up_to) {
+        sampled_.resize(static_cast<size_t>(chunk.rows));
+        std::iota(sampled_.begin(), sampled_.end(), 0);
+    } else if (sampling.spread) {
         sampled_ = sample_rows(chunk.rows, sampling.rows, seed);
     } else {
         sampled_.resize(static_cast<size_t>(std::min<int64_t>(sampling.rows, chunk.rows)));

@@ -180,9 +180,34 @@ TEST(H2o, KeepsHalfHeavyAndHalfRecentKeys) {
         const Rows rows = random_rows(random, 600);
         if (rows.keys < 2) continue;
         const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
-        const auto chosen = chosen_by(random_settings(random, Method::h2o, budget), rows);
+        auto settings = random_settings(random, Method::h2o, budget);
+        if (round % 2 == 0) settings.pool = 0;  // its own: none
+        const auto chosen = chosen_by(settings, rows);
         for (int head = 0; head < rows.kv_heads; ++head)
-            ASSERT_EQ(chosen[static_cast<size_t>(head)], naive_best(rows, head, budget, 0, budget - budget / 2, 1));
+            ASSERT_EQ(chosen[static_cast<size_t>(head)],
+                      naive_best(rows, head, budget, 0, budget - budget / 2, std::max(1, settings.pool)));
+    }
+}
+
+TEST(DecodeSelection, PoolsAsTheMethodDoesUnlessSettingsSayOtherwise) {
+    struct Own {
+        Method method;
+        int pool;
+        DecodeAttention::PoolSide side;
+    };
+    using Side = DecodeAttention::PoolSide;
+    std::mt19937 random(8);
+    Rows rows{.kv_heads = 2, .keys = 400, .weights = std::vector<float>(800)};
+    for (float& weight : rows.weights) weight = std::uniform_real_distribution<float>()(random);
+    for (const Own& own : {Own{Method::progressive, 7, Side::after}, Own{Method::snapkv, 7, Side::around},
+                           Own{Method::adakv, 7, Side::around}, Own{Method::h2o, 1, Side::around}}) {
+        const auto with = [&](int pool, Side side) {
+            return chosen_by({.method = own.method, .budget_tokens = 60, .pool = pool, .pool_side = side}, rows);
+        };
+        const Side other = own.side == Side::after ? Side::around : Side::after;
+        EXPECT_EQ(with(0, Side::own), with(own.pool, own.side));
+        EXPECT_EQ(with(5, Side::own), with(5, own.side));
+        EXPECT_NE(with(5, Side::own), with(5, other));
     }
 }
 

@@ -12,20 +12,26 @@ namespace {
 using testing::Pattern;
 using testing::SampledAttention;
 
+/// As the paper has it: nothing is always chosen, and nothing but lines.
+PrefillAttention as_printed(double alpha) {
+    return {
+        .method = PrefillAttention::Method::loopserve, .alpha = alpha, .first_keys = 0, .near_keys = 0, .blocks = 0};
+}
+
 Lines choose(const SampledAttention& in, double alpha,
              PrefillAttention::Overlap overlap = PrefillAttention::Overlap::exact) {
     Lines lines;
-    make_prefill_sparsity({.method = PrefillAttention::Method::loopserve, .alpha = alpha, .overlap = overlap})
-        ->select(in.chunk(), in.sampled(), lines);
+    PrefillAttention settings = as_printed(alpha);
+    settings.overlap = overlap;
+    make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
     return lines;
 }
 
 Lines choose_for_each_row(const SampledAttention& in, double alpha) {
     Lines lines;
-    make_prefill_sparsity({.method = PrefillAttention::Method::loopserve,
-                           .alpha = alpha,
-                           .alpha_of = PrefillAttention::AlphaOf::each_row})
-        ->select(in.chunk(), in.sampled(), lines);
+    PrefillAttention settings = as_printed(alpha);
+    settings.alpha_of = PrefillAttention::AlphaOf::each_row;
+    make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
     return lines;
 }
 
@@ -96,6 +102,76 @@ TEST(LoopServeLines, HoldAlphaOfTheSampledRowsTogetherOrOfEach) {
             }
         }
     }
+}
+
+TEST(LoopServeLines, HoldAlphaOfWhatFirstAndNearKeysLeave) {
+    uint32_t seed = 40;
+    for (const Pattern pattern : testing::patterns) {
+        const auto in = testing::sampled_attention({.first_row = 700, .rows = 90, .sampled = 90}, pattern, ++seed);
+        for (const double alpha : {0.1, 0.5, 0.9}) {
+            PrefillAttention settings = as_printed(alpha);
+            settings.first_keys = 4;
+            settings.near_keys = 40;
+            Lines lines, always{.columns = {0, 1, 2, 3}, .bands = {0, 1, 2, 3}, .blocks = {}};
+            make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
+            EXPECT_TRUE(std::ranges::includes(lines.columns, always.columns)) << seed;
+            EXPECT_TRUE(std::ranges::includes(lines.bands, always.bands)) << seed;
+            const double kept = covered_by(in, always).mass, left = in.total() - kept;
+            EXPECT_GE(covered_by(in, lines).mass, kept + alpha * left - 1e-4 * in.total()) << seed << " " << alpha;
+            settings.alpha_of = PrefillAttention::AlphaOf::each_row;
+            make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
+            EXPECT_GE(covered_by(in, lines).least_of_a_row, alpha - 1e-4) << seed << " " << alpha;
+        }
+    }
+}
+
+TEST(LoopServeLines, ShortSequencesHoldNoMoreThanThereIs) {
+    const auto in = testing::sampled_attention({.first_row = 0, .rows = 3, .sampled = 3}, Pattern::uniform, 3);
+    PrefillAttention settings = as_printed(0.5);
+    settings.first_keys = 4096;
+    settings.near_keys = 1 << 20;
+    settings.blocks = 0;
+    Lines lines;
+    make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
+    EXPECT_EQ(std::ssize(lines.columns), in.keys());
+    EXPECT_EQ(std::ssize(lines.bands), in.chunk().blocks());
+}
+
+TEST(LoopServeLines, TheBestBlocksStandBesideThem) {
+    const auto in = testing::sampled_attention({.first_row = 500, .rows = 60, .sampled = 60}, Pattern::local, 8);
+    const int64_t blocks = in.chunk().blocks(), first = in.block_of(in.first_row);
+    std::mt19937 random(5);
+    std::vector<float> scores(static_cast<size_t>((blocks - first) * blocks));
+    for (float& score : scores) score = std::normal_distribution<float>()(random);
+    PrefillAttention settings = as_printed(0.8);
+    settings.blocks = 3;
+    Lines lines;
+    SampledRows sampled = in.sampled();
+    sampled.block_scores = scores;
+    make_prefill_sparsity(settings)->select(in.chunk(), sampled, lines);
+    EXPECT_TRUE(std::ranges::is_sorted(lines.blocks));
+    for (int64_t row = first; row < blocks; ++row) {
+        const auto score = [&](int64_t block) { return scores[static_cast<size_t>((row - first) * blocks + block)]; };
+        const auto in_band = [&](int64_t block) { return std::ranges::count(lines.bands, row - block) > 0; };
+        std::vector<int32_t> taken;
+        for (const Lines::Block& each : lines.blocks) {
+            if (each.row_block == row) taken.push_back(each.key_block);
+        }
+        int64_t open = 0;
+        for (int64_t block = 0; block < row; ++block) {
+            if (in_band(block)) {
+                EXPECT_EQ(std::ranges::count(taken, block), 0) << "a band has it";
+                continue;
+            }
+            ++open;
+            if (std::ranges::count(taken, block) > 0) continue;
+            for (const int32_t each : taken) EXPECT_GE(score(each), score(block));
+        }
+        EXPECT_EQ(std::ssize(taken), std::min<int64_t>(3, open)) << row;
+    }
+    scores[0] = std::numeric_limits<float>::quiet_NaN();
+    make_prefill_sparsity(settings)->select(in.chunk(), sampled, lines);
+    EXPECT_EQ(lines.dense_rows, in.row_count) << "means that are no numbers choose nothing";
 }
 
 /// All 64 rows of a chunk behind 640 keys, in full blocks, with whatever weights.

@@ -111,12 +111,17 @@ TEST(PrefillSparsityRegistry, MakesEveryMethodButDense) {
 TEST(PrefillSparsityRegistry, MethodsAskForTheRowsTheyNeed) {
     const auto sampling = [](PrefillAttention settings) { return make_prefill_sparsity(settings)->sampling(); };
     EXPECT_EQ(sampling({.method = Method::loopserve, .sample_rows = 48}).rows, 48);
+    EXPECT_EQ(sampling({.method = Method::loopserve, .sample_rows = 48}).all_up_to, 0);
+    EXPECT_EQ(sampling({.method = Method::loopserve}).rows, 64);
+    EXPECT_EQ(sampling({.method = Method::loopserve}).all_up_to, 256) << "short chunks show all of their rows";
+    EXPECT_EQ(sampling({.method = Method::loopserve, .blocks = 4}).blocks, true);
     EXPECT_TRUE(sampling({.method = Method::loopserve}).spread);
     EXPECT_EQ(sampling({.method = Method::loopserve, .alpha = 1.0}).rows, 0) << "it will attend to everything";
     EXPECT_EQ(sampling({.method = Method::a_shape}).rows, 0);
     EXPECT_EQ(sampling({.method = Method::tri_shape}).rows, 0);
     for (const Method method : {Method::minference, Method::flexprefill}) {
-        EXPECT_EQ(sampling({.method = method}).rows, 64);
+        EXPECT_EQ(sampling({.method = method}).rows, method == Method::flexprefill ? 128 : 64);
+        EXPECT_EQ(sampling({.method = method, .sample_rows = 20}).rows, 20);
         EXPECT_FALSE(sampling({.method = method}).spread);
         EXPECT_EQ(sampling({.method = method}).blocks, method == Method::flexprefill);
     }

@@ -133,18 +133,16 @@ TEST(Quest, ChoosesTheBestPagesAndTheLast) {
         choose_pages(scores, budget, scratch, pages);
         const auto last = static_cast<int64_t>(scores.size()) - 1;
         scores.pop_back();
-        auto expected = naive_top(scores, std::min(last, std::max<int64_t>(1, budget / 16) - 1));
+        auto expected = naive_top(scores, std::min(last, std::max<int64_t>(3, budget / 16) - 1));
         expected.push_back(static_cast<int32_t>(last));
         ASSERT_EQ(pages, expected) << last + 1 << " pages, budget " << budget;
     }
 }
 
-TEST(Quest, SmallBudgetsLeaveTheLastPageAndLargeOnesAll) {
+TEST(Quest, SmallBudgetsLeaveThreePagesAndLargeOnesAll) {
     const std::vector<float> scores{9, 8, 7, 6, 1};
-    EXPECT_THAT(pages_of(scores, 0), ElementsAre(4));
-    EXPECT_THAT(pages_of(scores, 15), ElementsAre(4));
-    EXPECT_THAT(pages_of(scores, 31), ElementsAre(4));
-    EXPECT_THAT(pages_of(scores, 32), ElementsAre(0, 4));
+    for (const int64_t budget : {0, 15, 32, 63}) EXPECT_THAT(pages_of(scores, budget), ElementsAre(0, 1, 4)) << budget;
+    EXPECT_THAT(pages_of(scores, 64), ElementsAre(0, 1, 2, 4));
     EXPECT_EQ(pages_of(scores, 80), key_range(0, 5));
     EXPECT_EQ(pages_of(scores, 1'000'000), key_range(0, 5));
     EXPECT_THAT(pages_of({3}, 1024), ElementsAre(0));

@@ -117,8 +117,13 @@ TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
         const auto generator = open(options);
         const auto got = answer(*generator);
         EXPECT_TRUE(std::ranges::all_of(got, [](float x) { return std::isfinite(x); }));
-        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
         const SparsePrefillStats& stats = generator->sparse_prefill()->stats();
+        if (method == Prefill::flexprefill) {  // its first block and its nearest hold all of so few keys
+            EXPECT_LE(golden::relative_error(got, expected), 1e-5);
+            EXPECT_EQ(stats.covered, stats.causal);
+            continue;
+        }
+        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
         EXPECT_LT(stats.covered, stats.causal);
         EXPECT_GT(stats.covered, 0);
     }

@@ -78,22 +78,39 @@ protected:
 };
 
 TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
-    const PrefillAttention settings{.method = PrefillAttention::Method::flexprefill, .min_tokens = 0};
+    // So little is wanted that one band holds it. Beside it stands the best block of each row block, unless that band
+    // has it.
+    const PrefillAttention settings{
+        .method = PrefillAttention::Method::loopserve, .alpha = 1e-9, .min_tokens = 0, .blocks = 1};
     const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
-    sparse->measure(1);
+    int calls = 0, seen = 0;
+    sparse->listen([&](int, const ChunkShape& chunk, std::span<const Lines> by_head) {
+        ++calls;
+        ASSERT_EQ(by_head.size(), static_cast<size_t>(heads));
+        const auto first = static_cast<int32_t>(chunk.block_of(chunk.first_row));
+        for (int32_t i = 0; i < rows / kv_block_tokens; ++i) {
+            const int32_t best = i * 7 + 2;
+            if (std::ranges::count(by_head[0].bands, first + i - best) > 0) continue;
+            EXPECT_EQ(by_head[0].blocks.at(static_cast<size_t>(i)), (Lines::Block{first + i, best}));
+            ++seen;
+            EXPECT_EQ(by_head[1].blocks.at(static_cast<size_t>(i)), (Lines::Block{first + i, 0})) << "all score alike";
+        }
+    });
     attend(*sparse);
-    // Head 0: one block of each row block's, and its own. Head 1: nine tenths of all that its rows see.
-    const ChunkShape chunk{keys - rows, rows, kv_.block_begin()};
-    const auto row_blocks = rows / kv_block_tokens;
-    int64_t head_0 = 0, causal = 0;
-    for (int64_t row = 0; row < rows; ++row) {
-        head_0 += kv_block_tokens + row % kv_block_tokens + 1;
-        causal += chunk.first_row + row + 1;
+    EXPECT_EQ(calls, 1);
+    EXPECT_GE(seen, 3);
+}
+
+TEST_F(TwoHeads, AShortChunkShowsAllItsRowsAndALongOneSome) {
+    for (const int sample_rows : {0, 8}) {
+        const PrefillAttention settings{
+            .method = PrefillAttention::Method::loopserve, .sample_rows = sample_rows, .min_tokens = 0};
+        const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
+        sparse->audit([&](const ChunkShape&, const SampledRows&, std::span<const int32_t> sampled, const Lines&) {
+            EXPECT_EQ(std::ssize(sampled), sample_rows == 0 ? rows : sample_rows);
+        });
+        attend(*sparse);
     }
-    EXPECT_EQ(sparse->stats().causal, heads * causal);
-    const auto head_1 = static_cast<double>(sparse->stats().covered - head_0) / static_cast<double>(causal);
-    EXPECT_NEAR(head_1, 0.9, 0.02) << row_blocks << " row blocks";
-    EXPECT_NEAR(sparse->stats().mass / static_cast<double>(sparse->stats().masses), 0.95, 0.02);
 }
 
 TEST_F(TwoHeads, AnAuditIsShownEveryRow) {

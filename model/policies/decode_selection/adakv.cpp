@@ -8,6 +8,8 @@ namespace rondo {
 
 namespace {
 
+constexpr int published_pool = 7;
+
 /// How many of the `total` greatest ranks of all heads lie in each head; `ranks` is [heads, total of a head]. Equal
 /// ranks at the cut go to the heads in turn: handed out in the order of heads, equal scores would starve the last one.
 std::vector<int64_t> count_by_head(std::span<const uint32_t> ranks, size_t heads, int64_t total, TopKeys& top) {
@@ -57,7 +59,9 @@ void smooth(std::span<int64_t> counts, int64_t per_head) {
 class AdaKv final : public BudgetSelection {
 public:
     explicit AdaKv(const DecodeAttention& settings)
-        : BudgetSelection(settings), window_(window_within(settings.window, budget())), pool_(settings.pool) {}
+        : BudgetSelection(settings),
+          window_(window_within(settings.window, budget())),
+          pool_(pool_of(settings, published_pool)) {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(window_); }
@@ -89,7 +93,7 @@ protected:
 
 private:
     int64_t window_;
-    int pool_;
+    Pool pool_;
 };
 
 }  // namespace

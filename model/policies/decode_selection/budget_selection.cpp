@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "model/policies/decode_selection/top_keys.hpp"
-
 namespace rondo {
 
 BudgetSelection::BudgetSelection(const DecodeAttention& settings) : budget_(settings.budget_tokens) {
@@ -22,6 +20,12 @@ void BudgetSelection::select(const KeyScores& scores, uint64_t seed, std::span<s
 
 SelectionTriggers reselection_triggers(const DecodeAttention& settings) {
     return {.every = settings.reselect_every, .first = settings.cold_tokens};
+}
+
+Pool pool_of(const DecodeAttention& settings, Pool of_method) {
+    using Side = DecodeAttention::PoolSide;
+    const bool around = settings.pool_side == Side::own ? of_method.around : settings.pool_side == Side::around;
+    return {settings.pool > 0 ? settings.pool : of_method.keys, around};
 }
 
 int64_t window_within(int window, int64_t budget) {

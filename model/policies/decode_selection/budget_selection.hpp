@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/policies/decode_selection/decode_selection.hpp"
+#include "model/policies/decode_selection/top_keys.hpp"
 
 namespace rondo {
 
@@ -23,6 +24,9 @@ private:
 
 /// Of methods that choose anew while they answer, progressive and the controls beside it.
 SelectionTriggers reselection_triggers(const DecodeAttention& settings);
+
+/// The pool that settings ask for; what they leave open is as the method has it.
+Pool pool_of(const DecodeAttention& settings, Pool of_method);
 
 /// How many of the last keys stay with a method that looks at `window` queries: no more than a quarter of the budget,
 /// so that a small one still has room for what is far, and at least one, the newest key.

@@ -8,6 +8,8 @@ namespace rondo {
 
 namespace {
 
+const Pool best_pool{7, /*around_it=*/false};  // the paper has none
+
 /// LoopServe's progressive decoding (paper §5.2, Alg. 3): every `reselect_every` steps the last queries, those of the
 /// answer included, score all keys there are. Nothing is given up, so what one selection misses the next one may find.
 /// The paper scores by all n_d queries since the last selection; `observe` of them are cheaper: the last one, and every
@@ -20,7 +22,7 @@ public:
           queries_(std::min(settings.observe, settings.reselect_every)),
           kept_{.budget = budget(),
                 .recent = window_within(settings.reselect_every, budget()),
-                .pool = {settings.pool, settings.pool_side == DecodeAttention::PoolSide::around}} {
+                .pool = pool_of(settings, best_pool)} {
         kept_.sinks = std::min<int64_t>(settings.sinks, kept_.budget - kept_.recent);
     }
 

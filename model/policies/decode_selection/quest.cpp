@@ -79,7 +79,7 @@ void choose_pages(std::span<const float> scores, int64_t budget_keys, RankScratc
                   std::vector<int32_t>& pages) {
     assert(!scores.empty());
     const auto pages_there = static_cast<int64_t>(scores.size());
-    const int64_t count = std::min(pages_there, std::max<int64_t>(1, budget_keys / quest_page_keys));
+    const int64_t count = std::min(pages_there, std::max(quest_pages_min, budget_keys / quest_page_keys));
     pages.clear();
     scratch.ranks.resize(scores.size() - 1);
     std::transform(scores.begin(), scores.end() - 1, scratch.ranks.begin(), rank_of);

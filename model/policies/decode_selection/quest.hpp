@@ -13,6 +13,7 @@ namespace rondo {
 
 inline constexpr int64_t quest_page_keys = 16;
 inline constexpr int quest_dense_layers = 2;
+inline constexpr int64_t quest_pages_min = 3;
 
 /// Bounds of no keys, for the first one to replace.
 void clear_page_bounds(std::span<float> lowest, std::span<float> highest);
@@ -30,7 +31,7 @@ void weigh_page_bounds(std::span<const float> queries, std::span<float> on_lowes
 void score_pages(std::span<const float> on_lowest, std::span<const float> on_highest, std::span<const float> lowest,
                  std::span<const float> highest, std::span<float> scores);
 
-/// Overwrites `pages`, ascending: the last one, which holds the newest key, and the best of the others, max(1, budget /
+/// Overwrites `pages`, ascending: the last one, which holds the newest key, and the best of the others, max(3, budget /
 /// quest_page_keys) in all; every page when there are no more. Of equal scores the earlier page. There is a page. Keep
 /// `scratch` from step to step.
 void choose_pages(std::span<const float> scores, int64_t budget_keys, RankScratch& scratch,

@@ -6,12 +6,16 @@ namespace rondo {
 
 namespace {
 
+constexpr int published_pool = 7;
+
 /// SnapKV: the prompt's last queries choose once what all of the answer will see.
 class SnapKv final : public BudgetSelection {
 public:
     explicit SnapKv(const DecodeAttention& settings)
         : BudgetSelection(settings),
-          kept_{.budget = budget(), .recent = window_within(settings.window, budget()), .pool = settings.pool} {}
+          kept_{.budget = budget(),
+                .recent = window_within(settings.window, budget()),
+                .pool = pool_of(settings, published_pool)} {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(kept_.recent); }

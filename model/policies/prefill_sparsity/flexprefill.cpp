@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/kv_layout.hpp"
 #include "model/policies/prefill_sparsity/best_first.hpp"
 #include "model/policies/prefill_sparsity/dense_lines.hpp"
 #include "model/policies/prefill_sparsity/line_sums.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr double coverage_wanted = 0.9;  // the method's gamma
 constexpr double distance_max = 0.1;     // its tau
+constexpr int own_block = 128;           // keys and rows; the first and the nearest of them are always chosen
+constexpr int64_t own_bands = own_block / kv_block_tokens;
 
 struct Scratch {
     LineSums sums;
@@ -80,7 +83,10 @@ bool estimate_holds(const ChunkShape& chunk, const SampledRows& sampled, Scratch
 /// and diagonals of those rows. Either way until a share `coverage_wanted` is held.
 class FlexPrefill final : public PrefillSparsity {
 public:
-    Sampling sampling() const override { return {.rows = 64, .spread = false, .blocks = true}; }
+    explicit FlexPrefill(const PrefillAttention& settings)
+        : rows_(settings.sample_rows > 0 ? settings.sample_rows : own_block) {}
+
+    Sampling sampling() const override { return {.rows = rows_, .spread = false, .blocks = true}; }
 
     void select(const ChunkShape& chunk, const SampledRows& sampled, Lines& lines) const override {
         thread_local Scratch scratch;
@@ -107,30 +113,41 @@ private:
             const auto row_block = static_cast<int32_t>(first + each / blocks);
             lines.blocks.push_back({.row_block = row_block, .key_block = static_cast<int32_t>(each % blocks)});
         }
-        lines.bands.push_back(0);
+        add_first(std::min<int64_t>(own_block, chunk.keys()), lines.columns);
+        add_first(std::min(own_bands, blocks), lines.bands);
+    }
+
+    /// The lines [0, count), besides those that are chosen.
+    static void add_first(int64_t count, std::vector<int32_t>& chosen) {
+        std::erase_if(chosen, [&](int32_t line) { return line < count; });
+        chosen.resize(chosen.size() + static_cast<size_t>(count));
+        std::iota(chosen.end() - count, chosen.end(), 0);
+        std::ranges::sort(chosen);
     }
 
     /// Columns that hold the share on their own, and bands that do.
     static void choose_lines(const ChunkShape& chunk, Scratch& scratch, Lines& lines) {
         const auto blocks = static_cast<size_t>(chunk.blocks());
         const double wanted = coverage_wanted * scratch.sums.total;
-        const auto choose = [&](size_t count, std::span<const float> mass, std::vector<int32_t>& chosen) {
+        const auto choose = [&](size_t count, std::span<const float> mass, int64_t always,
+                                std::vector<int32_t>& chosen) {
             chosen.resize(count);
             std::iota(chosen.begin(), chosen.end(), 0);
             keep_enough(chosen, mass, mass, wanted);
-            if (std::ranges::find(chosen, 0) == chosen.end()) chosen.push_back(0);
-            std::ranges::sort(chosen);
+            add_first(std::min(always, std::ssize(mass)), chosen);
         };
         const std::span<const float> mass = scratch.sums.mass;
-        choose(static_cast<size_t>(chunk.keys()), mass.subspan(blocks), lines.columns);
-        choose(blocks, mass.first(blocks), lines.bands);
+        choose(static_cast<size_t>(chunk.keys()), mass.subspan(blocks), own_block, lines.columns);
+        choose(blocks, mass.first(blocks), own_bands, lines.bands);
     }
+
+    const int rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention&) {
-    return std::make_unique<FlexPrefill>();
+std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention& settings) {
+    return std::make_unique<FlexPrefill>(settings);
 }
 
 }  // namespace rondo

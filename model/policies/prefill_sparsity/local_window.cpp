@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/kv_layout.hpp"
 #include "model/policies/prefill_sparsity/fit_density.hpp"
 
 namespace rondo {
@@ -15,6 +16,10 @@ void add_local_window(const ChunkShape& chunk, int64_t bands, Lines& lines) {
     std::iota(lines.columns.begin(), lines.columns.end(), 0);
     lines.bands.resize(static_cast<size_t>(bands));
     std::iota(lines.bands.begin(), lines.bands.end(), 0);
+}
+
+int64_t bands_of_window(int64_t keys) {
+    return 1 + (std::max<int64_t>(keys, 1) + kv_block_tokens - 2) / kv_block_tokens;
 }
 
 }  // namespace rondo

@@ -6,22 +6,33 @@
 namespace rondo {
 namespace {
 
+constexpr int rows_of_long_chunks = 64, all_rows_max = 256;
+
 /// Chooses columns and bands online, for each head and chunk, until they hold a share alpha of what rows spread over
-/// the chunk attend to.
+/// the chunk attend to. Few rows of a short chunk miss what the others look at, so there all rows are looked at.
 class LoopServe final : public PrefillSparsity {
 public:
     explicit LoopServe(const PrefillAttention& settings) : settings_(settings) {}
 
-    Sampling sampling() const override { return {.rows = wants_all() ? 0 : settings_.sample_rows, .spread = true}; }
+    Sampling sampling() const override {
+        if (wants_all()) return {};
+        const bool by_chunk = settings_.sample_rows == 0;
+        return {.rows = by_chunk ? rows_of_long_chunks : settings_.sample_rows,
+                .all_up_to = by_chunk ? all_rows_max : 0,
+                .spread = true,
+                .blocks = settings_.blocks > 0};
+    }
 
     void select(const ChunkShape& chunk, const SampledRows& sampled, Lines& lines) const override {
         if (wants_all()) {
-            choose_dense_lines(chunk, lines);
+            return choose_dense_lines(chunk, lines);
         } else if (settings_.overlap == PrefillAttention::Overlap::exact) {
-            choose_exact_lines(chunk, sampled, settings_.alpha, settings_.alpha_of, lines);
+            choose_exact_lines(chunk, sampled, settings_, lines);
         } else {
             choose_literal_lines(chunk, sampled, settings_.alpha, lines);
         }
+        if (settings_.blocks > 0 && !add_best_blocks(chunk, sampled.block_scores, settings_.blocks, lines))
+            choose_dense_lines(chunk, lines);
     }
 
 private:

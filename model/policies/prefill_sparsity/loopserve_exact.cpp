@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "kernels/kv_layout.hpp"
 #include "model/policies/prefill_sparsity/best_first.hpp"
 #include "model/policies/prefill_sparsity/dense_lines.hpp"
 #include "model/policies/prefill_sparsity/line_sums.hpp"
+#include "model/policies/prefill_sparsity/local_window.hpp"
 #include "model/policies/prefill_sparsity/loopserve.hpp"
 
 namespace rondo {
@@ -60,12 +62,12 @@ float cover_block(const float* __restrict weights, int64_t count, const float* _
 /// vectors are kept from call to call: once warm, choosing allocates nothing.
 class Greedy {
 public:
-    using AlphaOf = PrefillAttention::AlphaOf;
-    void choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, AlphaOf alpha_of, Lines& lines);
+    void choose(const ChunkShape& chunk, const SampledRows& sampled, const PrefillAttention& settings, Lines& lines);
 
 private:
     bool start(const ChunkShape& chunk, const SampledRows& sampled);
-    void set_targets(const ChunkShape& chunk, double alpha, AlphaOf alpha_of);
+    void take_always(const ChunkShape& chunk, const PrefillAttention& settings);
+    void want(double share);
     float best_ratio();
     double collect(float ratio_min);
     void take_batch();
@@ -99,14 +101,20 @@ private:
     std::vector<Run> runs_;
 };
 
-void Greedy::choose(const ChunkShape& chunk, const SampledRows& sampled, double alpha, AlphaOf alpha_of, Lines& lines) {
+void Greedy::choose(const ChunkShape& chunk, const SampledRows& sampled, const PrefillAttention& settings,
+                    Lines& lines) {
     if (!start(chunk, sampled)) return choose_dense_lines(chunk, lines);
-    set_targets(chunk, alpha, alpha_of);
-    lines.clear();
-    for (const size_t always : {size_t{0}, blocks_}) {  // band 0 before any column, which cover_columns() counts on
-        batch_.assign(1, static_cast<int32_t>(always));
-        take_batch();
+    missing_ = sums_.total;
+    row_missing_.clear();
+    if (settings.alpha_of == PrefillAttention::AlphaOf::each_row) {
+        row_missing_ = sums_.row_totals;
+        nothing_.assign(static_cast<size_t>(chunk.keys()), 0.0F);
     }
+    lines.clear();
+    const bool of_what_is_left = settings.first_keys > 0 || settings.near_keys > 0;
+    if (!of_what_is_left) want(settings.alpha);
+    take_always(chunk, settings);
+    if (of_what_is_left) want(settings.alpha);
     for (int batches = 0; missing_ > 0.0; ++batches) {
         const float best = best_ratio();
         if (best < least_ratio) {  // alpha is so near to 1 that rounding hides what is missing
@@ -139,12 +147,21 @@ bool Greedy::start(const ChunkShape& chunk, const SampledRows& sampled) {
     return true;
 }
 
-void Greedy::set_targets(const ChunkShape& chunk, double alpha, AlphaOf alpha_of) {
-    missing_ = alpha * sums_.total;
-    row_missing_.clear();
-    if (alpha_of == AlphaOf::sum) return;
-    for (const double mass : sums_.row_totals) row_missing_.push_back(alpha * mass);
-    nothing_.assign(static_cast<size_t>(chunk.keys()), 0.0F);
+/// Bands before any column, because cover_columns() counts on band 0.
+void Greedy::take_always(const ChunkShape& chunk, const PrefillAttention& settings) {
+    const auto take = [&](size_t first, int64_t count) {
+        batch_.resize(static_cast<size_t>(count));
+        std::iota(batch_.begin(), batch_.end(), static_cast<int32_t>(first));
+        take_batch();
+    };
+    take(0, std::min(bands_of_window(settings.near_keys), chunk.blocks()));
+    take(blocks_, std::min<int64_t>(std::max(settings.first_keys, 1), chunk.keys()));
+}
+
+/// Of the mass that is missing a share is enough.
+void Greedy::want(double share) {
+    missing_ *= share;
+    for (double& missing : row_missing_) missing *= share;
 }
 
 float Greedy::best_ratio() {
@@ -293,10 +310,10 @@ void Greedy::write(Lines& lines) const {
 
 }  // namespace
 
-void choose_exact_lines(const ChunkShape& chunk, const SampledRows& sampled, double alpha,
-                        PrefillAttention::AlphaOf alpha_of, Lines& lines) {
+void choose_exact_lines(const ChunkShape& chunk, const SampledRows& sampled, const PrefillAttention& settings,
+                        Lines& lines) {
     thread_local Greedy greedy;
-    greedy.choose(chunk, sampled, alpha, alpha_of, lines);
+    greedy.choose(chunk, sampled, settings, lines);
 }
 
 }  // namespace rondo

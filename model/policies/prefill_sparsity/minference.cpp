@@ -7,6 +7,7 @@
 #include "model/policies/prefill_sparsity/dense_lines.hpp"
 #include "model/policies/prefill_sparsity/fit_density.hpp"
 #include "model/policies/prefill_sparsity/line_sums.hpp"
+#include "model/policies/prefill_sparsity/local_window.hpp"
 #include "model/policies/prefill_sparsity/methods.hpp"
 
 namespace rondo {
@@ -17,11 +18,6 @@ namespace {
 constexpr double columns_full = 1000.0, diagonals_full = 6096.0;
 constexpr int64_t first_columns_full = 30, near_diagonals_full = 100;
 constexpr int64_t block_keys = 64;  // of its block pattern
-
-/// Bands of blocks that hold the `diagonals` nearest diagonals, also of a row that is its block's first.
-int64_t bands_of(int64_t diagonals) {
-    return 1 + (std::max<int64_t>(diagonals, 1) + kv_block_tokens - 2) / kv_block_tokens;
-}
 
 /// The columns and bands of one head, best first.
 struct Ranking {
@@ -66,7 +62,7 @@ void choose_scaled(const ChunkShape& chunk, double density, Ranking& ranking, Li
         const int64_t near_diagonals = scaled(near_diagonals_full, diagonals_full, bands);
         choose(ranking.columns, std::min(columns_with(bands), chunk.keys()),
                std::clamp<int64_t>(first_columns, 1, first_columns_full), made.columns);
-        choose(ranking.bands, bands, bands_of(std::min(near_diagonals, near_diagonals_full)), made.bands);
+        choose(ranking.bands, bands, bands_of_window(std::min(near_diagonals, near_diagonals_full)), made.bands);
     };
     fit_density(chunk, density, add, lines);
 }
@@ -75,19 +71,19 @@ void choose_scaled(const ChunkShape& chunk, double density, Ranking& ranking, Li
 void choose_counted(const ChunkShape& chunk, const HeadPattern& pattern, Ranking& ranking, Lines& lines) {
     lines.clear();
     const int64_t columns = std::min(std::max(pattern.first, first_columns_full), chunk.keys());
-    const int64_t bands =
-        std::min(std::max((pattern.second + kv_block_tokens - 1) / kv_block_tokens, bands_of(near_diagonals_full)),
-                 chunk.blocks());
+    const int64_t bands = std::min(
+        std::max((pattern.second + kv_block_tokens - 1) / kv_block_tokens, bands_of_window(near_diagonals_full)),
+        chunk.blocks());
     ranking.rank(chunk, columns);
     choose(ranking.columns, columns, first_columns_full, lines.columns);
-    choose(ranking.bands, bands, bands_of(near_diagonals_full), lines.bands);
+    choose(ranking.bands, bands, bands_of_window(near_diagonals_full), lines.bands);
 }
 
 void choose_window(const ChunkShape& chunk, const HeadPattern& pattern, Lines& lines) {
     lines.clear();
     lines.columns.resize(static_cast<size_t>(std::min(pattern.first, chunk.keys())));
     std::iota(lines.columns.begin(), lines.columns.end(), 0);
-    lines.bands.resize(static_cast<size_t>(std::min(bands_of(pattern.second), chunk.blocks())));
+    lines.bands.resize(static_cast<size_t>(std::min(bands_of_window(pattern.second), chunk.blocks())));
     std::iota(lines.bands.begin(), lines.bands.end(), 0);
 }
 
@@ -116,10 +112,13 @@ void choose_blocks(const ChunkShape& chunk, const HeadPattern& pattern, std::spa
 /// for each head. Diagonals are bands here: one for 16 of them.
 class MInference final : public PrefillSparsity {
 public:
-    MInference(double density, HeadPatterns patterns) : density_(density), patterns_(std::move(patterns)) {}
+    MInference(const PrefillAttention& settings, HeadPatterns patterns)
+        : rows_(settings.sample_rows > 0 ? settings.sample_rows : 64),
+          density_(settings.density),
+          patterns_(std::move(patterns)) {}
 
     Sampling sampling() const override {
-        return {.rows = 64, .spread = false, .blocks = patterns_.any(HeadPattern::Kind::blocks)};
+        return {.rows = rows_, .spread = false, .blocks = patterns_.any(HeadPattern::Kind::blocks)};
     }
 
     void select(const ChunkShape& chunk, const SampledRows& sampled, Lines& lines) const override {
@@ -135,6 +134,7 @@ public:
     }
 
 private:
+    const int rows_;
     const double density_;
     const HeadPatterns patterns_;
 };
@@ -142,7 +142,7 @@ private:
 }  // namespace
 
 std::unique_ptr<PrefillSparsity> make_minference(const PrefillAttention& settings, HeadPatterns patterns) {
-    return std::make_unique<MInference>(settings.density, std::move(patterns));
+    return std::make_unique<MInference>(settings, std::move(patterns));
 }
 
 }  // namespace rondo

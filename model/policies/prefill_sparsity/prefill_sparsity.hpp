@@ -72,6 +72,7 @@ public:
     /// (sample_rows) or its last ones. None: it asks for no scores.
     struct Sampling {
         int rows = 0;
+        int all_up_to = 0;  ///< a chunk of no more rows than this shows all of them
         bool spread = true;
         bool blocks = false;  ///< and what means say of each block
     };
