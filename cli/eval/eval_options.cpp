@@ -12,9 +12,9 @@ namespace {
 
 /// What the methods' settings are scaled to: answers of a few tokens, contexts of a few hundred.
 const std::vector<std::string> small_scale = {
-    "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.sample_rows=16",
-    "pipeline.decode.attention.cold_tokens=2", "pipeline.decode.attention.reselect_every=4",
-    "pipeline.decode.attention.observe=4",     "pipeline.decode.attention.lag_steps=0"};
+    "pipeline.prefill.attention.min_tokens=0", "pipeline.decode.attention.cold_tokens=2",
+    "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=4",
+    "pipeline.decode.attention.lag_steps=0"};
 
 /// "a,b", none of them twice: answers that stand there twice would look like more evidence.
 template <class Item>
@@ -108,6 +108,7 @@ std::string shell_word(const std::string& text) {
 
 Result<EvalPlan> plan_of(const EvalOptions& options) {
     RONDO_TRY(check_file(options.model.config_file));
+    RONDO_TRY(check_seeds(options.seed_use(), options.first_seed(), static_cast<uint64_t>(options.dialogues)));
     EvalPlan plan;
     plan.model = options.model;
     plan.model.overrides.clear();
@@ -117,10 +118,28 @@ Result<EvalPlan> plan_of(const EvalOptions& options) {
     if (std::ranges::find(plan.contestants, dense_name, &Contestant::label) == plan.contestants.end())
         plan.contestants.insert(plan.contestants.begin(),
                                 Contestant{.label = std::string(dense_name), .prefill = {}, .decode = {}});
+    const auto rival = std::ranges::find(plan.contestants, options.against, &Contestant::label);
+    if (!options.against.empty() && rival == plan.contestants.end())
+        return make_error(ErrorCode::invalid_argument,
+                          "--against " + options.against + ": one of --methods would be right");
+    for (auto each = plan.contestants.begin(); each != plan.contestants.end(); ++each) {
+        if (!each->matches_bytes) continue;
+        const auto wrong = [&](const char* where) {
+            return make_error(ErrorCode::invalid_argument,
+                              "--methods " + each->label + ": match=bytes would be right " + where);
+        };
+        if (rival >= each) return wrong("behind the method that --against names");
+        if (!rival->has_budget() || rival->matches_bytes) return wrong("beside a rival with a budget of its own");
+        if (options.history != "teacher_forced") return wrong("with --history teacher_forced");
+    }
     RONDO_ASSIGN(plan.budgets, parse_budgets(options.budgets));
     RONDO_ASSIGN(plan.tasks, parse_list("--task", options.tasks, &parse_asked));
     RONDO_ASSIGN(plan.places, parse_list("--places", options.places, &parse_place));
     return plan;
+}
+
+SeedUse EvalOptions::seed_use() const {
+    return seeds == seed_use_names[0] ? SeedUse::development : SeedUse::report;
 }
 
 std::string EvalOptions::command() const {
@@ -129,14 +148,21 @@ std::string EvalOptions::command() const {
         if (!value.empty()) text += std::string(" ") + flag + " " + shell_word(value);
     };
     add("--suite", suite);
-    add("--methods", methods);
-    add("--budgets", budgets);
-    add("--task", tasks);
+    if (report) {
+        text += " --report";
+    } else {
+        add("--methods", methods);
+        add("--budgets", budgets);
+        add("--against", against);
+        add("--task", tasks);
+    }
     add("--places", places);
-    add("--history", history);
+    if (!report) add("--history", history);
     add("--dialogues", std::to_string(dialogues));
     add("--rounds", std::to_string(rounds));
-    add("--seed", std::to_string(seed));
+    add("--seeds", seeds);
+    add("--seed", std::to_string(first_seed()));
+    if (measured < dialogues) add("--measured", std::to_string(measured));
     add("--config", model.config_file);
     add("--model", model.model);
     add("--weights", model.weights);

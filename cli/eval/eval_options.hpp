@@ -7,6 +7,7 @@
 
 #include "cli/eval/contestant.hpp"
 #include "cli/eval/roundtalk.hpp"
+#include "cli/eval/seed_use.hpp"
 #include "cli/model_options.hpp"
 
 namespace rondo::cli::eval {
@@ -15,11 +16,16 @@ namespace rondo::cli::eval {
 struct EvalOptions {
     ModelOptions model;
     std::string suite = "roundtalk", methods = "dense,loopserve,snapkv", budgets = "20", tasks = "recall";
+    std::string against;  // the rival; none: dense alone
     std::string places = "begin,middle,end", history = "teacher_forced";
     int dialogues = 30, rounds = 10;
-    uint64_t seed = 1'000'000;  // far from those the demo model was trained on
-    bool json = false;
+    int measured = 100'000;             // dialogues of each task and place
+    std::string seeds = "development";  // seed_use.hpp
+    std::optional<uint64_t> seed;       // of the first; none: the first there is
+    bool json = false, report = false;
 
+    SeedUse seed_use() const;
+    uint64_t first_seed() const { return seed.value_or(seeds_of(seed_use()).first); }
     /// The command that gives the same answers again, for a shell.
     std::string command() const;
 };

@@ -26,7 +26,8 @@ struct EvalRecord {
     std::optional<size_t> lag;  ///< rounds back to the oldest evidence
     bool exact = false;
 
-    std::optional<double> mass_mean, mass_p5;  ///< share of dense's attention, over the answer's sampled rows
+    std::optional<double> mass_mean, mass_p5;  ///< share of dense's attention that the answer's steps attended to
+    std::optional<double> mass_chosen;         ///< of the steps alone that a choice served
     std::optional<double> kl_to_dense;         ///< nats, mean over the answer's tokens
     std::optional<double> top1_agreement;      ///< share of the answer's tokens
     std::optional<double> density;             ///< keys attended / keys there were, of the answer's tokens
@@ -36,6 +37,7 @@ struct EvalRecord {
     std::optional<double> unsampled_mass;  ///< of what the others would
     std::optional<double> evidence_mass;   ///< of what the question's rows would attend to in the evidence
     std::optional<double> bytes_resident;  ///< of the conversation's KV, on the device, at the answer's end
+    std::optional<double> bytes_read;      ///< of KV, by a step of the answer: attended to, or looked at to choose
 };
 
 /// A figure that a report averages over answers; `scale` takes it to the unit of its heading.
@@ -46,8 +48,9 @@ struct Metric {
     double scale;
     int decimals;
 };
-inline constexpr std::array<Metric, 11> metrics = {{
+inline constexpr std::array<Metric, 13> metrics = {{
     {"mass_mean", "mass", &EvalRecord::mass_mean, 1.0, 3},
+    {"mass_chosen", "chosen mass", &EvalRecord::mass_chosen, 1.0, 3},
     {"mass_p5", "mass p5", &EvalRecord::mass_p5, 1.0, 3},
     {"kl_to_dense", "KL", &EvalRecord::kl_to_dense, 1.0, 4},
     {"top1_agreement", "top-1", &EvalRecord::top1_agreement, 1.0, 3},
@@ -58,6 +61,7 @@ inline constexpr std::array<Metric, 11> metrics = {{
     {"unsampled_mass", "others'", &EvalRecord::unsampled_mass, 1.0, 3},
     {"evidence_mass", "evidence's", &EvalRecord::evidence_mass, 1.0, 3},
     {"bytes_resident", "KV KiB", &EvalRecord::bytes_resident, 1.0 / 1024.0, 1},
+    {"bytes_read", "read KiB", &EvalRecord::bytes_read, 1.0 / 1024.0, 1},
 }};
 
 }  // namespace rondo::cli::eval

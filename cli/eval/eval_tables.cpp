@@ -46,7 +46,7 @@ std::optional<double> mean_of(const Records& records, const Metric& metric) {
     return sum / count;
 }
 
-Cell make_cell(const Records& records, const Records& dense) {
+Cell make_cell(const Records& records, const Records& dense, const Records& rival) {
     Cell cell;
     const std::vector<Observation> exact = exactness(records);
     cell.answers = exact.size();
@@ -56,6 +56,10 @@ Cell make_cell(const Records& records, const Records& dense) {
     cell.pairs = paired.size();
     cell.difference = mean(paired);
     cell.difference_interval = mean_interval(paired, bootstrap_seed);
+    const std::vector<Observation> leads = differences(exact, exactness(rival));
+    cell.rival_pairs = leads.size();
+    cell.lead = mean(leads);
+    cell.lead_interval = mean_interval(leads, bootstrap_seed);
     for (size_t i = 0; i < metrics.size(); ++i) cell.figures[i] = mean_of(records, metrics[i]);
     return cell;
 }
@@ -104,15 +108,16 @@ std::vector<EvalTable::Column> by_task() {
 /// Makes the tables of one history mode.
 class Tabulator {
 public:
-    Tabulator(History history, Records records)
+    Tabulator(History history, Records records, std::string rival)
         : history_(history),
+          rival_(std::move(rival)),
           records_(std::move(records)),
           dense_(select(records_, [](const EvalRecord* record) { return record->method == dense_name; })) {}
 
     void add(const std::string& title, const Slice& scope, std::vector<EvalTable::Column> columns,
              std::vector<EvalTable>& tables) const {
         const Records records = select(records_, scope), dense = select(dense_, scope);
-        EvalTable table{history_, title, filled(std::move(columns), records, dense), {}};
+        EvalTable table{history_, rival_, title, filled(std::move(columns), records, dense), {}};
         if (table.columns.empty()) return;
         for (const EvalRecord* first : records) {
             const bool is_known = std::ranges::any_of(table.rows, [&](const EvalTable::Row& row) {
@@ -124,9 +129,13 @@ public:
             const Records own = select(records, [&](const EvalRecord* record) {
                 return record->method == row.method && record->budget == row.budget;
             });
-            row.all = make_cell(own, dense);
+            const Records rival = select(records, [&](const EvalRecord* record) {
+                return record->method == rival_ && row.method != rival_ && record->budget == row.budget;
+            });
+            row.all = make_cell(own, dense, rival);
             for (const EvalTable::Column& column : table.columns) {
-                row.cells.push_back(make_cell(select(own, column.slice), select(dense, column.slice)));
+                row.cells.push_back(
+                    make_cell(select(own, column.slice), select(dense, column.slice), select(rival, column.slice)));
             }
         }
         tables.push_back(std::move(table));
@@ -148,6 +157,7 @@ private:
     }
 
     History history_;
+    std::string rival_;
     Records records_, dense_;
 };
 
@@ -160,14 +170,14 @@ bool Slice::holds(const EvalRecord& record) const {
     return record.lag && *record.lag >= lag->low && *record.lag <= lag->high;
 }
 
-std::vector<EvalTable> tabulate(std::span<const EvalRecord> records) {
+std::vector<EvalTable> tabulate(std::span<const EvalRecord> records, const std::string& rival) {
     std::vector<EvalTable> tables;
     for (const History history : {History::teacher_forced, History::free_running}) {
         Records own;
         for (const EvalRecord& record : records) {
             if (record.history == history) own.push_back(&record);
         }
-        Tabulator(history, std::move(own)).add_all(tables);
+        Tabulator(history, std::move(own), rival).add_all(tables);
     }
     return tables;
 }

@@ -34,7 +34,10 @@ struct Cell {
     Interval exact_interval;
     size_t pairs = 0;  ///< answers that dense has given too
     double difference = 0.0;
-    Interval difference_interval;                               ///< of this method's exact rate less dense's
+    Interval difference_interval;  ///< of this method's exact rate less dense's
+    size_t rival_pairs = 0;        ///< answers that the rival has given too, with the same budget
+    double lead = 0.0;
+    Interval lead_interval;                                     ///< less the rival's
     std::array<std::optional<double>, metrics.size()> figures;  ///< means over the answers that have them
 };
 
@@ -53,6 +56,7 @@ struct EvalTable {
     };
 
     History history = History::teacher_forced;
+    std::string rival;  ///< the method that all others are compared with, beside dense; may be empty
     std::string title;
     std::vector<Column> columns;
     std::vector<Row> rows;  ///< methods and budgets as they first came
@@ -69,7 +73,7 @@ struct Ranking {
 };
 
 /// For each history mode, over all tasks and for each task: by question place and by lag; and by task.
-std::vector<EvalTable> tabulate(std::span<const EvalRecord> records);
+std::vector<EvalTable> tabulate(std::span<const EvalRecord> records, const std::string& rival = "");
 /// Where at least two methods can be compared.
 std::vector<Ranking> rank(const EvalTable& table);
 

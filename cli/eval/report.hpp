@@ -14,6 +14,7 @@ struct EvalFacts {
     std::string suite, model;
     std::string flags;                                                   ///< with which the run can be repeated
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();  ///< of the methods and the dialogues
+    std::string preamble = {};                                           ///< what else a reader should know of the run
 };
 
 /// The figures for people, as Markdown. `tables` are tabulate's of the same records.

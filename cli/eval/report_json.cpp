@@ -31,12 +31,16 @@ ordered_json figures_of(const Cell& cell) {
         out["less_dense"] = cell.difference;
         out["less_dense_interval"] = pair_of(cell.difference_interval);
     }
+    if (cell.rival_pairs > 0) {
+        out["less_rival"] = cell.lead;
+        out["less_rival_interval"] = pair_of(cell.lead_interval);
+    }
     for (size_t i = 0; i < metrics.size(); ++i) out[metrics[i].name] = value_or_null(cell.figures[i]);
     return out;
 }
 
 ordered_json table_of(const EvalTable& table) {
-    ordered_json out = {{"history", history_name(table.history)}, {"title", table.title}};
+    ordered_json out = {{"history", history_name(table.history)}, {"rival", table.rival}, {"title", table.title}};
     ordered_json rows = ordered_json::array();
     for (const EvalTable::Row& row : table.rows) {
         ordered_json cells = ordered_json::array();

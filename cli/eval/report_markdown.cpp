@@ -1,80 +1,53 @@
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
+#include "cli/eval/markdown_table.hpp"
 #include "cli/eval/report.hpp"
 
 namespace rondo::cli::eval {
 
 namespace {
 
-using Line = std::vector<std::string>;
-
-std::string number(double value, int decimals) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.*f", decimals, value);
-    return text;
-}
-
-std::string difference(double value) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%+.3f", value);
-    return text;
-}
-
 std::string exact_text(const Cell& cell, const EvalTable::Column& column) {
     if (cell.answers == 0) return "-";
-    std::string text = number(cell.exact_rate, 3) + " [" + number(cell.exact_interval.low, 3) + ", " +
-                       number(cell.exact_interval.high, 3) + "]";
+    std::string text = number(cell.exact_rate, 3) + interval_text(cell.exact_interval, 3);
     if (cell.answers != column.dense_answers) text += " n=" + std::to_string(cell.answers);
     return column.is_ranked() ? text : text + " n.r.";
 }
 
 std::string difference_text(const EvalTable::Row& row, const Cell& cell) {
     if (cell.pairs == 0 || row.method == dense_name) return "-";
-    return difference(cell.difference) + " [" + difference(cell.difference_interval.low) + ", " +
-           difference(cell.difference_interval.high) + "]";
+    return signed_number(cell.difference) + signed_interval(cell.difference_interval);
 }
 
-Line heading(const EvalTable& table) {
-    Line line = {"method", "budget"};
+std::string lead_text(const Cell& cell) {
+    if (cell.rival_pairs == 0) return "-";
+    return signed_number(cell.lead) + signed_interval(cell.lead_interval);
+}
+
+TableLine heading(const EvalTable& table) {
+    TableLine line = {"method", "budget"};
     for (const EvalTable::Column& column : table.columns) {
         line.push_back(column.name + " (n=" + std::to_string(column.dense_answers) + ")");
         line.push_back("less dense");
+        if (!table.rival.empty()) line.push_back("less " + table.rival);
     }
     for (const Metric& metric : metrics) line.emplace_back(metric.heading);
     return line;
 }
 
-Line line_of(const EvalTable& table, const EvalTable::Row& row) {
-    Line line = {row.method, row.budget.empty() ? "-" : row.budget};
+TableLine line_of(const EvalTable& table, const EvalTable::Row& row) {
+    TableLine line = {row.method, row.budget.empty() ? "-" : row.budget};
     for (size_t i = 0; i < table.columns.size(); ++i) {
         line.push_back(exact_text(row.cells[i], table.columns[i]));
         line.push_back(difference_text(row, row.cells[i]));
+        if (!table.rival.empty()) line.push_back(lead_text(row.cells[i]));
     }
     for (size_t i = 0; i < metrics.size(); ++i) {
         const auto& figure = row.all.figures[i];
         line.push_back(figure ? number(*figure * metrics[i].scale, metrics[i].decimals) : "-");
     }
     return line;
-}
-
-/// Columns of one width, so that it reads well in a terminal too.
-void add_lines(std::string& text, const std::vector<Line>& lines) {
-    std::vector<size_t> widths(lines.front().size(), 3);
-    for (const Line& line : lines) {
-        for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-    }
-    for (size_t l = 0; l < lines.size(); ++l) {
-        text += '|';
-        for (size_t i = 0; i < widths.size(); ++i) {
-            text += ' ' + lines[l][i] + std::string(widths[i] - lines[l][i].size(), ' ') + " |";
-        }
-        text += '\n';
-        if (l > 0) continue;
-        for (const size_t width : widths) text += '|' + std::string(width + 2, '-');
-        text += "|\n";
-    }
 }
 
 void add_rankings(std::string& text, const EvalTable& table) {
@@ -133,9 +106,9 @@ std::string to_markdown(const EvalFacts& facts, std::span<const EvalRecord> reco
                               : "\n## History of the method's own answers (free-running)\n";
         }
         text += "\n### " + tables[i].title + "\n\n";
-        std::vector<Line> lines = {heading(tables[i])};
+        std::vector<TableLine> lines = {heading(tables[i])};
         for (const EvalTable::Row& row : tables[i].rows) lines.push_back(line_of(tables[i], row));
-        add_lines(text, lines);
+        text += table_text(lines);
         text += '\n';
         add_rankings(text, tables[i]);
     }

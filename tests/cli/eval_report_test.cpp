@@ -96,8 +96,8 @@ TEST(EvalTables, HaveRatesAndPairedDifferences) {
     EXPECT_EQ(row.all.difference, -0.5);
     EXPECT_EQ(row.all.pairs, 4U);
     EXPECT_EQ(row.all.figures[0], std::nullopt);
-    EXPECT_NEAR(*table.rows[2].all.figures[1], 0.65, 1e-12);
-    EXPECT_NEAR(*table.rows[2].all.figures[2], 0.03, 1e-12);  // of the two answers that have it
+    EXPECT_NEAR(*table.rows[2].all.figures[2], 0.65, 1e-12);
+    EXPECT_NEAR(*table.rows[2].all.figures[3], 0.03, 1e-12);  // of the two answers that have it
 }
 
 TEST(EvalTables, GroupLagsByPowersOfTwo) {
@@ -228,23 +228,19 @@ TEST(EvalMarkdown, IsOneRowAMethodAndBudget) {
     const std::string text = markdown_of(some_answers());
     EXPECT_THAT(text, HasSubstr("# roundtalk: demo\n\n12 answers, 2 dialogues, seeds 7, 8; "
                                 "`--suite roundtalk --seed 7`\n"));
-    EXPECT_THAT(
-        text,
-        HasSubstr(
-            "(teacher-forced)\n\n### recall, by question place\n\n"
-            "| method | budget | begin (n=2) | less dense | end (n=2) | less dense | "
-            "mass | mass p5 | KL | top-1 | density | prompt density | lines again | sampled rows' mass | others' | "
-            "evidence's | KV KiB |\n|--"));
+    EXPECT_THAT(text, HasSubstr("(teacher-forced)\n\n### recall, by question place\n\n"
+                                "| method | budget | begin (n=2) | less dense | end (n=2) | less dense | "
+                                "mass | chosen mass | mass p5 | KL | top-1 | density | prompt density | lines again | "
+                                "sampled rows' mass | others' | "
+                                "evidence's | KV KiB | read KiB |\n|--"));
     EXPECT_THAT(text, HasSubstr("|\n| dense | - | 1.000 [1.000, 1.000] | - | 0.500 [0.000, 1.000] n.r. | - | "
-                                "- | - | - | - | - | - | - | - | - | - | - |\n"));
-    EXPECT_THAT(
-        text,
-        HasSubstr(
-            "|\n| snapkv | 20% | 0.500 [0.000, 1.000] | -0.500 [-1.000, +0.000] | "
-            "0.000 [0.000, 0.000] n.r. | -0.500 [-1.000, +0.000] | - | - | - | - | - | - | - | - | - | - | - |\n"));
+                                "- | - | - | - | - | - | - | - | - | - | - | - | - |\n"));
+    EXPECT_THAT(text, HasSubstr("|\n| snapkv | 20% | 0.500 [0.000, 1.000] | -0.500 [-1.000, +0.000] | "
+                                "0.000 [0.000, 0.000] n.r. | -0.500 [-1.000, +0.000] | - | - | - | - | - | - | - | - | "
+                                "- | - | - | - | - |\n"));
     EXPECT_THAT(text, HasSubstr("|\n| loopserve | 20% | 1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000] | "
                                 "1.000 [1.000, 1.000] n.r. | +0.500 [+0.000, +1.000] | "
-                                "0.900 | 0.650 | 0.0300 | 1.000 | 0.250 | - | - | - | - | - | 9.5 |\n"));
+                                "0.900 | - | 0.650 | 0.0300 | 1.000 | 0.250 | - | - | - | - | - | 9.5 | - |\n"));
     EXPECT_THAT(text, HasSubstr("\n- ranked at 20%, begin: loopserve 1.000 > snapkv 0.500\n"
                                 "- not ranked, end: dense is right in 0.500\n"));
     EXPECT_THAT(text, HasSubstr("### recall, by lag in rounds\n\n| method | budget | lag 1 (n=2) | less dense | "
@@ -335,9 +331,9 @@ TEST(EvalJson, HoldsEachAnswer) {
     EXPECT_EQ(
         json.at("answers").at(8).dump(),
         R"({"method":"loopserve","budget":"20%","history":"teacher_forced","dialogue":7,"round":3,)"
-        R"("asked":"list","task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_p5":0.5,)"
+        R"("asked":"list","task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_chosen":null,"mass_p5":0.5,)"
         R"("kl_to_dense":0.02,"top1_agreement":1.0,"density":0.25,"prompt_density":null,"line_overlap":null,"prompt_mass":null,)"
-        R"("unsampled_mass":null,"evidence_mass":null,"bytes_resident":8192.0})");
+        R"("unsampled_mass":null,"evidence_mass":null,"bytes_resident":8192.0,"bytes_read":null})");
 }
 
 TEST(EvalJson, CellsWithoutAnswersHaveNoRate) {
