@@ -4,11 +4,16 @@ jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 minutes ?= 5
 
-.PHONY: build test test-clients soak chat serve bench check clean packages
+.PHONY: build program test test-clients soak chat serve bench check clean packages
 
 build: packages
 	@cmake --preset default --log-level=WARNING
 	@cmake --build build -j $(jobs)
+
+# What people run, without tests and benchmarks.
+program: packages
+	@cmake --preset default --log-level=WARNING
+	@cmake --build build -j $(jobs) --target rondo
 
 packages:
 	@tools/install_packages.sh
@@ -32,10 +37,10 @@ soak: build
 
 cluster := examples/chat_cluster/cluster.yaml
 
-chat: build
+chat: program
 	@build/bin/rondo chat --config $(cluster)
 
-serve: build
+serve: program
 	@build/bin/rondo serve --config $(cluster)
 
 # Each program validates, then times, and prints the machine's ceiling beside its figure.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <type_traits>
 
+#include "config/did_you_mean.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
@@ -21,36 +21,6 @@ std::string join(std::string_view path, std::string_view child) {
     std::string out(path);
     if (!out.empty()) out += '.';
     return out += child;
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 0; i < a.size(); ++i) {
-        size_t diagonal = std::exchange(row[0], i + 1);
-        for (size_t j = 0; j < b.size(); ++j) {
-            const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-        }
-    }
-    return row.back();
-}
-
-/// "; did you mean X?" where a name is near, else nothing.
-std::string suggestion(std::string_view given, std::span<const std::string_view> names) {
-    constexpr size_t near = 2, compared_max = 64;
-    if (given.size() > compared_max) return {};
-    std::string_view best;
-    size_t best_distance = near + 1;
-    for (const std::string_view name : names) {
-        const size_t distance = edit_distance(given, name);
-        if (distance < best_distance && 2 * distance <= name.size()) {
-            best = name;
-            best_distance = distance;
-        }
-    }
-    return best.empty() ? "" : "; did you mean " + std::string(best) + "?";
 }
 
 std::string described(const YamlNode& node) {
@@ -165,7 +135,7 @@ public:
                 RONDO_TRY(read(child, join(pattern, "*"), child_path, child.key));
             } else if (std::ranges::find(words, child.key) == words.end()) {
                 return wrong(child.place, join(path, is_word(child.key) ? child.key : shown(child.key)),
-                             "unknown key, must be " + listed(words) + suggestion(child.key, words));
+                             "unknown key, must be " + listed(words) + did_you_mean(child.key, words));
             } else {
                 RONDO_TRY(read(child, join(pattern, child.key), child_path, device));
             }
@@ -178,7 +148,7 @@ private:
         const SettingSlot slot = key.slot(settings_, device);
         if (std::visit([&](auto* out) { return assign(key, node, out); }, slot)) return {};
         return wrong(node.place, path,
-                     "is " + described(node) + ", must be " + key.expects() + suggestion(node.text, key.names));
+                     "is " + described(node) + ", must be " + key.expects() + did_you_mean(node.text, key.names));
     }
 
     Status add_device(const YamlNode& node) {
@@ -292,7 +262,7 @@ Status check_together(Settings& settings, const YamlNode& root) {
         if (settings.device(on[0]) == nullptr)
             return wrong(
                 nearest(root, path).place, path,
-                "is [" + shown(on[0]) + "], must name one of devices: " + listed(names) + suggestion(on[0], names));
+                "is [" + shown(on[0]) + "], must name one of devices: " + listed(names) + did_you_mean(on[0], names));
     }
     const auto is_cpu = [&](const std::string& name) {
         return settings.device(name)->kind == DeviceSettings::Kind::cpu;

@@ -4,17 +4,27 @@
 
 namespace rondo {
 
+namespace {
+
+OrderedJson object_of(const ServedModel& model) {
+    return {{"id", model.id},
+            {"object", "model"},
+            {"created", model.created_s},
+            {"owned_by", "rondo"},
+            {"context_tokens_max", model.context_tokens_max},
+            {"methods", model.methods}};
+}
+
+}  // namespace
+
 std::string models_response(std::span<const ServedModel> models) {
     OrderedJson data = OrderedJson::array();
-    for (const ServedModel& model : models) {
-        data.push_back({{"id", model.id},
-                        {"object", "model"},
-                        {"created", model.created_s},
-                        {"owned_by", "rondo"},
-                        {"context_tokens_max", model.context_tokens_max},
-                        {"methods", model.methods}});
-    }
+    for (const ServedModel& model : models) data.push_back(object_of(model));
     return json_text({{"object", "list"}, {"data", std::move(data)}});
+}
+
+std::string model_response(const ServedModel& model) {
+    return json_text(object_of(model));
 }
 
 std::string session_response(const SessionInfo& session) {

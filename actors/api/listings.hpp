@@ -37,6 +37,8 @@ struct ListedSession {
 
 /// GET /v1/models
 std::string models_response(std::span<const ServedModel> models);
+/// GET /v1/models/ID
+std::string model_response(const ServedModel& model);
 /// A conversation: after create, rewind, fork and drop, and when it is asked for.
 std::string session_response(const SessionInfo& session);
 /// GET /v1/sessions: a part of the list.

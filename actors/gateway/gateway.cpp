@@ -11,6 +11,7 @@
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
+#include "actors/gateway/path_rest.hpp"
 #include "actors/make_turn.hpp"
 
 namespace rondo {
@@ -106,7 +107,10 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     if (path == "/ready") return only("GET", [&] { health(*exchange, true); });
     if (path == "/metrics") return only("GET", [&] { metrics(*exchange); });
     if (!let_in(*exchange)) return exchange->send_error(wrong_api_key());
-    if (path == "/v1/models") return only("GET", [&] { models(*exchange); });
+    if (path == "/v1/models")
+        return only("GET", [&] { exchange->send_json(200, models_response(std::vector{served_model()})); });
+    if (constexpr std::string_view models = "/v1/models/"; path.starts_with(models))
+        return only("GET", [&] { model(*exchange, decode_rest(path.substr(models.size()))); });
     if (path == "/v1/chat/completions") return only("POST", [&] { answer(exchange, &Gateway::chat); });
     if (path == "/v1/completions") return only("POST", [&] { answer(exchange, &Gateway::completion); });
     if (path == "/tokenize") return only("POST", [&] { answer(exchange, &Gateway::tokenize); });
@@ -153,10 +157,16 @@ void Gateway::metrics(Exchange& exchange) {
     exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", engine_.metrics().text(now));
 }
 
-void Gateway::models(Exchange& exchange) const {
+ServedModel Gateway::served_model() const {
     ServedModel served{engine_.model().name, started_s_, engine_.context_tokens(), {}};
     for (const AttentionMethod& method : engine_.methods()) served.methods.push_back(method.name);
-    exchange.send_json(200, models_response(std::span(&served, 1)));
+    return served;
+}
+
+void Gateway::model(Exchange& exchange, const std::string& id) const {
+    const ServedModel served = served_model();
+    if (id != served.id) return exchange.send_error(unknown_model(id, served.id));
+    exchange.send_json(200, model_response(served));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/api/api_keys.hpp"
+#include "actors/api/listings.hpp"
 #include "actors/engine.hpp"
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
@@ -43,7 +44,8 @@ private:
     void page(Exchange& exchange, const std::string& file) const;
     void health(Exchange& exchange, bool ready);
     void metrics(Exchange& exchange);
-    void models(Exchange& exchange) const;
+    ServedModel served_model() const;
+    void model(Exchange& exchange, const std::string& id) const;
     void chat(const std::shared_ptr<Exchange>& exchange);
     void completion(const std::shared_ptr<Exchange>& exchange);
     void tokenize(const std::shared_ptr<Exchange>& exchange);

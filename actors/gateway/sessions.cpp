@@ -4,6 +4,7 @@
 #include "actors/api/session_requests.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/gateway/list_desk.hpp"
+#include "actors/gateway/path_rest.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -21,21 +22,6 @@ SessionInfo told(const ConversationInfo& info) {
         out.rounds.push_back({static_cast<int>(out.rounds.size()), round.tokens, std::move(user), round.answer});
     }
     return out;
-}
-
-/// What the transport leaves encoded in a path: a slash and a percent sign.
-std::string decode_rest(std::string_view text) {
-    std::string decoded;
-    for (; !text.empty(); text.remove_prefix(1)) {
-        const bool is_slash = text.starts_with("%2F");
-        if (!is_slash && !text.starts_with("%25")) {
-            decoded += text.front();
-            continue;
-        }
-        decoded += is_slash ? '/' : '%';
-        text.remove_prefix(2);
-    }
-    return decoded;
 }
 
 /// Asks the router and answers with what comes; the server's thread goes on meanwhile. (What is spawned takes an

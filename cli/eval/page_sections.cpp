@@ -11,10 +11,23 @@ const std::vector<PageSection>& page_sections() {
          "nothing up: it holds all KV and the copies, so with as many bytes held every evicting method is dense. "
          "Quest's "
          "first two layers are dense, and count in its density.",
-         "dense,progressive@pooled,progressive@printed,progressive@pooled:lag_steps=1,snapkv@printed,snapkv@pooled,"
+         "dense,progressive@pooled,progressive@printed,snapkv@printed,snapkv@pooled,"
          "snapkv@pooled:match=bytes,adakv@printed,adakv@pooled,adakv@pooled:match=bytes,h2o@printed,h2o@pooled,"
          "quest@printed,streaming_llm@printed,recent,random,oracle,no_history",
          "20,40", "progressive@pooled"},
+        {"Lag: a choice that serves late",
+         "`progressive` with the interval of a pipeline file (chosen again every 16 tokens, by all 16 queries), from "
+         "the "
+         "first token on. With lag L a choice serves L tokens after the queries it was made by, and before the first "
+         "one "
+         "serves, everything is attended to: of answers this short a long lag leaves nothing but dense steps, so read "
+         "the "
+         "chosen mass. Speed at the same settings: docs/measurements.",
+         "dense,progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=0,"
+         "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=1,"
+         "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=4,"
+         "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=15",
+         "20", "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=0"},
         {"Prompts: which entries are computed",
          "Answers are dense: a preset's budget of 1024 keys is more than these dialogues have. Lines are chosen for "
          "every "

@@ -160,6 +160,20 @@ TEST_F(GatewayTest, RefusesStrangersAndNonsense) {
         << "before it is tokenized";
 }
 
+TEST_F(GatewayTest, TellsOfOneModel) {
+    const json listed = json::parse(call("GET", "/v1/models").body)["data"][0];
+    const std::string id = listed["id"];
+    EXPECT_EQ(json::parse(call("GET", "/v1/models/" + id).body), listed);
+    EXPECT_EQ(json::parse(call("GET", "/v1/models/%64" + id.substr(1)).body), listed) << "demo_model";
+    for (const char* other : {"another", "", "a/b", "a%2Fb", "%25"}) {
+        const HttpResponse missing = call("GET", std::string("/v1/models/") + other);
+        EXPECT_EQ(missing.status, 404) << other;
+        EXPECT_EQ(json::parse(missing.body)["error"]["code"], "model_not_found") << other;
+    }
+    EXPECT_EQ(call("DELETE", "/v1/models/" + id).status, 405);
+    EXPECT_EQ(call("GET", "/v1/models/" + id, nullptr, "eve").status, 401);
+}
+
 TEST_F(GatewayTest, AttendsByTheMethodThatIsAskedFor) {
     EXPECT_EQ(json::parse(call("GET", "/v1/models").body)["data"][0]["methods"], json({"dense", "progressive"}));
     json body = chat("The code of the red box is 4817. The code of the blue box is 2230. Which is the red one's?");

@@ -1,4 +1,6 @@
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tests/cli/rondo_process.hpp"
 
@@ -25,9 +27,29 @@ TEST(Usage, HelpIsOnStandardOutput) {
     }
 }
 
+TEST(Usage, HelpOfACommandAndTheVersion) {
+    EXPECT_EQ(run_rondo({"help", "serve"}).out, run_rondo({"serve", "--help"}).out);
+    EXPECT_EQ(run_rondo({"help", "bench", "decode"}).out, run_rondo({"bench", "decode", "--help"}).out);
+    EXPECT_EQ(run_rondo({"help"}).out, run_rondo({"--help"}).out);
+    const auto version = run_rondo({"--version"});
+    EXPECT_EQ(version.status, 0);
+    ASSERT_TRUE(version.out.starts_with("rondo ") && version.out.ends_with("\n")) << version.out;
+    const std::string number = version.out.substr(6, version.out.size() - 7);
+    std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/CMakeLists.txt");
+    const std::string project((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(project, HasSubstr("project(rondo VERSION " + number + " "));
+}
+
+TEST(Usage, AMisspeltCommandIsGuessed) {
+    expect_error(run_rondo({"sevre"}), 2, "did you mean serve?");
+    expect_error(run_rondo({"bench", "decod"}), 2, "did you mean decode?");
+    expect_error(run_rondo({"help", "evl"}), 2, "did you mean eval?");
+    expect_error(run_rondo({"sing"}), 2, "no command \"sing\"; see rondo --help");
+    expect_error(run_rondo({"generate", "decod"}), 2, "see rondo --help");
+}
+
 TEST(Usage, WrongUseIsTwo) {
     expect_error(run_rondo({}), 2, "subcommand");
-    expect_error(run_rondo({"sing"}), 2, "subcommand");
     expect_error(run_rondo({"bench"}), 2, "subcommand");
     expect_error(run_rondo({"inspect"}), 2, "subcommand");
     expect_error(run_rondo({"generate", "--loud"}), 2, "--loud");
