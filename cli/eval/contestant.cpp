@@ -9,6 +9,7 @@
 #include "cli/model_options.hpp"
 #include "config/setting_keys.hpp"
 #include "model/policies/decode_selection/oracle.hpp"
+#include "model/policies/decode_selection/quest.hpp"
 
 namespace rondo::cli::eval {
 
@@ -261,6 +262,12 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
         made.push_back(std::move(one));
     }
     return made;
+}
+
+int least_keys(const Contestant& contestant) {
+    constexpr int of_settings = 8;
+    if (contestant.decode.method != DecodeAttention::Method::quest) return of_settings;
+    return static_cast<int>(quest_pages_min * quest_page_keys);
 }
 
 Result<DensePrompt> DensePrompt::create(const Machine& machine, const PromptedQuestion& question) {

@@ -29,10 +29,10 @@ struct Contestant {
     PrefillAttention prefill;
     DecodeAttention decode;
     bool no_history = false;
-    bool scaled = true;         ///< false: its budget is in keys, as settings say it
-    std::optional<int> budget;  ///< percent
+    bool scaled = true;              ///< false: its budget is in keys, as settings say it
+    std::optional<int> budget = {};  ///< percent
     /// In place of the method that `decode` names: one that is told where the evidence stands.
-    std::function<std::unique_ptr<DecodeSelection>(const DecodeAttention&, const GoldKeys&)> selection;
+    std::function<std::unique_ptr<DecodeSelection>(const DecodeAttention&, const GoldKeys&)> selection = {};
     bool matches_bytes = false;  ///< in place of a share of the prompt: a step reads the bytes that the rival's does
 
     bool has_budget() const { return decode.method != DecodeAttention::Method::dense; }
@@ -42,6 +42,9 @@ struct Contestant {
 Result<Contestant> parse_contestant(const std::string& text, std::vector<std::string> base);
 /// "a,b:x=1,c".
 Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base);
+
+/// The smallest budget that it can keep to.
+int least_keys(const Contestant& contestant);
 
 /// What a contestant made of one prompt and answer.
 struct Attempt {

@@ -121,9 +121,24 @@ private:
         return record;
     }
 
+    static int keys_in(const PromptedQuestion& question, int share) {
+        return static_cast<int>(std::lround(static_cast<double>(question.prompt.size()) * share / 100.0));
+    }
+
     static int budget_of(const Contestant& contestant, const PromptedQuestion& question, int share) {
         if (!contestant.scaled) return contestant.decode.budget_tokens;
-        return std::max(8, static_cast<int>(std::lround(static_cast<double>(question.prompt.size()) * share / 100.0)));
+        return std::max(least_keys(contestant), keys_in(question, share));
+    }
+
+    /// A row must not say 1% where the method takes more.
+    static Status check_budget(const Contestant& contestant, const PromptedQuestion& question, int share) {
+        if (!contestant.scaled || !contestant.has_budget() || keys_in(question, share) >= least_keys(contestant))
+            return Status::ok();
+        return make_error(ErrorCode::invalid_argument,
+                          contestant.label + " at " + std::to_string(share) +
+                              "%: " + std::to_string(keys_in(question, share)) + " keys of a prompt of " +
+                              std::to_string(question.prompt.size()) + "; " + std::to_string(least_keys(contestant)) +
+                              " are the least, so more percent or longer dialogues would be right");
     }
 
     /// A contestant without a budget runs once, not for each.
@@ -147,6 +162,7 @@ private:
         RONDO_ASSIGN(DensePrompt prompt, DensePrompt::create(machine_, full));
         RONDO_ASSIGN(const Attempt dense, prompt.answer(Contestant{}, 8));
         return for_each([&](const Contestant& contestant, int share) -> Status {
+            RONDO_TRY(check_budget(contestant, full, share));
             const PromptedQuestion& question = contestant.no_history ? alone : full;
             const int budget = contestant.matches_bytes ? keys_for(machine_, rival_bytes_.at(share))
                                                         : budget_of(contestant, full, share);

@@ -13,8 +13,8 @@ namespace rondo::cli::eval {
 ///   pooled   its scores pooled over the keys that follow, as LoopServe's are here
 ///   preset   what a pipeline file has without any setting but the method: no scaling to a small model
 struct Variant {
-    std::vector<std::string> keys;  ///< KEY=VALUE
-    bool scaled = true;             ///< by the evaluation's own settings and by --budgets
+    std::vector<std::string> keys = {};  ///< KEY=VALUE
+    bool scaled = true;                  ///< by the evaluation's own settings and by --budgets
 };
 
 /// `label` is what was written, for the error.

@@ -21,7 +21,7 @@ using testing::run_rondo;
 using testing::TemporaryFolder;
 
 TEST(Eval, EveryMethodAnswersEveryDialogueAndOnlyWhatSeesTheEvidenceIsRight) {
-    const auto json = run_json({"eval", "--dialogues", "2", "--rounds", "4", "--budgets", "25", "--history", "both",
+    const auto json = run_json({"eval", "--dialogues", "2", "--rounds", "6", "--budgets", "25", "--history", "both",
                                 "--methods", "dense,progressive:pool=5,snapkv,h2o,quest,random,oracle,no_history"});
     std::map<std::string, int> right;
     for (const auto& answer : json.at("answers")) {
@@ -176,6 +176,9 @@ TEST(Eval, MistakesAreOneLineThatSaysWhatWouldBeRight) {
              {{"--methods", "snapkv:match=bytes"}, "match=bytes would be right behind the method that --against names"},
              {{"--methods", "dense,snapkv:match=bytes", "--against", "dense"},
               "beside a rival with a budget of its own"},
+             {{"--methods", "quest", "--budgets", "2"}, "48 are the least, so more percent or longer dialogues"},
+             {{"--methods", "snapkv:budget=1", "--rounds", "3"},
+              "8 are the least, so more percent or longer dialogues"},
              {{"--methods", "dense", "--against", "snapkv"}, "--against snapkv: one of --methods would be right"},
              {{"--methods", "loopserve:overlap=literal:first_keys=4"},
               "first_keys: is 4, must be 0 where overlap is literal"},
