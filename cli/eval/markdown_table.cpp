@@ -5,16 +5,25 @@
 
 namespace rondo::cli::eval {
 
+namespace {
+
+/// How wide a text of UTF-8 is shown.
+size_t width_of(const std::string& text) {
+    return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
 std::string table_text(const std::vector<TableLine>& lines) {
     std::vector<size_t> widths(lines.front().size(), 3);
     for (const TableLine& line : lines) {
-        for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+        for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
     }
     std::string text;
     for (size_t l = 0; l < lines.size(); ++l) {
         text += '|';
         for (size_t i = 0; i < widths.size(); ++i) {
-            text += ' ' + lines[l][i] + std::string(widths[i] - lines[l][i].size(), ' ') + " |";
+            text += ' ' + lines[l][i] + std::string(widths[i] - width_of(lines[l][i]), ' ') + " |";
         }
         text += '\n';
         if (l > 0) continue;

@@ -74,7 +74,7 @@ std::string words_of(const EvalTable& table) {
             std::string& where = lead.low > 0.0 ? above : lead.high < 0.0 ? below : neither;
             where += (where.empty() ? "" : ", ") + table.columns[i].name;
         }
-        text += "- " + row.method + " at " + row.budget + ":";
+        text += "- " + row.method + (row.budget.empty() ? "" : " at " + row.budget) + ":";
         if (!below.empty()) text += " below " + table.rival + " at the " + below + ";";
         if (!above.empty()) text += " above it at the " + above + ";";
         if (!neither.empty()) text += " not told apart at the " + neither + ";";
