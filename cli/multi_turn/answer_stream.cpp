@@ -74,7 +74,7 @@ void AnswerStream::take_event(const SseEvent& event) {
     const json& choice = choices->front();
     // A model that thinks aloud sends its thoughts apart; they are tokens of the answer like others.
     take_text(text_at(choice, {"delta", "reasoning_content"}) + text_at(choice, {"delta", "content"}));
-    if (!text_at(choice, {"finish_reason"}).empty()) finished_ = true;
+    if (!text_at(choice, {"finish_reason"}).empty()) end();
 }
 
 void AnswerStream::take_usage(const json& chunk) {
@@ -106,6 +106,11 @@ void AnswerStream::take_text(const std::string& text) {
     answer_.text += text;
 }
 
+void AnswerStream::end() {
+    finished_ = true;
+    if (pieces_ == 0) last_ = Clock::now();
+}
+
 void AnswerStream::fail(std::string kind, std::string message) {
     if (!answer_.record.error.empty()) return;
     answer_.record.error = std::move(kind);
@@ -115,11 +120,13 @@ void AnswerStream::fail(std::string kind, std::string message) {
 Answer AnswerStream::finish() {
     TurnRecord& record = answer_.record;
     record.e2e_s = seconds(last_ - start_);
+    // Tokens without text are tokens all the same; when the first came is not known, only that the last had.
+    if (pieces_ == 0) record.ttft_s = record.e2e_s;
     if (record.answer_tokens == 0) record.answer_tokens = pieces_;
     if (!finished_) {
         fail("cut off", "the stream ended before the answer did");
-    } else if (pieces_ == 0) {
-        fail("empty answer", "an answer without text");
+    } else if (record.answer_tokens == 0) {
+        fail("empty answer", "an answer without tokens");
     } else if (record.answer_tokens < record.asked_tokens) {
         fail("short answer", std::to_string(record.answer_tokens) + " tokens where " +
                                  std::to_string(record.asked_tokens) + " were asked for");

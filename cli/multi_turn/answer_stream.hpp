@@ -30,6 +30,7 @@ private:
     void take_event(const SseEvent& event);
     void take_usage(const nlohmann::json& chunk);
     void take_text(const std::string& text);
+    void end();
     void fail(std::string kind, std::string message);
 
     Clock::time_point start_, last_;

@@ -51,6 +51,14 @@ TEST(AnswerStream, CountsPiecesWhereTheServerDoesNotCount) {
     EXPECT_EQ(answer.record.answer_tokens, 3);
 }
 
+TEST(AnswerStream, CountsTokensThatHaveNoText) {
+    const Answer answer = read(role + finish + usage(3) + done);
+    EXPECT_EQ(answer.record.error, "");
+    EXPECT_EQ(answer.record.answer_tokens, 3);
+    EXPECT_GT(answer.record.ttft_s, 0.0);
+    EXPECT_EQ(answer.record.ttft_s, answer.record.e2e_s);
+}
+
 TEST(AnswerStream, ThoughtsAreTextToo) {
     const std::string thought = event({{"choices", {{{"delta", {{"reasoning_content", "hm"}}}}}}});
     EXPECT_EQ(read(thought + text(" so") + usage(3) + done).text, "hm so");
@@ -73,7 +81,7 @@ TEST(AnswerStream, TakesCountsOfTheCacheInEveryForm) {
 TEST(AnswerStream, FindsAnswersThatAreNotWhatWasAsked) {
     EXPECT_EQ(read(text("a") + usage(2) + done).record.error, "short answer");
     EXPECT_EQ(read(text("a") + usage(2) + done).record.message, "2 tokens where 3 were asked for");
-    EXPECT_EQ(read(role + finish + usage(3) + done).record.error, "empty answer");
+    EXPECT_EQ(read(role + finish + usage(0) + done).record.error, "empty answer");
     EXPECT_EQ(read("").record.error, "cut off");
     EXPECT_EQ(read(text("a") + text("b") + text("c")).record.error, "cut off");
     EXPECT_EQ(read(text("a") + usage(3) + "data: [DONE]").record.error, "cut off");
