@@ -20,7 +20,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-import peer  # noqa: E402
+import peer_setup  # noqa: E402
 from abuse import Server, request, words  # noqa: E402
 
 POOL_MIB_MAX = 256
@@ -114,7 +114,7 @@ def main():
           "| pool for all at once, MiB | peak RSS with it, MiB | above idle |\n|---|---|---|---|---|---|---|---|")
     methods = args.methods.split(",")
     steps_each = 2 + math.ceil(math.log2(POOL_MIB_MAX / 2))
-    progress = peer.Progress(len(methods) * steps_each)
+    progress = peer_setup.Progress(len(methods) * steps_each)
     for number, method in enumerate(methods):
         progress.done = number * steps_each
         progress.step(f"{method}, a pool of {args.pool_mib} MiB")

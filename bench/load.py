@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-import peer
+import peer_setup
 
 
 def drop(path, pause):
@@ -38,7 +38,7 @@ def load_cold(path, pause):
     """Seconds, and the peak of resident memory in bytes."""
     drop(path, pause)
     start = time.monotonic()
-    command = [os.path.join(peer.PROGRAMS, "rondo"), "generate", "--model", path, "--tokens", "1", "--max-tokens", "1"]
+    command = [os.path.join(peer_setup.PROGRAMS, "rondo"), "generate", "--model", path, "--tokens", "1", "--max-tokens", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
@@ -53,8 +53,9 @@ def main():
     parser.add_argument("--model")
     args = parser.parse_args()
     if args.model is None:
-        peer.prepare()
-        args.model = os.path.join(peer.MODELS, peer.FOLDER, peer.FILES["bf16"])
+        peer_setup.set_up_peer()
+        peer_setup.make_model(peer_setup.QWEN, "bf16")
+        args.model = peer_setup.QWEN.path("bf16")
     size = os.path.getsize(args.model)
     reads, loads, peaks = [], [], []
     for _ in range(args.rounds):

@@ -6,45 +6,32 @@ measures one, then the other; what is told is the median of the rounds' own rati
 
 The shape is llama-mha's (a KV head for each query head), random weights in bf16. llama.cpp gets its context by
 bench/peer_context.py: computing it would take most of an hour at 32768. Needs root (tools/peer.sh) and 1 GB in MODELS_DIR.
-Writes docs/measurements/loopserve-peer-DATE.md.
+Writes build/measurements/loopserve-peer-DATE.md and .json.
 """
 import argparse
 import datetime
 import json
 import os
 import statistics
-import sys
 
-import peer
 import peer_context
-
-FOLDER = "mha"
-
-
-def prepare():
-    version = peer.run([os.path.join(peer.TOOLS, "peer.sh"), "setup"]).splitlines()
-    folder = os.path.join(peer.MODELS, FOLDER)
-    if not os.path.exists(os.path.join(folder, "model.gguf")):
-        peer.run([os.path.join(peer.TOOLS, "make_model.py"), folder, "--shape", "llama-mha", "--dtype", "bf16",
-                  "--ctx", "40960"])
-    return ", ".join(" ".join(line.split("\t")) for line in version)
-
+from peer_setup import MHA, PROGRAMS, Progress, commit, machine_name, make_model, run, save, set_up_peer
 
 def rondo_command(args, depth):
-    return ["bench", "decode", "--model", os.path.join(peer.MODELS, FOLDER, "model.gguf"), "--tokens", str(args.tokens),
+    return ["bench", "decode", "--model", MHA.path("bf16"), "--tokens", str(args.tokens),
             "--depth", str(depth), "--threads", str(args.threads), "--repeat", "1", "--method", "progressive", "--set",
             f"pipeline.decode.attention.lag_steps={args.lag}", "--json"]
 
 
 def peer_command(args, depth):
-    return ["--model", f"/models/{FOLDER}/model.gguf", "--depth", str(depth), "--tokens", str(args.tokens), "--threads",
+    return ["--model", MHA.peer_path("bf16"), "--depth", str(depth), "--tokens", str(args.tokens), "--threads",
             str(args.threads)]
 
 
 def measure(args, depth):
     """Tokens/s: LoopServe, dense, llama.cpp."""
-    ours = json.loads(peer.run([os.path.join(peer.PROGRAMS, "rondo"), *rondo_command(args, depth)]))
-    theirs = peer_context.decode_rate(f"/models/{FOLDER}/model.gguf", depth, args.tokens, args.threads)
+    ours = json.loads(run([os.path.join(PROGRAMS, "rondo"), *rondo_command(args, depth)]))
+    theirs = peer_context.decode_rate(MHA.peer_path("bf16"), depth, args.tokens, args.threads)
     return ours["tokens_per_s"], ours["dense_tokens_per_s"], theirs
 
 
@@ -64,22 +51,23 @@ def main():
     args = parser.parse_args()
     depths = [int(depth) for depth in args.depths.split(",")]
 
-    progress = peer.Progress(1 + len(depths) * args.rounds)
+    progress = Progress(1 + len(depths) * args.rounds)
     progress.step("setting up llama.cpp and the model")
-    version = prepare()
+    version = set_up_peer()
+    make_model(MHA, "bf16")
     lines = [
         f"# Decoding with LoopServe beside llama.cpp, {datetime.date.today().isoformat()}",
         "",
-        f"{peer.machine_name()}, {args.threads} threads; {version}; Rondo "
-        f"{peer.run(['git', 'describe', '--always', '--dirty']).strip()}; shape llama-mha, random weights, bf16, B = 1024,",
+        f"{machine_name()}, {args.threads} threads; {version}; Rondo {commit()}; shape llama-mha, random weights, bf16, B = 1024,",
         f"chosen anew every 16 steps, lag {args.lag}; medians of {args.rounds} alternating rounds, a ratio's of the "
         "rounds' own (least to greatest).",
         "",
         "| depth | LoopServe, tokens/s | dense | llama.cpp | LoopServe / dense | LoopServe / llama.cpp | dense / llama.cpp |",
         "|---|---|---|---|---|---|---|",
     ]
+    measured = {}
     for depth in depths:
-        rounds = []
+        rounds = measured[depth] = []
         for number in range(1, args.rounds + 1):
             progress.step(f"depth {depth}, round {number}")
             rounds.append(measure(args, depth))
@@ -94,10 +82,7 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     if not args.no_save:
-        path = os.path.join(peer.REPOSITORY, "docs/measurements", f"loopserve-peer-{datetime.date.today().isoformat()}.md")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        print(f"written: {os.path.relpath(path, peer.REPOSITORY)}", file=sys.stderr)
+        save(f"loopserve-peer-{datetime.date.today().isoformat()}", text, measured)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 first one, then the other is started, replayed against, and stopped; the medians of the rounds are compared.
 
   bench/multi_turn_peer.py [--rounds 3] [--threads N] [--weights q4_0|q8_0|bf16] [--conversations 8] [--scale 0.25]
-                           [--no-save]
+                           [--answers-only] [--no-save]
 
-LMCache's shape: a long system prompt and history, short answers. Needs root (tools/peer.sh). Writes
-docs/measurements/multi-turn-DATE.md and .json.
+LMCache's shape: a long system prompt and history, short answers. With --answers-only: prompts of 32 tokens, answers of 128,
+one turn each, as many at once as --conversations says. Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
 """
 import argparse
 import datetime
@@ -20,7 +20,8 @@ import sys
 import time
 import urllib.request
 
-import peer
+from peer_setup import (BYTES_PER_WEIGHT, PROGRAMS, QWEN, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model,
+                        save, set_up_peer)
 
 PORT = 18200
 
@@ -39,23 +40,26 @@ def wait_until_up(port, process, seconds=120):
 
 
 def rondo_command(args):
-    model = os.path.join(peer.MODELS, peer.FOLDER, peer.FILES[args.weights])
-    return [os.path.join(peer.PROGRAMS, "rondo"), "serve", "--model", model, "--port", str(PORT), "--quiet",
+    return [os.path.join(PROGRAMS, "rondo"), "serve", "--model", QWEN.path(args.weights), "--port", str(PORT), "--quiet",
             "--threads", str(args.threads), "--set", f"pipeline.decode.batch_max={args.conversations}", "--set",
             "memory.device_kv_mib=2048"]
 
 
 def peer_command(args):
     context = args.context * args.conversations
-    return [os.path.join(peer.TOOLS, "peer.sh"), "run", "llama-server", "-m", peer.peer_path(args.weights), "--host",
+    return [os.path.join(TOOLS, "peer.sh"), "run", "llama-server", "-m", QWEN.peer_path(args.weights), "--host",
             "127.0.0.1", "--port", str(PORT), "-t", str(args.threads), "-tb", str(args.threads), "-c", str(context),
             "-np", str(args.conversations), "-cb", "-fa", "on"]
 
 
 def client_command(args, seed):
-    return [os.path.join(peer.PROGRAMS, "rondo"), "bench", "multi_turn", "--url", f"http://127.0.0.1:{PORT}",
-            "--workload", "lmcache", "--conversations", str(args.conversations), "--scale", str(args.scale), "--seed",
-            str(seed), "--fixed-history", "--json"]
+    shape = ["--conversations", str(args.conversations), "--scale", str(args.scale)]
+    if args.answers_only:
+        at_once = str(args.conversations)
+        shape = ["--conversations", str(2 * args.conversations), "--active", at_once, "--clients", at_once, "--turns", "1",
+                 "--shared-prefix", "0", "--own-prefix", "0", "--user-tokens", "32", "--answer-tokens", "128"]
+    return [os.path.join(PROGRAMS, "rondo"), "bench", "multi_turn", "--url", f"http://127.0.0.1:{PORT}", "--workload",
+            "lmcache", *shape, "--seed", str(seed), "--fixed-history", "--json"]
 
 
 def stop(server):
@@ -103,16 +107,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--weights", choices=peer.FILES, default="bf16")
+    parser.add_argument("--weights", choices=BYTES_PER_WEIGHT, default="bf16")
     parser.add_argument("--conversations", type=int, default=8)
     parser.add_argument("--scale", type=float, default=0.25, help="of LMCache's numbers of tokens")
     parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
+    parser.add_argument("--answers-only", action="store_true", help="short prompts, one turn each")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # so that the server is stopped then, too
-    progress = peer.Progress(1 + 2 * args.rounds)
+    progress = Progress(1 + 2 * args.rounds)
     progress.step("setting up llama.cpp and the models")
-    version, _ = peer.prepare()
+    version = set_up_peer()
+    make_model(QWEN, args.weights)
     rondo, other = [], []
     for number in range(1, args.rounds + 1):
         progress.step(f"round {number}: Rondo")
@@ -121,22 +127,21 @@ def main():
         other.append(measure(peer_command(args), args, number))
     ours, theirs = figures(rondo), figures(other)
     today = datetime.date.today().isoformat()
-    commit = peer.run(["git", "describe", "--always", "--dirty"]).strip()
     rows = [f"| {name} | {ours[name]:.4g} | {theirs[name]:.4g} | {ours[name] / theirs[name]:.2f} |" for name in ours]
+    each = [one["requests_per_s"] / two["requests_per_s"] for one, two in zip(rondo, other)]
+    work = (f"{args.conversations} short prompts at once, answers of 128" if args.answers_only else
+            f"LMCache's workload × {args.scale}, {args.conversations} conversations")
     text = "\n".join([
         f"# Multi-turn serving: Rondo and llama-server, {today}", "",
-        f"{peer.machine_name()}, {args.threads} threads; {version};", f"Rondo {commit}; shape {peer.SHAPE}, {args.weights};",
-        f"LMCache's workload × {args.scale}, {args.conversations} conversations; medians of {args.rounds} rounds, alternating.",
+        f"{machine_name()}, {args.threads} threads; {version};", f"Rondo {commit()}; shape {QWEN.name}, {args.weights};",
+        f"{work}; medians of {args.rounds} rounds, alternating; requests/s by round {min(each):.2f} to {max(each):.2f} times.",
         "", "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|", *rows, "", "Commands:", "```",
         " ".join(rondo_command(args)), " ".join(peer_command(args)), " ".join(client_command(args, 1)), "```", ""])
-    text = re.sub(re.escape(peer.REPOSITORY) + "/", "", text)
+    text = re.sub(re.escape(REPOSITORY) + "/", "", text)
     print(text)
     if not args.no_save:
-        path = os.path.join(peer.REPOSITORY, "docs/measurements", f"multi-turn-{today}")
-        with open(path + ".md", "w", encoding="utf-8") as file:
-            file.write(text)
-        with open(path + ".json", "w", encoding="utf-8") as file:
-            json.dump({"rondo": rondo, "llama-server": other}, file, indent=1)
+        name = f"multi-turn-{today}-{args.weights}" + (f"-{args.conversations}-answers" if args.answers_only else "")
+        save(name, text, {"rondo": rondo, "llama-server": other})
     sys.exit(0)
 
 

@@ -3,33 +3,27 @@
 the machine itself can do, with one, and with the other. A ratio is the median of the rounds' own ratios: what a shared
 machine gives changes by the minute, and a median of one and a median of the other may come from different minutes.
 
-  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--no-save]
+  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--list] [--no-save]
 
-Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 3 GB in MODELS_DIR (/tmp/models). Writes
-docs/measurements/peer-DATE.md and .json.
+NAME may end in *. --tier makes Rondo use no more than that of the processor. Needs root (tools/peer.sh sets llama.cpp up
+in a root of its own), numpy, and 8 GB in MODELS_DIR (/tmp/models). Writes build/measurements/peer-DATE.md and .json.
 """
 import argparse
 import datetime
+import fnmatch
+import itertools
 import json
 import os
 import statistics
-import subprocess
-import sys
 from dataclasses import dataclass, field
 
-REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-TOOLS = os.path.join(REPOSITORY, "tools")
-PROGRAMS = os.path.join(REPOSITORY, "build/bin")
-MODELS = os.environ.get("MODELS_DIR", "/tmp/models")
-PEER_ROOT = os.path.join(os.environ.get("PEER_DIR", "/tmp/peer"), "sid")
-SHAPE = "qwen2-0.5b"
-FOLDER = "qwen05"
-FILES = {"bf16": "model.gguf", "q8_0": "q8_0.gguf", "q4_0": "q4_0.gguf"}
-BYTES_PER_WEIGHT = {"bf16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
+from peer_setup import (BYTES_PER_WEIGHT, LLAMA, PROGRAMS, QWEN, Progress, Shape, commit, in_peer, machine_name,
+                        make_model, run, save, set_up_peer)
 
 
 @dataclass
 class Test:
+    shape: Shape
     phase: str  # "prefill" or "decode"
     tokens: int
     depth: int
@@ -46,97 +40,72 @@ class Test:
 
     @property
     def name(self):
-        return f"{self.phase}-{self.depth}-{self.weights}"
+        return f"{self.shape.name}/{self.phase}-{self.tokens}-at-{self.depth}-{self.weights}"
 
     @property
     def title(self):
-        return f"{self.phase} {self.tokens} at depth {self.depth}, {self.weights}"
+        return f"{self.shape.name}, {self.phase} {self.tokens} at depth {self.depth}, {self.weights}"
 
 
 TESTS = [
-    Test("prefill", 512, 0, "bf16", 2.5, 0.55),
-    Test("decode", 64, 0, "bf16", 0.97, 0.90),
-    Test("decode", 64, 0, "q8_0", 1.2),
-    Test("decode", 64, 0, "q4_0", 1.2),
-    Test("decode", 32, 8192, "bf16", 2.0, 0.85),
-    Test("prefill", 512, 8192, "bf16", 3.0),
+    *(Test(QWEN, "prefill", tokens, 0, "bf16", 2.7, 0.55) for tokens in (64, 512, 2048)),
+    *(Test(QWEN, "prefill", tokens, 0, "q8_0", 3.0) for tokens in (64, 512, 2048)),
+    *(Test(QWEN, "prefill", tokens, 0, "q4_0", 1.5) for tokens in (64, 512, 2048)),
+    Test(QWEN, "prefill", 512, 8192, "bf16", 3.5),
+    Test(QWEN, "decode", 64, 0, "bf16", 0.97, 0.90),
+    Test(QWEN, "decode", 64, 0, "q8_0", 1.2),
+    Test(QWEN, "decode", 64, 0, "q4_0", 1.2),
+    Test(QWEN, "decode", 32, 8192, "bf16", 2.0, 0.85),
+    Test(LLAMA, "prefill", 512, 0, "bf16", 2.7),
+    Test(LLAMA, "prefill", 512, 0, "q4_0", 1.5),
+    Test(LLAMA, "prefill", 512, 0, "q4_k", 3.0),
+    Test(LLAMA, "prefill", 512, 0, "q6_k", 3.0),
 ]
 
 
-class Progress:
-    """One line that is written over on a terminal; one line a step elsewhere."""
-
-    def __init__(self, steps):
-        self.steps, self.done = steps, 0
-
-    def step(self, what):
-        self.done += 1
-        line = f"[{self.done}/{self.steps}] {what}"
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K" + line + ("\n" if self.done == self.steps else ""))
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-
-
-def run(command):
-    out = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
-    if out.returncode != 0:
-        lines = out.stderr.strip().splitlines() or ["no message"]
-        raise SystemExit(f"{' '.join(command)}: status {out.returncode}: {lines[-1]}")
-    return out.stdout
-
-
-def in_peer(*command):
-    return run([os.path.join(TOOLS, "peer.sh"), "run", *command])
-
-
-def prepare():
-    """The peer and the models, made once."""
-    version = run([os.path.join(TOOLS, "peer.sh"), "setup"]).splitlines()
-    folder = os.path.join(MODELS, FOLDER)
-    source = os.path.join(folder, FILES["bf16"])
-    if not os.path.exists(source):
-        run([os.path.join(TOOLS, "make_model.py"), folder, "--shape", SHAPE, "--dtype", "bf16"])
-    for weights in ("q8_0", "q4_0"):
-        if not os.path.exists(os.path.join(folder, FILES[weights])):
-            in_peer("llama-quantize", "--pure", peer_path("bf16"), peer_path(weights), weights)
-    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-        return ", ".join(" ".join(line.split("\t")) for line in version), json.load(file)
-
-
-def peer_path(weights):
-    return f"/models/{FOLDER}/{FILES[weights]}"
-
-
 def rondo_flags(test, threads):
-    return ["bench", test.phase, "--model", os.path.join(MODELS, FOLDER, FILES[test.weights]), "--tokens",
-            str(test.tokens), "--depth", str(test.depth), "--threads", str(threads), "--repeat", "1", "--json"]
+    return ["bench", test.phase, "--model", test.shape.path(test.weights), "--tokens", str(test.tokens), "--depth",
+            str(test.depth), "--threads", str(threads), "--repeat", "1", "--json"]
 
 
 def groups(tests):
-    """Tests of the same weights and depth: llama-bench measures them in one run, and fills its context once for both."""
+    """Tests of the same file and depth: llama-bench measures them in one run, and fills its context once for all."""
     found = {}
     for test in tests:
-        found.setdefault((test.weights, test.depth), []).append(test)
+        found.setdefault((test.shape.name, test.weights, test.depth), []).append(test)
     return list(found.values())
 
 
-def peer_flags(group, threads, flash):
-    tokens = {"prefill": 0, "decode": 0} | {test.phase: test.tokens for test in group}
-    return ["-m", peer_path(group[0].weights), "-p", str(tokens["prefill"]), "-n", str(tokens["decode"]), "-d",
-            str(group[0].depth), "-t", str(threads), "-fa", flash, "-r", "1", "-o", "json"]
+def peer_flags(group, threads, setting):
+    tokens = {phase: sorted({test.tokens for test in group if test.phase == phase}) for phase in ("prefill", "decode")}
+    listed = {phase: ",".join(map(str, some)) or "0" for phase, some in tokens.items()}
+    return ["-m", group[0].shape.peer_path(group[0].weights), "-p", listed["prefill"], "-n", listed["decode"], "-d",
+            str(group[0].depth), "-t", str(threads), *setting, "-r", "1", "-o", "json"]
 
 
-def measure_rondo(test, threads):
-    return json.loads(run([os.path.join(PROGRAMS, "rondo"), *rondo_flags(test, threads)]))["tokens_per_s"]
+def measure_rondo(test, threads, environment):
+    return json.loads(run([os.path.join(PROGRAMS, "rondo"), *rondo_flags(test, threads)], environment))["tokens_per_s"]
 
 
-def measure_peer(group, threads, flash):
+def measure_peer(group, threads, setting):
     """Tokens/s of each test of the group, in its order."""
-    measured = json.loads(in_peer("llama-bench", *peer_flags(group, threads, flash)))
-    speeds = {"prefill" if one["n_prompt"] > 0 else "decode": one["avg_ts"] for one in measured}
-    return [speeds[test.phase] for test in group]
+    measured = json.loads(in_peer("llama-bench", *peer_flags(group, threads, setting)))
+    speeds = {("prefill", one["n_prompt"]) if one["n_prompt"] > 0 else ("decode", one["n_gen"]): one["avg_ts"]
+              for one in measured}
+    return [speeds[test.phase, test.tokens] for test in group]
+
+
+def settings(group):
+    """The peer's flags that change its speed: flash attention, and for quantized weights its own packing of them."""
+    repack = ("1",) if group[0].weights == "bf16" else ("1", "0")
+    return [("-fa", flash, "--repack", packed) for flash, packed in itertools.product(("on", "off"), repack)]
+
+
+def fastest_setting(group, threads):
+    """By the group's longest prompt, or its decode where it has none: the peer gets its best flags for the test."""
+    test = max(group, key=lambda one: (one.phase == "prefill", one.tokens))
+    speeds = {setting: measure_peer([test], threads, setting)[0] for setting in settings(group)}
+    return max(speeds, key=speeds.get)
 
 
 def ceilings():
@@ -152,8 +121,9 @@ def matrix_weights(config):
     return layer * config["num_hidden_layers"], width * config["vocab_size"]
 
 
-def work_rate(test, config, tokens_per_s):
+def work_rate(test, tokens_per_s):
     """GFLOP/s of a prefill (the output head is needed for the last row alone), GB/s read by a decode."""
+    config = test.shape.config()
     in_layers, in_head = matrix_weights(config)
     size, layers = config["head_dim"], config["num_hidden_layers"]
     if test.phase == "prefill":
@@ -165,15 +135,9 @@ def work_rate(test, config, tokens_per_s):
     return ((in_layers + in_head) * BYTES_PER_WEIGHT[test.weights] + kv_bytes) * tokens_per_s / 1e9
 
 
-def choose_flash(group, threads):
-    """The peer's faster setting of flash attention: it differs with depth. Of a group, its first test decides."""
-    speeds = {flash: measure_peer(group, threads, flash)[0] for flash in ("on", "off")}
-    return max(speeds, key=speeds.get)
-
-
-def row(test, config):
+def row(test):
     median = statistics.median
-    rates = [work_rate(test, config, speed) for speed in test.rondo]
+    rates = [work_rate(test, speed) for speed in test.rondo]
     unit = "GFLOP/s" if test.phase == "prefill" else "GB/s"
     of_ceiling = median(rate / ceiling for rate, ceiling in zip(rates, test.ceiling))
     share = f"≥ {test.share_wanted:.0%}" if test.share_wanted else "–"
@@ -182,20 +146,21 @@ def row(test, config):
             f"| {median(rates):.1f} of {median(test.ceiling):.1f} {unit}: {of_ceiling:.0%} | {share} |")
 
 
-def report(tests, config, about):
+def report(tests, about):
+    tier = f", no more than {about['tier']}" if about["tier"] else ""
     lines = [
         f"# Rondo and llama.cpp, {about['date']}",
         "",
-        f"{about['machine']}, {about['threads']} threads; {about['peer']}; Rondo {about['commit']}; shape {SHAPE}, the",
-        f"same GGUF files on both sides; medians of {about['rounds']} rounds, alternating: of tokens/s, of the rounds' own",
-        "ratios (the least and the greatest beside it), of their own shares of the ceiling, measured in each round.",
+        f"{about['machine']}, {about['threads']} threads{tier}; {about['peer']}; Rondo {about['commit']}; the same GGUF files",
+        f"on both sides; medians of {about['rounds']} rounds, alternating: of tokens/s, of the rounds' own ratios (the least",
+        "and the greatest beside it), of their own shares of the ceiling, measured in each round.",
         "",
         "| test | Rondo tokens/s | llama.cpp | ratio | wanted | Rondo's work, of the ceiling | wanted |",
         "|---|---|---|---|---|---|---|",
-        *(row(test, config) for test in tests),
+        *(row(test) for test in tests),
         "",
-        "A prefill's ceiling is oneDNN's GEMM rate at 512 rows; a decode's is the rate at which memory is read, its work",
-        "the weights and KV of a step.",
+        "A prefill's ceiling is oneDNN's GEMM rate at 512 rows in bf16; a decode's is the rate at which memory is read,",
+        "its work the weights and KV of a step.",
         "",
         "Commands of a round:",
         "```",
@@ -205,66 +170,59 @@ def report(tests, config, about):
     return "\n".join(lines) + "\n"
 
 
-def machine_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown processor")
-
-
-def save(text, tests, about):
-    folder = os.path.join(REPOSITORY, "docs/measurements")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"peer-{about['date']}")
-    with open(path + ".md", "w", encoding="utf-8") as file:
-        file.write(text)
-    rounds = {test.name: {"rondo": test.rondo, "llama.cpp": test.peer, "ceiling": test.ceiling} for test in tests}
-    with open(path + ".json", "w", encoding="utf-8") as file:
-        json.dump({"about": about, "rounds": rounds}, file, indent=1)
-    print(f"written: {os.path.relpath(path, REPOSITORY)}.md and .json", file=sys.stderr)
+def measure(grouped, flags, args, progress):
+    environment = {"RONDO_CPU": args.tier} if args.tier else {}
+    for number, (group, setting) in itertools.product(range(1, args.rounds + 1), zip(grouped, flags)):
+        names = f"{group[0].shape.name}, {group[0].weights}, depth {group[0].depth}"
+        progress.step(f"round {number}: {names}: Rondo")
+        machine = ceilings()
+        for test in group:
+            test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
+            test.rondo.append(measure_rondo(test, args.threads, environment))
+        progress.step(f"round {number}: {names}: llama.cpp")
+        for test, speed in zip(group, measure_peer(group, args.threads, setting)):
+            test.peer.append(speed)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--only", help="tests by name: " + ", ".join(test.name for test in TESTS))
+    parser.add_argument("--only", default="*", help="tests by name; --list names them")
+    parser.add_argument("--tier", default="", help="what Rondo may use of the processor (RONDO_CPU)")
+    parser.add_argument("--list", action="store_true", help="name all tests")
     parser.add_argument("--no-save", action="store_true", help="print the table only")
     args = parser.parse_args()
-    tests = [test for test in TESTS if not args.only or test.name in args.only.split(",")]
+    if args.list:
+        print("\n".join(test.name for test in TESTS))
+        return
+    tests = [test for test in TESTS if any(fnmatch.fnmatch(test.name, one) for one in args.only.split(","))]
     if not tests:
-        parser.error(f"--only {args.only}: no such test; there are " + ", ".join(test.name for test in TESTS))
+        parser.error(f"--only {args.only}: no such test; --list names all")
 
     grouped = groups(tests)
     progress = Progress(1 + len(grouped) + 2 * len(grouped) * args.rounds)
     progress.step("setting up llama.cpp and the models")
-    version, config = prepare()
-    flash = []
+    version = set_up_peer()
     for group in grouped:
-        progress.step(f"{group[0].title}: whether llama.cpp is faster with flash attention")
-        flash.append(choose_flash(group, args.threads))
-    for number in range(1, args.rounds + 1):
-        for group, setting in zip(grouped, flash):
-            names = ", ".join(test.title for test in group)
-            progress.step(f"round {number}: {names}: Rondo")
-            machine = ceilings()
-            for test in group:
-                test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
-                test.rondo.append(measure_rondo(test, args.threads))
-            progress.step(f"round {number}: {names}: llama.cpp")
-            for test, speed in zip(group, measure_peer(group, args.threads, setting)):
-                test.peer.append(speed)
+        make_model(group[0].shape, group[0].weights)
+    flags = []
+    for group in grouped:
+        progress.step(f"{group[0].title}: llama.cpp's fastest flags")
+        flags.append(fastest_setting(group, args.threads))
+    measure(grouped, flags, args, progress)
 
     commands = []
-    for group, setting in zip(grouped, flash):
+    for group, setting in zip(grouped, flags):
         commands += ["rondo " + " ".join(rondo_flags(test, args.threads)) for test in group]
         commands.append("llama-bench " + " ".join(peer_flags(group, args.threads, setting)))
-    about = {
-        "date": datetime.date.today().isoformat(), "machine": machine_name(), "threads": args.threads, "peer": version,
-        "commit": run(["git", "describe", "--always", "--dirty"]).strip(), "rounds": args.rounds, "commands": commands,
-    }
-    text = report(tests, config, about)
+    about = {"date": datetime.date.today().isoformat(), "machine": machine_name(), "threads": args.threads,
+             "peer": version, "commit": commit(), "rounds": args.rounds, "tier": args.tier, "commands": commands}
+    text = report(tests, about)
     print(text)
     if not args.no_save:
-        save(text, tests, about)
+        rounds = {test.name: {"rondo": test.rondo, "llama.cpp": test.peer, "ceiling": test.ceiling} for test in tests}
+        save(f"peer-{about['date']}" + (f"-{args.tier}" if args.tier else ""), text, {"about": about, "rounds": rounds})
 
 
 if __name__ == "__main__":

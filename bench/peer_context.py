@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 
-import peer
+import peer_setup
 
 PORT = 18918
 SLOTS = "slots"  # in the peer's root
@@ -75,9 +75,9 @@ class Server:
     """llama-server with one slot of `context` tokens."""
 
     def __init__(self, model, context, threads):
-        os.makedirs(os.path.join(peer.PEER_ROOT, SLOTS), exist_ok=True)
+        os.makedirs(os.path.join(peer_setup.PEER_ROOT, SLOTS), exist_ok=True)
         self.process = subprocess.Popen(
-            [os.path.join(peer.TOOLS, "peer.sh"), "run", "llama-server", "-m", model, "-c", str(context), "-np", "1",
+            [os.path.join(peer_setup.TOOLS, "peer.sh"), "run", "llama-server", "-m", model, "-c", str(context), "-np", "1",
              "-t", str(threads), "-fa", "on", "--port", str(PORT), "--slot-save-path", f"/{SLOTS}/"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -109,7 +109,7 @@ def decode_rate(model, depth, tokens, threads):
     """Tokens/s of `tokens` decoded behind `depth`."""
     copies = max(1, depth // COMPUTED)
     computed = depth // copies
-    path = os.path.join(peer.PEER_ROOT, SLOTS, "context.bin")
+    path = os.path.join(peer_setup.PEER_ROOT, SLOTS, "context.bin")
     with Server(model, depth + tokens + 256, threads) as server:
         prompt = [3 + i * 7919 % 251 for i in range(computed)]
         server.complete(prompt, 1)
