@@ -39,9 +39,10 @@ std::vector<std::byte> random_rows(DType type, int64_t rows, int64_t columns) {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
     const auto block = static_cast<size_t>(traits(type).block_bytes);
     const uint16_t scale = 0x2400;
+    const size_t scale_at = type == DType::q6_k ? 208 : type == DType::q2_k ? 80 : type == DType::q3_k ? 108 : 0;
     for (size_t at = 0; at < bytes.size(); at += block) {
-        std::memcpy(&bytes[at + (type == DType::q6_k ? 208 : 0)], &scale, 2);
-        if (quant_offset(type) == 0) std::memcpy(&bytes[at + 2], &scale, 2);
+        std::memcpy(&bytes[at + scale_at], &scale, 2);
+        if (quant_offset(type) == 0) std::memcpy(&bytes[at + scale_at + 2], &scale, 2);
     }
     return bytes;
 }
@@ -134,8 +135,9 @@ int main(int argc, char** argv) {
                         100 * rate / ceiling);
     }
     if (!json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
-    for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
-                             DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k}) {
+    for (const DType type :
+         {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
+          DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs}) {
         const std::string name(traits(type).name);
         if (const double error = bench.relative_error(type, 1); !(error < 2e-2)) {
             std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);

@@ -8,7 +8,25 @@ namespace rondo {
 
 /// Element types of tensors. The quantized ones are GGUF's: rows are split into blocks of `block_elements`,
 /// each stored in `block_bytes`.
-enum class DType : uint8_t { f32, bf16, f16, i8, i32, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
+enum class DType : uint8_t {
+    f32,
+    bf16,
+    f16,
+    i8,
+    i32,
+    q8_0,
+    q4_0,
+    q4_1,
+    q5_0,
+    q5_1,
+    q4_k,
+    q5_k,
+    q6_k,
+    q2_k,
+    q3_k,
+    iq4_nl,
+    iq4_xs
+};
 
 struct DTypeTraits {
     std::string_view name;
@@ -44,6 +62,14 @@ constexpr DTypeTraits traits(DType type) {
             return {"q5_k", 256, 176};
         case DType::q6_k:
             return {"q6_k", 256, 210};
+        case DType::q2_k:
+            return {"q2_k", 256, 84};
+        case DType::q3_k:
+            return {"q3_k", 256, 110};
+        case DType::iq4_nl:
+            return {"iq4_nl", 32, 18};
+        case DType::iq4_xs:
+            return {"iq4_xs", 256, 136};
     }
     return {"?", 1, 1};
 }

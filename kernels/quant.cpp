@@ -89,6 +89,55 @@ void take_apart_q6_k(const uint8_t* block, QuantBlock& out) {
     out.d = load_u16(block + 208);
 }
 
+/// Each half (128 elements) has 32 bytes, a byte for every 32nd element: the first in its lowest two bits.
+void read_pairs_256(const uint8_t* pairs, uint8_t* codes) {
+    for (int half = 0; half < 2; ++half) {
+        for (int j = 0; j < 4; ++j) {
+            for (int i = 0; i < 32; ++i) codes[half * 128 + j * 32 + i] = pairs[half * 32 + i] >> 2 * j & 3;
+        }
+    }
+}
+
+/// A scale in the low nibble of each of the first 16 bytes, a minimum in the high one.
+void take_apart_q2_k(const uint8_t* block, QuantBlock& out) {
+    for (int j = 0; j < 16; ++j) {
+        out.scales[j] = static_cast<int8_t>(block[j] & 0x0F);
+        out.mins[j] = block[j] >> 4;
+    }
+    read_pairs_256(block + 16, out.codes.data());
+    out.d = load_u16(block + 80);
+    out.m = load_u16(block + 82);
+}
+
+/// Third bits first: bit j of byte i is that of element 32j + i. The 12 bytes of scales hold the low nibbles of scale j
+/// and j + 8 in byte j, and above them the high two bits of scale j in byte 8 + j % 4, from bit 2 · (j / 4) on.
+void take_apart_q3_k(const uint8_t* block, QuantBlock& out) {
+    const uint8_t* scales = block + 96;
+    read_pairs_256(block + 32, out.codes.data());
+    for (int j = 0; j < 8; ++j) {
+        for (int i = 0; i < 32; ++i) {
+            const int bit = block[i] >> j & 1;
+            out.codes[j * 32 + i] = static_cast<uint8_t>(out.codes[j * 32 + i] | bit << 2);
+        }
+    }
+    for (int j = 0; j < 16; ++j) {
+        const int low = scales[j % 8] >> 4 * (j / 8) & 0x0F;
+        const int high = scales[8 + j % 4] >> 2 * (j / 4) & 3;
+        out.scales[j] = static_cast<int8_t>((low | high << 4) - 32);
+    }
+    out.d = load_u16(block + 108);
+}
+
+/// Scales of six bits: their high pairs in two bytes, then their low nibbles in four.
+void take_apart_iq4_xs(const uint8_t* block, QuantBlock& out) {
+    const int high_bits = load_u16(block + 2);
+    for (int j = 0; j < 8; ++j) {
+        const int low = block[4 + j / 2] >> 4 * (j % 2) & 0x0F;
+        out.scales[j] = static_cast<int8_t>((low | (high_bits >> 2 * j & 3) << 4) - 32);
+        read_nibbles_32(block + 8 + 16 * j, out.codes.data() + 32 * j);
+    }
+}
+
 void dequantize_block(DType type, const QuantBlock& block, float* out) {
     const bool super_block = traits(type).block_elements == quant_block_max;
     const int subblock = quant_subblock(type);
@@ -99,7 +148,8 @@ void dequantize_block(DType type, const QuantBlock& block, float* out) {
         const float scale = super_block ? d * static_cast<float>(block.scales[j]) : d;
         const float minimum = super_block ? -(m * static_cast<float>(block.mins[j])) : m;
         for (int i = j * subblock; i < (j + 1) * subblock; ++i) {
-            const float code = static_cast<float>(block.codes[i] - offset);
+            const int u = has_codebook(type) ? quant_codebook[block.codes[i]] : block.codes[i];
+            const float code = static_cast<float>(u - offset);
             out[i] = offset != 0 ? scale * code : scale * code + minimum;
         }
     }
@@ -127,6 +177,7 @@ void take_apart(DType type, const std::byte* bytes, QuantBlock& out) {
             for (int i = 0; i < 32; ++i) out.codes[i] = block[2 + i] ^ 0x80;  // q + 128 in two's complement
             return;
         case DType::q4_0:
+        case DType::iq4_nl:
             read_nibbles_32(block + 2, out.codes.data());
             return;
         case DType::q4_1:
@@ -152,6 +203,15 @@ void take_apart(DType type, const std::byte* bytes, QuantBlock& out) {
             return;
         case DType::q6_k:
             take_apart_q6_k(block, out);
+            return;
+        case DType::q2_k:
+            take_apart_q2_k(block, out);
+            return;
+        case DType::q3_k:
+            take_apart_q3_k(block, out);
+            return;
+        case DType::iq4_xs:
+            take_apart_iq4_xs(block, out);
             return;
         default:
             assert(!"not a quantized type");

@@ -42,9 +42,26 @@ void stage_row(DType type, const QuantLayout& layout, const std::byte* source, i
     std::memcpy(chunk.codes[lane], block.codes.data(), quant_block_max);
     chunk.d[0][lane] = block.d;
     chunk.m[0][lane] = block.m ^ 0x8000;  // the super-blocks' minima are subtracted
-    for (int64_t j = 0; j < blocks * layout.subblocks; ++j) chunk.scales[j][lane] = block.scales[j];
-    if (!layout.minima) return;
+    for (int64_t j = 0; j < blocks * layout.subblocks; ++j) {
+        const int minimum = layout.scale_nibbles ? block.mins[j] << 4 : 0;
+        chunk.scales[j][lane] = static_cast<int8_t>(block.scales[j] | minimum);
+    }
+    if (!layout.minima || layout.scale_nibbles) return;
     for (int64_t j = 0; j < blocks; ++j) chunk.mins[j][lane] = static_cast<int8_t>(block.mins[j]);
+}
+
+/// Planes of `width` bits of every code, from bit `first` on: one plane holds a bit of each quad, two hold two bits of
+/// four quads each.
+void pack_planes(int first, int width, const uint8_t (&quads)[8][64], uint8_t* out) {
+    const int quads_a_plane = 8 / width;
+    for (int plane = 0; plane < width; ++plane, out += 64) {
+        std::memset(out, 0, 64);
+        for (int q = 0; q < quads_a_plane; ++q) {
+            const uint8_t* quad = quads[plane * quads_a_plane + q];
+            for (int j = 0; j < 64; ++j)
+                out[j] |= static_cast<uint8_t>((quad[j] >> first & (width * 2 - 1)) << q * width);
+        }
+    }
 }
 
 /// The codes of one block of 16 rows, from [quad][16 rows][4 inputs] bytes to their packed form.
@@ -53,22 +70,17 @@ void pack_codes(int bits, const uint8_t (&quads)[8][64], uint8_t* out) {
         std::memcpy(out, quads, sizeof(quads));
         return;
     }
+    if (bits < 4) {
+        pack_planes(0, 2, quads, out);
+        if (bits == 3) pack_planes(2, 1, quads, out + 128);
+        return;
+    }
     for (int i = 0; i < 4; ++i) {
         for (int j = 0; j < 64; ++j) {
             out[i * 64 + j] = static_cast<uint8_t>((quads[i][j] & 0x0F) | quads[i + 4][j] << 4);
         }
     }
-    if (bits == 4) return;
-    const int planes = bits - 4;  // one holds a bit of each quad, two hold two bits of four quads each
-    const int quads_a_plane = 8 / planes;
-    for (int plane = 0; plane < planes; ++plane) {
-        uint8_t* high = out + 256 + plane * 64;
-        std::memset(high, 0, 64);
-        for (int q = 0; q < quads_a_plane; ++q) {
-            const uint8_t* quad = quads[plane * quads_a_plane + q];
-            for (int j = 0; j < 64; ++j) high[j] |= static_cast<uint8_t>(quad[j] >> 4 << q * planes);
-        }
-    }
+    if (bits > 4) pack_planes(4, bits - 4, quads, out + 256);
 }
 
 void write_chunk(const QuantLayout& layout, const StagedChunk& chunk, int64_t blocks, std::byte* out) {
@@ -88,24 +100,30 @@ void write_chunk(const QuantLayout& layout, const StagedChunk& chunk, int64_t bl
     if (layout.minima) std::memcpy(out + layout.m_offset(blocks), chunk.m, d_bytes);
     if (!layout.super_blocks) return;
     std::memcpy(out + layout.scales_offset(blocks), chunk.scales, static_cast<size_t>(blocks * layout.subblocks * 16));
-    if (layout.minima) std::memcpy(out + layout.mins_offset(blocks), chunk.mins, static_cast<size_t>(blocks * 16));
+    if (!layout.minima || layout.scale_nibbles) return;
+    std::memcpy(out + layout.mins_offset(blocks), chunk.mins, static_cast<size_t>(blocks * 16));
+}
+
+/// The bits that byte `at` of a quad has in planes of `width` bits.
+int read_planes(int width, const uint8_t* planes, int quad, int64_t at) {
+    return width == 1 ? planes[at] >> quad & 1 : planes[quad / 4 * 64 + at] >> 2 * (quad % 4) & 3;
 }
 
 /// The codes of one row of a chunk's block, from their packed form.
 void read_codes(int bits, const uint8_t* packed, int64_t lane, uint8_t* codes) {
-    const int planes = bits - 4;
     for (int i = 0; i < 32; ++i) {
         const int quad = i / 4;
         const int64_t at = 4 * lane + i % 4;
         if (bits == 8) {
             codes[i] = packed[quad * 64 + at];
-            continue;
+        } else if (bits < 4) {
+            const int third = bits == 3 ? read_planes(1, packed + 128, quad, at) : 0;
+            codes[i] = static_cast<uint8_t>(read_planes(2, packed, quad, at) | third << 2);
+        } else {
+            const int nibble = packed[quad % 4 * 64 + at] >> (quad < 4 ? 0 : 4) & 0x0F;
+            const int high = bits > 4 ? read_planes(bits - 4, packed + 256, quad, at) : 0;
+            codes[i] = static_cast<uint8_t>(nibble | high << 4);
         }
-        const int nibble = packed[quad % 4 * 64 + at] >> (quad < 4 ? 0 : 4) & 0x0F;
-        int high = 0;
-        if (planes == 1) high = packed[256 + at] >> quad & 1;
-        if (planes == 2) high = packed[256 + quad / 4 * 64 + at] >> 2 * (quad % 4) & 3;
-        codes[i] = static_cast<uint8_t>(nibble | high << 4);
     }
 }
 
@@ -126,14 +144,21 @@ void read_chunk_row(const QuantLayout& layout, const std::byte* chunk, int64_t b
         read_codes(layout.code_bits, reinterpret_cast<const uint8_t*>(chunk + b * layout.code_bytes()), lane, codes);
         const int64_t d_at = 32 * (layout.super_blocks ? 0 : b) + 2 * lane;
         const float d = read_f16(chunk + layout.d_offset(blocks) + d_at);
-        float minimum = layout.minima ? read_f16(chunk + layout.m_offset(blocks) + d_at) : 0.0F;
-        if (layout.super_blocks && layout.minima)
-            minimum *= read_i8(chunk + layout.mins_offset(blocks) + 16 * b + lane);
+        const float m = layout.minima ? read_f16(chunk + layout.m_offset(blocks) + d_at) : 0.0F;
         for (int64_t i = 0; i < quant_block; ++i) {
             const int64_t subblock = b * layout.subblocks + i * layout.subblocks / quant_block;
             const std::byte* scale_at = chunk + layout.scales_offset(blocks) + 16 * subblock + lane;
-            const float scale = layout.super_blocks ? d * read_i8(scale_at) : d;
-            const float product = scale * static_cast<float>(codes[i] - layout.offset);
+            const std::byte* min_at = chunk + layout.mins_offset(blocks) + 16 * b + lane;
+            float scale = d, minimum = m;
+            if (layout.scale_nibbles) {
+                scale *= static_cast<float>(*scale_at & std::byte{0x0F});
+                minimum *= static_cast<float>(*scale_at >> 4);
+            } else if (layout.super_blocks) {
+                scale *= read_i8(scale_at);
+                if (layout.minima) minimum *= read_i8(min_at);
+            }
+            const int u = layout.codebook ? quant_codebook[codes[i]] : codes[i];
+            const float product = scale * static_cast<float>(u - layout.offset);
             out[b * quant_block + i] = layout.minima ? product + minimum : product;
         }
     }

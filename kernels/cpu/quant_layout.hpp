@@ -15,17 +15,21 @@ namespace rondo::cpu {
 ///                 else:   byte 64i + 4r + j (i < 4) has quad i in its low nibble, quad i + 4 in its high one; then
 ///                 5 bits: byte 4r + j has the fifth bit of quad q at bit q
 ///                 6 bits: byte 64p + 4r + j has the two high bits of quad 4p + t at bits 2t
+///                 2 and 3 bits have no nibbles: their low two bits lie as the high two of 6 bits do, then the third
+///                 bits as the fifth of 5
 ///   d           f16 [blocks][16], or [16] where a chunk is one super-block
 ///   m           f16, as d; only with minima; the value that is added (q4_k and q5_k subtract theirs: stored negated)
 ///   scales      i8 [blocks · subblocks][16], super-blocks only
-///   mins        i8 [blocks][16], super-blocks with minima only
+///   mins        i8 [blocks][16], super-blocks with minima only; q2_k has them in the high nibbles of its scales
 /// and zeros up to a multiple of 64 bytes.
 struct QuantLayout {
     int code_bits = 0;
     bool minima = false;
     bool super_blocks = false;
-    int subblocks = 1;  ///< scales in a block of 32 inputs
-    int offset = 0;     ///< subtracted from a code
+    bool codebook = false;       ///< codes are places in quant_codebook
+    bool scale_nibbles = false;  ///< a scale and a minimum share a byte
+    int subblocks = 1;           ///< scales in a block of 32 inputs
+    int offset = 0;              ///< subtracted from a code
 
     constexpr int64_t code_bytes() const { return int64_t{64} * code_bits; }
     constexpr int64_t d_offset(int64_t blocks) const { return blocks * code_bytes(); }
@@ -35,7 +39,8 @@ struct QuantLayout {
         return scales_offset(blocks) + (super_blocks ? blocks * subblocks * 16 : 0);
     }
     constexpr int64_t chunk_bytes(int64_t blocks) const {
-        return round_up<int64_t>(mins_offset(blocks) + (super_blocks && minima ? blocks * 16 : 0), 64);
+        return round_up<int64_t>(mins_offset(blocks) + (super_blocks && minima && !scale_nibbles ? blocks * 16 : 0),
+                                 64);
     }
     constexpr int64_t group_bytes(int64_t columns) const {
         const int64_t rest = columns % 256 / 32;
@@ -56,10 +61,14 @@ constexpr QuantLayout quant_layout(DType type) {
     layout.minima = layout.offset == 0;
     layout.super_blocks = traits(type).block_elements == quant_block_max;
     layout.subblocks = quant_subblock(type) == 16 ? 2 : 1;
+    layout.codebook = has_codebook(type);
+    layout.scale_nibbles = type == DType::q2_k;
     layout.code_bits = type == DType::q8_0                          ? 8
                        : type == DType::q6_k                        ? 6
                        : type == DType::q5_0 || type == DType::q5_1 ? 5
                        : type == DType::q5_k                        ? 5
+                       : type == DType::q3_k                        ? 3
+                       : type == DType::q2_k                        ? 2
                                                                     : 4;
     return layout;
 }

@@ -83,8 +83,10 @@ void add_row(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks, 
                 const auto scale = hn::Load(d, chunk.scales + (b * subblocks + s) * 16 + r);
                 sum = hn::MulAdd(hn::ConvertTo(d, product), hn::Mul(scale, hn::Set(d, x.scales[at])), sum);
             }
-            if constexpr (layout.minima) {
-                sum = hn::MulAdd(hn::Load(d, chunk.minima + b * 16 + r), hn::Set(d, x.scaled_sums[at]), sum);
+            for (int s = 0; layout.minima && s < subblocks; ++s) {
+                const float scaled_sum =
+                    subblocks == 2 ? x.scales[at] * static_cast<float>(x.half_sums[2 * at + s]) : x.scaled_sums[at];
+                sum = hn::MulAdd(hn::Load(d, chunk.minima + (b * subblocks + s) * 16 + r), hn::Set(d, scaled_sum), sum);
             }
         }
         hn::Store(sum, d, sums + r);
@@ -146,6 +148,14 @@ void multiply(const QuantProduct& product, const QuantActivations& x) {
             return multiply_groups<DType::q5_k>(product, x);
         case DType::q6_k:
             return multiply_groups<DType::q6_k>(product, x);
+        case DType::q2_k:
+            return multiply_groups<DType::q2_k>(product, x);
+        case DType::q3_k:
+            return multiply_groups<DType::q3_k>(product, x);
+        case DType::iq4_nl:
+            return multiply_groups<DType::iq4_nl>(product, x);
+        case DType::iq4_xs:
+            return multiply_groups<DType::iq4_xs>(product, x);
         default:
             return;
     }

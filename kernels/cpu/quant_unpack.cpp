@@ -80,7 +80,8 @@ void unpack_group_as(int64_t columns, const std::byte* group, const GroupOut& ou
         for (int64_t quad = 0; quad < count * 8; ++quad) {
             for (size_t r = 0; r < 16; r += hn::Lanes(d)) {
                 const auto scale = hn::Load(d, chunk.scales + quad * layout.subblocks / 8 * 16 + r);
-                const auto minimum = layout.minima ? hn::Load(d, chunk.minima + quad / 8 * 16 + r) : hn::Zero(d);
+                const float* const minimum_at = chunk.minima + quad * layout.subblocks / 8 * 16 + r;
+                const auto minimum = layout.minima ? hn::Load(d, minimum_at) : hn::Zero(d);
                 write_quad<Type>(d, codes + quad * 16, scale, minimum, block * quant_block + quad * 4, r, out);
             }
         }
@@ -106,6 +107,14 @@ void unpack_group(DType type, int64_t columns, const std::byte* group, const Gro
             return unpack_group_as<DType::q5_k>(columns, group, out);
         case DType::q6_k:
             return unpack_group_as<DType::q6_k>(columns, group, out);
+        case DType::q2_k:
+            return unpack_group_as<DType::q2_k>(columns, group, out);
+        case DType::q3_k:
+            return unpack_group_as<DType::q3_k>(columns, group, out);
+        case DType::iq4_nl:
+            return unpack_group_as<DType::iq4_nl>(columns, group, out);
+        case DType::iq4_xs:
+            return unpack_group_as<DType::iq4_xs>(columns, group, out);
         default:
             return;
     }

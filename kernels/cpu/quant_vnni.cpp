@@ -29,21 +29,38 @@ RONDO_VNNI_INLINE __m512i low_bits(const std::byte* codes) {
     return _mm512_and_si512(Q < 4 ? bytes : _mm512_srli_epi16(bytes, 4), _mm512_set1_epi8(0x0F));
 }
 
-/// low | (high, moved so that its bit From stands at bit 4) & mask.
-template <int From>
+/// The low two bits of quad q, of codes that have no nibbles.
+template <int Q>
+RONDO_VNNI_INLINE __m512i low_pair(const std::byte* codes) {
+    const __m512i bytes = _mm512_load_si512(codes + (Q / 4) * 64);
+    return _mm512_and_si512(_mm512_srli_epi16(bytes, 2 * (Q % 4)), _mm512_set1_epi8(0x03));
+}
+
+/// low | (high, moved so that its bit From stands at bit To) & mask.
+template <int From, int To = 4>
 RONDO_VNNI_INLINE __m512i join_high_bits(__m512i low, __m512i high, char mask) {
-    if constexpr (From < 4) high = _mm512_slli_epi16(high, 4 - From);
-    if constexpr (From > 4) high = _mm512_srli_epi16(high, From - 4);
+    if constexpr (From < To) high = _mm512_slli_epi16(high, To - From);
+    if constexpr (From > To) high = _mm512_srli_epi16(high, From - To);
     return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi8(mask), 0xF8);
 }
 
-/// The codes of quad q of a block: 16 rows × 4 inputs. Four-bit quads from 4 on stay in their high nibbles: they come
-/// sixteen times too large.
-template <int Bits, int Q>
+/// Whether quads from 4 on stay in their high nibbles: they come sixteen times too large.
+template <DType Type>
+constexpr bool high_nibbles_stay = quant_layout(Type).code_bits == 4 && !has_codebook(Type);
+
+/// The codes of quad q of a block: 16 rows × 4 inputs.
+template <DType Type, int Q>
 RONDO_VNNI_INLINE __m512i load_quad(const std::byte* codes) {
+    constexpr int Bits = quant_layout(Type).code_bits;
+    if constexpr (has_codebook(Type)) {
+        const __m128i book = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quant_codebook.data()));
+        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(book), low_bits<Q>(codes));
+    }
+    if constexpr (Bits == 2) return low_pair<Q>(codes);
+    if constexpr (Bits == 3) return join_high_bits<Q, 2>(low_pair<Q>(codes), _mm512_load_si512(codes + 128), 0x04);
     if constexpr (Bits == 8) return _mm512_load_si512(codes + Q * 64);
-    if constexpr (Bits == 4 && Q < 4) return low_bits<Q>(codes);
-    if constexpr (Bits == 4 && Q >= 4) {
+    if constexpr (high_nibbles_stay<Type> && Q < 4) return low_bits<Q>(codes);
+    if constexpr (high_nibbles_stay<Type> && Q >= 4) {
         return _mm512_and_si512(_mm512_load_si512(codes + (Q - 4) * 64), _mm512_set1_epi8(static_cast<char>(0xF0)));
     }
     if constexpr (Bits == 5) return join_high_bits<Q>(low_bits<Q>(codes), _mm512_load_si512(codes + 256), 0x10);
@@ -74,6 +91,29 @@ RONDO_VNNI_INLINE __m512 load_i8(const std::byte* at) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(at))));
 }
 
+/// The scale of every row's sub-block from its byte: `d` times the byte, or the low nibble where a minimum shares it.
+template <DType Type>
+RONDO_VNNI_INLINE __m512 sub_scale(__m512 d, const std::byte* at) {
+    if constexpr (!quant_layout(Type).scale_nibbles) return _mm512_mul_ps(d, load_i8(at));
+    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(at)));
+    return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(0x0F))));
+}
+
+/// Adds what the minima of a block in nibbles, one for each half of it, give to the sums of M rows of x.
+template <int M>
+RONDO_VNNI_INLINE void add_nibble_minima(__m512 m, const std::byte* scales, const QuantActivations& x, int64_t at,
+                                         __m512* sums) {
+    for (int s = 0; s < 2; ++s) {
+        const __m512i bytes = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(scales + 16 * s)));
+        const __m512 minimum = _mm512_mul_ps(m, _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4)));
+        for (int r = 0; r < M; ++r) {
+            const int64_t row_at = at + r * (x.columns / quant_block);
+            const float scaled_sum = x.scales[row_at] * static_cast<float>(x.half_sums[2 * row_at + s]);
+            sums[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(scaled_sum), sums[r]);
+        }
+    }
+}
+
 /// Asks for the part of the stream that a block's time is worth.
 template <DType Type>
 RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
@@ -95,7 +135,7 @@ RONDO_VNNI_INLINE void add_subblock(const __m512i* u, __m512 scale, const QuantA
         const int32_t code_sum = layout.subblocks == 2 ? x.half_sums[2 * row_at + S] : x.sums[row_at];
         dots[r] = _mm512_set1_epi32(layout.minima ? 0 : -layout.offset * code_sum);
     }
-    if constexpr (layout.code_bits == 4) {
+    if constexpr (high_nibbles_stay<Type>) {
         __m512i sixteenfold[M];
         for (int r = 0; r < M; ++r) sixteenfold[r] = _mm512_setzero_si512();
         add_dots<M, 4, 4>(u, a, x.columns, sixteenfold);
@@ -115,7 +155,6 @@ template <DType Type, int M>
 RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const QuantActivations& x, int64_t row,
                                  int64_t block0, __m512* sums) {
     constexpr QuantLayout layout = quant_layout(Type);
-    constexpr int bits = layout.code_bits;
     const int64_t x_blocks = x.columns / quant_block;
     const std::byte* d_at = chunk + layout.d_offset(blocks);
     const std::byte* m_at = chunk + layout.m_offset(blocks);
@@ -125,19 +164,21 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const Q
     for (int64_t b = 0; b < blocks; ++b, a += quant_block) {
         if (row == 0) prefetch_block<Type>(chunk, b);
         const std::byte* codes = chunk + b * layout.code_bytes();
-        const __m512i u[8] = {load_quad<bits, 0>(codes), load_quad<bits, 1>(codes), load_quad<bits, 2>(codes),
-                              load_quad<bits, 3>(codes), load_quad<bits, 4>(codes), load_quad<bits, 5>(codes),
-                              load_quad<bits, 6>(codes), load_quad<bits, 7>(codes)};
+        const __m512i u[8] = {load_quad<Type, 0>(codes), load_quad<Type, 1>(codes), load_quad<Type, 2>(codes),
+                              load_quad<Type, 3>(codes), load_quad<Type, 4>(codes), load_quad<Type, 5>(codes),
+                              load_quad<Type, 6>(codes), load_quad<Type, 7>(codes)};
         const int64_t at = row * x_blocks + block0 + b;
         __m512 scale = load_f16(d_at + (layout.super_blocks ? 0 : 32 * b));
         if constexpr (layout.subblocks == 2) {
-            add_subblock<Type, M, 0>(u, _mm512_mul_ps(scale, load_i8(scales_at + 32 * b)), x, a, at, sums);
-            add_subblock<Type, M, 1>(u, _mm512_mul_ps(scale, load_i8(scales_at + 32 * b + 16)), x, a, at, sums);
+            add_subblock<Type, M, 0>(u, sub_scale<Type>(scale, scales_at + 32 * b), x, a, at, sums);
+            add_subblock<Type, M, 1>(u, sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
         } else {
             if constexpr (layout.super_blocks) scale = _mm512_mul_ps(scale, load_i8(scales_at + 16 * b));
             add_subblock<Type, M, 0>(u, scale, x, a, at, sums);
         }
-        if constexpr (layout.minima) {
+        if constexpr (layout.scale_nibbles) {
+            add_nibble_minima<M>(load_f16(m_at), scales_at + 32 * b, x, at, sums);
+        } else if constexpr (layout.minima) {
             __m512 minimum = load_f16(m_at + (layout.super_blocks ? 0 : 32 * b));
             if constexpr (layout.super_blocks) minimum = _mm512_mul_ps(minimum, load_i8(mins_at + 16 * b));
             for (int r = 0; r < M; ++r) {
@@ -205,6 +246,14 @@ void multiply_vnni(const QuantProduct& product, const QuantActivations& x) {
             return multiply_groups<DType::q5_k>(product, x);
         case DType::q6_k:
             return multiply_groups<DType::q6_k>(product, x);
+        case DType::q2_k:
+            return multiply_groups<DType::q2_k>(product, x);
+        case DType::q3_k:
+            return multiply_groups<DType::q3_k>(product, x);
+        case DType::iq4_nl:
+            return multiply_groups<DType::iq4_nl>(product, x);
+        case DType::iq4_xs:
+            return multiply_groups<DType::iq4_xs>(product, x);
         default:
             return;
     }

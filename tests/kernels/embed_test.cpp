@@ -14,8 +14,9 @@ protected:
 };
 RONDO_ON_EVERY_DEVICE(Embed);
 
-constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0, DType::q4_0, DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0,   DType::q4_0,
+                                  DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,   DType::q5_k,
+                                  DType::q6_k, DType::q2_k, DType::q3_k, DType::iq4_nl, DType::iq4_xs};
 
 TEST_P(Embed, LooksUpRowsOfEveryType) {
     const std::vector<int32_t> ids = {0, 66, 3, 3, 65, 16, 17};

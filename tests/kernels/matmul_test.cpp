@@ -20,8 +20,9 @@ double op_tolerance(DType weight, DType x) {
     return is_quantized(weight) ? 8e-3 : 4e-3;
 }
 
-constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0, DType::q4_0, DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0,   DType::q4_0,
+                                  DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,   DType::q5_k,
+                                  DType::q6_k, DType::q2_k, DType::q3_k, DType::iq4_nl, DType::iq4_xs};
 constexpr Rows row_modes[] = {Rows::bulk, Rows::invariant};
 
 const char* name_of(Rows rows) {
@@ -201,6 +202,7 @@ TEST_P(Matmul, StackedPartsMayHaveDifferentTypes) {
         {DType::q8_0, DType::f32, DType::q4_0},
         {DType::bf16, DType::bf16},
         {DType::f16, DType::bf16, DType::q5_k},
+        {DType::q2_k, DType::q3_k, DType::iq4_xs, DType::iq4_nl},
     };
     for (const std::vector<DType>& types : stacks) {
         std::vector<FileWeight> weights;

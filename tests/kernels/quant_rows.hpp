@@ -12,8 +12,12 @@
 
 namespace rondo::test {
 
-inline constexpr std::array quantized_types = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
-                                               DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+inline constexpr std::array quantized_types = {DType::q8_0, DType::q4_0, DType::q4_1,   DType::q5_0,
+                                               DType::q5_1, DType::q4_k, DType::q5_k,   DType::q6_k,
+                                               DType::q2_k, DType::q3_k, DType::iq4_nl, DType::iq4_xs};
+
+/// What the sixteen codes of the iq4 types stand for.
+inline constexpr std::array iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /// The value of an f16 from its definition.
 inline double f16_value(uint16_t bits) {
@@ -55,6 +59,10 @@ inline int code_bits(DType type) {
         case DType::q5_1:
         case DType::q5_k:
             return 5;
+        case DType::q3_k:
+            return 3;
+        case DType::q2_k:
+            return 2;
         default:
             return 4;
     }
@@ -85,7 +93,40 @@ inline void encode_small(DType type, const BlockParts& parts, uint8_t* block) {
     }
 }
 
+inline void encode_q2_k(const BlockParts& parts, uint8_t* block) {
+    for (int j = 0; j < 16; ++j) block[j] = static_cast<uint8_t>(parts.scales[j] | parts.mins[j] << 4);
+    for (int i = 0; i < 256; ++i) put_bits(block + 16 + i / 128 * 32 + i % 32, parts.codes[i], i % 128 / 32 * 2);
+    put_u16(block + 80, parts.d);
+    put_u16(block + 82, parts.m);
+}
+
+inline void encode_q3_k(const BlockParts& parts, uint8_t* block) {
+    for (int i = 0; i < 256; ++i) {
+        put_bits(block + i % 32, parts.codes[i] >> 2, i / 32);
+        put_bits(block + 32 + i / 128 * 32 + i % 32, parts.codes[i] & 3, i % 128 / 32 * 2);
+    }
+    for (int j = 0; j < 16; ++j) {
+        const int scale = parts.scales[j] + 32;
+        put_bits(block + 96 + j % 8, scale & 15, j / 8 * 4);
+        put_bits(block + 104 + j % 4, scale >> 4, j / 4 * 2);
+    }
+    put_u16(block + 108, parts.d);
+}
+
+inline void encode_iq4_xs(const BlockParts& parts, uint8_t* block) {
+    put_u16(block, parts.d);
+    for (int j = 0; j < 8; ++j) {
+        const int scale = parts.scales[j] + 32;
+        put_bits(block + 2 + j / 4, scale >> 4, j % 4 * 2);
+        put_bits(block + 4 + j / 2, scale & 15, j % 2 * 4);
+    }
+    for (int i = 0; i < 256; ++i) put_bits(block + 8 + i / 32 * 16 + i % 16, parts.codes[i], i / 16 % 2 * 4);
+}
+
 inline void encode_super(DType type, const BlockParts& parts, uint8_t* block) {
+    if (type == DType::q2_k) return encode_q2_k(parts, block);
+    if (type == DType::q3_k) return encode_q3_k(parts, block);
+    if (type == DType::iq4_xs) return encode_iq4_xs(parts, block);
     if (type == DType::q6_k) {
         for (int i = 0; i < 256; ++i) {
             const int half = i / 128;
@@ -111,6 +152,27 @@ inline void encode_super(DType type, const BlockParts& parts, uint8_t* block) {
     }
 }
 
+/// Elements under one scale.
+inline int scale_elements(DType type) {
+    return type == DType::q2_k || type == DType::q3_k || type == DType::q6_k ? 16 : 32;
+}
+
+/// What the sub-block's scale is multiplied by.
+inline int code_value(DType type, int code) {
+    if (type == DType::iq4_nl || type == DType::iq4_xs) return iq4_values[static_cast<size_t>(code)];
+    return code - (type == DType::q4_0   ? 8
+                   : type == DType::q5_0 ? 16
+                   : type == DType::q8_0 ? 128
+                   : type == DType::q6_k ? 32
+                   : type == DType::q3_k ? 4
+                                         : 0);
+}
+
+inline bool has_minima(DType type) {
+    return type == DType::q4_1 || type == DType::q5_1 || type == DType::q2_k || type == DType::q4_k ||
+           type == DType::q5_k;
+}
+
 inline void add_block(QuantRows& out, const BlockParts& parts) {
     const DTypeTraits shape = traits(out.type);
     std::vector<uint8_t> block(static_cast<size_t>(shape.block_bytes), 0);
@@ -118,17 +180,13 @@ inline void add_block(QuantRows& out, const BlockParts& parts) {
     super ? encode_super(out.type, parts, block.data()) : encode_small(out.type, parts, block.data());
     const auto* encoded = reinterpret_cast<const std::byte*>(block.data());
     out.bytes.insert(out.bytes.end(), encoded, encoded + block.size());
-    const int zero = out.type == DType::q4_0   ? 8
-                     : out.type == DType::q5_0 ? 16
-                     : out.type == DType::q8_0 ? 128
-                     : out.type == DType::q6_k ? 32
-                                               : 0;
     for (int i = 0; i < shape.block_elements; ++i) {
+        const int j = i / scale_elements(out.type);
         double scale = f16_value(parts.d);
-        double minimum = zero != 0 ? 0 : f16_value(parts.m);
-        if (super) scale *= parts.scales[out.type == DType::q6_k ? i / 16 : i / 32];
-        if (super && zero == 0) minimum *= -parts.mins[i / 32];
-        const double product = scale * (parts.codes[i] - zero);
+        double minimum = has_minima(out.type) ? f16_value(parts.m) : 0;
+        if (super) scale *= parts.scales[j];
+        if (super && has_minima(out.type)) minimum *= -parts.mins[j];
+        const double product = scale * code_value(out.type, parts.codes[i]);
         out.values.push_back(product + minimum);
         out.magnitudes.push_back(std::abs(product) + std::abs(minimum));
     }
@@ -141,8 +199,14 @@ inline BlockParts random_parts(DType type, std::mt19937& random) {
     parts.d = static_cast<uint16_t>(below(2) << 15 | (8 + below(4)) << 10 | below(1024));
     parts.m = static_cast<uint16_t>(below(2) << 15 | (8 + below(4)) << 10 | below(1024));
     for (int& code : parts.codes) code = below(1 << code_bits(type));
-    for (int& scale : parts.scales) scale = type == DType::q6_k ? below(256) - 128 : below(64);
-    for (int& minimum : parts.mins) minimum = below(64);
+    const bool six_signed = type == DType::q3_k || type == DType::iq4_xs;
+    for (int& scale : parts.scales) {
+        scale = type == DType::q6_k   ? below(256) - 128
+                : six_signed          ? below(64) - 32
+                : type == DType::q2_k ? below(16)
+                                      : below(64);
+    }
+    for (int& minimum : parts.mins) minimum = below(type == DType::q2_k ? 16 : 64);
     return parts;
 }
 

@@ -56,6 +56,10 @@ ScaleOffsets scale_offsets(DType dtype) {
             return {0, 2};
         case DType::q6_k:
             return {208, -1};
+        case DType::q2_k:
+            return {80, 82};
+        case DType::q3_k:
+            return {108, -1};
         default:
             return {0, -1};
     }
