@@ -25,17 +25,17 @@ struct TensorType {
 };
 
 constexpr TensorType tensor_types[] = {
-    {0, "F32", DType::f32},       {1, "F16", DType::f16},        {2, "Q4_0", DType::q4_0},
-    {3, "Q4_1", DType::q4_1},     {6, "Q5_0", DType::q5_0},      {7, "Q5_1", DType::q5_1},
-    {8, "Q8_0", DType::q8_0},     {9, "Q8_1", std::nullopt},     {10, "Q2_K", std::nullopt},
-    {11, "Q3_K", std::nullopt},   {12, "Q4_K", DType::q4_k},     {13, "Q5_K", DType::q5_k},
-    {14, "Q6_K", DType::q6_k},    {15, "Q8_K", std::nullopt},    {16, "IQ2_XXS", std::nullopt},
-    {17, "IQ2_XS", std::nullopt}, {18, "IQ3_XXS", std::nullopt}, {19, "IQ1_S", std::nullopt},
-    {20, "IQ4_NL", std::nullopt}, {21, "IQ3_S", std::nullopt},   {22, "IQ2_S", std::nullopt},
-    {23, "IQ4_XS", std::nullopt}, {24, "I8", std::nullopt},      {25, "I16", std::nullopt},
-    {26, "I32", std::nullopt},    {27, "I64", std::nullopt},     {28, "F64", std::nullopt},
-    {29, "IQ1_M", std::nullopt},  {30, "BF16", DType::bf16},     {34, "TQ1_0", std::nullopt},
-    {35, "TQ2_0", std::nullopt},  {39, "MXFP4", std::nullopt},
+    {0, "F32", DType::f32},        {1, "F16", DType::f16},        {2, "Q4_0", DType::q4_0},
+    {3, "Q4_1", DType::q4_1},      {6, "Q5_0", DType::q5_0},      {7, "Q5_1", DType::q5_1},
+    {8, "Q8_0", DType::q8_0},      {9, "Q8_1", std::nullopt},     {10, "Q2_K", DType::q2_k},
+    {11, "Q3_K", DType::q3_k},     {12, "Q4_K", DType::q4_k},     {13, "Q5_K", DType::q5_k},
+    {14, "Q6_K", DType::q6_k},     {15, "Q8_K", std::nullopt},    {16, "IQ2_XXS", std::nullopt},
+    {17, "IQ2_XS", std::nullopt},  {18, "IQ3_XXS", std::nullopt}, {19, "IQ1_S", std::nullopt},
+    {20, "IQ4_NL", DType::iq4_nl}, {21, "IQ3_S", std::nullopt},   {22, "IQ2_S", std::nullopt},
+    {23, "IQ4_XS", DType::iq4_xs}, {24, "I8", std::nullopt},      {25, "I16", std::nullopt},
+    {26, "I32", std::nullopt},     {27, "I64", std::nullopt},     {28, "F64", std::nullopt},
+    {29, "IQ1_M", std::nullopt},   {30, "BF16", DType::bf16},     {34, "TQ1_0", std::nullopt},
+    {35, "TQ2_0", std::nullopt},   {39, "MXFP4", std::nullopt},
 };
 
 /// Bytes of a scalar; 0 for strings and arrays.
@@ -106,11 +106,12 @@ private:
         if (!version) return truncated();
         if (*version != 0 && (*version & 0xFFFF) == 0) {
             return make_error(ErrorCode::unsupported,
-                              file_.where_ + ": a big-endian GGUF file; little-endian ones are read");
+                              file_.where_ + ": a big-endian GGUF file; take the little-endian one of the same model");
         }
         if (*version != 2 && *version != 3) {
             return make_error(ErrorCode::unsupported, file_.where_ + ": GGUF version " + std::to_string(*version) +
-                                                          " is not supported; 2 and 3 are");
+                                                          " is not supported; 2 and 3 are, which newer converters "
+                                                          "write");
         }
         const auto tensors = in_.number<uint64_t>();
         const auto entries = in_.number<uint64_t>();
@@ -283,6 +284,11 @@ const FileTensor* GgufFile::find_tensor(std::string_view name) const {
     const auto found =
         std::find_if(tensors_.begin(), tensors_.end(), [&](const FileTensor& t) { return t.name == name; });
     return found == tensors_.end() ? nullptr : &*found;
+}
+
+void GgufFile::take_tensors(GgufFile part) {
+    tensors_.insert(tensors_.end(), std::make_move_iterator(part.tensors_.begin()),
+                    std::make_move_iterator(part.tensors_.end()));
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

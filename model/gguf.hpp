@@ -38,6 +38,8 @@ public:
     const std::vector<FileTensor>& tensors() const { return tensors_; }
     const FileTensor* find_tensor(std::string_view name) const;
     const std::string& where() const { return where_; }
+    /// Adds the tensors of another part of a split model; their data stays in that part's bytes.
+    void take_tensors(GgufFile part);
 
     /// nullptr when absent.
     const GgufValue* find(std::string_view key) const;

@@ -17,6 +17,22 @@ Error unsupported(const GgufFile& file, const std::string& what) {
     return make_error(ErrorCode::unsupported, file.where() + ": " + what);
 }
 
+/// Refuses files that are no dense language model, by what they say of themselves.
+Status check_kind(const GgufFile& file, const std::string& architecture) {
+    RONDO_ASSIGN(const std::string type, file.text("general.type", text_bytes_max, "model"));
+    if (type == "adapter") {
+        return unsupported(file, "an adapter (LoRA), not a model; merge it into its base model and give that file");
+    }
+    if (type == "mmproj" || architecture == "clip") {
+        return unsupported(file, "the image or sound part of a model (mmproj); give the language model's own file");
+    }
+    if (type == "imatrix") return unsupported(file, "an importance matrix, not a model; give the model's own file");
+    RONDO_ASSIGN(const int64_t experts, file.integer(architecture + ".expert_count", 0, UINT32_MAX, 0));
+    if (experts == 0) return {};
+    return unsupported(file, "a mixture of experts (" + architecture + ".expert_count is " + std::to_string(experts) +
+                                 "), which is not supported; take a dense llama, qwen2 or qwen3 model");
+}
+
 Status read_sizes(const GgufFile& file, const std::string& prefix, ModelSpec& spec) {
     RONDO_ASSIGN(const int64_t layers, file.integer(prefix + "block_count", 1, limits::layers_max));
     RONDO_ASSIGN(spec.width, file.integer(prefix + "embedding_length", 1, limits::model_width_max));
@@ -33,7 +49,6 @@ Status read_sizes(const GgufFile& file, const std::string& prefix, ModelSpec& sp
     // One head size serves keys, values and RoPE here.
     RONDO_TRY(file.integer(prefix + "attention.value_length", head_dim, head_dim, head_dim));
     RONDO_TRY(file.integer(prefix + "rope.dimension_count", head_dim, head_dim, head_dim));
-    RONDO_TRY(file.integer(prefix + "expert_count", 0, 0, 0));
     RONDO_ASSIGN(spec.context_tokens, file.integer(prefix + "context_length", 1, limits::context_tokens_max));
     RONDO_ASSIGN(spec.sliding_window,
                  file.integer(prefix + "attention.sliding_window", 0, limits::context_tokens_max, 0));
@@ -180,12 +195,11 @@ Result<std::string> chat_template_from_gguf(const GgufFile& file) {
 Result<ModelSpec> spec_from_gguf(const GgufFile& file) {
     ModelSpec spec;
     RONDO_ASSIGN(spec.architecture, file.text("general.architecture", text_bytes_max, ""));
+    RONDO_TRY(check_kind(file, spec.architecture));
     if (spec.architecture != "llama" && spec.architecture != "qwen2" && spec.architecture != "qwen3") {
         return unsupported(
             file, "architecture " + in_quotes(spec.architecture) + " is not supported; llama, qwen2 and qwen3 are");
     }
-    // A model that was split over several files has only some of its tensors in this one.
-    RONDO_TRY(file.integer("split.count", 0, 1, 0));
     const std::string prefix = spec.architecture + ".";
     RONDO_TRY(read_sizes(file, prefix, spec));
     RONDO_TRY(read_rope(file, prefix, spec));

@@ -9,7 +9,8 @@
 
 namespace rondo {
 
-/// The spec of a GGUF file: architectures llama (Mistral's files among them), qwen2 and qwen3.
+/// The spec of a GGUF file: architectures llama (Mistral's files among them), qwen2 and qwen3. Of a split model the
+/// tensors of all parts must be there, because they tell ties and biases.
 Result<ModelSpec> spec_from_gguf(const GgufFile& file);
 
 /// The tokenizer's fields; `tokens` is empty when the file has none.

@@ -8,10 +8,13 @@
 #include "config/limits.hpp"
 #include "model/gguf.hpp"
 #include "model/gguf_model.hpp"
+#include "model/gguf_parts.hpp"
 #include "model/in_quotes.hpp"
 #include "model/mapped_file.hpp"
 #include "model/mapped_weights.hpp"
+#include "model/path_text.hpp"
 #include "model/random_weights.hpp"
+#include "model/refused_files.hpp"
 #include "model/safetensors.hpp"
 #include "model/spec_tensors.hpp"
 #include "model/strict_json.hpp"
@@ -21,9 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of a file that may be absent: "" then.
-Result<std::string> optional_text(const fs::path& path, const std::string& name, size_t bytes_max) {
-    auto text = read_text_file(path, name, bytes_max);
+/// The text of a file of a model's folder, which must not be empty.
+Result<std::string> text_of(const fs::path& path, size_t bytes_max) {
+    const std::string where = path_text(path);
+    RONDO_ASSIGN(std::string text, read_text_file(path, where, bytes_max));
+    RONDO_TRY(check_downloaded(std::as_bytes(std::span(text)), where));
+    return text;
+}
+
+/// The same of a file that may be absent: "" then.
+Result<std::string> optional_text(const fs::path& path, size_t bytes_max) {
+    auto text = text_of(path, bytes_max);
     if (!text && text.error().code == ErrorCode::not_found) return std::string();
     return text;
 }
@@ -49,9 +60,9 @@ Result<std::string> template_text(const JsonFields& fields, const std::string& w
 }
 
 Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
-    const std::string where = out.name + "/tokenizer_config.json";
-    RONDO_ASSIGN(const std::string text,
-                 optional_text(folder / "tokenizer_config.json", where, limits::config_bytes_max));
+    const fs::path path = folder / "tokenizer_config.json";
+    const std::string where = path_text(path);
+    RONDO_ASSIGN(const std::string text, optional_text(path, limits::config_bytes_max));
     if (!text.empty()) {
         RONDO_ASSIGN(const auto config, parse_json_object(text, where));
         const JsonFields fields(config, where);
@@ -60,8 +71,7 @@ Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
         RONDO_ASSIGN(out.chat_template, template_text(fields, where));
     }
     // A file of its own is the newer way and goes before the configuration's.
-    const std::string jinja = out.name + "/chat_template.jinja";
-    RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", jinja, limits::template_bytes_max));
+    RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", limits::template_bytes_max));
     if (!own.empty()) out.chat_template = std::move(own);
     if (out.chat_template.size() <= limits::template_bytes_max) return {};
     return make_error(ErrorCode::out_of_range, where + ": chat_template of " +
@@ -69,33 +79,33 @@ Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
                                                    std::to_string(limits::template_bytes_max));
 }
 
-/// Whether the folder has the files that weights are read from.
+/// Whether the folder has weights, those that are read or others.
 bool has_weights(const fs::path& folder) {
     std::error_code ignored;
     return fs::exists(folder / "model.safetensors", ignored) ||
-           fs::exists(folder / "model.safetensors.index.json", ignored);
+           fs::exists(folder / "model.safetensors.index.json", ignored) || other_weights(folder, "").has_value();
 }
 
 Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const WeightsChoice& choice,
                                WeightsNeed need) {
     ModelFiles out;
     out.name = std::move(name);
-    const std::string where = out.name + "/config.json";
-    RONDO_ASSIGN(const std::string config, read_text_file(folder / "config.json", where, limits::config_bytes_max));
+    const std::string where = path_text(folder);
+    auto config = text_of(folder / "config.json", limits::config_bytes_max);
+    if (!config && config.error().code == ErrorCode::not_found) return no_config(folder, where);
+    if (!config) return config.error();
     RONDO_ASSIGN(const std::string generation,
-                 optional_text(folder / "generation_config.json", out.name + "/generation_config.json",
-                               limits::config_bytes_max));
-    RONDO_ASSIGN(out.spec, spec_from_hf(config, generation, where));
-    RONDO_ASSIGN(out.tokenizer_json,
-                 optional_text(folder / "tokenizer.json", out.name + "/tokenizer.json", limits::json_bytes_max));
+                 optional_text(folder / "generation_config.json", limits::config_bytes_max));
+    RONDO_ASSIGN(out.spec, spec_from_hf(*config, generation, path_text(folder / "config.json")));
+    RONDO_ASSIGN(out.tokenizer_json, optional_text(folder / "tokenizer.json", limits::json_bytes_max));
     RONDO_TRY(read_tokenizer_config(folder, out));
     if (need == WeightsNeed::not_read || (need == WeightsNeed::if_there && !has_weights(folder))) return out;
     if (choice.random_seed) {
-        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, out.name));
+        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, where));
         return out;
     }
-    RONDO_ASSIGN(out.weights, open_safetensors(folder, out.name));
-    RONDO_TRY(check_weights(out.spec, *out.weights, out.name));
+    RONDO_ASSIGN(out.weights, open_safetensors(folder, where));
+    RONDO_TRY(check_weights(out.spec, *out.weights, where));
     return out;
 }
 
@@ -104,10 +114,12 @@ std::string token_by_id(const GgufVocabulary& vocabulary, int32_t id) {
                                                                          : "";
 }
 
-Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsChoice& choice, WeightsNeed need) {
-    RONDO_ASSIGN(const GgufFile gguf, GgufFile::parse(file.bytes(), name));
+Result<ModelFiles> open_gguf(const fs::path& path, MappedFile file, const WeightsChoice& choice, WeightsNeed need) {
+    RONDO_ASSIGN(GgufParts parts, open_gguf_parts(path, std::move(file), need == WeightsNeed::not_read));
+    const GgufFile& gguf = parts.whole;
     ModelFiles out;
-    out.name = fs::path(name).stem().string();
+    const auto part = gguf_part_name(path.filename().string());
+    out.name = part ? part->stem : path.stem().string();
     RONDO_ASSIGN(out.spec, spec_from_gguf(gguf));
     RONDO_ASSIGN(GgufVocabulary vocabulary, vocabulary_from_gguf(gguf));
     RONDO_ASSIGN(out.chat_template, chat_template_from_gguf(gguf));
@@ -116,22 +128,29 @@ Result<ModelFiles> open_gguf(MappedFile file, std::string name, const WeightsCho
     if (!vocabulary.tokens.empty()) out.gguf_vocabulary = std::move(vocabulary);
     if (need == WeightsNeed::not_read) return out;
     if (choice.random_seed) {
-        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, name));
+        RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, gguf.where()));
         return out;
     }
-    std::vector<MappedFile> files;
-    files.push_back(std::move(file));
-    RONDO_ASSIGN(out.weights, make_mapped_weights(std::move(files), gguf.tensors(), name));
-    RONDO_TRY(check_weights(out.spec, *out.weights, name));
+    if (gguf.tensors().empty()) {
+        if (need == WeightsNeed::if_there) return out;
+        return make_error(ErrorCode::unsupported, gguf.where() +
+                                                      ": a vocabulary without weights; it is enough for 'rondo "
+                                                      "tokenize', but to run the model take its whole file");
+    }
+    RONDO_ASSIGN(out.weights, make_mapped_weights(std::move(parts.files), gguf.tensors(), gguf.where()));
+    RONDO_TRY(check_weights(out.spec, *out.weights, gguf.where()));
     return out;
 }
 
-/// The last part of a path, also of "model/" and ".": what stands for it in errors.
-std::string name_of(const fs::path& path) {
+/// The last part of a folder's path, also of "model/" and ".". A link keeps its own name: in the hub's cache links have
+/// the names, and what they lead to is called by its hash.
+std::string name_of(const fs::path& folder) {
     std::error_code ignored;
-    const fs::path whole = fs::weakly_canonical(path, ignored);
-    const std::string name = (ignored ? path : whole).filename().string();
-    return name.empty() ? path.string() : name;
+    fs::path path = folder.lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    if (path.filename() == "." || path.filename() == "..") path = fs::weakly_canonical(folder, ignored);
+    const std::string name = path.filename().string();
+    return name.empty() ? folder.string() : name;
 }
 
 }  // namespace
@@ -154,13 +173,14 @@ Result<WeightsChoice> parse_weights_choice(std::string_view text) {
 }
 
 Result<ModelFiles> open_model_files(const fs::path& path, const WeightsChoice& choice, WeightsNeed need) {
-    const std::string name = name_of(path);
     std::error_code problem;
-    if (fs::is_directory(path, problem)) return open_folder(path, name, choice, need);
-    RONDO_ASSIGN(MappedFile file, MappedFile::open(path, name));
-    if (is_gguf(file.bytes())) return open_gguf(std::move(file), name, choice, need);
-    return make_error(ErrorCode::unsupported,
-                      name + ": neither a folder with config.json and safetensors nor a GGUF file");
+    if (fs::is_directory(path, problem)) return open_folder(path, name_of(path), choice, need);
+    const std::string where = path_text(path);
+    auto file = MappedFile::open(path, where);
+    if (!file) return no_such_model(path, file.error());
+    RONDO_TRY(check_downloaded(file->bytes(), where));
+    if (is_gguf(file->bytes())) return open_gguf(path, std::move(*file), choice, need);
+    return not_a_model_file(path, file->bytes(), where);
 }
 
 Status check_vocabulary(const ModelSpec& spec, int64_t tokenizer_vocabulary, const std::string& where) {

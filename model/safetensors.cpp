@@ -11,6 +11,7 @@
 #include "model/in_quotes.hpp"
 #include "model/mapped_file.hpp"
 #include "model/mapped_weights.hpp"
+#include "model/refused_files.hpp"
 #include "model/safetensors_header.hpp"
 #include "model/strict_json.hpp"
 
@@ -89,6 +90,7 @@ Status check_layout(const std::vector<FileTensor>& tensors, std::span<const std:
 }
 
 Result<std::unique_ptr<WeightsFile>> open_single(MappedFile file, const std::string& where) {
+    RONDO_TRY(check_downloaded(file.bytes(), where));
     RONDO_ASSIGN(auto tensors, parse_safetensors(file.bytes(), where));
     std::vector<MappedFile> files;
     files.push_back(std::move(file));
@@ -98,6 +100,7 @@ Result<std::unique_ptr<WeightsFile>> open_single(MappedFile file, const std::str
 /// The tensors that the index places in this shard.
 Status take_shard(const MappedFile& file, const std::vector<std::string>& names, const std::string& where,
                   std::vector<FileTensor>& out) {
+    RONDO_TRY(check_downloaded(file.bytes(), where));
     RONDO_ASSIGN(auto tensors, parse_safetensors(file.bytes(), where));
     std::unordered_map<std::string_view, FileTensor*> by_name;
     for (FileTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
@@ -187,23 +190,30 @@ Result<std::map<std::string, std::vector<std::string>>> parse_safetensors_index(
 
 Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::path& folder, const std::string& name) {
     const std::string single = name + "/model.safetensors";
-    auto file = MappedFile::open(folder / "model.safetensors", single);
-    if (file) return open_single(std::move(file).value(), single);
-    if (file.error().code != ErrorCode::not_found) return file.error();
+    auto whole = MappedFile::open(folder / "model.safetensors", single);
+    if (whole) return open_single(std::move(whole).value(), single);
+    if (whole.error().code != ErrorCode::not_found) return whole.error();
 
     const std::string index_name = name + "/model.safetensors.index.json";
     auto index = read_text_file(folder / "model.safetensors.index.json", index_name, limits::config_bytes_max);
     if (!index && index.error().code == ErrorCode::not_found) {
+        if (const auto other = other_weights(folder, name)) return *other;
         return make_error(ErrorCode::not_found,
                           name + ": no weights; model.safetensors or model.safetensors.index.json is read");
     }
     if (!index) return index.error();
+    RONDO_TRY(check_downloaded(std::as_bytes(std::span(*index)), index_name));
     RONDO_ASSIGN(const auto shards, parse_safetensors_index(*index, index_name));
     std::vector<MappedFile> files;
     std::vector<FileTensor> tensors;
     for (const auto& [shard, names] : shards) {
         const std::string where = name + "/" + shard;
-        RONDO_ASSIGN(files.emplace_back(MappedFile::over({})), MappedFile::open(folder / shard, where));
+        auto file = MappedFile::open(folder / shard, where);
+        if (!file) {
+            return make_error(file.error().code, file.error().message + "; model.safetensors.index.json lists it, so " +
+                                                     "it must lie beside the others");
+        }
+        files.push_back(std::move(*file));
         RONDO_TRY(take_shard(files.back(), names, where, tensors));
     }
     return make_mapped_weights(std::move(files), std::move(tensors), index_name);

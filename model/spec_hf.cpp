@@ -54,6 +54,18 @@ Result<const Architecture*> architecture_of(const JsonFields& fields, const std:
                           "Qwen3ForCausalLM are");
 }
 
+/// Keys by which configurations of several families count their experts.
+Status refuse_experts(const JsonFields& fields, const std::string& where) {
+    for (const char* key : {"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"}) {
+        const auto* count = fields.find(key);
+        if (count == nullptr || !count->is_number() || count->get<double>() <= 1) continue;
+        return make_error(ErrorCode::unsupported, where + ": a mixture of experts (" + key + " is " + count->dump() +
+                                                      "), which is not supported; take a dense Llama, Mistral, Qwen2 "
+                                                      "or Qwen3 model");
+    }
+    return {};
+}
+
 /// Keys that would change the forward pass in a way this engine does not compute.
 Status refuse_variants(const JsonFields& fields, const std::string& where) {
     RONDO_ASSIGN(const std::string activation, fields.text("hidden_act", "silu"));
@@ -61,10 +73,13 @@ Status refuse_variants(const JsonFields& fields, const std::string& where) {
         return make_error(ErrorCode::unsupported,
                           where + ": hidden_act " + in_quotes(activation) + " is not supported; silu is");
     }
-    if (fields.find("quantization_config") != nullptr) {
-        return make_error(
-            ErrorCode::unsupported,
-            where + ": quantization_config is not supported; F32, F16, BF16 safetensors and GGUF files are");
+    if (const auto* quantized = fields.find("quantization_config"); quantized != nullptr) {
+        std::string method;
+        if (quantized->is_object() && quantized->contains("quant_method") && quantized->at("quant_method").is_string())
+            method = " by " + in_quotes(quantized->at("quant_method").get<std::string>());
+        return make_error(ErrorCode::unsupported, where + ": weights quantized" + method +
+                                                      " (quantization_config) are not supported; take the F32, F16 or "
+                                                      "BF16 safetensors or a GGUF file of the model");
     }
     RONDO_ASSIGN(const double rotated, fields.real("partial_rotary_factor", 0, 1, 1));
     if (rotated != 1) {
@@ -213,6 +228,7 @@ Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string
     RONDO_ASSIGN(const auto config, parse_json_object(config_json, where));
     // Null is refused but for the keys that Hugging Face itself writes so; those are looked for by `find`.
     const JsonFields fields(config, where, "", Nulls::refused);
+    RONDO_TRY(refuse_experts(fields, where));  // whose architectures would be refused without the reason
     RONDO_ASSIGN(const Architecture* architecture, architecture_of(fields, where));
     ModelSpec spec;
     spec.architecture = architecture->model_type;

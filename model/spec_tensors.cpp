@@ -58,7 +58,8 @@ Status check_tensor(const SpecTensor& wanted, const WeightsFile& weights, const 
         return make_error(ErrorCode::unsupported, label + " has type " + in_quotes(tensor->file_type) + "; " +
                                                       (floats_only ? "F32, F16 and BF16 are supported here"
                                                                    : "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
-                                                                     "Q4_K, Q5_K and Q6_K are supported"));
+                                                                     "Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS "
+                                                                     "are supported"));
     }
     return {};
 }

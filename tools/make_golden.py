@@ -11,12 +11,16 @@ Element i (row-major) of a tensor is
              u * scale        other matrices; scale = the largest power of two with scale^2 * columns <= 4
 so each is rounded at most once, and C++ and numpy agree to the bit. "f32" holds the logits of these weights, "bf16"
 those of the weights rounded to bf16.
+
+quantized.json has one model for each quantized type of GGUF: its matrices are blocks of the same bits, eight bytes of
+each number, first byte lowest, with scale and minimum replaced (BLOCKS); "f32" holds the logits of what they stand for.
 """
 import json
 import os
 
 import numpy as np
 
+from gguf_files import TYPES
 from model_files import ARCHITECTURES, from_bf16, tensor_shapes, to_bf16
 from reference import Model
 
@@ -36,6 +40,20 @@ VARIANTS = {  # each architecture's own settings, one after the other over its c
     "qwen3": [{"rope_theta": 1000000.0, "attention_bias": False}, {}],
 }
 SIZES = [(64, 136), (96, 160)]  # width and feed-forward width, in turn
+# Of each type, by ggml's number: where a block has its scale and its minimum, and values that make weights of about 1/14
+# with a mean of nearly nothing.
+BLOCKS = {
+    2: [(0, 2**-6)], 3: [(0, 2**-6), (2, -7.5 * 2**-6)], 6: [(0, 2**-7)], 7: [(0, 2**-7), (2, -15.5 * 2**-7)],
+    8: [(0, 2**-10)], 10: [(80, 2**-7), (82, 1.5 * 2**-7)], 11: [(108, 2**-9)],
+    12: [(0, 2**-12), (2, 7.5 * 2**-12)], 13: [(0, 2**-13), (2, 15.5 * 2**-13)], 14: [(208, 2**-14)], 20: [(0, 2**-10)],
+    23: [(0, 2**-14)],
+}
+QUANTIZED = {
+    "architectures": [ARCHITECTURES["qwen2"]], "model_type": "qwen2", "hidden_size": 256, "intermediate_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+    "vocab_size": VOCABULARY, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 256,
+    "tie_word_embeddings": False, "hidden_act": "silu", "bos_token_id": 1, "eos_token_id": 2,
+}
 
 
 def fnv1a64(text):
@@ -51,10 +69,13 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
-def tensor(seed, name, shape):
-    count = int(np.prod(shape))
+def random_bits(seed, name, count):
     start = np.uint64((seed + fnv1a64(name)) & 0xFFFFFFFFFFFFFFFF)
-    bits = mix(start + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return mix(start + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def tensor(seed, name, shape):
+    bits = random_bits(seed, name, int(np.prod(shape)))
     u = ((bits >> np.uint64(40)).astype(np.float64) / 2**23 - 1).astype(np.float32).reshape(shape)
     if name.endswith("norm.weight"):
         return np.float32(1) + u * np.float32(0.25)
@@ -92,17 +113,44 @@ def case(kind, ratio, size, tied, number):
     return json.dumps(head)[:-1] + logits + "}"
 
 
+def quantized_tensor(seed, name, shape, kind):
+    if len(shape) == 1:
+        return tensor(seed, name, shape)
+    _, elements, size, dequantize = TYPES[kind]
+    count = int(np.prod(shape)) // elements
+    data = random_bits(seed, name, -(-count * size // 8)).view(np.uint8)[:count * size].reshape(count, size).copy()
+    for at, value in BLOCKS[kind]:
+        data[:, at:at + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
+    return dequantize(data).reshape(shape)
+
+
+def quantized_case(kind):
+    seed = 2000 + kind
+    tokens = np.random.default_rng(seed).integers(0, VOCABULARY, TOKENS).tolist()
+    weights = {name: quantized_tensor(seed, name, shape, kind) for name, shape in tensor_shapes(QUANTIZED).items()}
+    rows = [TOKENS - 1]
+    numbers = ",".join(f"{x:.6g}" for x in Model(QUANTIZED, weights).logits(tokens)[rows].ravel())
+    head = {"name": f"quantized_{TYPES[kind][0].lower()}", "seed": seed, "config": QUANTIZED, "tokens": tokens,
+            "rows": rows}
+    return json.dumps(head)[:-1] + f',\n "f32": [{numbers}],\n "bf16": []' + "}"
+
+
+def write_cases(name, cases):
+    path = os.path.join(FOLDER, name + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"about": "written by tools/make_golden.py, which says how the weights come about",\n')
+        file.write('"cases": [\n')
+        file.write(",\n".join(cases) + "\n]}\n")
+    print(f"{path}: {len(cases)} cases, {os.path.getsize(path)} bytes")
+
+
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     for kind in ARCHITECTURES:
         shapes = [(ratio, size, tied) for ratio in HEADS for size in (32, 64, 128) for tied in (True, False)]
         cases = [case(kind, *shape, number) for number, shape in enumerate(shapes)]
-        path = os.path.join(FOLDER, kind + ".json")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write('{"about": "written by tools/make_golden.py, which says how the weights come about",\n')
-            file.write('"cases": [\n')
-            file.write(",\n".join(cases) + "\n]}\n")
-        print(f"{path}: {len(cases)} cases, {os.path.getsize(path)} bytes")
+        write_cases(kind, cases)
+    write_cases("quantized", [quantized_case(kind) for kind in BLOCKS])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Logits of a Hugging Face folder in float64, straight from the published definitions: what the engine is
-measured against.
+"""Logits of a Hugging Face folder or a GGUF file in float64, straight from the published definitions: what the engine is
+measured against. Quantized weights are dequantized by tools/gguf_files.py, in numpy.
 
   reference.py MODEL --tokens 1,2,3 [--out LOGITS.npy] [--compare ENGINE.npy] [--greedy N]
 
@@ -13,6 +13,7 @@ import argparse
 
 import numpy as np
 
+from gguf_files import read_gguf_model
 from model_files import head_dim, read_folder
 
 
@@ -58,6 +59,8 @@ class Model:
         self.config = config
         self.tensors = tensors
         self.frequency = inverse_frequency(config)
+        if "rope_freqs.weight" in tensors:  # how GGUF keeps llama3's scaling
+            self.frequency = self.frequency / self.weight("rope_freqs.weight")
         self.eps = config["rms_norm_eps"]
 
     def weight(self, name):
@@ -131,7 +134,8 @@ def main():
     parser.add_argument("--greedy", type=int, default=0, metavar="N")
     args = parser.parse_args()
 
-    model = Model(*read_folder(args.model))
+    read = read_gguf_model if args.model.endswith(".gguf") else read_folder
+    model = Model(*read(args.model))
     ids = [int(part) for part in args.tokens.split(",")]
     reference = model.logits(ids)
     if args.out:

@@ -117,8 +117,6 @@ TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
     EXPECT_EQ(untyped->rope.factor, 8.0);
     EXPECT_THAT(error_of(gguf_metadata("llama").string("llama.rope.scaling.type", "yarn")),
                 HasSubstr("'yarn' is not supported; none, linear"));
-    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.expert_count", 8)), HasSubstr("expert_count"));
-    EXPECT_THAT(error_of(gguf_metadata("llama").number("split.count", 2, uint16_t{3})), HasSubstr("split.count"));
     EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.rope.dimension_count", 8)),
                 HasSubstr("dimension_count' must be an integer from 16 to 16"));
     EXPECT_EQ(spec_of(gguf_metadata("llama").u32("llama.attention.key_length", 32))->head_dim, 32);
@@ -130,6 +128,24 @@ TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
     EXPECT_THAT(error_of(GgufBytes()), HasSubstr("architecture '' is not supported"));
     EXPECT_THAT(error_of(GgufBytes().string("general.architecture", "llama")),
                 HasSubstr("'llama.block_count' is missing"));
+}
+
+TEST(SpecFromGguf, FilesThatAreNoDenseLanguageModelAreNamed) {
+    const auto of_type = [](const char* type) { return error_of(gguf_metadata("llama").string("general.type", type)); };
+    EXPECT_EQ(of_type("model"), "none");
+    EXPECT_EQ(of_type("adapter"),
+              "x.gguf: an adapter (LoRA), not a model; merge it into its base model and give that file");
+    EXPECT_EQ(of_type("mmproj"),
+              "x.gguf: the image or sound part of a model (mmproj); give the language model's own file");
+    EXPECT_EQ(error_of(GgufBytes().string("general.architecture", "clip")), of_type("mmproj"));
+    EXPECT_EQ(of_type("imatrix"), "x.gguf: an importance matrix, not a model; give the model's own file");
+    EXPECT_THAT(error_of(gguf_metadata("llama").u32("general.type", 1)), HasSubstr("'general.type' must be a string"));
+    EXPECT_EQ(error_of(gguf_metadata("llama").u32("llama.expert_count", 0)), "none");
+    for (const char* architecture : {"llama", "qwen3moe", "deepseek2"}) {
+        EXPECT_EQ(error_of(gguf_metadata(architecture).u32(std::string(architecture) + ".expert_count", 8)),
+                  "x.gguf: a mixture of experts (" + std::string(architecture) +
+                      ".expert_count is 8), which is not supported; take a dense llama, qwen2 or qwen3 model");
+    }
 }
 
 /// The metadata of gguf_metadata("llama") with one entry of another type or value: last, and so the one that is missing

@@ -99,9 +99,11 @@ TEST(Gguf, EveryFlippedHeaderByteIsRefusedOrStaysInsideTheFile) {
 
 TEST(Gguf, VersionsAndByteOrdersAreNamed) {
     EXPECT_EQ(error_of(GgufBytes(2).file()), "none");
-    EXPECT_THAT(error_of(GgufBytes(1).file()), HasSubstr("GGUF version 1 is not supported; 2 and 3 are"));
+    EXPECT_THAT(error_of(GgufBytes(1).file()),
+                HasSubstr("GGUF version 1 is not supported; 2 and 3 are, which newer converters write"));
     EXPECT_THAT(error_of(GgufBytes(4).file()), HasSubstr("version 4"));
-    EXPECT_THAT(error_of(GgufBytes(0x03000000).file()), HasSubstr("big-endian"));
+    EXPECT_THAT(error_of(GgufBytes(0x03000000).file()),
+                HasSubstr("a big-endian GGUF file; take the little-endian one of the same model"));
     EXPECT_THAT(error_of("GGML" + std::string(40, '\0')), HasSubstr("not a GGUF file"));
 }
 
@@ -179,8 +181,9 @@ TEST(Gguf, OverlapsAndDuplicateNamesAreRefused) {
 
 TEST(Gguf, EveryUsableTypeHasItsSizeAndOthersAreNamed) {
     const std::pair<uint32_t, DType> usable[] = {
-        {0, DType::f32},  {1, DType::f16},  {30, DType::bf16}, {2, DType::q4_0},  {3, DType::q4_1}, {6, DType::q5_0},
-        {7, DType::q5_1}, {8, DType::q8_0}, {12, DType::q4_k}, {13, DType::q5_k}, {14, DType::q6_k}};
+        {0, DType::f32},   {1, DType::f16},   {30, DType::bf16}, {2, DType::q4_0},    {3, DType::q4_1},
+        {6, DType::q5_0},  {7, DType::q5_1},  {8, DType::q8_0},  {12, DType::q4_k},   {13, DType::q5_k},
+        {14, DType::q6_k}, {10, DType::q2_k}, {11, DType::q3_k}, {20, DType::iq4_nl}, {23, DType::iq4_xs}};
     for (const auto& [id, dtype] : usable) {
         const size_t bytes = bytes_of(dtype, 512);
         EXPECT_EQ(error_of(GgufBytes().tensor_at("t", {256, 2}, id, 0).data(bytes).file()), "none");
@@ -188,7 +191,7 @@ TEST(Gguf, EveryUsableTypeHasItsSizeAndOthersAreNamed) {
                     HasSubstr("do not lie"))
             << id;
     }
-    for (const auto& [id, name] : {std::pair(10U, "Q2_K"), std::pair(20U, "IQ4_NL"), std::pair(77U, "type 77")}) {
+    for (const auto& [id, name] : {std::pair(16U, "IQ2_XXS"), std::pair(39U, "MXFP4"), std::pair(77U, "type 77")}) {
         const std::string file = GgufBytes().tensor_at("t", {256}, id, 0).data(32).file();
         const auto gguf = GgufFile::parse(as_bytes(file), "x");
         ASSERT_TRUE(gguf) << gguf.error().message;

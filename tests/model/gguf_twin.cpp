@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 #include <stdexcept>
 
+#include "kernels/quant.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo::golden {
@@ -17,6 +20,48 @@ using testing::GgufBytes;
 
 constexpr uint32_t gguf_f32 = 0;
 constexpr uint32_t gguf_q8_0 = 8;
+
+/// A quantized type as GGUF numbers it, and where its blocks have their f16 scale and minimum: what the values are that
+/// tools/make_golden.py puts there.
+struct BlockType {
+    DType dtype;
+    uint32_t id;
+    size_t scale_at;
+    double scale;
+    std::optional<size_t> minimum_at;
+    double minimum;
+};
+
+constexpr BlockType block_types[] = {
+    {DType::q4_0, 2, 0, 0x1p-6, {}, 0},
+    {DType::q4_1, 3, 0, 0x1p-6, 2, -7.5 * 0x1p-6},
+    {DType::q5_0, 6, 0, 0x1p-7, {}, 0},
+    {DType::q5_1, 7, 0, 0x1p-7, 2, -15.5 * 0x1p-7},
+    {DType::q8_0, gguf_q8_0, 0, 0x1p-10, {}, 0},
+    {DType::q2_k, 10, 80, 0x1p-7, 82, 1.5 * 0x1p-7},
+    {DType::q3_k, 11, 108, 0x1p-9, {}, 0},
+    {DType::q4_k, 12, 0, 0x1p-12, 2, 7.5 * 0x1p-12},
+    {DType::q5_k, 13, 0, 0x1p-13, 2, 15.5 * 0x1p-13},
+    {DType::q6_k, 14, 208, 0x1p-14, {}, 0},
+    {DType::iq4_nl, 20, 0, 0x1p-10, {}, 0},
+    {DType::iq4_xs, 23, 0, 0x1p-14, {}, 0},
+};
+
+std::string random_blocks(const BlockType& type, BitStream bits, size_t elements) {
+    const DTypeTraits shape = traits(type.dtype);
+    const auto block_bytes = static_cast<size_t>(shape.block_bytes);
+    std::string out;
+    while (out.size() < elements / static_cast<size_t>(shape.block_elements) * block_bytes)
+        testing::append(out, bits.next());
+    out.resize(elements / static_cast<size_t>(shape.block_elements) * block_bytes);
+    const auto scale = std::bit_cast<uint16_t>(static_cast<_Float16>(type.scale));
+    const auto minimum = std::bit_cast<uint16_t>(static_cast<_Float16>(type.minimum));
+    for (size_t at = 0; at < out.size(); at += block_bytes) {
+        std::memcpy(&out[at + type.scale_at], &scale, sizeof(scale));
+        if (type.minimum_at) std::memcpy(&out[at + *type.minimum_at], &minimum, sizeof(minimum));
+    }
+    return out;
+}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
     const size_t at = text.find(from);
@@ -119,6 +164,30 @@ std::string quantize_q8_0(std::span<const float> values) {
         }
     }
     return out;
+}
+
+std::string gguf_of_blocks(const Case& model, DType matrices, bool dequantized) {
+    const auto* type = std::find_if(std::begin(block_types), std::end(block_types),
+                                    [&](const BlockType& known) { return known.dtype == matrices; });
+    const json config = json::parse(model.config_json);
+    GgufBytes out = metadata(config, config.at("model_type"));
+    for (const HostTensor& tensor : tensors(model)) {
+        const std::vector<uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+        if (shape.size() == 1) {
+            out.tensor(gguf_name(tensor.name), shape, gguf_f32, f32_bytes(tensor.values));
+            continue;
+        }
+        const std::string blocks = random_blocks(*type, BitStream(model.seed, tensor.name), tensor.values.size());
+        if (!dequantized) {
+            out.tensor(gguf_name(tensor.name), shape, type->id, blocks);
+            continue;
+        }
+        std::vector<float> values(tensor.values.size());
+        dequantize_row(matrices, reinterpret_cast<const std::byte*>(blocks.data()), values.data(),
+                       static_cast<int64_t>(values.size()));
+        out.tensor(gguf_name(tensor.name), shape, gguf_f32, f32_bytes(values));
+    }
+    return out.file();
 }
 
 std::string gguf_twin(const Case& model, DType matrices) {

@@ -11,6 +11,10 @@ namespace rondo::golden {
 /// The bytes of the file, without a vocabulary. Matrices are F32 or Q8_0; Mistral becomes a "llama", as in llama.cpp.
 std::string gguf_twin(const Case& model, DType matrices = DType::f32);
 
+/// The GGUF file of one of the "quantized" cases, whose matrices are random blocks of this type, or the F32 values that
+/// those stand for.
+std::string gguf_of_blocks(const Case& model, DType matrices, bool dequantized = false);
+
 /// Values as blocks of Q8_0: 32 of them and their scale.
 std::string quantize_q8_0(std::span<const float> values);
 

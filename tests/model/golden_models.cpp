@@ -50,10 +50,9 @@ HostTensor make_tensor(uint64_t seed, std::string name, std::vector<int64_t> sha
     }
     HostTensor tensor{std::move(name), std::move(shape), {}};
     tensor.values.reserve(static_cast<size_t>(count));
-    uint64_t state = seed + fnv1a64(tensor.name);
+    BitStream bits(seed, tensor.name);
     for (int64_t i = 0; i < count; ++i) {
-        state += 0x9E3779B97F4A7C15;
-        const float u = static_cast<float>(mix(state) >> 40) / 8388608.0F - 1.0F;
+        const float u = static_cast<float>(bits.next() >> 40) / 8388608.0F - 1.0F;
         tensor.values.push_back(offset + u * scale);
     }
     return tensor;
@@ -124,6 +123,13 @@ void write_safetensors(const fs::path& path, const std::vector<HostTensor>& tens
 }
 
 }  // namespace
+
+BitStream::BitStream(uint64_t seed, std::string_view tensor) : state_(seed + fnv1a64(tensor)) {}
+
+uint64_t BitStream::next() {
+    state_ += 0x9E3779B97F4A7C15;
+    return mix(state_);
+}
 
 std::vector<Case> read_cases(const std::string& architecture) {
     const std::string path = std::string(RONDO_SOURCE_DIR) + "/tests/fixtures/golden/" + architecture + ".json";

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/dtype.hpp"
@@ -32,7 +33,8 @@ struct Case {
     std::vector<float> bf16;    ///< the same of the weights rounded to bf16 (all else still float64)
 };
 
-/// The cases of "llama", "mistral", "qwen2" or "qwen3".
+/// The cases of "llama", "mistral", "qwen2" or "qwen3"; those of "quantized" have no `bf16`, and weights of their
+/// own (gguf_of_blocks).
 std::vector<Case> read_cases(const std::string& architecture);
 /// The one of this name.
 Case read_case(const std::string& name);
@@ -42,6 +44,16 @@ std::vector<Case> read_all_cases();
 /// The case with another number of layers, made from its seed as the first ones are; what it answers nobody has
 /// computed.
 Case with_layers(Case model, int layers);
+
+/// The numbers that a tensor is made of, one after the other.
+class BitStream {
+public:
+    BitStream(uint64_t seed, std::string_view tensor);
+    uint64_t next();
+
+private:
+    uint64_t state_;
+};
 
 struct HostTensor {
     std::string name;            ///< Hugging Face's
