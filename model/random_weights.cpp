@@ -15,6 +15,7 @@
 
 #include "config/checked.hpp"
 #include "config/mix_bits.hpp"
+#include "memory/machine_memory.hpp"
 #include "model/spec_tensors.hpp"
 
 namespace rondo {
@@ -155,7 +156,7 @@ Result<std::unique_ptr<WeightsFile>> random_weights(const ModelSpec& spec, uint6
     assert(dtype == DType::f32 || dtype == DType::bf16);
     std::vector<SpecTensor> described = spec_tensors(spec);
     const auto begin = layout(described, dtype);
-    const size_t machine_bytes = static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes();
+    const size_t machine_bytes = machine_memory_bytes();
     if (!begin || begin->back() > machine_bytes) {
         return make_error(ErrorCode::out_of_memory,
                           where + ": random weights need " +
