@@ -4,6 +4,7 @@
 
 #include "actors/api/conversation_id.hpp"
 #include "config/limits.hpp"
+#include "model/template_variables.hpp"
 
 namespace rondo {
 
@@ -33,6 +34,8 @@ Status Ask::check() const {
     if (messages.size() > limits::messages_max)
         return wrong("the turn has " + std::to_string(messages.size()) + " messages; at most " +
                      std::to_string(limits::messages_max) + " may come at once");
+    RONDO_TRY(check_roles(messages));
+    RONDO_TRY(check_template_variables(template_variables));
     if (!(deadline_seconds > 0.0 && deadline_seconds <= limits::deadline_s_max))  // nor a NaN
         return wrong("deadline_seconds must be above 0 and at most " +
                      std::to_string(static_cast<int64_t>(limits::deadline_s_max)));

@@ -18,9 +18,14 @@ struct Ask {
     bool goes_on = false;               ///< the conversation must be there already; else it is begun if need be
     std::vector<ChatMessage> messages;  ///< what is new in the conversation
     std::vector<int32_t> ids;           ///< instead of messages: a prompt as it is
+    /// What the chat template is given beside the messages ("enable_thinking" …): a JSON object's text, as
+    /// check_template_variables allows it; "" for nothing.
+    std::string template_variables;
+    bool thoughts_apart = false;  ///< what the model thinks before its answer is told apart, where it shows that
     GenerateOptions options;
     int priority = 0;
-    std::string method;  ///< how it attends: one of home's methods; "": the configured one
+    std::string method;         ///< how it attends: one of home's methods; "": the configured one
+    int64_t budget_tokens = 0;  ///< that its answer attends to, within what is configured; 0: the method's own
     double deadline_seconds = 600.0;
     std::shared_ptr<Places> places;  ///< of several turns that are let in together; none: this one alone
 

@@ -29,10 +29,11 @@ std::vector<ChatMessage> Conversation::all_messages() const {
 /// Text is not encoded the same in pieces as in one, and a model's answer is not always how the tokenizer would have
 /// cut it. So the ids of what was said stay as they are, and only what the template adds after them is encoded. A
 /// template may also change what stands earlier (Qwen3's drops old thoughts); then the ids before that place stay.
-Result<std::vector<int32_t>> Conversation::prompt(const std::vector<ChatMessage>& messages) const {
+Result<std::vector<int32_t>> Conversation::prompt(const std::vector<ChatMessage>& messages,
+                                                  const std::string& variables_json) const {
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
-    RONDO_ASSIGN(const std::string text, model_->render_chat(all));
+    RONDO_ASSIGN(const std::string text, model_->render_chat(all, variables_json));
     const Start start = known_start_of(text);
     RONDO_ASSIGN(const std::vector<int32_t> more,
                  model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true));
@@ -66,11 +67,11 @@ std::vector<int32_t> Conversation::ids_up_to(int64_t border) const {
 }
 
 void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                            std::span<const int32_t> answer_ids) {
+                            std::span<const int32_t> answer_ids, const std::string& variables_json) {
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
     const auto asked = static_cast<int64_t>(borders_.size());
-    if (const Result<std::string> text = model_->render_chat(all)) {
+    if (const Result<std::string> text = model_->render_chat(all, variables_json)) {
         borders_.push_back(asked_border(*text, prompt));
         borders_.push_back(answered_border(answer, answer_ids));
         borders_.back().after = asked;
@@ -118,7 +119,7 @@ Conversation::Border Conversation::ended_border(std::span<const int32_t> ids) co
 size_t Conversation::bytes() const {
     size_t sum = sizeof(*this);
     const auto add = [&sum](const ChatMessage& message) {
-        sum += sizeof(message) + message.role.size() + message.content.size();
+        sum += sizeof(message) + message.role.size() + message.content.size() + message.more_json.size();
     };
     std::ranges::for_each(preamble, add);
     for (const Round& round : rounds_) {

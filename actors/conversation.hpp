@@ -24,12 +24,14 @@ class Conversation {
 public:
     explicit Conversation(const Model& model) : model_(&model) {}
 
-    /// The prompt that `messages`, after all that was said, makes. Nothing changes until `answered`.
-    Result<std::vector<int32_t>> prompt(const std::vector<ChatMessage>& messages) const;
+    /// The prompt that `messages`, after all that was said, makes; the template is given `variables_json`, too. Nothing
+    /// changes until `answered`.
+    Result<std::vector<int32_t>> prompt(const std::vector<ChatMessage>& messages,
+                                        const std::string& variables_json = {}) const;
     /// A round is over: its prompt, as `prompt` made it, was computed, and the user was told `answer`, which is what
     /// `answer_ids` spell or less.
     void answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                  std::span<const int32_t> answer_ids);
+                  std::span<const int32_t> answer_ids, const std::string& variables_json = {});
 
     const std::vector<Round>& rounds() const { return rounds_; }
     int64_t tokens() const;

@@ -86,7 +86,7 @@ Status DeviceRunner::issue(Chunk& chunk) {
 }
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
-    const DecodeAttention& answer = home_->methods[turn.method].decode;
+    const DecodeAttention answer = turn.decode();
     if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
         RONDO_ASSIGN(turn.choice, SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices.back(),
                                                           SelectiveDecode::options_of(answer)));

@@ -10,6 +10,7 @@
 #include "actors/store.hpp"
 #include "actors/supervisor.hpp"
 #include "kernels/backend.hpp"
+#include "memory/machine_memory.hpp"
 
 namespace rondo {
 
@@ -55,6 +56,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
 
 Status Engine::load_all(const Settings& settings, const Options& options) {
     home_->methods = attention_methods(settings.pipeline);
+    home_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
+                                   ? settings.pipeline.budget_tokens_max
+                                   : settings.pipeline.decode.attention.budget_tokens;
     const std::string& prompts = settings.pipeline.prefill.on.front();
     const std::string& answers = settings.pipeline.decode.on.front();
     home_->devices.resize(1);
@@ -71,13 +75,22 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
     RONDO_ASSIGN(home_->model,
                  load_model(model_path(settings.model.path), choice, *home_->devices[0], options.progress));
+    if (!settings.server.served_model_names.empty()) home_->model.name = settings.server.served_model_names.front();
     home_->context_tokens = home_->model.spec.context_tokens;
     // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
     if (home_->model.spec.sliding_window > 0)
         home_->context_tokens = std::min(home_->context_tokens, home_->model.spec.sliding_window);
     const KvShape shape = Transformer::kv_shape(home_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
-    const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
+    const size_t kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
+    // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
+    if (const size_t machine = machine_memory_bytes();
+        kv_bytes > machine && home_->devices[0]->space().kind == DeviceKind::cpu) {
+        return make_error(ErrorCode::out_of_memory,
+                          "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
+                              "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
+    }
+    const size_t blocks = kv_bytes / block_bytes;
     if (blocks < 2) {
         return make_error(ErrorCode::out_of_memory,
                           "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +

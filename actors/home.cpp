@@ -4,8 +4,19 @@
 
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
+#include "model/policies/decode_selection/quest.hpp"
 
 namespace rondo {
+
+namespace {
+
+/// Below which the method would take more than it was told to.
+int64_t least_budget(const DecodeAttention& decode) {
+    constexpr int64_t of_settings = 8;
+    return decode.method == DecodeAttention::Method::quest ? quest_pages_min * quest_page_keys : of_settings;
+}
+
+}  // namespace
 
 Result<size_t> Home::method(std::string_view name) const {
     if (name.empty()) return 0;
@@ -14,6 +25,20 @@ Result<size_t> Home::method(std::string_view name) const {
     std::vector<std::string_view> names;
     for (const AttentionMethod& method : methods) names.push_back(method.name);
     return make_error(ErrorCode::unsupported, "method is " + shown(name) + "; " + listed(names) + " would be right");
+}
+
+Status Home::check_budget(size_t method, int64_t budget_tokens) const {
+    if (budget_tokens == 0) return {};
+    const AttentionMethod& wanted = methods[method];
+    if (!has_budget(wanted.decode))
+        return make_error(ErrorCode::invalid_argument, "budget_tokens with method " + wanted.name +
+                                                           ", which has no budget; leaving it out would be right");
+    const int64_t least = least_budget(wanted.decode), most = std::max(budget_tokens_max, least);
+    if (budget_tokens == wanted.decode.budget_tokens) return {};
+    if (budget_tokens >= least && budget_tokens <= most) return {};
+    return make_error(ErrorCode::out_of_range, "budget_tokens is " + std::to_string(budget_tokens) + "; " +
+                                                   std::to_string(least) + " to " + std::to_string(most) +
+                                                   " would be right here with method " + wanted.name);
 }
 
 }  // namespace rondo

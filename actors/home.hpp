@@ -19,9 +19,12 @@ struct Home {
     std::unique_ptr<KvPool> pool;
     int64_t context_tokens = 0;
     std::vector<AttentionMethod> methods;  ///< that turns may ask for; the first is what they get if they do not
+    int64_t budget_tokens_max = 0;         ///< that they may ask for with one
 
     /// "": the first.
     Result<size_t> method(std::string_view name) const;
+    /// Whether a turn may ask for this budget with one of `methods`; 0 is the method's own.
+    Status check_budget(size_t method, int64_t budget_tokens) const;
 };
 
 using HomePtr = std::shared_ptr<Home>;

@@ -9,16 +9,17 @@ namespace rondo {
 
 namespace {
 
-/// KV that was not computed exactly is shared by turns of its own method only.
-std::string space_of(const Tenant& tenant, const AttentionMethod& method) {
-    return method.is_dense() ? tenant : tenant + '\n' + method.name;
+/// KV that was not computed exactly is shared by turns of its own method and budget only.
+std::string space_of(const Tenant& tenant, const AttentionMethod& method, int64_t budget_tokens) {
+    if (method.is_dense()) return tenant;
+    return tenant + '\n' + method.name + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "");
 }
 
 }  // namespace
 
 size_t content_bytes(std::span<const ChatMessage> messages) {
     size_t bytes = 0;
-    for (const ChatMessage& message : messages) bytes += message.content.size();
+    for (const ChatMessage& message : messages) bytes += message.content.size() + message.more_json.size();
     return bytes;
 }
 
@@ -37,7 +38,7 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
                                                        std::to_string(home->context_tokens) + " tokens");
     }
     if (ids.empty()) {
-        RONDO_ASSIGN(ids, conversation.prompt(ask.messages));
+        RONDO_ASSIGN(ids, conversation.prompt(ask.messages, ask.template_variables));
     }
     const auto tokens = static_cast<int64_t>(ids.size());
     if (tokens == 0)
@@ -49,22 +50,28 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
                                                        " with the answer: rewinding or dropping rounds would help");
     }
     GenerateOptions options = ask.options;
-    options.tokens_max = std::min(options.tokens_max, home->context_tokens - tokens);
     RONDO_TRY(options.check(model));
+    options.tokens_max = std::min(options.tokens_max, home->context_tokens - tokens);
+    options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     RONDO_TRY(check_ids(ids, model.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, home->method(ask.method));
+    RONDO_TRY(home->check_budget(method, ask.budget_tokens));
+    DecodeAttention decode = home->methods[method].decode;
+    const int64_t budget_tokens = ask.budget_tokens == decode.budget_tokens ? 0 : ask.budget_tokens;
+    if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
     Answer answer(model, std::move(options), ids);
     return std::make_shared<Turn>(Turn{
         .home = home,
         .id = ask.id,
-        .space = space_of(tenant, home->methods[method]),
+        .space = space_of(tenant, home->methods[method], budget_tokens),
         // A client without a conversation is one of his own.
         .flow = tenant + '\n' + (ask.conversation.id.empty() ? '\n' + std::to_string(ask.id) : ask.conversation.id),
         .priority = ask.priority,
         .method = method,
+        .budget_tokens = budget_tokens,
         .ids = std::move(ids),
         .prompt_tokens = tokens,
-        .recomputed_min = SelectiveDecode::prompt_rows(home->methods[method].decode),
+        .recomputed_min = SelectiveDecode::prompt_rows(decode),
         .kv = SequenceKv(*home->pool),
         .chunk_rows = 0,
         .choice = {},

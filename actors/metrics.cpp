@@ -6,6 +6,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <mutex>
 #include <sstream>
 
 namespace rondo {
@@ -31,6 +33,11 @@ std::string name_of(const TurnEnd& end) {
     return "error";
 }
 
+/// What is counted elsewhere, up to now. A reader that comes late with an older number changes nothing.
+void raise(prometheus::Counter& counter, double now) {
+    counter.Increment(std::max(now - counter.Value(), 0.0));
+}
+
 }  // namespace
 
 struct Metrics::All {
@@ -47,6 +54,7 @@ struct Metrics::All {
         return prometheus::BuildHistogram().Name("rondo:" + name).Help(help).Register(registry).Add(labels, bounds);
     }
 
+    std::mutex raising;  // reading a counter and raising it is one step
     prometheus::Labels labels;
     prometheus::Registry registry;
     prometheus::Counter& prompt = counter("prompt_tokens_total", "Tokens of prompts");
@@ -88,10 +96,12 @@ struct Metrics::All {
     prometheus::Gauge& blocks_in_turns = gauge("kv_blocks_in_turns", "KV blocks that only turns under way hold");
     prometheus::Gauge& conversations = gauge("conversations", "Conversations kept by id");
     prometheus::Gauge& conversation_bytes = gauge("conversation_bytes", "What kept conversations remember, KV apart");
-    prometheus::Gauge& left_by_age = gauge("conversations_left_by_age", "Conversations that left, unused for too long");
-    prometheus::Gauge& left_for_room = gauge("conversations_left_for_room", "Conversations that left to make room");
+    prometheus::Counter& left_by_age =
+        counter("conversations_left_by_age_total", "Conversations that left, unused for too long");
+    prometheus::Counter& left_for_room =
+        counter("conversations_left_for_room_total", "Conversations that left to make room");
     prometheus::Gauge& connections = gauge("connections", "Open HTTP connections");
-    prometheus::Gauge& refused = gauge("requests_refused", "Turns refused for overload since the start");
+    prometheus::Counter& refused = counter("requests_refused_total", "Turns refused for overload");
 };
 
 Metrics::Metrics(const std::string& model) : all_(std::make_unique<All>(model)) {}
@@ -146,10 +156,13 @@ std::string Metrics::text(const Now& now) {
     all_->blocks_in_turns.Set(now.blocks_in_turns);
     all_->conversations.Set(now.conversations);
     all_->conversation_bytes.Set(now.conversation_bytes);
-    all_->left_by_age.Set(now.left_by_age);
-    all_->left_for_room.Set(now.left_for_room);
     all_->connections.Set(now.connections);
-    all_->refused.Set(now.refused);
+    {
+        const std::lock_guard lock(all_->raising);
+        raise(all_->left_by_age, now.left_by_age);
+        raise(all_->left_for_room, now.left_for_room);
+        raise(all_->refused, now.refused);
+    }
     std::ostringstream out;
     prometheus::TextSerializer().Serialize(out, all_->registry.Collect());
     return out.str();

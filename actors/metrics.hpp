@@ -30,9 +30,8 @@ public:
         double blocks_in_turns = 0.0;
         double conversations = 0.0;
         double conversation_bytes = 0.0;
-        double left_by_age = 0.0, left_for_room = 0.0;
         double connections = 0.0;
-        double refused = 0.0;
+        double left_by_age = 0.0, left_for_room = 0.0, refused = 0.0;  ///< since the start
     };
     /// In Prometheus' text format.
     std::string text(const Now& now);

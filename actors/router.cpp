@@ -351,6 +351,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
         promise.deliver(to_caf(error));
         return promise;
     };
+    if (const Status roles = check_roles(preamble); !roles) return refused(roles.error());
     const size_t bytes = content_bytes(preamble), bytes_max = content_bytes_max(*options_.session.home);
     if (bytes > bytes_max) {  // which no turn could begin with
         return refused(make_error(ErrorCode::out_of_range,

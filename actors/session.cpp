@@ -15,6 +15,7 @@ constexpr double grace_seconds = 60.0;
 
 TurnAttention attention_of(const Turn& turn) {
     const AttentionMethod& method = turn.home->methods[turn.method];
+    const DecodeAttention decode = turn.decode();
     const SparsePrefillStats& prompt = turn.prompt_attention;
     const SelectionStats& answer = turn.answer_attention;
     return {.method = method.name,
@@ -22,8 +23,9 @@ TurnAttention attention_of(const Turn& turn) {
             .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
             .selections = answer.selections,
             .given_up = answer.given_up,
-            .lag_steps = SelectiveDecode::options_of(method.decode).lag_steps,
-            .waited = turn.choices_waited};
+            .lag_steps = SelectiveDecode::options_of(decode).lag_steps,
+            .waited = turn.choices_waited,
+            .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
 }
 
 }  // namespace
@@ -114,6 +116,7 @@ void Session::start_next() {
         turn_ = std::move(*turn);
         cancelled_ = over_told_ = false;
         answer_.clear();
+        begin_thoughts();
         usage_ = {};
         usage_.prompt_tokens = turn_->prompt_tokens;
         timings_ = {};
@@ -246,7 +249,34 @@ void Session::replied(StageReply reply) {
     happen(reply.outcome == Outcome::over ? TurnFlow::Event::over : TurnFlow::Event::prefilled);
 }
 
-void Session::give(TurnDelta delta) {
+void Session::begin_thoughts() {
+    constexpr size_t looked_at = 16;  // more ids than the tag and line breaks behind it ever take
+    thoughts_.reset();
+    if (!current_->thoughts_apart || !current_->ids.empty() || !model_.shows_thoughts) return;
+    const std::span<const int32_t> prompt(turn_->ids);
+    thoughts_.emplace(begins_thought(model_.tokenizer->decode(prompt.last(std::min(prompt.size(), looked_at)), true)));
+}
+
+/// Tags that are special tokens are no text, so they are put where they stood.
+void Session::tell_apart(TurnDelta& delta, bool last) {
+    const bool inside = thoughts_->inside();
+    for (const int32_t id : delta.ids) {
+        if (current_->options.special_text || id < 0) break;
+        if (id == model_.thought_begin_id) delta.text += Thoughts::begin_tag;
+        if (id == model_.thought_end_id) delta.text += Thoughts::end_tag;
+    }
+    Thoughts::Parts parts = thoughts_->push(delta.text);
+    if (last) {
+        const Thoughts::Parts rest = thoughts_->finish();
+        parts.thought += rest.thought;
+        parts.answer += rest.answer;
+    }
+    delta.text = std::move(parts.answer);
+    delta.thought = std::move(parts.thought);
+    if (inside || thoughts_->inside()) usage_.thought_tokens += std::ssize(delta.ids);
+}
+
+void Session::give(TurnDelta delta, bool last) {
     const double at = now();
     if (usage_.completion_tokens == 0) {
         timings_.first_token = at - arrived_;
@@ -256,6 +286,7 @@ void Session::give(TurnDelta delta) {
     last_piece_ = at;
     usage_.completion_tokens += static_cast<int64_t>(delta.ids.size());
     answer_ += delta.text;
+    if (thoughts_) tell_apart(delta, last);
     send(current_->listener, std::move(delta));
 }
 
@@ -276,7 +307,7 @@ void Session::end(TurnOutcome outcome, Error error) {
 
 void Session::end_done() {
     std::string rest = turn_->answer.finish();
-    if (!rest.empty()) give({std::move(rest), {}, {}});
+    if (!rest.empty() || thoughts_) give({std::move(rest), {}, {}}, true);
     remember();
     tell_over();  // before its user is: whoever lists then finds the round
     end(turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length);
@@ -289,7 +320,7 @@ void Session::remember() {
     const auto prompt = static_cast<size_t>(turn_->prompt_tokens);
     // A stage may have gone on for a step after its user left.
     const std::span<const int32_t> told = ids.subspan(prompt, static_cast<size_t>(usage_.completion_tokens));
-    conversation_.answered(current_->messages, answer_, ids.first(prompt), told);
+    conversation_.answered(current_->messages, answer_, ids.first(prompt), told, current_->template_variables);
 }
 
 void Session::tell_over() {

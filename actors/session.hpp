@@ -13,6 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/stages.hpp"
 #include "actors/turn_flow.hpp"
+#include "model/thoughts.hpp"
 
 namespace rondo {
 
@@ -51,7 +52,9 @@ private:
     void act(TurnFlow::Action action);
     void dispatch(Stage stage);
     void replied(StageReply reply);
-    void give(TurnDelta delta);
+    void begin_thoughts();
+    void give(TurnDelta delta, bool last = false);
+    void tell_apart(TurnDelta& delta, bool last);
     void end(TurnOutcome outcome, Error error = {});
     void end_done();
     void remember();
@@ -84,9 +87,10 @@ private:
     uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
     double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
     double last_piece_ = 0.0;
-    bool cancelled_ = false;  // what was said until then stays said
-    bool over_told_ = false;  // the router knows
-    std::string answer_;
+    bool cancelled_ = false;            // what was said until then stays said
+    bool over_told_ = false;            // the router knows
+    std::string answer_;                // thoughts included
+    std::optional<Thoughts> thoughts_;  // of a turn that tells them apart
     TurnUsage usage_;
     TurnTimings timings_;
     TurnAttention attention_;

@@ -25,10 +25,11 @@ using TurnId = uint64_t;
 struct Turn {
     HomePtr home;
     TurnId id = 0;
-    std::string space;  ///< the prefix cache's name space
-    std::string flow;   ///< whom it is served for: its tenant, then a line of its own
-    int priority = 0;   ///< higher first
-    size_t method = 0;  ///< of home's: how it attends
+    std::string space;          ///< the prefix cache's name space
+    std::string flow;           ///< whom it is served for: its tenant, then a line of its own
+    int priority = 0;           ///< higher first
+    size_t method = 0;          ///< of home's: how it attends
+    int64_t budget_tokens = 0;  ///< of its answer, where that is not the method's own
 
     std::vector<int32_t> ids;    ///< the prompt, then the answer; the last has no key yet while the turn goes on
     int64_t prompt_tokens = 0;   ///< ids before the answer
@@ -51,6 +52,12 @@ struct Turn {
     std::span<const int32_t> reusable() const {
         return std::span(ids).first(
             static_cast<size_t>(std::max<int64_t>(static_cast<int64_t>(ids.size()) - recomputed_min, 0)));
+    }
+    /// How its answer attends.
+    DecodeAttention decode() const {
+        DecodeAttention decode = home->methods[method].decode;
+        if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
+        return decode;
     }
     void take(AnswerPiece piece) {
         ids.push_back(piece.id);

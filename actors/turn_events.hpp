@@ -19,6 +19,7 @@ struct TurnUsage {
     int64_t cached_tokens = 0;      ///< found on the device
     int64_t restored_tokens = 0;    ///< read back from a lower tier
     int64_t recomputed_tokens = 0;  ///< prefilled
+    int64_t thought_tokens = 0;     ///< of completion_tokens, where thoughts are told apart
 };
 
 /// Seconds a turn spent in each stage; first_token counts from the turn's arrival. `restore` is what finding its known
@@ -48,10 +49,11 @@ struct TurnAttention {
     };
     std::string method = "dense";
     Phase prompt, answer;
-    int64_t selections = 0;  ///< of keys for the answer
-    int64_t given_up = 0;    ///< of them, for want of memory
-    int lag_steps = 0;       ///< for which the selection before still served
-    int64_t waited = 0;      ///< selections that were not ready when they were due: the answer waited
+    int64_t selections = 0;     ///< of keys for the answer
+    int64_t given_up = 0;       ///< of them, for want of memory
+    int lag_steps = 0;          ///< for which the selection before still served
+    int64_t waited = 0;         ///< selections that were not ready when they were due: the answer waited
+    int64_t budget_tokens = 0;  ///< of the answer; 0: it attends to everything
 };
 
 /// More of an answer. `text` is whole UTF-8 characters and may be empty (text that could still become a stop string is
@@ -60,6 +62,7 @@ struct TurnDelta {
     std::string text;
     std::vector<int32_t> ids;
     std::vector<std::vector<TokenLogprob>> logprobs;  ///< by id: the chosen one, then the likeliest; when asked for
+    std::string thought = {};  ///< what the model thinks, where the turn tells it apart: `text` is without it then
 };
 
 /// The one terminal event of a turn.

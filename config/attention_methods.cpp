@@ -75,6 +75,10 @@ Result<std::vector<std::string>> method_settings(std::string_view method) {
                            std::string(name_of(MethodSlot::decode, static_cast<int>(made.decode.method)))};
 }
 
+bool has_budget(const DecodeAttention& decode) {
+    return decode.method != DecodeAttention::Method::dense;
+}
+
 std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline) {
     AttentionMethod configured{"", pipeline.prefill.attention, pipeline.decode.attention};
     configured.name = name_of(configured);

@@ -26,6 +26,9 @@ Result<std::string> method_key(std::string_view method);
 /// A method's name as settings (a.b=c) of both phases: what it does not name is dense.
 Result<std::vector<std::string>> method_settings(std::string_view method);
 
+/// Whether answers attend to a number of keys that can be chosen.
+bool has_budget(const DecodeAttention& decode);
+
 /// What turns may ask for: first what is configured, then dense, then `methods`, each with the configured keys of its
 /// phase.
 std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline);

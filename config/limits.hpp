@@ -31,6 +31,10 @@ inline constexpr size_t template_steps_max = 10'000'000;
 inline constexpr size_t template_work_bytes_max = size_t{256} << 20;  // of text and lists one rendering may make in all
 inline constexpr size_t template_output_bytes_max = size_t{64} << 20;
 inline constexpr int64_t template_range_max = 100'000;  // as Jinja's sandbox has it
+// Of what a request gives a template beside the conversation; its steps are the rendering's.
+inline constexpr size_t template_variables_bytes_max = size_t{16} << 10;
+inline constexpr size_t template_variables_depth_max = 16;
+inline constexpr size_t template_variables_max = 1024;  // values, in all
 inline constexpr size_t prompt_bytes_max = size_t{64} << 20;
 // Longer tokens exist (runs of spaces), prompts made of nothing else do not.
 inline constexpr size_t prompt_bytes_per_token_max = 256;
@@ -54,7 +58,10 @@ inline constexpr size_t pattern_bytes_max = size_t{64} << 10;
 // A request's JSON values: a prompt of as many token ids, and a tree of some 25 MB at the most.
 inline constexpr size_t request_values_max = size_t{1} << 18;
 inline constexpr size_t messages_max = size_t{1} << 14;  // of a request
+inline constexpr size_t tools_max = 128;                 // of a request
+inline constexpr size_t tool_calls_max = 128;            // of a message
 inline constexpr int answers_max = 8;                    // to one prompt (n)
+inline constexpr size_t prompts_max = 64;                // of a request; and of its answers in all
 inline constexpr int64_t rounds_max = int64_t{1} << 20;  // of a conversation
 inline constexpr size_t conversation_id_bytes_max = 256;
 inline constexpr double deadline_s_max = 86'400.0;

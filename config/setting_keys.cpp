@@ -37,6 +37,11 @@ bool is_host_name(std::string_view text) {
     return !text.empty() && text.size() <= 255 && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
+/// Printable, or it could not stand in a log or an error; slashes are usual.
+bool is_model_name(std::string_view text) {
+    return is_path(text) && text.size() <= 256;
+}
+
 bool is_origin_or_none(std::string_view text) {
     return text.empty() || text == "*" ||
            ((text.starts_with("http://") || text.starts_with("https://")) && is_path(text));
@@ -62,6 +67,7 @@ constexpr std::string_view alphas_of[] = {"sum", "each_row"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"own", "after", "around"};
 constexpr std::string_view no_method[] = {"none"};
+constexpr std::string_view reasonings[] = {"auto", "off"};
 constexpr std::string_view yes_or_no[] = {"false", "true"};
 
 constexpr std::string_view a_share = "a number above 0 and up to 1";
@@ -181,6 +187,9 @@ constexpr SettingKey keys[] = {
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.methods; },
      .names = all_methods,
      .list = true},
+    {.path = "pipeline.budget_tokens_max",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.budget_tokens_max; },
+     .high = 1 << 24},
     {.path = "pipeline.rounds.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds_method; },
      .names = no_method},
@@ -220,6 +229,14 @@ constexpr SettingKey keys[] = {
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.cors_origin; },
      .valid = is_origin_or_none,
      .shape = "an origin like https://example.org, * or \"\""},
+    {.path = "server.served_model_names",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.served_model_names; },
+     .list = true,
+     .valid = is_model_name,
+     .shape = "a list of names of 1 to 256 printable bytes"},
+    {.path = "server.reasoning",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.reasoning; },
+     .names = reasonings},
     {.path = "server.requests_waiting_max",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.server.requests_waiting_max; },
      .high = 100'000},

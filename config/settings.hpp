@@ -84,6 +84,7 @@ struct PipelineSettings {
     PrefillSettings prefill;
     DecodeSettings decode;
     std::vector<std::string> methods;  ///< that a turn may ask for, besides what is configured and dense
+    int budget_tokens_max = 0;         ///< that a turn may ask for; 0: the configured budget
     std::string rounds_method = "none";
     std::string compression_method = "none";
     std::string restore_planner = "none";
@@ -99,12 +100,16 @@ struct MemorySettings {
 };
 
 struct ServerSettings {
+    enum class Reasoning { automatic, off };
+
     std::string host = "127.0.0.1";
     int port = 8080;
-    std::vector<std::string> allowed_hosts;  ///< names by which clients know the server; counts without keys only
-    std::string api_keys_file;               ///< none: every client is let in
-    bool api_keys_shared = false;            ///< others may read the file
-    std::string cors_origin;                 ///< none: pages of other origins are refused by browsers
+    std::vector<std::string> allowed_hosts;       ///< names by which clients know the server; counts without keys only
+    std::string api_keys_file;                    ///< none: every client is let in
+    bool api_keys_shared = false;                 ///< others may read the file
+    std::string cors_origin;                      ///< none: pages of other origins are refused by browsers
+    std::vector<std::string> served_model_names;  ///< by which clients ask; none: the model's own
+    Reasoning reasoning = Reasoning::automatic;   ///< whether what a model thinks is told apart from its answer
     int requests_waiting_max = 256;
     int conversations_max = 10'000;
     int conversations_mib = 1024;  ///< what all of them may remember, in MiB

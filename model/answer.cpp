@@ -13,6 +13,11 @@ Status GenerateOptions::check(int64_t vocabulary) const {
                                                        std::to_string(std::numeric_limits<int64_t>::max()) +
                                                        " would be right");
     }
+    if (tokens_min < 0 || tokens_min > tokens_max) {
+        return make_error(ErrorCode::out_of_range, "min_tokens is " + std::to_string(tokens_min) +
+                                                       "; 0 to max_tokens, which is " + std::to_string(tokens_max) +
+                                                       ", would be right");
+    }
     RONDO_TRY(sampling.check(vocabulary));
     if (stop_ids.size() > limits::stop_ids_max) {
         return make_error(ErrorCode::out_of_range, std::to_string(stop_ids.size()) + " stop ids; at most " +
@@ -38,8 +43,12 @@ Answer::Answer(const Model& model, GenerateOptions options, std::span<const int3
       options_(std::move(options)),
       sampler_(options_.sampling, model.spec.vocabulary),
       stops_(options_.stops),
-      text_(model.tokenizer == nullptr ? nullptr : std::make_unique<Detokenizer>(*model.tokenizer)) {
+      text_(model.tokenizer == nullptr ? nullptr
+                                       : std::make_unique<Detokenizer>(*model.tokenizer, options_.special_text)) {
     sampler_.observe_prompt(prompt);
+    if (options_.tokens_min == 0) return;
+    ending_ = options_.stop_ids;
+    if (!options_.ignore_eos) ending_.insert(ending_.end(), model.spec.eos_ids.begin(), model.spec.eos_ids.end());
 }
 
 bool Answer::ends(int32_t id) const {
@@ -48,7 +57,8 @@ bool Answer::ends(int32_t id) const {
 }
 
 AnswerPiece Answer::next(std::span<float> logits) {
-    const Sampled sampled = sampler_.next(logits);
+    const bool may_end = tokens_ >= options_.tokens_min;
+    const Sampled sampled = sampler_.next(logits, may_end ? std::span<const int32_t>() : ending_);
     AnswerPiece piece;
     piece.id = sampled.id;
     if (options_.sampling.logprobs >= 0) {
@@ -56,9 +66,9 @@ AnswerPiece Answer::next(std::span<float> logits) {
         piece.logprobs.insert(piece.logprobs.end(), sampled.top.begin(), sampled.top.end());
     }
     ++tokens_;
-    stopped_ = ends(sampled.id);
+    stopped_ = may_end && ends(sampled.id);
     if (!stopped_ && text_ != nullptr) {
-        piece.text = stops_.push(text_->push(sampled.id), stopped_);
+        piece.text = stops_.push(text_->push(sampled.id), stopped_, may_end);
         cut_ = stopped_;
     }
     piece.over = stopped_ || tokens_ >= options_.tokens_max;
@@ -70,7 +80,7 @@ std::string Answer::finish() {
     std::string text;
     if (!cut_) {
         bool ended = false;
-        text = stops_.push(text_->finish(), ended);
+        text = stops_.push(text_->finish(), ended, tokens_ > options_.tokens_min);
         stopped_ = stopped_ || ended;
         cut_ = cut_ || ended;
     }

@@ -15,10 +15,12 @@ namespace rondo {
 
 struct GenerateOptions {
     int64_t tokens_max = 256;
+    int64_t tokens_min = 0;  ///< before so many nothing ends the answer but `tokens_max`
     SamplingParams sampling = {};
     std::vector<std::string> stops = {};
     std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
     bool ignore_eos = false;
+    bool special_text = false;  ///< special tokens are part of the text, but for the one that ends the answer
 
     /// Every field in its range; else an error that names field and range.
     Status check(int64_t vocabulary) const;
@@ -62,6 +64,7 @@ private:
     std::unique_ptr<Detokenizer> text_;  // none without a tokenizer
     int64_t tokens_ = 0;
     bool stopped_ = false, cut_ = false;  // cut: by a stop string
+    std::vector<int32_t> ending_;         // ids that end the answer, where there is a `tokens_min`
 };
 
 }  // namespace rondo

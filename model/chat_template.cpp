@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 
 #include "config/limits.hpp"
 #include "model/jinja_eval.hpp"
@@ -12,6 +13,8 @@ namespace rondo {
 
 struct ChatTemplate::Program {
     std::string where;
+    std::string source;
+    std::set<std::string, std::less<>> words;
     jinja::Block block;
 };
 
@@ -19,6 +22,20 @@ ChatTemplate::ChatTemplate(std::unique_ptr<const Program> program) : program_(st
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
+
+bool is_chat_role(std::string_view role) {
+    return role == "system" || role == "user" || role == "assistant" || role == "tool";
+}
+
+Status check_roles(std::span<const ChatMessage> messages) {
+    for (size_t i = 0; i < messages.size(); ++i) {
+        if (is_chat_role(messages[i].role)) continue;
+        return make_error(
+            ErrorCode::invalid_argument,
+            "messages[" + std::to_string(i) + "].role is unknown; system, user, assistant or tool would be right");
+    }
+    return {};
+}
 
 namespace {
 
@@ -33,8 +50,15 @@ Error describe(const std::string& where, int line, const jinja::Fault& fault) {
 }
 
 Value message_dict(jinja::Runtime& runtime, const ChatMessage& message) {
-    return runtime.dict(
-        {{runtime.text("role"), runtime.text(message.role)}, {runtime.text("content"), runtime.text(message.content)}});
+    std::vector<std::pair<Value, Value>> members{{runtime.text("role"), runtime.text(message.role)},
+                                                 {runtime.text("content"), runtime.text(message.content)}};
+    if (!message.more_json.empty()) {
+        const Value more = jinja::parse_json(runtime, message.more_json, "a message's further members");
+        if (!more.dict()) jinja::fail("wants a message's further members as a JSON object");
+        for (const auto& [name, value] : more.dict()->entries)
+            if (*name.text() != "role" && *name.text() != "content") members.emplace_back(name, value);
+    }
+    return runtime.dict(std::move(members));
 }
 
 /// The variables a template finds, as Hugging Face passes them: `tools` and `documents` are None unless given, a
@@ -67,7 +91,12 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::str
     try {
         auto program = std::make_unique<Program>();
         program->where = where;
-        program->block = jinja::Parser(jinja::tokenize(source)).parse();
+        program->source = source;
+        std::vector<jinja::Token> tokens = jinja::tokenize(source);
+        for (const jinja::Token& token : tokens)
+            if (token.kind == jinja::Token::Kind::name || token.kind == jinja::Token::Kind::text)
+                program->words.insert(token.text);
+        program->block = jinja::Parser(std::move(tokens)).parse();
         return ChatTemplate(std::move(program));
     } catch (const jinja::Fault& fault) {
         return describe(where, fault.line, fault);
@@ -76,13 +105,21 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::str
     }
 }
 
+bool ChatTemplate::names(std::string_view word) const {
+    return program_->words.contains(word);
+}
+
+bool ChatTemplate::mentions(std::string_view text) const {
+    return program_->source.find(text) != std::string::npos;
+}
+
 Result<std::string> ChatTemplate::render(const ChatTemplateInput& input) const {
     jinja::Runtime runtime;
     try {
         Value extra;
         jinja::Scope context;
         if (!input.extra_json.empty()) {
-            extra = jinja::parse_json(runtime, input.extra_json);
+            extra = jinja::parse_json(runtime, input.extra_json, "the further variables");
             if (!extra.dict()) jinja::fail("wants its further variables as a JSON object");
         }
         fill_context(runtime, input, extra.dict(), context);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +12,17 @@
 namespace rondo {
 
 struct ChatMessage {
-    std::string role;  ///< "system", "user", "assistant", "tool"
+    std::string role;  ///< as is_chat_role says
     std::string content;
+    /// Its further members as a JSON object's text, in OpenAI's form ("name", "tool_calls" …), for a template that
+    /// reads them; "" for none.
+    std::string more_json = {};
 };
+
+/// "system", "user", "assistant" or "tool".
+bool is_chat_role(std::string_view role);
+/// An error names the first message whose role is none.
+Status check_roles(std::span<const ChatMessage> messages);
 
 struct ChatTemplateInput {
     std::vector<ChatMessage> messages;
@@ -30,6 +39,12 @@ class ChatTemplate {
 public:
     static Result<ChatTemplate> parse(std::string_view source, const std::string& where);
     Result<std::string> render(const ChatTemplateInput& input) const;
+
+    /// Whether it has this word as a variable, an attribute or a string: else no value of that name changes what it
+    /// prints.
+    bool names(std::string_view word) const;
+    /// Whether this text stands in its source.
+    bool mentions(std::string_view text) const;
 
     ChatTemplate(ChatTemplate&&) noexcept;
     ChatTemplate& operator=(ChatTemplate&&) noexcept;

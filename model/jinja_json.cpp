@@ -120,19 +120,18 @@ private:
 /// written.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
 public:
-    explicit JsonReader(Runtime& runtime) : runtime_(runtime) {}
+    JsonReader(Runtime& runtime, std::string_view what) : runtime_(runtime), what_(what) {}
     Value root;
 
     bool null() override { return add(nullptr); }
     bool boolean(bool value) override { return add(value); }
     bool number_integer(number_integer_t value) override { return add(int64_t{value}); }
     bool number_unsigned(number_unsigned_t value) override {
-        if (value > static_cast<uint64_t>(INT64_MAX)) fail("the further variables hold an integer beyond 64 bits");
+        if (value > static_cast<uint64_t>(INT64_MAX)) refuse_integer();
         return add(static_cast<int64_t>(value));
     }
     bool number_float(number_float_t value, const string_t& written) override {
-        if (written.find_first_of(".eE") == std::string::npos)
-            fail("the further variables hold an integer beyond 64 bits");
+        if (written.find_first_of(".eE") == std::string::npos) refuse_integer();
         return add(value);
     }
     bool string(string_t& value) override { return add(runtime_.text(std::move(value))); }
@@ -154,7 +153,7 @@ public:
         return add(std::move(value));
     }
     bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception&) override {
-        fail("the further variables are not valid JSON at byte " + std::to_string(at));
+        fail("cannot read " + std::string(what_) + ": not valid JSON at byte " + std::to_string(at));
     }
 
 private:
@@ -167,13 +166,18 @@ private:
 
     bool open(bool object) {
         if (levels_.size() >= limits::json_depth_max)
-            fail("the further variables nest deeper than " + std::to_string(limits::json_depth_max),
+            fail("cannot read " + std::string(what_) + ": nested deeper than " + std::to_string(limits::json_depth_max),
                  ErrorCode::out_of_range);
         levels_.push_back({object, {}, {}, {}});
         return true;
     }
 
+    [[noreturn]] void refuse_integer() const {
+        fail("cannot read " + std::string(what_) + ": an integer beyond 64 bits");
+    }
+
     bool add(Value value) {
+        runtime_.step();
         runtime_.take(2 * sizeof(Value));
         if (levels_.empty())
             root = std::move(value);
@@ -185,6 +189,7 @@ private:
     }
 
     Runtime& runtime_;
+    std::string_view what_;
     std::vector<Level> levels_;
 };
 
@@ -194,9 +199,9 @@ void print_json(TextBuilder& out, const Value& value, const JsonStyle& style) {
     JsonPrinter(out, style).print(value, 0);
 }
 
-Value parse_json(Runtime& runtime, std::string_view json) {
+Value parse_json(Runtime& runtime, std::string_view json, std::string_view what) {
     runtime.take(json.size());
-    JsonReader reader(runtime);
+    JsonReader reader(runtime, what);
     nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
     return std::move(reader.root);
 }

@@ -26,6 +26,7 @@ struct JsonStyle {
 void print_json(TextBuilder& out, const Value& value, const JsonStyle& style);
 
 /// The value a JSON text stands for; an object keeps its order. Numbers that would lose digits are a fault.
-Value parse_json(Runtime& runtime, std::string_view json);
+/// `what` names it in faults.
+Value parse_json(Runtime& runtime, std::string_view json, std::string_view what);
 
 }  // namespace rondo::jinja

@@ -2,9 +2,24 @@
 
 #include <algorithm>
 
+#include "model/template_variables.hpp"
+#include "model/thoughts.hpp"
+
 namespace rondo {
 
 namespace {
+
+void find_thoughts(Model& model) {
+    if (model.tokenizer == nullptr) return;
+    const auto special_id = [&](std::string_view tag) {
+        const int32_t id = model.tokenizer->find(tag);
+        model.shows_thoughts = model.shows_thoughts || id >= 0;
+        return id >= 0 && model.tokenizer->is_special(id) ? id : -1;
+    };
+    model.thought_begin_id = special_id(Thoughts::begin_tag);
+    model.thought_end_id = special_id(Thoughts::end_tag);
+    if (model.chat_template && model.chat_template->mentions(Thoughts::end_tag)) model.shows_thoughts = true;
+}
 
 Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& path) {
     Model model;
@@ -23,26 +38,31 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
     if (!files.chat_template.empty()) {
         RONDO_ASSIGN(model.chat_template, ChatTemplate::parse(files.chat_template, path.string() + ": chat template"));
     }
+    find_thoughts(model);
     return model;
 }
 
 }  // namespace
 
-Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages) const {
+Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages,
+                                       const std::string& variables_json) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
     if (!chat_template)
         return make_error(ErrorCode::not_found, "model " + name + " has no chat template; a plain prompt would do");
+    RONDO_TRY(check_roles(messages));
+    RONDO_TRY(check_template_variables(variables_json));
     ChatTemplateInput input;
     input.messages = messages;
+    input.extra_json = variables_json;
     input.bos_token = bos_token;
     input.eos_token = eos_token;
     return chat_template->render(input);
 }
 
-Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages,
-                                                const std::stop_token& stop) const {
-    RONDO_ASSIGN(const std::string text, render_chat(messages));
+Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop,
+                                                const std::string& variables_json) const {
+    RONDO_ASSIGN(const std::string text, render_chat(messages, variables_json));
     return tokenizer->encode(text, true, stop);
 }
 

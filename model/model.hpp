@@ -23,13 +23,18 @@ struct Model {
     std::unique_ptr<Tokenizer> tokenizer;  ///< none when the folder has no tokenizer.json
     std::optional<ChatTemplate> chat_template;
     std::string bos_token, eos_token;
+    bool shows_thoughts = false;    ///< its template or vocabulary has the tags of model/thoughts.hpp
+    int32_t thought_begin_id = -1;  ///< the tags where they are special tokens, which are no text; else -1
+    int32_t thought_end_id = -1;
     std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
 
-    /// A conversation as its template writes it, up to where the model's answer begins.
-    Result<std::string> render_chat(const std::vector<ChatMessage>& messages) const;
+    /// A conversation as its template writes it, up to where the model's answer begins. `variables_json` is what else
+    /// the template is given, as check_template_variables allows it.
+    Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
+                                    const std::string& variables_json = {}) const;
     /// A conversation as token ids, ready for the model's answer.
-    Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages,
-                                             const std::stop_token& stop = {}) const;
+    Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop = {},
+                                             const std::string& variables_json = {}) const;
     /// Plain text as ids, with the special tokens the model wants around it.
     Result<std::vector<int32_t>> encode_text(std::string_view text, const std::stop_token& stop = {}) const;
     bool ends_answer(int32_t id) const;

@@ -8,6 +8,7 @@
 
 #include "config/limits.hpp"
 #include "config/mix_bits.hpp"
+#include "config/sampling_ranges.hpp"
 
 namespace rondo {
 
@@ -22,10 +23,11 @@ std::string written(double value) {
     return text;
 }
 
-Status in_range(const std::string& field, double value, double low, double high) {
-    if (value >= low && value <= high) return {};  // false for NaN
-    return make_error(ErrorCode::out_of_range,
-                      field + ": is " + written(value) + ", must be " + written(low) + " to " + written(high));
+Status in_range(const std::string& field, double value, const NumberRange& range) {
+    if (range.holds(value)) return {};
+    return make_error(ErrorCode::out_of_range, field + ": is " + written(value) + ", must be " +
+                                                   (range.low_included ? "" : "above ") + written(range.low) + " to " +
+                                                   written(range.high));
 }
 
 bool penalises(const SamplingParams& params) {
@@ -35,19 +37,19 @@ bool penalises(const SamplingParams& params) {
 }  // namespace
 
 Status SamplingParams::check(int64_t vocabulary) const {
-    RONDO_TRY(in_range("temperature", temperature, 0, 10));
-    RONDO_TRY(in_range("top_k", top_k, 0, static_cast<double>(vocabulary)));
-    RONDO_TRY(in_range("top_p", top_p, 0, 1));
-    RONDO_TRY(in_range("min_p", min_p, 0, 1));
-    RONDO_TRY(in_range("repetition_penalty", repetition_penalty, 0.125, 8));
-    RONDO_TRY(in_range("presence_penalty", presence_penalty, -2, 2));
-    RONDO_TRY(in_range("frequency_penalty", frequency_penalty, -2, 2));
-    RONDO_TRY(in_range("logprobs", logprobs, -1, limits::logprobs_max));
+    RONDO_TRY(in_range("temperature", temperature, sampling_ranges::temperature));
+    RONDO_TRY(in_range("top_k", top_k, {0, static_cast<double>(vocabulary)}));
+    RONDO_TRY(in_range("top_p", top_p, sampling_ranges::top_p));
+    RONDO_TRY(in_range("min_p", min_p, sampling_ranges::min_p));
+    RONDO_TRY(in_range("repetition_penalty", repetition_penalty, sampling_ranges::repetition_penalty));
+    RONDO_TRY(in_range("presence_penalty", presence_penalty, sampling_ranges::presence_penalty));
+    RONDO_TRY(in_range("frequency_penalty", frequency_penalty, sampling_ranges::frequency_penalty));
+    RONDO_TRY(in_range("logprobs", logprobs, {-1, limits::logprobs_max}));
     RONDO_TRY(
-        in_range("logit_bias entries", static_cast<double>(logit_bias.size()), 0, limits::logit_bias_entries_max));
+        in_range("logit_bias entries", static_cast<double>(logit_bias.size()), {0, limits::logit_bias_entries_max}));
     for (const auto& [id, bias] : logit_bias) {
-        RONDO_TRY(in_range("logit_bias token id", id, 0, static_cast<double>(vocabulary - 1)));
-        RONDO_TRY(in_range("logit_bias[" + std::to_string(id) + "]", bias, -100, 100));
+        RONDO_TRY(in_range("logit_bias token id", id, {0, static_cast<double>(vocabulary - 1)}));
+        RONDO_TRY(in_range("logit_bias[" + std::to_string(id) + "]", bias, sampling_ranges::logit_bias));
     }
     return {};
 }
@@ -84,9 +86,10 @@ Sampler::Seen* Sampler::remember(int32_t id) {
     return &seen_[static_cast<size_t>(at)];
 }
 
-Sampled Sampler::next(std::span<float> logits) {
+Sampled Sampler::next(std::span<float> logits, std::span<const int32_t> never) {
     if (params_.logprobs >= 0) note_logprobs(logits);
     penalise(logits);
+    for (const int32_t id : never) logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
     const float largest = blocks_.scan(logits);
     const bool sampled = params_.temperature > 0.0F && std::isfinite(largest);
     const int32_t id = sampled ? draw(logits, largest) : blocks_.argmax(logits, largest);

@@ -50,8 +50,9 @@ public:
     Sampler(SamplingParams params, int64_t vocabulary);
     /// Tokens already in the context (the prompt), for the repetition penalty.
     void observe_prompt(std::span<const int32_t> ids);
-    /// Chooses from the logits [vocabulary] (changed in place) and remembers the choice.
-    Sampled next(std::span<float> logits);
+    /// Chooses from the logits [vocabulary] (changed in place) and remembers the choice. `never` are ids of the
+    /// vocabulary that are not chosen this time, as long as another one can be.
+    Sampled next(std::span<float> logits, std::span<const int32_t> never = {});
 
 private:
     /// A token of the context and how often the answer has it.

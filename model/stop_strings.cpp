@@ -24,16 +24,18 @@ StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stop
     std::erase(stops_, std::string());
 }
 
-std::string StopStrings::push(std::string_view text, bool& stopped) {
+std::string StopStrings::push(std::string_view text, bool& stopped, bool armed) {
     if (stopped_) {
         stopped = true;
         return {};
     }
+    const size_t before = held_.size();
     held_ += text;
-    // Whatever was held before contains no whole stop, so the first occurrence of each is the first to be complete.
+    // Of each stop the first occurrence that ends in `text`: what was held may contain one that was not to stop.
     size_t begin = held_.size(), end = std::string::npos;
     for (const std::string& stop : stops_) {
-        const size_t at = held_.find(stop);
+        const size_t from = before < stop.size() ? 0 : before - stop.size() + 1;
+        const size_t at = armed ? held_.find(stop, from) : std::string::npos;
         if (at == std::string::npos) continue;
         if (at + stop.size() < end || (at + stop.size() == end && at < begin)) {
             begin = at;

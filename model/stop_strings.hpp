@@ -21,7 +21,8 @@ public:
     explicit StopStrings(std::vector<std::string> stops);
     /// Text that is now safe to give out; sets `stopped` when a stop string was completed (its own text is not given
     /// out, nor anything pushed later).
-    std::string push(std::string_view text, bool& stopped);
+    /// With `armed` false nothing stops: a string that is complete by then is text like any other.
+    std::string push(std::string_view text, bool& stopped, bool armed = true);
     /// What was held back, when the answer ends for another reason.
     std::string finish();
 

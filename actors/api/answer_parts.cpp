@@ -14,6 +14,10 @@ double milliseconds(double seconds) {
     return std::round(seconds * 1e6) / 1e3;
 }
 
+bool begins_prompt(size_t answer, size_t each_prompt) {
+    return each_prompt == 0 ? answer == 0 : answer % each_prompt == 0;
+}
+
 }  // namespace
 
 OrderedJson finish_reason_json(TurnOutcome outcome) {
@@ -34,12 +38,17 @@ Error error_of(const TurnEnd& end) {
     return end.error;
 }
 
-TurnUsage usage_of(std::span<const FinishedAnswer> answers) {
+TurnUsage usage_of(std::span<const FinishedAnswer> answers, size_t each_prompt) {
     TurnUsage sum;
-    if (answers.empty()) return sum;
-    sum = answers.front().end.usage;
-    for (const FinishedAnswer& answer : answers.subspan(1)) {
-        sum.completion_tokens += answer.end.usage.completion_tokens;
+    for (size_t i = 0; i < answers.size(); ++i) {
+        const TurnUsage& one = answers[i].end.usage;
+        sum.completion_tokens += one.completion_tokens;
+        sum.thought_tokens += one.thought_tokens;
+        if (!begins_prompt(i, each_prompt)) continue;
+        sum.prompt_tokens += one.prompt_tokens;
+        sum.cached_tokens += one.cached_tokens;
+        sum.restored_tokens += one.restored_tokens;
+        sum.recomputed_tokens += one.recomputed_tokens;
     }
     return sum;
 }
@@ -58,13 +67,15 @@ TurnTimings timings_of(std::span<const FinishedAnswer> answers) {
 }
 
 OrderedJson usage_json(const TurnUsage& usage) {
-    return {{"prompt_tokens", usage.prompt_tokens},
-            {"completion_tokens", usage.completion_tokens},
-            {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-            {"prompt_tokens_details",
-             {{"cached_tokens", usage.cached_tokens},
-              {"restored_tokens", usage.restored_tokens},
-              {"recomputed_tokens", usage.recomputed_tokens}}}};
+    OrderedJson json{{"prompt_tokens", usage.prompt_tokens},
+                     {"completion_tokens", usage.completion_tokens},
+                     {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+                     {"prompt_tokens_details",
+                      {{"cached_tokens", usage.cached_tokens},
+                       {"restored_tokens", usage.restored_tokens},
+                       {"recomputed_tokens", usage.recomputed_tokens}}}};
+    if (usage.thought_tokens > 0) json["completion_tokens_details"] = {{"reasoning_tokens", usage.thought_tokens}};
+    return json;
 }
 
 OrderedJson timings_json(const TurnTimings& timings) {
@@ -73,16 +84,20 @@ OrderedJson timings_json(const TurnTimings& timings) {
             {"first_token_ms", milliseconds(timings.first_token)}, {"preemptions", timings.preemptions}};
 }
 
-TurnAttention attention_of(std::span<const FinishedAnswer> answers) {
+TurnAttention attention_of(std::span<const FinishedAnswer> answers, size_t each_prompt) {
     TurnAttention sum;
     if (answers.empty()) return sum;
+    const auto add = [](TurnAttention::Phase& to, const TurnAttention::Phase& phase) {
+        to.attended += phase.attended;
+        to.causal += phase.causal;
+        to.mass += phase.mass;
+        to.masses += phase.masses;
+    };
     sum = answers.front().end.attention;
-    for (const FinishedAnswer& answer : answers.subspan(1)) {
-        const TurnAttention& one = answer.end.attention;
-        sum.answer.attended += one.answer.attended;
-        sum.answer.causal += one.answer.causal;
-        sum.answer.mass += one.answer.mass;
-        sum.answer.masses += one.answer.masses;
+    for (size_t i = 1; i < answers.size(); ++i) {
+        const TurnAttention& one = answers[i].end.attention;
+        if (begins_prompt(i, each_prompt)) add(sum.prompt, one.prompt);
+        add(sum.answer, one.answer);
         sum.selections += one.selections;
         sum.given_up += one.given_up;
         sum.waited += one.waited;
@@ -93,6 +108,7 @@ TurnAttention attention_of(std::span<const FinishedAnswer> answers) {
 OrderedJson attention_json(const TurnAttention& attention) {
     OrderedJson json{{"method", attention.method}};
     if (attention.method == "dense") return json;
+    if (attention.budget_tokens > 0) json["budget_tokens"] = attention.budget_tokens;
     const auto add = [&json](const std::string& name, const TurnAttention::Phase& phase) {
         if (phase.causal > 0) json[name + "_density"] = phase.density();
         if (phase.masses > 0) json[name + "_mass"] = phase.mass_held();

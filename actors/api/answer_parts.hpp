@@ -17,6 +17,7 @@ struct AnswerHead {
     int64_t created_s = 0;
     std::string model;
     bool include_usage = false;  ///< of a stream: then its chunks say "usage": null until the one that has it
+    size_t each_prompt = 0;      ///< answers to one prompt, before those to the next; 0: all are to one
 };
 
 /// One of a request's `n` answers, whole.
@@ -33,9 +34,9 @@ OrderedJson finish_reason_json(TurnOutcome outcome);
 /// Why a turn has no answer. `end` is cancelled or failed.
 Error error_of(const TurnEnd& end);
 
-/// Of all answers to one prompt: the prompt counts once (as the first answer met it), the answers together.
-TurnUsage usage_of(std::span<const FinishedAnswer> answers);
-/// Answers to one prompt run side by side, so each stage is as long as the slowest of them; preemptions are summed.
+/// Of all answers: each prompt counts once (as the first of its answers met it), the answers together.
+TurnUsage usage_of(std::span<const FinishedAnswer> answers, size_t each_prompt = 0);
+/// Answers run side by side, so each stage is as long as the slowest of them; preemptions are summed.
 TurnTimings timings_of(std::span<const FinishedAnswer> answers);
 
 OrderedJson usage_json(const TurnUsage& usage);
@@ -43,8 +44,8 @@ OrderedJson usage_json(const TurnUsage& usage);
 OrderedJson timings_json(const TurnTimings& timings);
 /// Its method; densities, mass held and selections where that is not dense.
 OrderedJson attention_json(const TurnAttention& attention);
-/// Of answers to one prompt: how the first one met the prompt, and the answers together.
-TurnAttention attention_of(std::span<const FinishedAnswer> answers);
+/// How the first answer to each prompt met it, and the answers together.
+TurnAttention attention_of(std::span<const FinishedAnswer> answers, size_t each_prompt = 0);
 
 /// id, object, created, model
 OrderedJson head_json(const AnswerHead& head, const char* object);

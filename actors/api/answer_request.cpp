@@ -22,7 +22,6 @@ std::optional<int32_t> token_id(const std::string& text, int64_t vocabulary) {
 
 void read_logit_bias(BodyFields& fields, int64_t vocabulary, SamplingParams& into) {
     constexpr std::string_view name = "logit_bias";
-    constexpr double bias_max = 100.0;
     const Json* biases = fields.find(name);
     if (biases == nullptr) return;
     if (!biases->is_object()) return fields.wrong(name, "not an object", "{\"token id\": bias}", "invalid_type");
@@ -36,7 +35,7 @@ void read_logit_bias(BodyFields& fields, int64_t vocabulary, SamplingParams& int
             return fields.wrong(name, "for a token that is not there",
                                 "an id from 0 to " + std::to_string(vocabulary - 1));
         }
-        const auto bias = fields.checked_number("logit_bias." + key, value, -bias_max, bias_max);
+        const auto bias = fields.checked_number("logit_bias." + key, value, sampling_ranges::logit_bias);
         if (!bias) return;
         into.logit_bias.emplace_back(*id, static_cast<float>(*bias));
     }
@@ -69,18 +68,29 @@ void read_stops(BodyFields& fields, std::vector<std::string>& into) {
 void read_sampling(BodyFields& fields, int64_t vocabulary, AnswerRequest& into) {
     SamplingParams& sampling = into.options.sampling;
     sampling.temperature = 1.0F;
-    fields.number("temperature", 0, 2, sampling.temperature);
+    fields.number("temperature", sampling_ranges::temperature, sampling.temperature);
     fields.whole("top_k", 0, vocabulary, sampling.top_k);
-    fields.number_above("top_p", 0, 1, sampling.top_p);
-    fields.number("min_p", 0, 1, sampling.min_p);
-    fields.number("repetition_penalty", 0.125, 8, sampling.repetition_penalty);  // what the sampler takes
-    fields.number("presence_penalty", -2, 2, sampling.presence_penalty);
-    fields.number("frequency_penalty", -2, 2, sampling.frequency_penalty);
+    fields.number("top_p", sampling_ranges::top_p, sampling.top_p);
+    fields.number("min_p", sampling_ranges::min_p, sampling.min_p);
+    fields.number("repetition_penalty", sampling_ranges::repetition_penalty, sampling.repetition_penalty);
+    fields.number("presence_penalty", sampling_ranges::presence_penalty, sampling.presence_penalty);
+    fields.number("frequency_penalty", sampling_ranges::frequency_penalty, sampling.frequency_penalty);
     read_logit_bias(fields, vocabulary, sampling);
     int64_t seed = 0;
     into.seed_given = fields.find("seed") != nullptr;
     fields.whole("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), seed);
     sampling.seed = static_cast<uint64_t>(seed);
+}
+
+/// A method's name, or an object with it and how many keys it may attend to.
+void read_method(BodyFields& fields, AnswerRequest& into) {
+    const Json* method = fields.find("method");
+    if (method == nullptr || !method->is_object()) return fields.word("method", into.method);
+    auto within = fields.within("method", *method, "a name or an object");
+    if (!within) return;
+    within->word("name", into.method);
+    within->whole("budget_tokens", 1, limits::context_tokens_max, into.budget_tokens);
+    within->refuse_others();
 }
 
 void read_stream_options(BodyFields& fields, AnswerRequest& into) {
@@ -116,10 +126,21 @@ void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& i
         fields.wrong("continue", "true and no conversation is named", "false");
     fields.flag("ignore_eos", into.options.ignore_eos);
     fields.whole("priority", -limits::priority_max, limits::priority_max, into.priority);
-    fields.number_above("deadline_s", 0, limits::deadline_s_max, into.deadline_s);
-    fields.word("method", into.method);
+    fields.number("deadline_s", {0, limits::deadline_s_max, false}, into.deadline_s);
+    read_method(fields, into);
+    bool skip_special = true;
+    fields.flag("skip_special_tokens", skip_special);
+    into.options.special_text = !skip_special;
+    fields.refuse_unless("include_stop_str_in_output", false);
     std::string unused;  // names an end user to whoever runs the server, and changes no answer
     fields.text("user", limits::name_bytes_max, unused);
+}
+
+void read_tokens_min(BodyFields& fields, AnswerRequest& into) {
+    fields.whole("min_tokens", 0, limits::context_tokens_max, into.options.tokens_min);
+    if (into.options.tokens_min <= into.options.tokens_max) return;
+    fields.wrong("min_tokens", std::to_string(into.options.tokens_min),
+                 "0 to max_tokens, which is " + std::to_string(into.options.tokens_max) + ",");
 }
 
 }  // namespace rondo

@@ -18,14 +18,17 @@ struct AnswerRequest {
     int n = 1;
     bool stream = false;
     bool include_usage = false;
-    std::string conversation;  ///< "": none named
-    bool goes_on = false;      ///< it must be there already
-    int priority = 0;          ///< −10 to 10; the larger goes first
-    double deadline_s = 0.0;   ///< 0: the server's own
-    std::string method;        ///< "": the server's own
+    std::string conversation;   ///< "": none named
+    bool goes_on = false;       ///< it must be there already
+    int priority = 0;           ///< −10 to 10; the larger goes first
+    double deadline_s = 0.0;    ///< 0: the server's own
+    std::string method;         ///< "": the server's own
+    int64_t budget_tokens = 0;  ///< 0: the method's own
 };
 
 /// Sets what absent fields mean by OpenAI's API: temperature 1.
 void read_answer_fields(BodyFields& fields, int64_t vocabulary, AnswerRequest& into);
+/// Comes when `tokens_max` is known.
+void read_tokens_min(BodyFields& fields, AnswerRequest& into);
 
 }  // namespace rondo

@@ -104,9 +104,11 @@ ApiError shutting_down() {
     return not_serving("shutting_down", "the server is shutting down");
 }
 
-ApiError unknown_model(std::string_view name, std::string_view served) {
+ApiError unknown_model(std::string_view name, std::span<const std::string> served) {
+    std::string names;
+    for (const std::string& one : served) names += (names.empty() ? "" : " or ") + in_quotes(one);
     return {404, bad_request, "model_not_found", "model",
-            "model " + in_quotes(name) + " is not served; " + in_quotes(served) + " would be right"};
+            "model " + in_quotes(name) + " is not served; " + names + " would be right"};
 }
 
 }  // namespace rondo

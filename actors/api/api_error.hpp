@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +39,7 @@ ApiError wrong_method(std::string_view allowed);
 /// A 503.
 ApiError not_serving(std::string code, std::string why);
 ApiError shutting_down();
-ApiError unknown_model(std::string_view name, std::string_view served);
+ApiError unknown_model(std::string_view name, std::span<const std::string> served);
 
 /// A value or what to tell the client; otherwise as Result.
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "actors/api/conversation_id.hpp"
 #include "config/limits.hpp"
@@ -58,7 +59,7 @@ std::optional<int64_t> whole_of(const Json& value) {
     return value.get<int64_t>();
 }
 
-std::string range(const std::string& low, const std::string& high) {
+std::string between(const std::string& low, const std::string& high) {
     return low + " to " + high;
 }
 
@@ -99,16 +100,14 @@ void BodyFields::missing(std::string_view name, std::string_view right) {
     wrong(name, "missing", right, "missing_required_parameter");
 }
 
-std::optional<double> BodyFields::checked_number(std::string_view name, const Json& value, double low, double high,
-                                                 bool low_included) {
-    const std::string right =
-        low_included ? range(shown(low), shown(high)) : "above " + shown(low) + " to " + shown(high);
+std::optional<double> BodyFields::checked_number(std::string_view name, const Json& value, const NumberRange& range) {
+    const std::string right = (range.low_included ? "" : "above ") + between(shown(range.low), shown(range.high));
     if (!value.is_number()) {
         wrong_type(name, value, right);
         return std::nullopt;
     }
     const auto number = value.get<double>();
-    if (number <= high && (low_included ? number >= low : number > low)) return number;
+    if (range.holds(number)) return number;
     wrong(name, shown_number(value), right);
     return std::nullopt;
 }
@@ -116,7 +115,7 @@ std::optional<double> BodyFields::checked_number(std::string_view name, const Js
 std::optional<int64_t> BodyFields::checked_whole(std::string_view name, const Json& value, int64_t low, int64_t high) {
     const auto number = whole_of(value);
     if (number && *number >= low && *number <= high) return number;
-    const std::string right = range(std::to_string(low), std::to_string(high));
+    const std::string right = between(std::to_string(low), std::to_string(high));
     if (!value.is_number()) {
         wrong_type(name, value, right);
         return std::nullopt;
@@ -128,26 +127,18 @@ std::optional<int64_t> BodyFields::checked_whole(std::string_view name, const Js
     return std::nullopt;
 }
 
-void BodyFields::number(std::string_view name, double low, double high, double& into) {
+void BodyFields::number(std::string_view name, const NumberRange& range, double& into) {
     const Json* value = find(name);
-    if (value != nullptr) into = checked_number(name, *value, low, high).value_or(into);
+    if (value != nullptr) into = checked_number(name, *value, range).value_or(into);
 }
 
-void BodyFields::number(std::string_view name, double low, double high, float& into) {
+void BodyFields::number(std::string_view name, const NumberRange& range, float& into) {
     double wide = into;
-    number(name, low, high, wide);
+    number(name, range, wide);
     into = static_cast<float>(wide);
-}
-
-void BodyFields::number_above(std::string_view name, double low, double high, double& into) {
-    const Json* value = find(name);
-    if (value != nullptr) into = checked_number(name, *value, low, high, false).value_or(into);
-}
-
-void BodyFields::number_above(std::string_view name, double low, double high, float& into) {
-    double wide = into;
-    number_above(name, low, high, wide);
-    into = static_cast<float>(wide);
+    // What lies just above a bound must not become the bound.
+    if (!range.low_included && static_cast<double>(into) <= range.low)
+        into = std::nextafter(static_cast<float>(range.low), std::numeric_limits<float>::infinity());
 }
 
 void BodyFields::whole(std::string_view name, int64_t low, int64_t high, int64_t& into) {
@@ -205,9 +196,13 @@ void BodyFields::conversation_id(std::string_view name, std::string& into) {
 
 void BodyFields::wholes(std::string_view name, int64_t low, int64_t high, std::vector<int64_t>& into) {
     const Json* list = array(name, limits::request_values_max);
-    if (list == nullptr) return;
-    into.reserve(list->size());
-    for (const Json& item : *list) {
+    if (list != nullptr) checked_wholes(name, *list, low, high, into);
+}
+
+void BodyFields::checked_wholes(std::string_view name, const Json& list, int64_t low, int64_t high,
+                                std::vector<int64_t>& into) {
+    into.reserve(list.size());
+    for (const Json& item : list) {
         auto value = whole_of(item);
         // Names are made for errors only: a prompt may have many ids.
         if (!value || *value < low || *value > high)
@@ -218,9 +213,13 @@ void BodyFields::wholes(std::string_view name, int64_t low, int64_t high, std::v
 }
 
 void BodyFields::token_ids(std::string_view name, int64_t vocabulary, std::vector<int32_t>& into) {
+    if (const Json* list = array(name, limits::request_values_max)) into = checked_token_ids(name, *list, vocabulary);
+}
+
+std::vector<int32_t> BodyFields::checked_token_ids(std::string_view name, const Json& list, int64_t vocabulary) {
     std::vector<int64_t> ids;
-    wholes(name, 0, vocabulary - 1, ids);
-    into.assign(ids.begin(), ids.end());
+    checked_wholes(name, list, 0, vocabulary - 1, ids);
+    return {ids.begin(), ids.end()};
 }
 
 const Json* BodyFields::array(std::string_view name, size_t items_max) {

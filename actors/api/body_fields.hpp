@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/api/api_error.hpp"
+#include "config/sampling_ranges.hpp"
 
 namespace rondo {
 
@@ -30,12 +31,8 @@ public:
     BodyFields(const Json& object, std::string path, std::optional<ApiError>& problem)
         : object_(&object), path_(std::move(path)), problem_(&problem) {}
 
-    /// From `low` to `high`, both included.
-    void number(std::string_view name, double low, double high, double& into);
-    void number(std::string_view name, double low, double high, float& into);
-    /// Above `low`, up to `high`.
-    void number_above(std::string_view name, double low, double high, double& into);
-    void number_above(std::string_view name, double low, double high, float& into);
+    void number(std::string_view name, const NumberRange& range, double& into);
+    void number(std::string_view name, const NumberRange& range, float& into);
     /// A fraction is refused; 2.0 is 2.
     void whole(std::string_view name, int64_t low, int64_t high, int64_t& into);
     void whole(std::string_view name, int64_t low, int64_t high, int& into);
@@ -48,6 +45,8 @@ public:
     /// A list of whole numbers from `low` to `high`.
     void wholes(std::string_view name, int64_t low, int64_t high, std::vector<int64_t>& into);
     void token_ids(std::string_view name, int64_t vocabulary, std::vector<int32_t>& into);
+    /// Of a list that is there, whatever it is called.
+    std::vector<int32_t> checked_token_ids(std::string_view name, const Json& list, int64_t vocabulary);
 
     /// nullptr when absent or null.
     const Json* find(std::string_view name);
@@ -66,10 +65,10 @@ public:
     void missing(std::string_view name, std::string_view right);
     bool has_problem() const { return problem_->has_value(); }
 
-    std::optional<double> checked_number(std::string_view name, const Json& value, double low, double high,
-                                         bool low_included = true);
+    std::optional<double> checked_number(std::string_view name, const Json& value, const NumberRange& range);
 
 private:
+    void checked_wholes(std::string_view name, const Json& list, int64_t low, int64_t high, std::vector<int64_t>& into);
     std::optional<int64_t> checked_whole(std::string_view name, const Json& value, int64_t low, int64_t high);
     void wrong_type(std::string_view name, const Json& value, std::string_view right);
 

@@ -4,7 +4,9 @@
 #include <array>
 #include <string>
 
+#include "actors/api/json_text.hpp"
 #include "config/limits.hpp"
+#include "model/strict_json.hpp"
 
 namespace rondo {
 
@@ -15,6 +17,9 @@ using Json = nlohmann::json;
 // Part types that may be named in an error; anything else a client sends there is not repeated.
 constexpr std::array<std::string_view, 7> other_parts = {"image_url", "input_image", "input_audio", "audio_url",
                                                          "video_url", "file",        "refusal"};
+
+// Within a text its quotation marks would be escaped, so it is found as a member only.
+constexpr std::string_view tool_calls_member = "\"tool_calls\":[";
 
 void read_role(BodyFields& fields, std::string& into) {
     constexpr std::string_view right = "system, developer, user, assistant or tool";
@@ -62,16 +67,83 @@ void read_content(BodyFields& fields, ChatMessage& into) {
     }
 }
 
-/// What an assistant's or a tool's message carries beside its text when a client sends an answer back.
-void read_companions(BodyFields& fields) {
-    std::string ignored;
-    fields.text("tool_call_id", limits::name_bytes_max, ignored);
+/// A call's arguments, which come as the text of a JSON object: that text, as a template gets it.
+std::string read_arguments(BodyFields& fields) {
+    constexpr JsonBounds bounds{.bytes_max = limits::prompt_bytes_max, .values_max = limits::request_values_max};
+    std::string text;
+    fields.text("arguments", limits::prompt_bytes_max, text);
+    if (text.empty()) return "{}";
+    if (text.starts_with("\xEF\xBB\xBF") || !parse_json_object(text, "arguments", bounds))
+        fields.wrong("arguments", "not the text of a JSON object", "a string like \"{\\\"city\\\": \\\"Oslo\\\"}\"");
+    return text;
+}
+
+/// One call as JSON. Its arguments keep their order, which a prompt depends on.
+std::string read_tool_call(BodyFields& fields) {
+    std::string id, type = "function", name;
+    int index = 0;  // what streams number calls by
+    fields.text("id", limits::name_bytes_max, id);
+    fields.text("type", limits::name_bytes_max, type);
+    fields.whole("index", 0, static_cast<int64_t>(limits::tool_calls_max), index);
+    if (type != "function") fields.wrong("type", "unknown", "function", "unsupported_value");
+    const Json* function = fields.find("function");
+    if (function == nullptr) {
+        fields.missing("function", "an object");
+        return {};
+    }
+    auto called = fields.within("function", *function, "an object");
+    if (!called) return {};
+    called->text("name", limits::name_bytes_max, name);
+    if (name.empty()) called->missing("name", "a function's name");
+    const std::string arguments = read_arguments(*called);
+    called->refuse_others();
+    fields.refuse_others();
+    return "{\"id\":" + json_text(id) + ",\"type\":\"function\",\"function\":{\"name\":" + json_text(name) +
+           ",\"arguments\":" + arguments + "}}";
+}
+
+void read_tool_calls(BodyFields& fields, std::string& more) {
+    const Json* calls = fields.array("tool_calls", limits::tool_calls_max);
+    if (calls == nullptr || calls->empty()) return;
+    more += tool_calls_member;
+    for (size_t i = 0; i < calls->size(); ++i) {
+        auto call = fields.within(item_name("tool_calls", i), (*calls)[i], "a tool call");
+        if (!call) return;
+        if (i > 0) more += ',';
+        more += read_tool_call(*call);
+    }
+    more += "],";
+}
+
+/// What a message carries beside its text: who says it, and what comes back of an answer.
+void read_companions(BodyFields& fields, ChatMessage& into) {
+    std::string more;
+    const auto member = [&](const char* name, size_t bytes_max) {
+        std::string text;
+        fields.text(name, bytes_max, text);
+        if (!text.empty()) more += json_text(name) + ":" + json_text(text) + ",";
+    };
+    member("name", limits::name_bytes_max);
+    member("tool_call_id", limits::name_bytes_max);
+    if (into.role == "assistant") {
+        member("reasoning_content", limits::prompt_bytes_max);
+        read_tool_calls(fields, more);
+    } else {
+        fields.refuse_unless("tool_calls", Json::array());
+    }
     fields.refuse_unless("refusal", "");
-    for (const char* name : {"tool_calls", "annotations"}) fields.refuse_unless(name, Json::array());
-    for (const char* name : {"name", "function_call", "audio"}) fields.refuse_unless(name, nullptr);
+    fields.refuse_unless("annotations", Json::array());
+    for (const char* name : {"function_call", "audio"}) fields.refuse_unless(name, nullptr);
+    if (more.empty()) return;
+    more.back() = '}';
+    into.more_json = "{" + more;
 }
 
 }  // namespace
+
+bool has_tool_calls(const ChatMessage& message) {
+    return message.more_json.find(tool_calls_member) != std::string::npos;
+}
 
 void read_messages(BodyFields& fields, std::string_view name, std::vector<ChatMessage>& into) {
     const Json* list = fields.array(name, limits::messages_max);
@@ -84,7 +156,7 @@ void read_messages(BodyFields& fields, std::string_view name, std::vector<ChatMe
         into.emplace_back();
         read_role(*message, into.back().role);
         read_content(*message, into.back());
-        read_companions(*message);
+        read_companions(*message, into.back());
         message->refuse_others();
     }
 }

@@ -45,19 +45,40 @@ void read_formats(BodyFields& fields) {
     fields.refuse_unless("modalities", Json::array({"text"}));
 }
 
-/// Fields of OpenAI's that ask for what is not there.
-void refuse_unsupported(BodyFields& fields) {
-    for (const char* name : {"tools", "functions"}) fields.refuse_unless(name, Json::array());
-    for (const char* name : {"tool_choice", "function_call"}) fields.refuse_unless(name, "none");
-    for (const char* name : {"parallel_tool_calls", "store"}) fields.refuse_unless(name, false);
-    for (const char* name : {"audio", "prediction", "web_search_options", "reasoning_effort", "verbosity"}) {
-        fields.refuse_unless(name, nullptr);
+/// Tools may be named as long as none is to be called; then they change nothing.
+void read_tools(BodyFields& fields, const char* list_name, const char* choice_name) {
+    const Json* choice = fields.find(choice_name);
+    const Json* list = fields.array(list_name, limits::tools_max);
+    const bool none_called = choice != nullptr && *choice == "none";
+    if (!none_called && list != nullptr && !list->empty()) {
+        return fields.wrong(list_name, "not supported unless " + std::string(choice_name) + " is none",
+                            std::string(choice_name) + " none, or leaving it out,", "unsupported_parameter");
     }
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+        if (!fields.within(item_name(list_name, i), (*list)[i], "an object")) return;
+    // Without tools the model may choose as it likes.
+    if (choice == nullptr || none_called || *choice == "auto") return;
+    fields.wrong(choice_name, "not supported but for none", "\"none\"", "unsupported_parameter");
 }
 
-/// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching.
+/// Fields of OpenAI's that ask for what is not there.
+void refuse_unsupported(BodyFields& fields) {
+    read_tools(fields, "tools", "tool_choice");
+    read_tools(fields, "functions", "function_call");
+    fields.refuse_unless("verbosity", "medium");
+    fields.refuse_unless("echo", false);
+    fields.refuse_unless("add_generation_prompt", true);
+    fields.refuse_unless("continue_final_message", false);
+    for (const char* name : {"audio", "prediction", "web_search_options"}) fields.refuse_unless(name, nullptr);
+}
+
+/// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching. Nothing is
+/// stored beyond what `conversation` says, and no tools are called.
 void read_labels(BodyFields& fields) {
     std::string unused;
+    bool ignored = false;
+    fields.flag("store", ignored);
+    fields.flag("parallel_tool_calls", ignored);
     fields.text("safety_identifier", limits::name_bytes_max, unused);
     fields.text("prompt_cache_key", limits::name_bytes_max, unused);
     std::string tier = "auto";
@@ -74,6 +95,9 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabul
         if (request.messages.empty()) fields.missing("messages", "a list of messages");
         read_answer_fields(fields, vocabulary, request);
         read_tokens_max(fields, request);
+        if (!request.tokens_max_given) request.options.tokens_max = limits::context_tokens_max;
+        read_tokens_min(fields, request);
+        read_template_fields(fields, request.for_template);
         read_logprobs(fields, request.options.sampling);
         read_formats(fields);
         refuse_unsupported(fields);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/api/answer_request.hpp"
+#include "actors/api/template_fields.hpp"
 #include "model/chat_template.hpp"
 
 namespace rondo {
@@ -12,6 +13,7 @@ namespace rondo {
 /// The body of POST /v1/chat/completions, checked. README.md lists the fields.
 struct ChatRequest : AnswerRequest {
     std::vector<ChatMessage> messages;  ///< at least one
+    TemplateFields for_template;
 };
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary);

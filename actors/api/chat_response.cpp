@@ -9,6 +9,15 @@ namespace {
 
 constexpr const char* chunk_object = "chat.completion.chunk";
 
+/// A message, or what is new of it. Thoughts come under the name that vLLM gave them, and only where there are some.
+OrderedJson said(const TurnDelta& delta, bool is_message) {
+    OrderedJson json = OrderedJson::object();
+    if (is_message) json["role"] = "assistant";
+    if (!delta.thought.empty()) json["reasoning_content"] = delta.thought;
+    if (is_message || !delta.text.empty() || delta.thought.empty()) json["content"] = delta.text;
+    return json;
+}
+
 std::string event(const AnswerHead& head, OrderedJson choice) {
     return stream_event(json_text(chunk_json(head, chunk_object, std::move(choice))));
 }
@@ -20,13 +29,13 @@ std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer
     OrderedJson& choices = response["choices"] = OrderedJson::array();
     for (const FinishedAnswer& answer : answers) {
         choices.push_back({{"index", choices.size()},
-                           {"message", {{"role", "assistant"}, {"content", answer.delta.text}}},
+                           {"message", said(answer.delta, true)},
                            {"logprobs", chat_logprobs(answer.delta, bytes_of)},
                            {"finish_reason", finish_reason_json(answer.end.outcome)}});
     }
-    response["usage"] = usage_json(usage_of(answers));
+    response["usage"] = usage_json(usage_of(answers, head.each_prompt));
     response["timings"] = timings_json(timings_of(answers));
-    response["attention"] = attention_json(attention_of(answers));
+    response["attention"] = attention_json(attention_of(answers, head.each_prompt));
     return json_text(response);
 }
 
@@ -38,9 +47,9 @@ std::string chat_role_event(const AnswerHead& head, int index) {
 }
 
 std::string chat_delta_event(const AnswerHead& head, int index, const TurnDelta& delta, const TokenBytes& bytes_of) {
-    if (delta.text.empty() && delta.logprobs.empty()) return {};
+    if (delta.text.empty() && delta.thought.empty() && delta.logprobs.empty()) return {};
     return event(head, {{"index", index},
-                        {"delta", {{"content", delta.text}}},
+                        {"delta", said(delta, false)},
                         {"logprobs", chat_logprobs(delta, bytes_of)},
                         {"finish_reason", nullptr}});
 }

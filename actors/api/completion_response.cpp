@@ -26,9 +26,9 @@ std::string completion_response(const AnswerHead& head, std::span<const Finished
                                  CompletionLogprobs().next(answer.delta, bytes_of),
                                  finish_reason_json(answer.end.outcome)));
     }
-    response["usage"] = usage_json(usage_of(answers));
+    response["usage"] = usage_json(usage_of(answers, head.each_prompt));
     response["timings"] = timings_json(timings_of(answers));
-    response["attention"] = attention_json(attention_of(answers));
+    response["attention"] = attention_json(attention_of(answers, head.each_prompt));
     return json_text(response);
 }
 

@@ -12,7 +12,8 @@ OrderedJson object_of(const ServedModel& model) {
             {"created", model.created_s},
             {"owned_by", "rondo"},
             {"context_tokens_max", model.context_tokens_max},
-            {"methods", model.methods}};
+            {"methods", model.methods},
+            {"budget_tokens_max", model.budget_tokens_max}};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct ServedModel {
     int64_t created_s = 0;
     int64_t context_tokens_max = 0;
     std::vector<std::string> methods;  ///< that requests may ask for, the server's own first
+    int64_t budget_tokens_max = 0;     ///< that they may ask for with one
 };
 
 struct RoundInfo {

@@ -13,6 +13,7 @@ ApiResult<TokenizeRequest> parse_tokenize(std::string_view body) {
         read_messages(fields, "messages", request.messages);
         if (has_text && !request.messages.empty()) fields.wrong("messages", "there beside text", "one of the two");
         if (!has_text && request.messages.empty()) fields.missing("text", "a string, or messages,");
+        if (!request.messages.empty()) read_template_fields(fields, request.for_template);
         if (!request.messages.empty() && fields.find("add_special") != nullptr) {
             fields.wrong("add_special", "there beside messages, whose template writes its own", "leaving it out");
         }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/api/api_error.hpp"
+#include "actors/api/template_fields.hpp"
 #include "model/chat_template.hpp"
 
 namespace rondo {
@@ -15,6 +16,7 @@ struct TokenizeRequest {
     std::string text;
     bool add_special = true;            ///< of a text: with the tokens the model wants around a prompt
     std::vector<ChatMessage> messages;  ///< empty: it is a text
+    TemplateFields for_template;
 };
 
 /// POST /detokenize

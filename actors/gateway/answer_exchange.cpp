@@ -31,10 +31,17 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
           return tokenizer == nullptr ? std::string() : tokenizer->bytes_of(id, true);
       }),
       choices_(static_cast<size_t>(request_.n)) {
-    if (request_.n > 1) ask_.places = std::make_shared<Places>(choices_.size());
+    head_.each_prompt = choices_.size();
+}
+
+void AnswerExchange::add_prompt(std::vector<int32_t> ids, std::string echo) {
+    prompts_.push_back({std::move(ids), std::move(echo)});
+    choices_ = std::vector<Choice>(prompts_.size() * head_.each_prompt);
+    for (size_t i = 0; i < choices_.size(); ++i) choices_[i].answer.delta.text = prompts_[i / head_.each_prompt].echo;
 }
 
 void AnswerExchange::start() {
+    if (choices_.size() > 1) ask_.places = std::make_shared<Places>(choices_.size());
     exchange_->on_gone([weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->cancel_all();
     });
@@ -42,13 +49,10 @@ void AnswerExchange::start() {
     if (!gone_) start_choice(0);
 }
 
-void AnswerExchange::start(std::vector<int32_t> ids) {
-    ask_.ids = std::move(ids);
-    start();
-}
-
 void AnswerExchange::start_choice(size_t index) {
+    if (std::exchange(choices_[index].started, true)) return;
     Ask ask = ask_;
+    if (!prompts_.empty()) ask.ids = prompts_[index / head_.each_prompt].ids;
     ask.options.sampling.seed = (request_.seed_given ? ask.options.sampling.seed : drawn_seed()) + index;
     TurnPort::Callbacks callbacks;
     callbacks.on_delta = [self = shared_from_this(), index](TurnDelta delta) { self->grew(index, std::move(delta)); };
@@ -56,15 +60,17 @@ void AnswerExchange::start_choice(size_t index) {
     choices_[index].turn = asker_.ask(std::move(ask), std::move(callbacks));
 }
 
-void AnswerExchange::start_others() {
-    if (std::exchange(others_started_, true) || gone_) return;
-    for (size_t i = 1; i < choices_.size(); ++i) start_choice(i);
+/// Those that waited for this one: it is let in, and its prompt is computed.
+void AnswerExchange::start_after(size_t index) {
+    if (gone_ || index % head_.each_prompt != 0) return;
+    for (size_t i = index + 1; i < index + head_.each_prompt; ++i) start_choice(i);
+    for (size_t i = 0; index == 0 && i < choices_.size(); i += head_.each_prompt) start_choice(i);
 }
 
 void AnswerExchange::grew(size_t index, TurnDelta delta) {
     const std::lock_guard lock(mutex_);
     if (finished_ || gone_) return;
-    start_others();
+    start_after(index);
     if (request_.stream) {
         begin_stream();
         const auto i = static_cast<int>(index);
@@ -74,6 +80,7 @@ void AnswerExchange::grew(size_t index, TurnDelta delta) {
     }
     TurnDelta& all = choices_[index].answer.delta;
     all.text += delta.text;
+    all.thought += delta.thought;
     all.ids.insert(all.ids.end(), delta.ids.begin(), delta.ids.end());
     for (auto& logprobs : delta.logprobs) all.logprobs.push_back(std::move(logprobs));
 }
@@ -100,7 +107,7 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
         const auto i = static_cast<int>(index);
         last = api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how);
     }
-    start_others();
+    start_after(index);
     if (std::ranges::all_of(choices_, &Choice::ended)) return finish(std::move(last));
     write(std::move(last));
 }
@@ -110,7 +117,7 @@ void AnswerExchange::finish(std::string last) {
     finished_ = true;
     std::vector<FinishedAnswer> answers;
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-    const TurnUsage usage = usage_of(answers);
+    const TurnUsage usage = usage_of(answers, head_.each_prompt);
     exchange_->count(usage);
     if (!request_.stream) {
         return exchange_->send_json(200, api_ == Api::chat ? chat_response(head_, answers, bytes_of_)
@@ -123,8 +130,12 @@ void AnswerExchange::finish(std::string last) {
 void AnswerExchange::begin_stream() {
     if (std::exchange(streaming_, true)) return;
     exchange_->begin_stream();
-    if (api_ != Api::chat) return;
-    for (size_t i = 0; i < choices_.size(); ++i) write(chat_role_event(head_, static_cast<int>(i)));
+    for (size_t i = 0; i < choices_.size(); ++i) {
+        const auto index = static_cast<int>(i);
+        write(api_ == Api::chat ? chat_role_event(head_, index)
+                                : completion_delta_event(head_, index, choices_[i].answer.delta, choices_[i].logprobs,
+                                                         bytes_of_));  // its echo
+    }
 }
 
 void AnswerExchange::write(std::string piece) {

@@ -12,8 +12,9 @@
 
 namespace rondo {
 
-/// A request for one or several answers to a prompt: runs a turn for each, and tells the client as it wished. The first
-/// one goes ahead, so that the others find its prompt computed.
+/// A request for answers to a prompt or to several: runs a turn for each, and tells the client as it wished. The first
+/// of all goes ahead, so that all are let in or none; then the first to each prompt, so that the others find it
+/// computed.
 class AnswerExchange : public std::enable_shared_from_this<AnswerExchange> {
 public:
     enum class Api { chat, completion };
@@ -21,15 +22,19 @@ public:
     AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> exchange, Api api, AnswerHead head,
                    AnswerRequest request, Ask ask);
     void start();
-    /// With a prompt that the ask came without.
-    void start(std::vector<int32_t> ids);
+    /// Before that, in place of the ask's own prompt: one that gets `n` answers, which begin with `echo`.
+    void add_prompt(std::vector<int32_t> ids, std::string echo);
 
 private:
+    struct Prompt {
+        std::vector<int32_t> ids;
+        std::string echo;
+    };
     struct Choice {
         TurnId turn = 0;
         FinishedAnswer answer;
         CompletionLogprobs logprobs;
-        bool ended = false;
+        bool started = false, ended = false;
     };
 
     void start_choice(size_t index);
@@ -37,21 +42,22 @@ private:
     void ended(size_t index, TurnEnd end);
     void begin_stream();
     void write(std::string piece);
-    void start_others();
+    void start_after(size_t index);
     void finish(std::string last);
     void cancel_all();
 
     const Asker asker_;  // turns may call back when the engine is gone
     const std::shared_ptr<Exchange> exchange_;
     const Api api_;
-    const AnswerHead head_;
+    AnswerHead head_;
     const AnswerRequest request_;
     Ask ask_;
     const TokenBytes bytes_of_;
 
-    std::recursive_mutex mutex_;  // turns of one request call back from several threads, and a cancelled one at once
-    std::vector<Choice> choices_;
-    bool streaming_ = false, others_started_ = false, gone_ = false, finished_ = false;
+    std::recursive_mutex mutex_;   // turns of one request call back from several threads, and a cancelled one at once
+    std::vector<Prompt> prompts_;  // none: the ask's own
+    std::vector<Choice> choices_;  // `n` to each prompt
+    bool streaming_ = false, gone_ = false, finished_ = false;
 };
 
 }  // namespace rondo

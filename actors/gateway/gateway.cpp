@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <future>
 
-#include "actors/api/chat_request.hpp"
-#include "actors/api/completion_request.hpp"
 #include "actors/api/listings.hpp"
 #include "actors/api/tokenize_requests.hpp"
-#include "actors/gateway/answer_exchange.hpp"
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
@@ -107,8 +104,7 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     if (path == "/ready") return only("GET", [&] { health(*exchange, true); });
     if (path == "/metrics") return only("GET", [&] { metrics(*exchange); });
     if (!let_in(*exchange)) return exchange->send_error(wrong_api_key());
-    if (path == "/v1/models")
-        return only("GET", [&] { exchange->send_json(200, models_response(std::vector{served_model()})); });
+    if (path == "/v1/models") return only("GET", [&] { exchange->send_json(200, models_response(served_models())); });
     if (constexpr std::string_view models = "/v1/models/"; path.starts_with(models))
         return only("GET", [&] { model(*exchange, decode_rest(path.substr(models.size()))); });
     if (path == "/v1/chat/completions") return only("POST", [&] { answer(exchange, &Gateway::chat); });
@@ -157,95 +153,21 @@ void Gateway::metrics(Exchange& exchange) {
     exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", engine_.metrics().text(now));
 }
 
-ServedModel Gateway::served_model() const {
-    ServedModel served{engine_.model().name, started_s_, engine_.context_tokens(), {}};
-    for (const AttentionMethod& method : engine_.methods()) served.methods.push_back(method.name);
-    return served;
-}
-
-void Gateway::model(Exchange& exchange, const std::string& id) const {
-    const ServedModel served = served_model();
-    if (id != served.id) return exchange.send_error(unknown_model(id, served.id));
-    exchange.send_json(200, model_response(served));
-}
-
-namespace {
-
-/// What a request says of its turn, or what is wrong with that here.
-ApiResult<Ask> make_ask(const Engine& engine, const ServerSettings& server, const std::string& tenant,
-                        const AnswerRequest& request) {
-    const std::string& served = engine.model().name;
-    if (!request.model.empty() && request.model != served) return unknown_model(request.model, served);
-    if (const auto method = engine.method(request.method); !method)
-        return bad_field("method", "unsupported_value", method.error().message);
-    Ask ask;
-    ask.conversation = {tenant, request.conversation};
-    ask.goes_on = request.goes_on;
-    ask.options = request.options;
-    ask.priority = request.priority;
-    ask.method = request.method;
-    ask.deadline_seconds = server.deadline_s;
-    if (request.deadline_s > 0.0) ask.deadline_seconds = std::min(ask.deadline_seconds, request.deadline_s);
-    return ask;
-}
-
-}  // namespace
-
-void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<ChatRequest> request = parse_chat_request(exchange->take_body(), engine_.model().spec.vocabulary);
-    if (!request) return exchange->send_error(request.error());
-    ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
-    if (!ask) return exchange->send_error(ask.error());
-    ask->messages = std::move(request->messages);
-    if (!request->tokens_max_given) ask->options.tokens_max = engine_.context_tokens();
-    AnswerHead head{new_id("chatcmpl-"), started_s_, engine_.model().name, request->stream && request->include_usage};
-    head.created_s =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::chat, std::move(head), std::move(*request),
-                                     std::move(*ask))
-        ->start();
-}
-
-void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<CompletionRequest> request =
-        parse_completion_request(exchange->take_body(), engine_.model().spec.vocabulary);
-    if (!request) return exchange->send_error(request.error());
-    if (!request->conversation.empty()) {
-        return exchange->send_error(bad_field("conversation", "unsupported_value",
-                                              "a plain prompt belongs to no conversation; "
-                                              "/v1/chat/completions would be right"));
-    }
-    ApiResult<Ask> ask = make_ask(engine_, options_.server, exchange->tenant, *request);
-    if (!ask) return exchange->send_error(ask.error());
-    auto prompt = std::move(request->prompt);
-    auto* const text = std::get_if<std::string>(&prompt);
-    if (const auto error = too_long("prompt", text == nullptr ? 0 : text->size())) return exchange->send_error(*error);
-    AnswerHead head{new_id("cmpl-"), 0, engine_.model().name, request->stream && request->include_usage};
-    head.created_s =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    auto answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion, std::move(head),
-                                                   std::move(*request), std::move(*ask));
-    if (text == nullptr) return answer->start(std::get<std::vector<int32_t>>(std::move(prompt)));
-    apart(exchange, [home = engine_.home(), exchange, answer = std::move(answer), said = std::move(*text)] {
-        Result<std::vector<int32_t>> ids = home->model.encode_text(said, exchange->stop_token());
-        if (!ids) return exchange->send_error(ids.error());
-        answer->start(std::move(*ids));
-    });
-}
-
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<TokenizeRequest> request = parse_tokenize(exchange->take_body());
     if (!request) return exchange->send_error(request.error());
     if (const auto error = no_tokenizer()) return exchange->send_error(*error);
     if (const auto error = too_long("text", request->text.size() + content_bytes(request->messages)))
         return exchange->send_error(*error);
-    apart(exchange, [home = engine_.home(), exchange, wanted = std::move(*request)] {
+    ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
+    if (!variables) return exchange->send_error(variables.error());
+    apart(exchange, [home = engine_.home(), exchange, wanted = std::move(*request), variables = std::move(*variables)] {
         const Model& model = home->model;
         const std::stop_token stop = exchange->stop_token();
-        const Result<std::vector<int32_t>> ids = !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop)
-                                                 : wanted.add_special
-                                                     ? model.encode_text(wanted.text, stop)
-                                                     : model.tokenizer->encode(wanted.text, true, stop);
+        const Result<std::vector<int32_t>> ids =
+            !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, variables)
+            : wanted.add_special     ? model.encode_text(wanted.text, stop)
+                                     : model.tokenizer->encode(wanted.text, true, stop);
         if (!ids) return exchange->send_error(ids.error());
         exchange->send_json(200, tokenize_response(*ids));
     });

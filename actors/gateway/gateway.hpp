@@ -4,9 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "actors/api/answer_parts.hpp"
+#include "actors/api/answer_request.hpp"
 #include "actors/api/api_keys.hpp"
 #include "actors/api/listings.hpp"
+#include "actors/api/template_fields.hpp"
 #include "actors/engine.hpp"
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
@@ -44,13 +48,18 @@ private:
     void page(Exchange& exchange, const std::string& file) const;
     void health(Exchange& exchange, bool ready);
     void metrics(Exchange& exchange);
-    ServedModel served_model() const;
+    std::vector<std::string> model_names() const;  ///< the first is what answers say
+    std::vector<ServedModel> served_models() const;
     void model(Exchange& exchange, const std::string& id) const;
     void chat(const std::shared_ptr<Exchange>& exchange);
     void completion(const std::shared_ptr<Exchange>& exchange);
     void tokenize(const std::shared_ptr<Exchange>& exchange);
     void detokenize(const std::shared_ptr<Exchange>& exchange);
     void sessions(const std::shared_ptr<Exchange>& exchange);
+    ApiResult<Ask> make_ask(const std::string& tenant, const AnswerRequest& request) const;
+    ApiResult<std::string> template_variables(const TemplateFields& fields,
+                                              const std::vector<ChatMessage>& messages) const;
+    AnswerHead answer_head(const char* prefix, const AnswerRequest& request);
     /// Answers by one of the above; what may take long does so on a thread for large requests.
     using Answer = void (Gateway::*)(const std::shared_ptr<Exchange>& exchange);
     void answer(const std::shared_ptr<Exchange>& exchange, Answer answer);

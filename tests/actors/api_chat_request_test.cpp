@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "actors/api/chat_messages.hpp"
 #include "actors/api/chat_request.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
@@ -18,6 +19,11 @@ ApiResult<ChatRequest> with(const std::string& member) {
 /// A body whose messages are these.
 ApiResult<ChatRequest> saying(const std::string& messages) {
     return parse_chat_request(R"({"messages":)" + messages + "}", vocabulary);
+}
+
+/// Messages of which one calls tools.
+std::string calling(const std::string& calls) {
+    return R"([{"role":"assistant","content":null,"tool_calls":[)" + calls + "]}]";
 }
 
 ChatRequest accepted(const ApiResult<ChatRequest>& request) {
@@ -103,6 +109,7 @@ TEST(ChatRequest, ChecksTheRangeOfEveryNumber) {
         {"max_completion_tokens", {"1", "16777216"}, {"0", "-1", "16777217", "2147483647"}, tokens},
         {"n", {"1", "8"}, {"0", "-1", "9", "2147483647", "1.5"}, "1 to 8"},
         {"top_logprobs", {"0"}, {"-1", "21", "2147483647"}, "0 to 20"},
+        {"min_tokens", {"0", "16777216"}, {"-1", "16777217", "2147483647000", "1.5"}, "0 to 16777216"},
         {"priority", {"-10", "10"}, {"-11", "11", "2147483647", "-2147483648"}, "-10 to 10"},
         {"deadline_s", {"0.001", "86400"}, {"0", "-1", "86400.1", "2147483647"}, "above 0 to 86400"}};
     expect_numbers_checked(fields, with);
@@ -161,6 +168,11 @@ TEST(ChatRequest, TakesNullForAbsent) {
                              "conversation",
                              "ignore_eos",
                              "method",
+                             "min_tokens",
+                             "skip_special_tokens",
+                             "chat_template_kwargs",
+                             "reasoning_effort",
+                             "verbosity",
                              "audio"}) {
         const auto request = parse_chat_request(
             R"({"messages":[{"role":"user","content":"Hi"}],")" + std::string(name) + "\":null}", vocabulary);
@@ -174,16 +186,25 @@ TEST(ChatRequest, RefusesWhatItDoesNotSupportByName) {
                     {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format.type", ""},
                     {R"("response_format":{"type":"text","strict":true})", "response_format.strict", ""},
                     {R"("tools":[{"type":"function"}])", "tools", "not supported"},
-                    {R"("tool_choice":"auto")", "tool_choice", "not supported"},
+                    {R"("tools":[{"type":"function"}],"tool_choice":"auto")", "tools", "not supported"},
+                    {R"("tools":[{"type":"function"}],"tool_choice":"required")", "tools", "not supported"},
+                    {R"("tools":["f"],"tool_choice":"none")", "tools[0]", "an object"},
+                    {R"("tools":{},"tool_choice":"none")", "tools", "a list"},
+                    {R"("tool_choice":"required")", "tool_choice", "not supported"},
+                    {R"("tool_choice":{"type":"function","function":{"name":"f"}})", "tool_choice", "not supported"},
                     {R"("functions":[{"name":"f"}])", "functions", "not supported"},
                     {R"("function_call":{"name":"f"})", "function_call", "not supported"},
-                    {R"("parallel_tool_calls":true)", "parallel_tool_calls", "not supported"},
+                    {R"("verbosity":"low")", "verbosity", "not supported"},
+                    {R"("add_generation_prompt":false)", "add_generation_prompt", "not supported"},
+                    {R"("continue_final_message":true)", "continue_final_message", "not supported"},
+                    {R"("include_stop_str_in_output":true)", "include_stop_str_in_output", "not supported"},
                     {R"("modalities":["text","audio"])", "modalities", "not supported"},
                     {R"("modalities":[])", "modalities", "not supported"},
                     {R"("audio":{"voice":"x"})", "audio", "not supported"},
                     {R"("prediction":{})", "prediction", "not supported"},
-                    {R"("reasoning_effort":"low")", "reasoning_effort", "not supported"},
-                    {R"("store":true)", "store", "not supported"},
+                    {R"("reasoning_effort":"great")", "reasoning_effort", "minimal, low"},
+                    {R"("reasoning_effort":1)", "reasoning_effort", "a string"},
+                    {R"("store":1)", "store", "true or false"},
                     {R"("service_tier":"flex")", "service_tier", "auto or default"},
                     {R"("temprature":1)", "temprature", "not a field"},
                     {R"("stream":true,"stream_options":{"x":1})", "stream_options.x", "not a field"}},
@@ -231,6 +252,11 @@ TEST(ChatRequest, BoundsItsLists) {
                     {R"("conversation":")" + std::string(257, 'a') + "\"", "conversation", "1 to 256"},
                     {R"("method":"")", "method", "1 to 64"},
                     {R"("method":"../x")", "method", "1 to 64"},
+                    {R"("method":{"name":""})", "method.name", "1 to 64"},
+                    {R"("method":{"budget_tokens":0})", "method.budget_tokens", "1 to 16777216"},
+                    {R"("method":{"budget_tokens":1e300})", "method.budget_tokens", "1 to 16777216"},
+                    {R"("method":{"budget":64})", "method.budget", "not a field"},
+                    {R"("max_tokens":5,"min_tokens":6)", "min_tokens", "0 to max_tokens, which is 5"},
                     {R"("user":")" + std::string(1025, 'a') + "\"", "user", "1024"}},
                    with);
 }
@@ -277,8 +303,22 @@ TEST(ChatRequest, NamesTheMessageThatIsWrong) {
                     {"[" + user + R"([{"type":"text","text":1}]}])", "messages[0].content[0].text", "a string"},
                     {"[" + user + R"([{"type":"text","text":"x","y":1}]}])", "messages[0].content[0].y", ""},
                     {"[" + user + R"("x","weight":1}])", "messages[0].weight", "not a field"},
-                    {"[" + user + R"("x","name":"Ann"}])", "messages[0].name", "not supported"},
-                    {R"([{"role":"assistant","tool_calls":[{"id":"1"}]}])", "messages[0].tool_calls", "not supported"}},
+                    {"[" + user + R"("x","name":1}])", "messages[0].name", "a string"},
+                    {"[" + user + R"("x","tool_calls":[{"id":"1"}]}])", "messages[0].tool_calls", "not supported"},
+                    {"[" + user + R"("x","reasoning_content":"y"}])", "messages[0].reasoning_content", "not a field"},
+                    {R"([{"role":"assistant","tool_calls":{}}])", "messages[0].tool_calls", "a list"},
+                    {R"([{"role":"assistant","tool_calls":["f"]}])", "messages[0].tool_calls[0]", "a tool call"},
+                    {calling(R"({"id":"1"})"), "messages[0].tool_calls[0].function", "missing"},
+                    {calling(R"({"id":"1","type":"custom"})"), "messages[0].tool_calls[0].type", "function"},
+                    {calling(R"({"function":{}})"), "messages[0].tool_calls[0].function.name", "missing"},
+                    {calling(R"({"function":{"name":"f","arguments":"{"}})"),
+                     "messages[0].tool_calls[0].function.arguments", "a JSON object"},
+                    {calling(R"({"function":{"name":"f","arguments":"[1]"}})"),
+                     "messages[0].tool_calls[0].function.arguments", "a JSON object"},
+                    {calling(R"({"function":{"name":"f","arguments":{}}})"),
+                     "messages[0].tool_calls[0].function.arguments", "a string"},
+                    {calling(R"({"function":{"name":"f","strict":true}})"), "messages[0].tool_calls[0].function.strict",
+                     "not a field"}},
                    saying);
 }
 
@@ -296,6 +336,83 @@ TEST(ChatRequest, NeverRepeatsWhatWasSaid) {
         ASSERT_FALSE(request.is_ok()) << body;
         EXPECT_EQ(request.error().body().find(secret), std::string::npos) << request.error().message;
     }
+}
+
+/// By their own words, or for want of anything to change.
+TEST(ChatRequest, TakesWhatChangesNothing) {
+    for (const char* member :
+         {R"("store":true,"metadata":{"a":"b"})", R"("verbosity":"medium")", R"("parallel_tool_calls":true)",
+          R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"none")",
+          R"("functions":[{"name":"f"}],"function_call":"none")", R"("tool_choice":"auto")", R"("tool_choice":"none")",
+          R"("tools":[],"tool_choice":"auto")", R"("add_generation_prompt":true,"continue_final_message":false)",
+          R"("include_stop_str_in_output":false,"echo":false)"}) {
+        const ChatRequest request = accepted(with(member));
+        EXPECT_EQ(request.messages.size(), 1U) << member;
+        EXPECT_EQ(request.for_template.variables.size(), 0U) << member;
+    }
+}
+
+TEST(ChatRequest, ReadsAMethodWithItsBudget) {
+    const ChatRequest both = accepted(with(R"("method":{"name":"snapkv","budget_tokens":64})"));
+    EXPECT_EQ(both.method, "snapkv");
+    EXPECT_EQ(both.budget_tokens, 64);
+    const ChatRequest configured = accepted(with(R"("method":{"budget_tokens":64})"));
+    EXPECT_EQ(configured.method, "");
+    EXPECT_EQ(configured.budget_tokens, 64);
+    EXPECT_EQ(accepted(with(R"("method":"snapkv")")).budget_tokens, 0);
+    EXPECT_EQ(accepted(with(R"("method":{"name":"snapkv","budget_tokens":null})")).budget_tokens, 0);
+}
+
+TEST(ChatRequest, ReadsWhenAnswersMayEndAndHowTheyAreWritten) {
+    const ChatRequest request = accepted(with(R"("min_tokens":5,"max_tokens":5,"skip_special_tokens":false)"));
+    EXPECT_EQ(request.options.tokens_min, 5);
+    EXPECT_TRUE(request.options.special_text);
+    EXPECT_FALSE(accepted(with(R"("skip_special_tokens":true)")).options.special_text);
+    EXPECT_EQ(accepted(with(R"("min_tokens":5000)")).options.tokens_min, 5000) << "as long as the context allows";
+}
+
+/// Its arguments come as text, and go to the template as the object that they are, in their own order.
+TEST(ChatRequest, KeepsWhatAMessageCarriesForTheTemplate) {
+    const ChatRequest request = accepted(saying(
+        R"([{"role":"user","content":"x","name":"Ann \"A\""},{"role":"assistant","content":null,"refusal":null,)"
+        R"("reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","index":0,"function":{"name":"f",)"
+        R"("arguments":"{\"z\":1,\"a\":{}}"}},{"function":{"name":"g","arguments":""}}]},)"
+        R"({"role":"tool","content":"t","tool_call_id":"c1"},{"role":"user","content":"no \"tool_calls\":[ here",)"
+        R"("name":"\"tool_calls\":["}])"));
+    EXPECT_EQ(request.messages[0].more_json, R"({"name":"Ann \"A\""})");
+    EXPECT_EQ(request.messages[1].content, "");
+    EXPECT_EQ(request.messages[1].more_json,
+              R"({"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"f",)"
+              R"("arguments":{"z":1,"a":{}}}},{"id":"","type":"function","function":{"name":"g","arguments":{}}}]})");
+    EXPECT_EQ(request.messages[2].more_json, R"({"tool_call_id":"c1"})");
+    for (size_t i = 0; i < request.messages.size(); ++i) {
+        EXPECT_EQ(has_tool_calls(request.messages[i]), i == 1) << i;
+        if (!request.messages[i].more_json.empty())
+            EXPECT_TRUE(nlohmann::json::parse(request.messages[i].more_json).is_object());
+    }
+}
+
+TEST(ChatRequest, BoundsWhatItGivesTheTemplate) {
+    std::string many = R"("chat_template_kwargs":{"a":0)", deep = R"("chat_template_kwargs":{"a":)";
+    for (size_t i = 0; i < limits::template_variables_max; ++i) many += ",\"a" + std::to_string(i) + "\":1";
+    deep += std::string(limits::template_variables_depth_max, '[') +
+            std::string(limits::template_variables_depth_max, ']') + "}";
+    const std::string large =
+        R"("chat_template_kwargs":{"a":")" + std::string(limits::template_variables_bytes_max, 'a') + "\"}";
+    std::vector<WrongMember> rows{{many + "}", "chat_template_kwargs", "too large"},
+                                  {deep, "chat_template_kwargs", "too large"},
+                                  {large, "chat_template_kwargs", "too large"},
+                                  {R"("chat_template_kwargs":[])", "chat_template_kwargs", "an object"},
+                                  {R"("chat_template_kwargs":"x")", "chat_template_kwargs", "an object"}};
+    for (const char* name : {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token",
+                             "pad_token", "additional_special_tokens", "raise_exception", "range", "namespace",
+                             "strftime_now", "loop", "none", "chat_template"}) {
+        rows.push_back({R"("chat_template_kwargs":{")" + std::string(name) + "\":1}",
+                        "chat_template_kwargs." + std::string(name), "by the server alone"});
+    }
+    expect_refused(rows, with);
+    EXPECT_EQ(accepted(with(R"("chat_template_kwargs":{"enable_thinking":false})")).for_template.variables.dump(),
+              R"({"enable_thinking":false})");
 }
 
 }  // namespace

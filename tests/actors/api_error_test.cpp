@@ -66,10 +66,10 @@ TEST(ApiError, HasOneForWhatNeverReachesTheEngine) {
     EXPECT_EQ(wrong_method("POST").allow, "POST");
     EXPECT_EQ(not_serving("shutting_down", "the server is shutting down").status, 503);
     EXPECT_EQ(wrong_method("POST").message, "POST would be right for this path");
-    const ApiError model = unknown_model("gpt-9\n", "demo");
+    const ApiError model = unknown_model("gpt-9\n", std::vector<std::string>{"demo", "a/b"});
     EXPECT_EQ(model.status, 404);
     EXPECT_EQ(model.param, "model");
-    EXPECT_EQ(model.message, "model 'gpt-9?' is not served; 'demo' would be right");
+    EXPECT_EQ(model.message, "model 'gpt-9?' is not served; 'demo' or 'a/b' would be right");
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(Listings, ListModels) {
-    const ServedModel model{"demo", 1700000000, 4096, {"loopserve", "dense"}};
+    const ServedModel model{"demo", 1700000000, 4096, {"loopserve", "dense"}, 1024};
     EXPECT_EQ(Json::parse(models_response({&model, 1})), parsed(R"({"object": "list", "data": [{"id": "demo",
         "object": "model", "created": 1700000000, "owned_by": "rondo", "context_tokens_max": 4096,
-        "methods": ["loopserve", "dense"]}]})"));
+        "methods": ["loopserve", "dense"], "budget_tokens_max": 1024}]})"));
 }
 
 TEST(Listings, ShowASessionWithItsRounds) {

@@ -198,5 +198,35 @@ TEST_F(ConversationTest, TellsHowManyBytesItTakes) {
     EXPECT_EQ(conversation.bytes(), empty);
 }
 
+/// What the template is given for a turn changes that turn's prompt; the ids of what stands unchanged stay.
+TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
+    Model moody = must(load_model_text(demo_model_path()));
+    moody.chat_template =
+        must(ChatTemplate::parse("{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}"
+                                 "{{ '<|assistant|>' + (mood or '') }}",
+                                 "test"));
+    Conversation conversation(moody);
+    const std::string glad = R"({"mood": "Glad: "})";
+    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "one"}}, glad));
+    EXPECT_EQ(prompt, must(moody.tokenizer->encode("<|user|>one<|end|><|assistant|>Glad: ", true)));
+    const std::vector<int32_t> answer = ended(spelled("Noted."));
+    conversation.answered({{"user", "one"}}, "Noted.", prompt, answer, glad);
+    const std::vector<int32_t> next = must(conversation.prompt({{"user", "two"}}));
+    EXPECT_EQ(moody.tokenizer->decode(next, true),
+              "<|user|>one<|end|><|assistant|>Noted.<|end|><|user|>two<|end|><|assistant|>");
+    for (const char* wrong : {"[1]", "{", R"({"messages": []})", R"({"bos_token": "x"})", R"({"range": 1})"})
+        EXPECT_FALSE(conversation.prompt({{"user", "two"}}, wrong).is_ok()) << wrong;
+}
+
+TEST_F(ConversationTest, UnknownRolesAreRefused) {
+    const Conversation conversation(*model);
+    for (const char* role : {"", "root", "User", "developer", "function"}) {
+        const auto prompt = conversation.prompt({{"user", "one"}, {role, "two"}});
+        ASSERT_FALSE(prompt.is_ok()) << role;
+        EXPECT_EQ(prompt.error().message,
+                  "messages[1].role is unknown; system, user, assistant or tool would be right");
+    }
+}
+
 }  // namespace
 }  // namespace rondo

@@ -161,6 +161,15 @@ TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {
         {"tenant", [](Ask& one) { one.conversation.tenant = "t\nprogressive"; }},  // another's name space
         {"goes_on", [](Ask& one) { one.conversation.id.clear(), one.goes_on = true; }},
         {"no such method", [](Ask& one) { one.method = "no such method"; }},
+        {"budget_tokens", [](Ask& one) { one.budget_tokens = 64; }},  // of the dense method
+        {"messages[0].role is unknown", [](Ask& one) { one.messages[0].role = "root"; }},
+        {"messages[0].role is unknown", [](Ask& one) { one.messages[0].role = ""; }},
+        {"template's variables", [](Ask& one) { one.template_variables = "[1]"; }},
+        {"'messages'", [](Ask& one) { one.template_variables = R"({"messages": []})"; }},
+        {"'eos_token'", [](Ask& one) { one.template_variables = R"({"eos_token": "x"})"; }},
+        {"template's variables", [](Ask& one) { one.template_variables = std::string(1 << 20, ' ') + "{}"; }},
+        {"a message's further members", [](Ask& one) { one.messages[0].more_json = "{\"name\":"; }},
+        {"min_tokens", [](Ask& one) { one.options.tokens_min = -1; }},
         {"", [](Ask& one) { one.options.tokens_max = -1; }},
         {"", [](Ask& one) { one.options.sampling.temperature = std::numeric_limits<float>::quiet_NaN(); }},
         {"", [](Ask& one) { one.messages.clear(), one.ids = {-1}; }},

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "actors/gateway/answer_exchange.hpp"
+#include "memory/machine_memory.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 
 namespace rondo {
@@ -89,6 +90,15 @@ TEST_F(HostedEngine, AnAnswerThatIsBeingSentOutlivesIt) {
     EXPECT_EQ(with(R"("error":)"), 1);
     EXPECT_THAT(reply->pieces.back(), ::testing::HasSubstr(R"(data: {"error":)"));
     EXPECT_EQ(with("[DONE]"), 0);
+}
+
+/// Memory is taken as it fills, so what is not there would be missed by somebody's answer.
+TEST(EngineMemory, MoreThanTheMachineHasIsRefusedAtTheStart) {
+    const std::string mib = std::to_string((machine_memory_bytes() >> 20) + 1);
+    const auto engine = Engine::open(settings_of({"memory.device_kv_mib=" + mib}));
+    ASSERT_FALSE(engine.is_ok());
+    EXPECT_EQ(engine.error().code, ErrorCode::out_of_memory);
+    EXPECT_THAT(engine.error().message, ::testing::HasSubstr("memory.device_kv_mib is " + mib));
 }
 
 }  // namespace

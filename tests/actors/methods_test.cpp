@@ -322,5 +322,41 @@ TEST(Methods, AllFinishWhenMemoryIsShort) {
               static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
 }
 
+/// A budget of its own makes the answer that the engine would give if it were configured.
+TEST(Methods, ATurnMayAskForItsBudget) {
+    const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
+    const auto open = [&](const std::string& budget) {
+        return must(Engine::open(
+            settings_of({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=16",
+                         "devices.cpu.threads=1", "pipeline.methods=[snapkv, quest]", "pipeline.budget_tokens_max=80",
+                         "pipeline.decode.attention.window=8", "pipeline.decode.attention.budget_tokens=" + budget})));
+    };
+    const auto engine = open("40"), other = open("64");
+    const auto answer = [](Engine& engine, const std::string& method, int64_t budget) {
+        Ask ask = continue_ids(some_ids(7, engine.model().spec.vocabulary), answer_tokens);
+        ask.method = method;
+        ask.budget_tokens = budget;
+        return engine.ask(std::move(ask)).get();
+    };
+    for (const char* method : {"snapkv", "quest"}) {
+        const Engine::Reply configured = answer(*other, method, 0), asked = answer(*engine, method, 64);
+        EXPECT_EQ(asked.ids, configured.ids) << method;
+        EXPECT_EQ(asked.end.attention.budget_tokens, 64);
+        EXPECT_EQ(asked.end.attention.answer.density(), configured.end.attention.answer.density()) << method;
+        // KV of an answer that attended otherwise is not taken for this one's.
+        EXPECT_EQ(answer(*engine, method, 0).end.usage.cached_tokens, 0) << method;
+        EXPECT_GT(answer(*engine, method, 64).end.usage.cached_tokens, 0) << method;
+        EXPECT_GT(answer(*engine, method, 40).end.usage.cached_tokens, 0) << "the configured budget by its number";
+    }
+    const auto refusal = [&](const std::string& method, int64_t budget) {
+        return answer(*engine, method, budget).end.error.message;
+    };
+    EXPECT_THAT(refusal("snapkv", 81), ::testing::HasSubstr("8 to 80 would be right"));
+    EXPECT_THAT(refusal("snapkv", -1), ::testing::HasSubstr("8 to 80 would be right"));
+    EXPECT_THAT(refusal("quest", 47), ::testing::HasSubstr("48 to 80 would be right")) << "three pages";
+    EXPECT_THAT(refusal("dense", 64), ::testing::HasSubstr("has no budget"));
+    EXPECT_EQ(answer(*other, "snapkv", 64).end.outcome, TurnOutcome::length) << "what is configured may be asked for";
+}
+
 }  // namespace
 }  // namespace rondo

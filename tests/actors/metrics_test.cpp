@@ -226,5 +226,29 @@ TEST_F(AttentionMetrics, SayHowASlidingWindowAttended) {
     EXPECT_EQ(value("prompt_attention_mass_count"), 0.0);
 }
 
+/// What only grows is a counter, or rates and increases of it would be nonsense after a restart.
+TEST(Metrics, WhatOnlyGrowsIsACounter) {
+    Metrics metrics("m");
+    Metrics::Now now;
+    now.refused = 3;
+    now.left_by_age = 1;
+    const auto refused = [&](const std::string& text) {
+        const size_t at = text.find("\nrondo:requests_refused_total{");
+        return std::stod(text.substr(text.find(' ', at + 1)));
+    };
+    EXPECT_EQ(refused(metrics.text(now)), 3);
+    EXPECT_EQ(refused(metrics.text(now)), 3) << "asked for twice, counted once";
+    now.refused = 5;
+    EXPECT_EQ(refused(metrics.text(now)), 5);
+    now.refused = 4;  // an answer that was overtaken
+    EXPECT_EQ(refused(metrics.text(now)), 5);
+    std::istringstream lines(metrics.text(now));
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("# TYPE ")) continue;
+        const std::string name = line.substr(7, line.rfind(' ') - 7);
+        EXPECT_EQ(line.ends_with(" counter"), name.ends_with("_total")) << line;
+    }
+}
+
 }  // namespace
 }  // namespace rondo

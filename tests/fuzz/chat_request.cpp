@@ -12,6 +12,7 @@
 #include "actors/api/session_requests.hpp"
 #include "actors/api/tokenize_requests.hpp"
 #include "config/limits.hpp"
+#include "model/template_variables.hpp"
 #include "model/unicode.hpp"
 
 namespace {
@@ -42,7 +43,7 @@ void check_answer_fields(const rondo::AnswerRequest& request) {
     const rondo::SamplingParams& sampling = request.options.sampling;
     require(request.n >= 1 && request.n <= rondo::limits::answers_max);
     require(request.options.tokens_max >= 1 && request.options.tokens_max <= rondo::limits::context_tokens_max);
-    require(sampling.temperature >= 0 && sampling.temperature <= 2 && sampling.top_p >= 0 && sampling.top_p <= 1);
+    require(sampling.temperature >= 0 && sampling.temperature <= 2 && sampling.top_p > 0 && sampling.top_p <= 1);
     require(sampling.top_k >= 0 && sampling.top_k <= vocabulary);
     require(sampling.logprobs >= -1 && sampling.logprobs <= rondo::limits::logprobs_max);
     for (const auto& [id, bias] : sampling.logit_bias) {
@@ -50,6 +51,8 @@ void check_answer_fields(const rondo::AnswerRequest& request) {
     }
     require(rondo::StopStrings::check(request.options.stops).is_ok());
     require(request.conversation.empty() || rondo::is_conversation_id(request.conversation));
+    require(request.options.tokens_min >= 0 && request.options.tokens_min <= request.options.tokens_max);
+    require(request.budget_tokens >= 0 && request.budget_tokens <= rondo::limits::context_tokens_max);
     require(request.deadline_s >= 0 && request.deadline_s <= rondo::limits::deadline_s_max);
 }
 
@@ -81,10 +84,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (const rondo::ChatMessage& message : chat->messages) {
             require(!message.role.empty() && message.role != "developer");
             require(rondo::unicode::is_valid(message.content));
+            if (!message.more_json.empty()) check_json(message.more_json);
         }
+        require(rondo::check_template_variables(chat->for_template.variables.dump()).is_ok());
     }
     const auto completion = rondo::parse_completion_request(body, vocabulary);
-    if (accepted(completion)) check_answer_fields(*completion);
+    if (accepted(completion)) {
+        check_answer_fields(*completion);
+        require(!completion->prompts.empty() && completion->prompts.size() <= rondo::limits::prompts_max);
+    }
     (void)accepted(rondo::parse_session_create(body));
     (void)accepted(rondo::parse_session_rewind(body));
     (void)accepted(rondo::parse_session_fork(body));

@@ -189,7 +189,7 @@ TEST(ChatTemplate, TakesFurtherVariablesFromJson) {
         {R"({"messages": []})", "has 'messages' among its further variables"},
         {R"({"n": 18446744073709551615})", "beyond 64 bits"},
         {R"({"n": 100000000000000000000})", "beyond 64 bits"},
-        {R"({"n": )" + std::string(100, '[') + std::string(100, ']') + "}", "nest deeper than"},
+        {R"({"n": )" + std::string(100, '[') + std::string(100, ']') + "}", "nested deeper than"},
     };
     for (const auto& [json, message] : bad) {
         input.extra_json = json;
@@ -289,6 +289,42 @@ TEST(ChatTemplate, OneTemplateRendersOnSeveralThreads) {
         });
     for (auto& thread : threads) thread.join();
     EXPECT_THAT(texts, testing::ElementsAre("a1a2", "b1b2", "c1c2", "d1d2"));
+}
+
+TEST(ChatTemplate, GivesMessagesTheirFurtherMembers) {
+    const std::string source =
+        "{% for m in messages %}{{ m.role }}:{{ m.content }}:{{ m.name is defined }}"
+        "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% "
+        "endfor %}";
+    ChatTemplateInput input = said({{"user", "a", R"({"name": "Ann", "role": "system", "content": "no"})"},
+                                    {"assistant", "", R"({"tool_calls": [{"function": {"name": "f", "arguments":
+                                     {"z": 1, "a": [true, null]}}}]})"}});
+    EXPECT_EQ(*render(source, input), R"(user:a:True;assistant::Falsef{"z": 1, "a": [true, null]};)");
+    for (const char* wrong : {"[1]", "{", "1", "null"}) {
+        input.messages[0].more_json = wrong;
+        EXPECT_THAT(error_of(source, input), HasSubstr("a message's further members")) << wrong;
+    }
+}
+
+TEST(ChatTemplate, TellsWhichWordsItHas) {
+    const auto made = ChatTemplate::parse(
+        "</think>{# comment #}{% if message['tool_calls'] %}{{ enable_thinking }}{{ m.name }}{% endif %}", "test");
+    ASSERT_TRUE(made.is_ok());
+    for (const char* word : {"tool_calls", "enable_thinking", "name", "message"})
+        EXPECT_TRUE(made->names(word)) << word;
+    for (const char* word : {"comment", "think", "tool", "", "nam"}) EXPECT_FALSE(made->names(word)) << word;
+    EXPECT_TRUE(made->mentions("</think>"));
+    EXPECT_FALSE(made->mentions("<think>"));
+}
+
+/// Its steps and memory are counted with what it was given, too.
+TEST(ChatTemplate, VariablesCountAmongItsSteps) {
+    ChatTemplateInput input;
+    std::string many = "[0";
+    for (int i = 1; i < 500; ++i) many += ",0";
+    input.extra_json = "{\"a\": " + many + "]}";
+    EXPECT_THAT(error_of("{% for x in a %}{% for y in a %}{% for z in a %}{% endfor %}{% endfor %}{% endfor %}", input),
+                HasSubstr("steps"));
 }
 
 }  // namespace

@@ -349,9 +349,8 @@ int as_int(double value) {
 TEST(SamplingParams, EveryFieldOutOfRangeIsRefusedByNameAndRange) {
     constexpr int64_t vocabulary = 1000;
     const Field fields[] = {
-        {"temperature", 0, 10, false, [](auto& p, double v) { p.temperature = static_cast<float>(v); }},
+        {"temperature", 0, 2, false, [](auto& p, double v) { p.temperature = static_cast<float>(v); }},
         {"top_k", 0, 1000, true, [](auto& p, double v) { p.top_k = as_int(v); }},
-        {"top_p", 0, 1, false, [](auto& p, double v) { p.top_p = static_cast<float>(v); }},
         {"min_p", 0, 1, false, [](auto& p, double v) { p.min_p = static_cast<float>(v); }},
         {"repetition_penalty", 0.125, 8, false,
          [](auto& p, double v) { p.repetition_penalty = static_cast<float>(v); }},
@@ -389,6 +388,39 @@ TEST(SamplingParams, EveryFieldOutOfRangeIsRefusedByNameAndRange) {
             EXPECT_TRUE(message.ends_with(range)) << message;
         }
     }
+}
+
+TEST(SamplingParams, TopPIsAboveZero) {
+    for (const float right : {1.0F, 0.5F, std::numeric_limits<float>::denorm_min()})
+        EXPECT_TRUE(SamplingParams{.top_p = right}.check(10)) << right;
+    for (const float wrong : {0.0F, -0.0F, -0.5F, 1.01F, std::numeric_limits<float>::quiet_NaN()}) {
+        const Status status = SamplingParams{.top_p = wrong}.check(10);
+        ASSERT_FALSE(status) << wrong;
+        EXPECT_TRUE(status.error().message.ends_with("must be above 0 to 1")) << status.error().message;
+    }
+}
+
+TEST(Sampler, DoesNotChooseWhatItMustNot) {
+    std::vector<float> logits(300);
+    for (size_t id = 0; id < logits.size(); ++id) logits[id] = static_cast<float>(id % 7);
+    const std::vector<int32_t> never{6, 13, 299};  // the first two are among the largest
+    for (const SamplingParams& params : {SamplingParams{}, SamplingParams{.temperature = 1.0F, .seed = 3},
+                                         SamplingParams{.temperature = 2.0F, .logit_bias = {{13, 100.0F}}}}) {
+        Sampler sampler(params, 300);
+        for (int i = 0; i < 300; ++i) {
+            std::vector<float> now = logits;
+            const int32_t id = sampler.next(now, never).id;
+            EXPECT_EQ(std::ranges::count(never, id), 0) << id;
+        }
+    }
+    // The log-probabilities are the model's own all the same.
+    Sampler sampler({.logprobs = 2}, 300), free({.logprobs = 2}, 300);
+    std::vector<float> one = logits, other = logits;
+    const Sampled held = sampler.next(one, never), freely = free.next(other);
+    EXPECT_EQ(freely.id, 6);
+    EXPECT_EQ(held.id, 20);
+    EXPECT_EQ(held.top[0].id, 6);
+    EXPECT_EQ(held.top[0].logprob, freely.top[0].logprob);
 }
 
 }  // namespace

@@ -120,5 +120,24 @@ TEST(StopStrings, CheckNamesTheRange) {
               "stop[0]: is 257 bytes, must be 1 to 256");
 }
 
+/// What is complete before the answer may end is text; what is completed later stops, wherever it began.
+TEST(StopStrings, StopNothingThatIsCompleteWhileTheyAreNotArmed) {
+    bool stopped = false;
+    StopStrings stops({"END"});
+    EXPECT_EQ(stops.push("aENDb", stopped, false), "aENDb");
+    EXPECT_EQ(stops.push("cEN", stopped, false), "c");
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(stops.push("Dx", stopped), "");
+    EXPECT_TRUE(stopped);
+
+    StopStrings nested({"ab", "xabc"});  // the longer one is still possible, so the shorter one is held
+    stopped = false;
+    EXPECT_EQ(nested.push("xab", stopped, false), "");
+    EXPECT_EQ(nested.push("q", stopped), "xabq");
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(nested.push("ab", stopped), "");
+    EXPECT_TRUE(stopped);
+}
+
 }  // namespace
 }  // namespace rondo
