@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "config/result.hpp"
+#include "transport/byte_stream.hpp"
 #include "transport/http_url.hpp"
+#include "transport/tls_stream.hpp"
 
 namespace rondo {
 
@@ -33,6 +35,8 @@ struct HttpClientLimits {
 
 /// An HTTP/1.1 client of one server, for one request at a time. The connection is kept for the next request; after an
 /// error it is closed, and the next request opens another. Any thread may use it, two at once may not.
+///
+/// No redirect is followed: nothing that is meant for this server, such as a key, is ever sent to another one.
 class HttpClient {
 public:
     using Deadline = std::chrono::steady_clock::time_point;
@@ -40,7 +44,8 @@ public:
     /// the caller can look around. False closes the connection: the request ends with ErrorCode::cancelled.
     using OnPiece = std::function<bool(std::string_view)>;
 
-    explicit HttpClient(Url url, HttpClientLimits limits = {});
+    /// `trust` is for https; null: the system's certificates.
+    explicit HttpClient(Url url, HttpClientLimits limits = {}, std::shared_ptr<const TlsTrust> trust = nullptr);
     ~HttpClient();
     HttpClient(HttpClient&&) noexcept;
     HttpClient& operator=(HttpClient&&) noexcept;
@@ -48,11 +53,11 @@ public:
     /// Any answer is a response, whatever its status; an error means that none came whole. `target` is a path on the
     /// server, without the path of the URL. A host name is looked up without regard for the deadline.
     Result<HttpResponse> request(const std::string& method, const std::string& target, const HttpHeaders& headers,
-                                 std::string body, Deadline deadline);
+                                 const std::string& body, Deadline deadline);
     /// The same, with the body of a 2xx answer handed to `on_piece` instead; another body is in the response as usual,
     /// for it says what was wrong.
     Result<HttpResponse> stream(const std::string& method, const std::string& target, const HttpHeaders& headers,
-                                std::string body, Deadline deadline, const OnPiece& on_piece);
+                                const std::string& body, Deadline deadline, const OnPiece& on_piece);
 
     const Url& url() const { return url_; }
 
@@ -61,10 +66,13 @@ private:
     class Exchange;
 
     Result<HttpResponse> perform(const std::string& method, const std::string& target, const HttpHeaders& headers,
-                                 std::string body, Deadline deadline, const OnPiece* on_piece);
+                                 const std::string& body, Deadline deadline, const OnPiece* on_piece);
+    Result<std::unique_ptr<Connection>> connect(const Patience& patience);
+    Error at_server(const Error& error) const;
 
     Url url_;
     HttpClientLimits limits_;
+    std::shared_ptr<const TlsTrust> trust_;
     std::unique_ptr<Connection> connection_;  ///< null while none is open
 };
 

@@ -7,7 +7,8 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view scheme = "http://";
+constexpr std::string_view plain_scheme = "http://", tls_scheme = "https://";
+constexpr uint16_t plain_port = 80, tls_port = 443;
 constexpr size_t url_bytes_max = 2048;
 
 /// What follows may hold a password, so errors name the fault and never the text.
@@ -55,12 +56,11 @@ Result<uint16_t> parse_port(std::string_view text) {
 
 Result<Url> Url::parse(std::string_view text) {
     if (text.size() > url_bytes_max) return wrong("it is longer than " + std::to_string(url_bytes_max) + " bytes");
-    if (begins_with(text, "https://")) {
-        return make_error(ErrorCode::unsupported, "URL: https is not supported; http://HOST:PORT/PATH would be right");
-    }
-    if (!begins_with(text, scheme)) return wrong("it does not begin with http://");
-    text.remove_prefix(scheme.size());
     Url url;
+    url.tls = begins_with(text, tls_scheme);
+    if (!url.tls && !begins_with(text, plain_scheme)) return wrong("it does not begin with http:// or https://");
+    text.remove_prefix((url.tls ? tls_scheme : plain_scheme).size());
+    url.port = url.tls ? tls_port : plain_port;
     const size_t slash = std::min(text.find('/'), text.size());
     std::string_view host = text.substr(0, slash);
     std::string_view path = text.substr(slash);
@@ -95,7 +95,17 @@ Url Url::without_v1() const {
 
 std::string Url::authority() const {
     const bool v6 = host.find(':') != host.npos;
-    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+    const std::string name = v6 ? "[" + host + "]" : host;
+    return port == (tls ? tls_port : plain_port) ? name : name + ":" + std::to_string(port);
+}
+
+std::string Url::origin() const {
+    return std::string(tls ? tls_scheme : plain_scheme) + authority();
+}
+
+bool Url::is_loopback() const {
+    return host == "localhost" || host == "::1" ||
+           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
 }
 
 }  // namespace rondo

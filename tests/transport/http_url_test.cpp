@@ -17,11 +17,15 @@ TEST(Url, HasHostPortAndPath) {
     };
     for (const Case& one : {
              Case{"http://127.0.0.1:8080/v1", "127.0.0.1", 8080, "/v1", "127.0.0.1:8080"},
-             Case{"http://localhost", "localhost", 80, "", "localhost:80"},
+             Case{"http://localhost", "localhost", 80, "", "localhost"},
              Case{"HTTP://Some-host.example:65535/", "Some-host.example", 65535, "", "Some-host.example:65535"},
              Case{"http://h:1//a//", "h", 1, "//a", "h:1"},
              Case{"http://[::1]:9/x/y", "::1", 9, "/x/y", "[::1]:9"},
-             Case{"http://[fe80::1]", "fe80::1", 80, "", "[fe80::1]:80"},
+             Case{"http://[fe80::1]", "fe80::1", 80, "", "[fe80::1]"},
+             Case{"https://host/api", "host", 443, "/api", "host"},
+             Case{"HTTPS://host:80", "host", 80, "", "host:80"},
+             Case{"http://host:443", "host", 443, "", "host:443"},
+             Case{"https://[::1]:443/v1", "::1", 443, "/v1", "[::1]"},
          }) {
         const auto url = Url::parse(one.text);
         ASSERT_TRUE(url) << one.text << ": " << url.error().message;
@@ -76,11 +80,19 @@ TEST(Url, RefusesWhatItCannotReach) {
     EXPECT_FALSE(Url::parse("http://a/" + std::string(4000, 'a')));
 }
 
-TEST(Url, SaysThatHttpsIsNotSupported) {
-    const auto url = Url::parse("https://example.org/v1");
-    ASSERT_FALSE(url);
-    EXPECT_EQ(url.error().code, ErrorCode::unsupported);
-    EXPECT_THAT(url.error().message, HasSubstr("https is not supported"));
+TEST(Url, TellsItsOriginAndWhetherThatIsThisMachine) {
+    for (const auto& [text, origin, loopback] : {std::tuple("https://host/v1", "https://host", false),
+                                                 {"http://localhost:8080/", "http://localhost:8080", true},
+                                                 {"https://[::1]/", "https://[::1]", true},
+                                                 {"http://127.0.0.9", "http://127.0.0.9", true},
+                                                 {"http://127.0.0.1.example", "http://127.0.0.1.example", false},
+                                                 {"https://host:80", "https://host:80", false}}) {
+        const auto url = Url::parse(text);
+        ASSERT_TRUE(url) << text;
+        EXPECT_EQ(url->origin(), origin);
+        EXPECT_EQ(url->is_loopback(), loopback) << text;
+        EXPECT_EQ(url->tls, std::string(text).starts_with("https"));
+    }
 }
 
 TEST(Url, ErrorsKeepPasswordsToThemselves) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -18,10 +19,29 @@
 
 namespace rondo::testing {
 
+/// The bytes of one connection, as they are or within TLS.
+class ScriptedChannel {
+public:
+    explicit ScriptedChannel(int socket) : socket_(socket) {}
+    virtual ~ScriptedChannel() = default;
+    ScriptedChannel(const ScriptedChannel&) = delete;
+    ScriptedChannel& operator=(const ScriptedChannel&) = delete;
+
+    /// Both give what recv and send give.
+    virtual ssize_t receive(char* into, size_t bytes) { return ::recv(socket_, into, bytes, 0); }
+    virtual ssize_t send(const char* bytes, size_t count) { return ::send(socket_, bytes, count, MSG_NOSIGNAL); }
+
+protected:
+    const int socket_;
+};
+
 /// Listens on a free port of this machine and answers each request with exactly the bytes a test wants, right or wrong.
 /// A thread a connection; the destructor closes all of them.
 class ScriptedServer {
 public:
+    /// Nothing where the client is not one to talk with.
+    using Open = std::function<std::unique_ptr<ScriptedChannel>(int socket)>;
+
     struct Request {
         std::string head;    ///< request line and headers, with the empty line
         std::string body;    ///< as long as Content-Length says
@@ -32,7 +52,9 @@ public:
     /// Runs on the connection's thread; false closes the connection.
     using Handler = std::function<bool(const Request&, const Send&)>;
 
-    explicit ScriptedServer(Handler handler) : handler_(std::move(handler)) {
+    explicit ScriptedServer(
+        Handler handler, Open open = [](int socket) { return std::make_unique<ScriptedChannel>(socket); })
+        : handler_(std::move(handler)), open_channel_(std::move(open)) {
         listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in address{};
         address.sin_family = AF_INET;
@@ -75,9 +97,16 @@ private:
     }
 
     void serve(int connection, int count) {
-        const Send send = [connection](std::string_view bytes) {
+        if (const auto channel = open_channel_(connection)) talk(*channel, count);
+        const std::lock_guard lock(mutex_);
+        open_.erase(std::find(open_.begin(), open_.end(), connection));
+        ::close(connection);
+    }
+
+    void talk(ScriptedChannel& channel, int count) {
+        const Send send = [&channel](std::string_view bytes) {
             while (!bytes.empty()) {
-                const ssize_t sent = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                const ssize_t sent = channel.send(bytes.data(), bytes.size());
                 if (sent <= 0) return false;
                 bytes.remove_prefix(static_cast<size_t>(sent));
             }
@@ -87,39 +116,37 @@ private:
         for (;;) {
             Request request;
             request.connection = count;
-            if (!read_request(connection, received, request) || !handler_(request, send)) break;
+            if (!read_request(channel, received, request) || !handler_(request, send)) break;
         }
-        const std::lock_guard lock(mutex_);
-        open_.erase(std::find(open_.begin(), open_.end(), connection));
-        ::close(connection);
     }
 
-    static bool read_request(int connection, std::string& received, Request& request) {
+    static bool read_request(ScriptedChannel& channel, std::string& received, Request& request) {
         size_t end = received.find("\r\n\r\n");
         for (; end == received.npos; end = received.find("\r\n\r\n")) {
-            if (!read_more(connection, received)) return false;
+            if (!read_more(channel, received)) return false;
         }
         request.head = received.substr(0, end + 4);
         received.erase(0, end + 4);
         const size_t length_at = request.head.find("Content-Length: ");
         const size_t length = length_at == request.head.npos ? 0 : std::stoul(request.head.substr(length_at + 16));
         while (received.size() < length) {
-            if (!read_more(connection, received)) return false;
+            if (!read_more(channel, received)) return false;
         }
         request.body = received.substr(0, length);
         received.erase(0, length);
         return true;
     }
 
-    static bool read_more(int connection, std::string& received) {
+    static bool read_more(ScriptedChannel& channel, std::string& received) {
         char piece[4096];
-        const ssize_t got = ::recv(connection, piece, sizeof piece, 0);
+        const ssize_t got = channel.receive(piece, sizeof piece);
         if (got <= 0) return false;
         received.append(piece, static_cast<size_t>(got));
         return true;
     }
 
     Handler handler_;
+    Open open_channel_;
     int listener_ = -1;
     uint16_t port_ = 0;
     std::thread acceptor_;
