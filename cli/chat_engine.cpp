@@ -50,8 +50,8 @@ public:
         Ask asked;
         asked.conversation = name_;
         asked.messages = {{"user", message}};
-        asked.options.tokens_max = options_.tokens_max;
-        asked.options.sampling = options_.sampling;
+        asked.options.tokens_max = options_.tokens_max.value_or(ChatOptions::default_tokens_max);
+        asked.options.sampling = options_.sampling();
         asked.deadline_seconds = deadline_seconds_;
         asked.method = method;
         const TurnId turn = engine_->ask(std::move(asked), std::move(callbacks));

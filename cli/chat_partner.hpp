@@ -2,11 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "actors/engine.hpp"
 #include "cli/model_options.hpp"
+#include "cli/server_options.hpp"
 
 namespace rondo::cli {
 
@@ -24,21 +27,29 @@ public:
     virtual Result<ConversationPage> conversations(const std::string& after) = 0;
     /// Goes on with one of them.
     virtual Status open_conversation(const std::string& id) = 0;
-    /// How turns can attend; the first is what they get if none is asked for.
+    /// How turns can attend; the first is what they get if none is asked for. None: there is no choice.
     virtual std::vector<std::string> methods() const = 0;
+    /// What is known of a turn that ended, in lines.
+    virtual std::string stats(const TurnEnd& turn) const;
+
     std::string method;  ///< of the turns to come; "": that
 };
 
 struct ChatOptions {
     ModelOptions model;
-    std::string url;  ///< of a server; none: an engine in this process
-    std::string api_key_file;
+    ServerOptions server;  ///< without a URL: an engine in this process
     std::string system;
-    int64_t tokens_max = 1024;
-    SamplingParams sampling;
+    // What is not given: below for Rondo, and whatever another server has.
+    std::optional<int64_t> tokens_max;
+    std::optional<float> temperature, top_p;
+    std::optional<uint64_t> seed;
+
+    static constexpr int64_t default_tokens_max = 1024;
+    SamplingParams sampling() const;
 };
 
 Result<std::unique_ptr<ChatPartner>> open_engine_partner(const ChatOptions& options);
+/// A Rondo that keeps the conversation, or any other server, which gets the whole of it again with each turn.
 Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options);
 
 }  // namespace rondo::cli

@@ -1,230 +1,170 @@
-#include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/chat_answer.hpp"
 #include "cli/chat_partner.hpp"
-#include "transport/http_client.hpp"
-#include "transport/sse_reader.hpp"
+#include "cli/chat_resend.hpp"
+#include "cli/server_connection.hpp"
 
 namespace rondo::cli {
 
 namespace {
 
 using nlohmann::json;
-using std::chrono::steady_clock;
 
-/// Any server with our API.
-class ServerPartner : public ChatPartner {
+/// What a request of the same words asks a Rondo for.
+json request_of(const ChatOptions& options, const std::string& model, const std::string& conversation) {
+    const SamplingParams sampling = options.sampling();
+    return {{"model", model},
+            {"conversation", conversation},
+            {"continue", true},
+            {"stream", true},
+            {"stream_options", {{"include_usage", true}}},
+            {"max_tokens", options.tokens_max.value_or(ChatOptions::default_tokens_max)},
+            {"temperature", sampling.temperature},
+            {"top_p", sampling.top_p},
+            {"seed", sampling.seed}};
+}
+
+json message_of(const char* role, const std::string& content) {
+    return {{"role", role}, {"content", content}};
+}
+
+std::string path_of(const std::string& conversation) {
+    return "/sessions/" + percent_encoded(conversation);
+}
+
+/// A Rondo, which keeps the conversation. What was said here is kept here too: a server that was started anew is told.
+class RondoPartner : public ChatPartner {
 public:
-    ServerPartner(const ChatOptions& options, Url url) : options_(options), client_(std::move(url)) {
-        headers_ = {{"Content-Type", "application/json"}};
-    }
+    RondoPartner(const ChatOptions& options, std::shared_ptr<ServerConnection> server, ServedModel served)
+        : options_(options), server_(std::move(server)), served_(std::move(served)) {}
+    ~RondoPartner() override { leave(); }
+    RondoPartner(const RondoPartner&) = delete;
+    RondoPartner& operator=(const RondoPartner&) = delete;
 
     Status open() {
-        if (!options_.api_key_file.empty()) {
-            RONDO_ASSIGN(std::string key, read_file(options_.api_key_file, 4096));
-            while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-            headers_.emplace_back("Authorization", "Bearer " + key);
-        }
-        RONDO_ASSIGN(const json models, call("GET", "/v1/models", ""));
-        const json& served = models.at("data").at(0);
-        model_ = served.at("id").get<std::string>();
-        methods_ = served.value("methods", std::vector<std::string>{"dense"});
-        json wanted = json::object();
-        if (!options_.system.empty()) wanted["system"] = options_.system;
-        RONDO_ASSIGN(const json made, call("POST", "/v1/sessions", wanted.dump()));
-        conversation_ = made.at("id").get<std::string>();
+        RONDO_ASSIGN(conversation_, begin());
         return Status::ok();
     }
 
-    std::string name() const override { return model_ + " at " + client_.url().authority(); }
+    std::string name() const override { return served_.model + " at " + server_->url().authority(); }
+    std::vector<std::string> methods() const override { return served_.methods; }
 
     Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
-        json body{{"model", model_},
-                  {"conversation", conversation_},
-                  {"continue", true},
-                  {"messages", json::array({{{"role", "user"}, {"content", message}}})},
-                  {"stream", true},
-                  {"stream_options", {{"include_usage", true}}},
-                  {"max_tokens", options_.tokens_max},
-                  {"temperature", options_.sampling.temperature},
-                  {"top_p", options_.sampling.top_p},
-                  {"seed", options_.sampling.seed}};
-        if (!method.empty()) body["method"] = method;
-        SseReader reader;
-        TurnEnd end;
-        Status broken;
-        bool stopped = false;
-        const auto on_event = [&](const SseEvent& event) {
-            if (event.data == "[DONE]" || !broken.is_ok()) return;
-            broken = take(json::parse(event.data, nullptr, false), end,
-                          [&](std::string_view text) { stopped = stopped || !on_text(text); });
-        };
-        const auto on_piece = [&](std::string_view piece) {
-            if (Status read = reader.read(piece, on_event); broken.is_ok() && !read) broken = read;
-            if (piece.empty()) stopped = stopped || !on_text("");
-            return !stopped && broken.is_ok();
-        };
-        const Result<HttpResponse> response =
-            client_.stream("POST", "/v1/chat/completions", headers_,
-                           body.dump(-1, ' ', false, json::error_handler_t::replace), deadline(), on_piece);
-        if (!broken.is_ok()) return broken.error();
-        if (stopped) {
-            end.outcome = TurnOutcome::cancelled;
-            return end;
+        json messages = json::array({message_of("user", message)});
+        bool is_gone = false;
+        Result<TurnEnd> end = ask_once(messages, on_text, is_gone);
+        if (!is_gone || !is_ours_) return end;
+        RONDO_ASSIGN(conversation_, begin());
+        std::fprintf(stderr, "rondo: the server no longer had this conversation; it gets all of it again\n");
+        messages = json::array();
+        for (const Said& round : said_) {
+            messages.insert(messages.end(), round.messages.begin(), round.messages.end());
+            if (!round.answer.empty()) messages.push_back(message_of("assistant", round.answer));
         }
-        if (!response) return response.error();
-        if (!response->is_success()) return refusal(*response);
-        if (end.outcome == TurnOutcome::failed)
-            return make_error(ErrorCode::io, "the server ended the answer before it was whole");
-        return end;
+        messages.push_back(message_of("user", message));
+        said_.clear();  // all of it is one round there
+        return ask_once(messages, on_text, is_gone);
     }
 
     Result<ConversationInfo> rounds() override {
-        RONDO_ASSIGN(const json said, call("GET", path_of(conversation_), ""));
+        RONDO_ASSIGN(const json said, server_->object_of(server_->send("GET", path_of(conversation_))));
         ConversationInfo info;
         info.id = conversation_;
-        for (const json& one : said.value("rounds", json::array())) {
+        for (const json& one : list_in(said, "rounds")) {
             info.rounds.push_back(
-                {{{"user", one.value("user", "")}}, one.value("assistant", ""), one.value("tokens", 0)});
+                {{{"user", text_in(one, "user")}}, text_in(one, "assistant"), count_in(one, "tokens")});
         }
         return info;
     }
 
     Status rewind(int64_t round) override {
-        return call("POST", path_of(conversation_) + "/rewind", json{{"round", round}}.dump()).status();
+        const std::string body = json{{"round", round}}.dump();
+        RONDO_TRY(server_->object_of(server_->send("POST", path_of(conversation_) + "/rewind", body)));
+        if (round >= 0 && static_cast<size_t>(round) < said_.size()) said_.resize(static_cast<size_t>(round));
+        return Status::ok();
     }
 
     Result<ConversationPage> conversations(const std::string& after) override {
         const std::string from = after.empty() ? "" : "&after=" + percent_encoded(after);
-        RONDO_ASSIGN(const json said, call("GET", "/v1/sessions?limit=100" + from, ""));
+        RONDO_ASSIGN(const json said, server_->object_of(server_->send("GET", "/sessions?limit=100" + from)));
         ConversationPage page;
-        for (const json& one : said.value("data", json::array())) {
+        for (const json& one : list_in(said, "data"))
             page.conversations.push_back(
-                {one.value("id", ""), {one.value("tokens", int64_t{0}), one.value("round_count", int64_t{0}), 0}});
-        }
-        page.has_more = said.value("has_more", false);
+                {text_in(one, "id"), {count_in(one, "tokens"), count_in(one, "round_count"), 0}});
+        page.has_more = said.contains("has_more") && said["has_more"] == true;
         return page;
     }
 
     Status open_conversation(const std::string& id) override {
-        RONDO_TRY(call("GET", path_of(id), "").status());
+        RONDO_TRY(server_->object_of(server_->send("GET", path_of(id))));
         leave();
         conversation_ = id;
         is_ours_ = false;
         return Status::ok();
     }
 
-    std::vector<std::string> methods() const override { return methods_; }
-
-    ~ServerPartner() override { leave(); }
-    ServerPartner(const ServerPartner&) = delete;
-    ServerPartner& operator=(const ServerPartner&) = delete;
-
 private:
-    /// Nobody else knows the conversation that was begun here. A server that does not answer keeps it until it forgets
-    /// it.
+    struct Said {
+        json messages;
+        std::string answer;
+    };
+
+    Result<std::string> begin() {
+        json wanted = json::object();
+        if (!options_.system.empty()) wanted["system"] = options_.system;
+        RONDO_ASSIGN(const json made, server_->object_of(server_->send("POST", "/sessions", to_text(wanted))));
+        const std::string id = text_in(made, "id");
+        if (id.empty()) return make_error(ErrorCode::corrupt, "the server began a conversation and gave it no id");
+        return id;
+    }
+
+    Result<TurnEnd> ask_once(const json& messages, const std::function<bool(std::string_view)>& on_text,
+                             bool& is_gone) {
+        json body = request_of(options_, served_.model, conversation_);
+        body["messages"] = messages;
+        if (!method.empty()) body["method"] = method;
+        ChatAnswer answer(on_text);
+        const auto response =
+            server_->stream("/chat/completions", body, [&](std::string_view piece) { return answer.take(piece); });
+        is_gone = response && response->status == 404;
+        if (response && !response->is_success()) return server_->refusal(*response);
+        if (!response && answer.fault() && !answer.stopped()) return response.error();
+        RONDO_ASSIGN(TurnEnd end, answer.finish(true));
+        said_.push_back({messages, answer.text()});
+        return end;
+    }
+
+    /// Nobody else knows the conversation that was begun here.
     void leave() {
-        if (conversation_.empty() || !is_ours_) return;
-        static_cast<void>(client_.request("DELETE", path_of(conversation_), headers_, "",
-                                          steady_clock::now() + std::chrono::seconds(2)));
-    }
-
-    static std::string path_of(const std::string& conversation) {
-        return "/v1/sessions/" + percent_encoded(conversation);
-    }
-    static std::string percent_encoded(const std::string& text) {
-        constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-        std::string encoded;
-        for (const char c : text) {
-            if (plain.find(c) != std::string_view::npos) {
-                encoded += c;
-                continue;
-            }
-            constexpr char digits[] = "0123456789ABCDEF";
-            const auto byte = static_cast<uint8_t>(c);
-            encoded += {'%', digits[byte >> 4], digits[byte & 15]};
-        }
-        return encoded;
-    }
-
-    steady_clock::time_point deadline() const { return steady_clock::now() + std::chrono::hours(1); }
-
-    static Error refusal(const HttpResponse& response) {
-        const json body = json::parse(response.body, nullptr, false);
-        std::string message = "the server answered with status " + std::to_string(response.status);
-        if (body.is_object() && body.contains("error") && body["error"].is_object())
-            message = body["error"].value("message", message);
-        return make_error(response.status == 429 ? ErrorCode::overloaded : ErrorCode::invalid_argument, message);
-    }
-
-    Result<json> call(const std::string& method, const std::string& target, std::string body) {
-        RONDO_ASSIGN(const HttpResponse response,
-                     client_.request(method, target, headers_, std::move(body), deadline()));
-        if (!response.is_success()) return refusal(response);
-        json value = json::parse(response.body, nullptr, false);
-        if (!value.is_object()) return make_error(ErrorCode::corrupt, "the server's answer is no JSON object");
-        return value;
-    }
-
-    static Status take(const json& chunk, TurnEnd& end, const std::function<void(std::string_view)>& on_text) {
-        if (!chunk.is_object())
-            return make_error(ErrorCode::corrupt, "a piece of the server's answer is no JSON object");
-        if (chunk.contains("error"))
-            return make_error(ErrorCode::internal,
-                              chunk["error"].is_object() ? chunk["error"].value("message", "") : "");
-        for (const json& choice : chunk.value("choices", json::array())) {
-            const json delta = choice.value("delta", json::object());
-            if (delta.contains("content") && delta["content"].is_string()) on_text(delta["content"].get<std::string>());
-            const json reason = choice.value("finish_reason", json());
-            if (reason.is_string()) end.outcome = reason == "length" ? TurnOutcome::length : TurnOutcome::stop;
-        }
-        if (const json times = chunk.value("timings", json()); times.is_object()) {
-            end.timings.queued = times.value("queued_ms", 0.0) / 1e3;
-            end.timings.restore = times.value("restore_ms", 0.0) / 1e3;
-            end.timings.prefill = times.value("prefill_ms", 0.0) / 1e3;
-            end.timings.decode = times.value("decode_ms", 0.0) / 1e3;
-            end.timings.first_token = times.value("first_token_ms", 0.0) / 1e3;
-            end.timings.preemptions = times.value("preemptions", 0);
-        }
-        if (const json how = chunk.value("attention", json()); how.is_object()) {
-            end.attention.method = how.value("method", "dense");
-            const auto phase = [&](const std::string& name) {
-                // As shares of one: the server says no more, and less where nothing was measured.
-                const double mass = how.value(name + "_mass", -1.0);
-                return TurnAttention::Phase{static_cast<int64_t>(how.value(name + "_density", 1.0) * 1e6), 1'000'000,
-                                            std::max(mass, 0.0), mass < 0.0 ? 0 : 1};
-            };
-            end.attention.prompt = phase("prompt");
-            end.attention.answer = phase("answer");
-            end.attention.selections = how.value("selections", 0);
-            end.attention.lag_steps = how.value("lag_steps", 0);
-        }
-        if (const json usage = chunk.value("usage", json()); usage.is_object()) {
-            end.usage.prompt_tokens = usage.value("prompt_tokens", 0);
-            end.usage.completion_tokens = usage.value("completion_tokens", 0);
-            const json details = usage.value("prompt_tokens_details", json::object());
-            end.usage.cached_tokens = details.value("cached_tokens", 0);
-            end.usage.restored_tokens = details.value("restored_tokens", 0);
-            end.usage.recomputed_tokens = details.value("recomputed_tokens", 0);
-        }
-        return Status::ok();
+        if (!conversation_.empty() && is_ours_) server_->forget(path_of(conversation_));
     }
 
     const ChatOptions& options_;
-    HttpClient client_;
-    HttpHeaders headers_;
-    std::string model_, conversation_;
-    bool is_ours_ = true;  // begun here
-    std::vector<std::string> methods_;
+    std::shared_ptr<ServerConnection> server_;
+    ServedModel served_;
+    std::string conversation_;
+    bool is_ours_ = true;     // begun here
+    std::vector<Said> said_;  // its rounds, as the server has them
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options) {
-    RONDO_ASSIGN(const Url url, Url::parse(options.url));
-    auto partner = std::make_unique<ServerPartner>(options, url.without_v1());
-    RONDO_TRY(partner->open());
-    return std::unique_ptr<ChatPartner>(std::move(partner));
+    RONDO_ASSIGN(std::shared_ptr<ServerConnection> server, ServerConnection::open(options.server));
+    const auto models = server->models();
+    // Not every server lists its models.
+    const bool is_named = !models && models.error().code == ErrorCode::not_found && !options.server.model_name.empty();
+    if (!models && !is_named) return models.error();
+    RONDO_ASSIGN(const ServedModel served, served_model(is_named ? json() : *models, options.server.model_name));
+    if (!served.is_rondo) return resending_partner(options, std::move(server), served.model);
+    auto partner = std::make_unique<RondoPartner>(options, server, served);
+    const Status opened = partner->open();
+    if (opened) return std::unique_ptr<ChatPartner>(std::move(partner));
+    // A proxy may let nothing through but OpenAI's own paths.
+    if (opened.error().code != ErrorCode::not_found) return opened.error();
+    return resending_partner(options, std::move(server), served.model);
 }
 
 }  // namespace rondo::cli

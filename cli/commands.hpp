@@ -21,5 +21,7 @@ void add_tokenize(CLI::App& app, Action& run);
 void add_inspect(CLI::App& app, Action& run);
 void add_bench(CLI::App& app, Action& run);
 void add_eval(CLI::App& app, Action& run);
+/// Knows the commands that were added before it.
+void add_completion(CLI::App& app, Action& run);
 
 }  // namespace rondo::cli

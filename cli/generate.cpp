@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
+#include "config/limits.hpp"
+#include "config/setting_keys.hpp"
 
 namespace rondo::cli {
 
@@ -20,6 +24,8 @@ struct Options {
     bool json = false;
 };
 
+constexpr std::array<std::string_view, 5> roles = {"system", "developer", "user", "assistant", "tool"};
+
 Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t bytes_max) {
     RONDO_ASSIGN(const std::string text, read_file(path, bytes_max));
     const auto json = nlohmann::json::parse(text, nullptr, false);
@@ -35,7 +41,13 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
             !item["content"].is_string()) {
             return wrong("message " + std::to_string(messages.size()) + " is not one");
         }
-        messages.push_back({item["role"], item["content"]});
+        std::string role = item["role"];
+        if (role == "developer") role = "system";
+        if (std::ranges::find(roles, role) == roles.end()) {
+            return make_error(ErrorCode::invalid_argument, path + ": message " + std::to_string(messages.size()) +
+                                                               ": the role must be " + listed(roles));
+        }
+        messages.push_back({std::move(role), item["content"]});
     }
     return messages;
 }
@@ -81,6 +93,8 @@ nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt
 }
 
 Status generate(const Options& options) {
+    RONDO_TRY(
+        options.sampling.check(limits::vocabulary_max));  // before a model is loaded; its own vocabulary comes later
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model));
     GenerateOptions how;
@@ -119,7 +133,8 @@ void add_generate(CLI::App& app, Action& run) {
     auto* const prompt = command->add_option("--prompt", options->prompt, "text to continue");
     auto* const tokens = command->add_option("--tokens", options->tokens, "token ids to continue: 1,2,3");
     auto* const messages =
-        command->add_option("--messages", options->messages_file, "JSON file: a list of {role, content}");
+        command->add_option("--messages", options->messages_file, "JSON file: a list of {role, content}")
+            ->type_name("FILE");
     tokens->excludes(prompt)->excludes(messages);
     messages->excludes(prompt);
     command->add_option("--max-tokens", options->tokens_max, "tokens to make at most")
@@ -133,11 +148,12 @@ void add_generate(CLI::App& app, Action& run) {
     command->add_option("--presence-penalty", sampling.presence_penalty);
     command->add_option("--frequency-penalty", sampling.frequency_penalty);
     command->add_option("--seed", sampling.seed, "same seed, same text");
-    command->add_option("--logprobs", sampling.logprobs, "of each token and the N likeliest, in --json");
+    CLI::Option* const logprobs =
+        command->add_option("--logprobs", sampling.logprobs, "of each token and the N likeliest, in --json");
     command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)");
     command->add_option("--stop-id", options->stop_ids, "end the answer at this token id (may be repeated)");
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
-    command->add_flag("--json", options->json, "one JSON object instead of text");
+    logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {
         if (prompt->count() > 0) options->input = Options::Input::prompt;
         if (tokens->count() > 0) options->input = Options::Input::tokens;

@@ -75,7 +75,8 @@ void add_inspect(CLI::App& app, Action& run) {
     CLI::App* const command = app.add_subcommand("inspect", "what is in a file");
     command->require_subcommand(1);
     CLI::App* const model = command->add_subcommand("model", "shape, types and sizes of a model");
-    model->add_option("path", options->model, "Hugging Face folder or .gguf file (default: the demo model)");
+    model->add_option("path", options->model, "Hugging Face folder or .gguf file (default: the demo model)")
+        ->type_name("MODEL");
     model->add_flag("--json", options->json);
     model->callback([options, &run] { run = [options] { return inspect(*options); }; });
 }

@@ -22,7 +22,7 @@ CatchInterrupts::~CatchInterrupts() {
     sigaction(SIGINT, &before_, nullptr);
 }
 
-bool CatchInterrupts::interrupted() const {
+bool CatchInterrupts::interrupted() {
     return pressed;
 }
 

@@ -12,8 +12,8 @@ public:
     CatchInterrupts(const CatchInterrupts&) = delete;
     CatchInterrupts& operator=(const CatchInterrupts&) = delete;
 
-    /// Whether it was pressed since.
-    bool interrupted() const;
+    /// Whether it was pressed since the last of them began.
+    static bool interrupted();
 
 private:
     struct sigaction before_ {};

@@ -49,15 +49,16 @@ std::string_view name_of(MemorySettings::KvType type) {
 }
 
 void ModelOptions::add_text_side(CLI::App& app) {
-    app.add_option("--model", model, "Hugging Face folder or .gguf file (default: the demo model)");
+    app.add_option("--model", model, "Hugging Face folder or .gguf file (default: the demo model)")->type_name("MODEL");
 }
 
 void ModelOptions::add_place(CLI::App& app) {
     add_text_side(app);
-    app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)");
+    app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)")
+        ->type_name("FILE");
     app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)");
     app.add_option("--weights", weights, "auto, or random:SEED to run a config.json without weights");
-    app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL");
+    app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL")->type_name("{cpu,cuda}");
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));
     app.add_option("--kv", kv, "type of the KV cache")->check(CLI::IsMember({"bf16", "f32", "int8"}));
 }
@@ -65,8 +66,11 @@ void ModelOptions::add_place(CLI::App& app) {
 void ModelOptions::add_all(CLI::App& app) {
     add_place(app);
     app.add_option("--chunk", chunk_tokens, "tokens of a prefill chunk")->check(CLI::Range(1, 1 << 16));
-    app.add_option("--method", method,
-                   "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)");
+    std::string names;
+    for (const std::string_view name : names_of_methods(MethodSlot::any))
+        names += (names.empty() ? "{" : ",") + std::string(name);
+    app.add_option("--method", method, "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)")
+        ->type_name(names + "}");
 }
 
 namespace {
@@ -88,6 +92,10 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
         if (options.threads == 0) continue;
         if (device.kind != DeviceSettings::Kind::cpu)
             return make_error(ErrorCode::invalid_argument, "--threads with a GPU; a CPU device would be right");
+        if (chosen.threads > 0 && chosen.threads != options.threads)
+            return make_error(ErrorCode::invalid_argument, "--device " + options.device + " and --threads " +
+                                                               std::to_string(options.threads) +
+                                                               ": one of them would be right");
         device.threads = options.threads;
     }
     return Status::ok();
@@ -95,7 +103,27 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
 
 }  // namespace
 
+Status check_single(std::string_view flag, const std::string& value, std::string_view key,
+                    const std::vector<std::string>& overrides) {
+    if (value.empty()) return Status::ok();
+    const auto same = std::ranges::find_if(overrides, [key](const std::string& text) { return text.starts_with(key); });
+    if (same == overrides.end()) return Status::ok();
+    return make_error(ErrorCode::invalid_argument,
+                      std::string(flag) + " " + value + " and --set " + *same + ": one of them would be right");
+}
+
+Status ModelOptions::check_overrides() const {
+    const auto number = [](int value) { return value > 0 ? std::to_string(value) : std::string(); };
+    RONDO_TRY(check_single("--model", model, "model.path=", overrides));
+    RONDO_TRY(check_single("--weights", weights, "model.weights=", overrides));
+    RONDO_TRY(check_single("--device", device, "devices", overrides));
+    RONDO_TRY(check_single("--threads", number(threads), "devices", overrides));
+    RONDO_TRY(check_single("--kv", kv, "memory.kv_dtype=", overrides));
+    return check_single("--chunk", number(chunk_tokens), "pipeline.prefill.chunk_tokens=", overrides);
+}
+
 Result<Settings> ModelOptions::settings() const {
+    RONDO_TRY(check_overrides());
     std::string yaml;
     if (!config_file.empty()) {
         RONDO_ASSIGN(yaml, read_file(config_file, limits::settings_bytes_max));

@@ -39,6 +39,9 @@ struct ModelOptions {
     /// Of a command that runs prompts or answers alone: an error where --method says how the others attend.
     Status check_method(MethodSlot phase, std::string_view command) const;
     Result<Model> load_text() const;
+
+private:
+    Status check_overrides() const;
 };
 
 /// A loaded model on its device, and the one conversation a command has with it.
@@ -53,6 +56,10 @@ struct Runner {
     static Result<std::unique_ptr<Runner>> open_model(const ModelOptions& options);
 };
 
+/// An error where a flag and a --set on one command line give the same key; `value` is the flag's, "" if it is not
+/// there, `key` what such a --set begins with.
+Status check_single(std::string_view flag, const std::string& value, std::string_view key,
+                    const std::vector<std::string>& overrides);
 std::string_view name_of(MemorySettings::KvType type);
 /// "1,2,3" as numbers; an error says what they should have been.
 Result<std::vector<int32_t>> parse_numbers(const std::string& text, const std::string& what);

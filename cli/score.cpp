@@ -82,8 +82,10 @@ void add_score(CLI::App& app, Action& run) {
     auto* const tokens = input->add_option("--tokens", options->tokens, "token ids: 1,2,3");
     input->add_option("--text", options->text, "text to tokenize and score");
     input->require_option(1);
-    command->add_option("--logits", options->logits_file,
-                        "write all positions' logits here: .npy, float32 [n, vocabulary]");
+    command
+        ->add_option("--logits", options->logits_file,
+                     "write all positions' logits here: .npy, float32 [n, vocabulary]")
+        ->type_name("FILE");
     command->add_flag("--json", options->json);
     command->callback([options, tokens, &run] {
         options->tokens_given = tokens->count() > 0;

@@ -104,6 +104,10 @@ void let_malloc_give_back() {
 Status serve(const Options& options) {
     let_malloc_give_back();
     const sigset_t signals = block_signals();
+    const std::vector<std::string>& overrides = options.model.overrides;
+    RONDO_TRY(check_single("--host", options.host, "server.host=", overrides));
+    RONDO_TRY(check_single("--port", options.port < 0 ? "" : std::to_string(options.port), "server.port=", overrides));
+    RONDO_TRY(check_single("--api-keys", options.api_keys_file, "server.api_keys_file=", overrides));
     RONDO_ASSIGN(Settings settings, options.model.settings());
     if (!options.host.empty()) settings.server.host = options.host;
     if (options.port >= 0) settings.server.port = options.port;
@@ -161,8 +165,9 @@ void add_serve(CLI::App& app, Action& run) {
     command->add_option("--host", options->host, "address to listen on (default: server.host)");
     command->add_option("--port", options->port, "0 is any free one (default: server.port)")
         ->check(CLI::Range(0, 65535));
-    command->add_option("--api-keys", options->api_keys_file,
-                        "file of lines KEY TENANT (default: server.api_keys_file)");
+    command
+        ->add_option("--api-keys", options->api_keys_file, "file of lines KEY TENANT (default: server.api_keys_file)")
+        ->type_name("FILE");
     command->add_flag("--quiet", options->quiet, "log only what fails here, not each request");
     command
         ->add_option("--drain-s", options->drain_seconds,

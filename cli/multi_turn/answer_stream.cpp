@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "cli/server_complaint.hpp"
+
 namespace rondo::cli::multi_turn {
 
 using nlohmann::json;
@@ -44,10 +46,6 @@ std::optional<int64_t> detail(const json& chunk, const char* name) {
 }
 
 }  // namespace
-
-std::string error_message(const json& error) {
-    return error.is_string() ? error.get<std::string>() : text_at(error, {"message"});
-}
 
 AnswerStream::AnswerStream(int64_t asked_tokens) : start_(Clock::now()), last_(start_) {
     answer_.record.asked_tokens = asked_tokens;

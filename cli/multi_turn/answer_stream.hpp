@@ -11,9 +11,6 @@
 
 namespace rondo::cli::multi_turn {
 
-/// The text of an "error" member: a text, or an object with a "message"; "" when it is neither.
-std::string error_message(const nlohmann::json& error);
-
 /// Reads the events of one streamed chat completion, times its pieces of text from the moment it is made, and says at
 /// the end whether the answer is whole.
 class AnswerStream {

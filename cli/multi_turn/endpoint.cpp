@@ -5,6 +5,8 @@
 
 #include "cli/multi_turn/answer_stream.hpp"
 #include "cli/multi_turn/words.hpp"
+#include "cli/server_complaint.hpp"
+#include "cli/server_connection.hpp"
 
 namespace rondo::cli::multi_turn {
 
@@ -14,22 +16,7 @@ namespace {
 
 constexpr int64_t sample_words = 512;
 constexpr uint64_t sample_stream = uint64_t{1} << 62;
-constexpr size_t message_bytes_max = 200;
 constexpr auto forget_time_max = std::chrono::seconds(10);
-
-/// A name from the command line may be no UTF-8, which is for the server to refuse.
-std::string to_text(const json& body) {
-    return body.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-/// One line of a server's complaint; servers put it into "error", as an object or as a text.
-std::string complaint(const HttpResponse& response) {
-    const json body = json::parse(response.body, nullptr, false);
-    std::string text = error_message(body.is_object() ? body.value("error", json()) : json());
-    if (text.empty()) text = response.body;
-    if (text.size() > message_bytes_max) text.resize(message_bytes_max);
-    return "HTTP " + std::to_string(response.status) + (text.empty() ? "" : ": " + text);
-}
 
 /// The ids that a tokenizer's answer lists, under the name its server gives them.
 size_t count_ids(const json& answer) {
@@ -57,7 +44,7 @@ std::string_view kind_of(const Error& error) {
 
 }  // namespace
 
-Endpoint::Endpoint(Options options) : options_(std::move(options)), http_(options_.url) {
+Endpoint::Endpoint(Options options) : options_(std::move(options)), http_(options_.url, {}, options_.trust) {
     headers_ = {{"Content-Type", "application/json"}};
     if (!options_.api_key.empty()) headers_.emplace_back("Authorization", "Bearer " + options_.api_key);
 }
@@ -79,7 +66,7 @@ Result<Endpoint> Endpoint::open(Options options) {
 Result<json> Endpoint::fetch(const std::string& method, const std::string& target, const json& body) {
     const std::string text = body.is_null() ? std::string() : to_text(body);
     RONDO_ASSIGN(const HttpResponse response, http_.request(method, target, headers_, text, deadline()));
-    const std::string where = "http://" + options_.url.authority() + options_.url.path + target + ": ";
+    const std::string where = options_.url.origin() + options_.url.path + target + ": ";
     if (!response.is_success()) return make_error(ErrorCode::io, where + complaint(response));
     json answer = json::parse(response.body, nullptr, false);
     if (!answer.is_object()) return make_error(ErrorCode::corrupt, where + "its answer is not a JSON object");
@@ -117,8 +104,7 @@ Status Endpoint::forget(const std::string& conversation) {
     const std::string target = "/v1/sessions/" + conversation;
     RONDO_ASSIGN(const HttpResponse response, http_.request("DELETE", target, headers_, "", soon));
     if (response.is_success() || response.status == 404) return Status::ok();
-    return make_error(ErrorCode::io,
-                      "http://" + options_.url.authority() + options_.url.path + target + ": " + complaint(response));
+    return make_error(ErrorCode::io, options_.url.origin() + options_.url.path + target + ": " + complaint(response));
 }
 
 Result<int64_t> Endpoint::prompt_tokens(const std::string& text) {

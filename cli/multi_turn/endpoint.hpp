@@ -26,7 +26,8 @@ public:
         Url url;            ///< with or without /v1 at its end
         std::string model;  ///< "" takes the first that the server lists
         std::string api_key;
-        std::chrono::milliseconds timeout{600'000};  ///< of one request
+        std::shared_ptr<const TlsTrust> trust = nullptr;  ///< for https; null: the system's certificates
+        std::chrono::milliseconds timeout{600'000};       ///< of one request
     };
 
     /// Asks for the model's name where none is given.

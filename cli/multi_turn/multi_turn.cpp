@@ -13,6 +13,7 @@
 #include "cli/multi_turn/report.hpp"
 #include "cli/multi_turn/workload_options.hpp"
 #include "cli/progress.hpp"
+#include "cli/server_options.hpp"
 
 namespace rondo::cli {
 
@@ -20,37 +21,26 @@ namespace {
 
 using namespace multi_turn;
 
-constexpr size_t key_bytes_max = 4096;
-
 struct Options {
-    std::string url = "http://127.0.0.1:8080";
-    std::string model, api_key_file;
+    ServerOptions server;
     WorkloadOptions workload;
     uint64_t seed = 1;
     bool stateful = false, fixed_history = false;
-    double timeout_s = 600.0;
     Goals goals;
     bool json = false;
     std::string plot_file;
 };
 
-/// A key on the command line would be in every process list, so it comes in a file.
-Result<std::string> read_key(const std::string& path) {
-    if (path.empty()) return std::string();
-    RONDO_ASSIGN(std::string key, read_file(path, key_bytes_max));
-    while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-    return key;
-}
-
 Result<Endpoint> open_endpoint(const Options& options) {
     Endpoint::Options how;
-    RONDO_ASSIGN(how.url, Url::parse(options.url));
-    how.model = options.model;
-    RONDO_ASSIGN(how.api_key, read_key(options.api_key_file));
-    if (!(options.timeout_s > 0.0)) {  // not a number is neither more nor less
+    RONDO_ASSIGN(how.url, Url::parse(options.server.url));
+    how.model = options.server.model_name;
+    RONDO_ASSIGN(how.api_key, options.server.key());
+    RONDO_ASSIGN(how.trust, options.server.trust());
+    if (!(options.server.timeout_s > 0.0)) {  // not a number is neither more nor less
         return make_error(ErrorCode::invalid_argument, "--timeout-s; a number of seconds would be right");
     }
-    how.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1e3));
+    how.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.server.timeout_s * 1e3));
     return Endpoint::open(std::move(how));
 }
 
@@ -92,7 +82,7 @@ Status bench_multi_turn(const Options& options) {
     RONDO_TRY(try_out(endpoint));
     RONDO_ASSIGN(how.tokens_per_word, endpoint.tokens_per_word(options.seed));
 
-    Progress progress(how.workload.name + " against " + options.url);
+    Progress progress(how.workload.name + " against " + options.server.url);
     const CatchInterrupts catching;
     RONDO_ASSIGN(const Replayed replayed, replay(endpoint, how, [&](double share) {
                      progress.show(share);
@@ -104,7 +94,7 @@ Status bench_multi_turn(const Options& options) {
         return make_error(ErrorCode::cancelled, "stopped by Ctrl-C before all turns were over; no figures");
     }
     const Statistics statistics = gather(replayed, options.goals);
-    const RunFacts facts = {how.workload.name, options.url,         endpoint.options().model, mode_of(options),
+    const RunFacts facts = {how.workload.name, options.server.url,  endpoint.options().model, mode_of(options),
                             options.seed,      how.tokens_per_word, flags_of(options),        options.goals};
     if (options.json) {
         constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
@@ -123,12 +113,13 @@ Status bench_multi_turn(const Options& options) {
 
 void add_multi_turn(CLI::App& bench, Action& run) {
     auto options = std::make_shared<Options>();
+    options->server.url = "http://127.0.0.1:8080";
     CLI::App* const command =
         bench.add_subcommand("multi_turn", "how a server does in conversations: latencies, throughput, goodput");
-    command->add_option("--url", options->url, "server that speaks OpenAI's protocol, with or without /v1")
+    command->add_option("--url", options->server.url, "server that speaks OpenAI's protocol, with or without /v1")
+        ->type_name("URL")
         ->capture_default_str();
-    command->add_option("--model", options->model, "name in the requests (default: the first the server lists)");
-    command->add_option("--api-key-file", options->api_key_file, "file that holds the key of the server");
+    options->server.add_all(*command, "--model");
     options->workload.add_to(*command);
     command->add_option("--seed", options->seed, "of lengths, words and arrivals; a server may still hold an old one's")
         ->capture_default_str();
@@ -140,12 +131,12 @@ void add_multi_turn(CLI::App& bench, Action& run) {
         ->add_flag("--fixed-history", options->fixed_history,
                    "resend words in place of the answers, so that every server is asked the same")
         ->excludes(stateful);
-    command->add_option("--timeout-s", options->timeout_s, "of one request")->check(CLI::Range(0.001, 86400.0));
     command->add_option("--slo-ttft-ms", options->goals.ttft_ms_max, "goodput counts answers that begin by then")
         ->check(CLI::Range(0.0, 1e9));
     command->add_option("--slo-tpot-ms", options->goals.tpot_ms_max, "and go on at this pace on average")
         ->check(CLI::Range(0.0, 1e9));
-    command->add_option("--plot", options->plot_file, "SVG file: first token by round, spread of the gaps");
+    command->add_option("--plot", options->plot_file, "SVG file: first token by round, spread of the gaps")
+        ->type_name("FILE");
     command->add_flag("--json", options->json);
     command->callback([options, &run] { run = [options] { return bench_multi_turn(*options); }; });
 }

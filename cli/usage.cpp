@@ -1,0 +1,111 @@
+#include "cli/usage.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "config/did_you_mean.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+std::string guess(const std::string& given, const std::vector<std::string>& names) {
+    return did_you_mean(given, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+/// The innermost command that was named, and the words that lead to it.
+const CLI::App& chosen_command(const CLI::App& app, std::string& path) {
+    path = app.get_name();
+    const CLI::App* at = &app;
+    for (bool deeper = true; deeper;) {
+        deeper = false;
+        for (const CLI::App* command : commands_of(*at)) {
+            if (!command->parsed()) continue;
+            at = command;
+            path += " " + command->get_name();
+            deeper = true;
+            break;
+        }
+    }
+    return *at;
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+    std::vector<std::string> flags;
+    for (const CLI::Option* option : options_of(command))
+        for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    return flags;
+}
+
+}  // namespace
+
+void print_error(const std::string& message) {
+    std::string line;
+    for (const char byte : message) {
+        char shown[5];
+        const auto code = static_cast<unsigned char>(byte);
+        std::snprintf(shown, sizeof shown, "\\x%02x", code);
+        line += code < 0x20 || code == 0x7f ? std::string(shown) : std::string(1, byte);
+    }
+    std::fprintf(stderr, "rondo: %s\n", line.c_str());
+}
+
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+    std::vector<const CLI::Option*> options = command.get_options();
+    for (const CLI::App* group : command.get_subcommands({})) {
+        if (!group->get_name().empty()) continue;
+        for (const CLI::Option* option : options_of(*group))
+            if (std::ranges::find(options, option) == options.end()) options.push_back(option);
+    }
+    return options;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& command) {
+    std::vector<const CLI::App*> commands;
+    for (const CLI::App* one : command.get_subcommands({}))
+        if (!one->get_name().empty()) commands.push_back(one);
+    return commands;
+}
+
+std::vector<std::string> words_of(int argc, char** argv) {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.empty() || words[0] != "help") return words;
+    std::erase(words, "help");  // `rondo help help` too
+    words.emplace_back("--help");
+    return words;
+}
+
+std::string unknown_command(const CLI::App& app, std::span<const std::string> words) {
+    const CLI::App* at = &app;
+    for (const std::string& word : words) {
+        std::vector<std::string> names;
+        for (const CLI::App* command : commands_of(*at)) names.push_back(command->get_name());
+        if (word.starts_with("-") || names.empty()) return {};
+        if (std::ranges::find(names, word) == names.end()) {
+            const std::string meant = guess(word, names);
+            return "no command \"" + word + '"' + (meant.empty() ? "; see rondo --help" : meant);
+        }
+        at = at->get_subcommand(word);
+    }
+    return {};
+}
+
+std::string wrong_use(const CLI::App& app, const CLI::ParseError& error) {
+    std::string path;
+    const CLI::App& command = chosen_command(app, path);
+    const std::string see = "; see " + path + " --help";
+    // A misspelt option is left over, or missed where it is required.
+    const int code = error.get_exit_code();
+    if (code != static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+        code != static_cast<int>(CLI::ExitCodes::RequiredError))
+        return error.what() + see;
+    for (const std::string& word : app.remaining(true)) {
+        if (!word.starts_with("-") || word == "-" || word == "--") continue;
+        const std::string flag = word.substr(0, word.find('='));
+        const std::string meant = guess(flag, flags_of(command));
+        return path + " has no option " + flag + (meant.empty() ? see : meant);
+    }
+    return error.what() + see;
+}
+
+}  // namespace rondo::cli
