@@ -7,11 +7,13 @@ minutes ?= 5
 .PHONY: build program test test-clients soak chat serve bench check clean packages
 
 build: packages
-	@cmake --preset default --log-level=WARNING
+	@cmake --preset default --log-level=WARNING -DRONDO_TESTS=REQUIRED
 	@cmake --build build -j $(jobs)
 
 # What people run, without tests and benchmarks.
-program: packages
+program:
+	@tools/install_packages.sh program
+	@test -e build/bin/rondo || echo "building rondo: a first build takes some minutes, and later ones build what changed"
 	@cmake --preset default --log-level=WARNING
 	@cmake --build build -j $(jobs) --target rondo
 
@@ -20,6 +22,7 @@ packages:
 
 # The tests of every folder, then each fuzz target for $(fuzz_seconds) seconds under clang's sanitizers.
 test: build
+	@tools/install_packages.sh shells
 	@tools/install_packages.sh fuzz
 	@cmake --preset fuzz --log-level=WARNING -DRONDO_FUZZ_SECONDS=$(fuzz_seconds)
 	@cmake --build build-fuzz -j $(jobs) --target fuzz_targets

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and does nothing when none is.
-#   install_packages.sh [build|fuzz|check|soak|clients]
+#   install_packages.sh [program|build|fuzz|shells|check|soak|clients]
 set -euo pipefail
 
 case ${1:-build} in
-    build)
+    program | build)
         packages="g++ cmake ninja-build pkg-config libdnnl-dev libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
-            nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev libboost-dev libcaf-dev prometheus-cpp-dev
-            libgtest-dev libgmock-dev"
+            nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev libboost-dev libcaf-dev prometheus-cpp-dev"
+        [ "${1:-build}" = program ] || packages+=" libgtest-dev libgmock-dev"
         ;;
+    shells) packages="zsh fish" ;;  # whose completions are tested
     fuzz) packages="clang libclang-rt-dev" ;;
     check) packages="clang-format" ;;
     soak) packages=$(command -v python3 >/dev/null || echo python3) ;;

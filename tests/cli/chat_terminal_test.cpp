@@ -1,6 +1,9 @@
+#include <signal.h>
+
 #include <algorithm>
 
 #include "tests/cli/rondo_terminal.hpp"
+#include "tests/transport/scripted_server.hpp"
 #include "transport/http_client.hpp"
 
 namespace rondo {
@@ -34,7 +37,7 @@ struct Server {
 
 void talk(RondoTerminal& chat) {
     EXPECT_THAT(chat.until_prompt(), AllOf(HasSubstr("demo_model"), HasSubstr("/help lists commands")));
-    EXPECT_THAT(chat.say("/help"), AllOf(HasSubstr("/rounds"), HasSubstr("/rewind K"), HasSubstr("Ctrl-D ends")));
+    EXPECT_THAT(chat.say("/help"), AllOf(HasSubstr("/rounds"), HasSubstr("/rewind K"), HasSubstr("Ctrl-D leaves")));
     EXPECT_EQ(chat.say("/stats"), "rondo: no turn so far\n");
     EXPECT_EQ(chat.say(""), "");
     EXPECT_EQ(chat.say("The code of the red box is 4817."), "Noted.\n");
@@ -63,7 +66,7 @@ void choose_methods(RondoTerminal& chat) {
     EXPECT_EQ(chat.say("/method"), "loopserve; or dense\n");
     EXPECT_EQ(chat.say("The code of the old lamp is 2093."), "Noted.\n");
     EXPECT_THAT(chat.say("/stats"), HasSubstr("\nloopserve: prompt density 1.00"));
-    EXPECT_EQ(chat.say("/mehtod"), "rondo: /mehtod: no such command; /help lists them\n");
+    EXPECT_EQ(chat.say("/mehtod"), "rondo: /mehtod: no such command; did you mean /method?\n");
 }
 
 void leave(RondoTerminal& chat) {
@@ -146,6 +149,69 @@ TEST(ChatTerminal, StopsAServersAnswerAndGoesOn) {
     EXPECT_EQ(chat.say("/stats"), "stopped before the server told its figures; /rounds shows what it kept\n");
     rewind_the_stopped(chat);
     stop_an_answer(chat);
+    leave(chat);
+}
+
+TEST(ChatTerminal, CtrlCAtThePromptClearsTheLine) {
+    RondoTerminal chat({"chat"});
+    chat.until_prompt();
+    chat.type("The code of the old lamp is 2093.");
+    chat.until("2093.");
+    chat.type(RondoTerminal::ctrl('C'));
+    EXPECT_EQ(chat.until_prompt(), "^C\n");
+    EXPECT_EQ(chat.say("/rounds"), "") << "nothing of it was said";
+    chat.type(RondoTerminal::ctrl('C'));
+    EXPECT_EQ(chat.until_prompt(), "^C\nCtrl-C again leaves.\n");
+    EXPECT_EQ(chat.say("The code of the red box is 4817."), "Noted.\n") << "once is not twice";
+    chat.type("half a line");
+    chat.until("half a line");
+    chat.type(RondoTerminal::ctrl('C'));
+    chat.until_prompt();
+    chat.type(RondoTerminal::ctrl('C'));
+    EXPECT_EQ(chat.end(), 0) << "twice leaves";
+}
+
+TEST(ChatTerminal, CtrlCTwiceLeavesAServersChatAndItsConversation) {
+    const Server server({"--quiet"});
+    RondoTerminal chat({"chat", "--url", server.url});
+    chat.until_prompt();
+    chat.type(RondoTerminal::ctrl('C'));
+    chat.until_prompt();
+    chat.type(RondoTerminal::ctrl('C'));
+    EXPECT_EQ(chat.end(), 0);
+    HttpClient client(Url::parse(server.url).value());
+    const auto listed =
+        client.request("GET", "/v1/sessions", {}, "", std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    EXPECT_THAT(listed.value().body, HasSubstr("\"data\":[]"));
+}
+
+TEST(ChatTerminal, ASignalFromElsewhereEndsItWithTheTerminalSetRight) {
+    RondoTerminal chat({"chat"});
+    chat.until_prompt();
+    ::kill(chat.process(), SIGINT);
+    EXPECT_EQ(chat.end(), 128 + SIGINT);
+    EXPECT_TRUE(chat.is_cooked());
+}
+
+TEST(ChatTerminal, DoesNotLetAnAnswerCommandTheTerminal) {
+    const testing::ScriptedServer server([](const auto& request, const auto& send) {
+        if (request.head.starts_with("GET "))
+            return send(testing::http_answer(200, R"({"data":[{"id":"m","owned_by":"somebody"}]})"));
+        return send(testing::http_answer(
+            200, "data: {\"choices\":[{\"delta\":{\"content\":\"a\\u001b[2Jb\\u0007\\nc\"}}]}\n\n"));
+    });
+    RondoTerminal chat({"chat", "--url", server.url()});
+    chat.until_prompt();
+    EXPECT_EQ(chat.say("Hello!"), "a[2Jb\nc\n");
+    EXPECT_THAT(chat.say("/stats"), HasSubstr("first text after"));
+    leave(chat);
+}
+
+TEST(ChatTerminal, GuessesAMisspeltCommand) {
+    RondoTerminal chat({"chat"});
+    chat.until_prompt();
+    EXPECT_EQ(chat.say("/rond"), "rondo: /rond: no such command; /help lists them\n");
+    EXPECT_EQ(chat.say("/ruonds"), "rondo: /ruonds: no such command; did you mean /rounds?\n");
     leave(chat);
 }
 

@@ -79,7 +79,8 @@ TEST(Chat, FindsAServerByItsUrlWithOrWithoutV1) {
             std::vector<std::string> asked;  // by one connection after another
             ScriptedServer server([&](const auto& request, const auto& send) {
                 asked.push_back(request.head.substr(0, request.head.find(" HTTP")));
-                if (asked.back().ends_with("/models")) return send(http_answer(200, R"({"data":[{"id":"m"}]})"));
+                if (asked.back().ends_with("/models"))
+                    return send(http_answer(200, R"({"data":[{"id":"m","owned_by":"rondo"}]})"));
                 if (!asked.back().ends_with("/completions")) return send(http_answer(200, R"({"id":"c"})"));
                 return send(http_answer(200,
                                         "data: {\"choices\":[{\"delta\":{\"content\":\"Good day.\"},"
@@ -92,6 +93,27 @@ TEST(Chat, FindsAServerByItsUrlWithOrWithoutV1) {
                                                       "DELETE " + base + "/v1/sessions/c"));
         }
     }
+}
+
+TEST(Chat, ObeysCommandsFromAPipe) {
+    const std::string fact = "The code of the red box is 4817.\n", question = "What is the code of the red box?\n";
+    const auto out = answers(fact + question + "/rewind 0\n" + question + "//rounds\n/rounds\n/quit\nnever said\n");
+    ASSERT_EQ(out.size(), 8U);
+    EXPECT_THAT(out[1], HasSubstr("4817"));
+    EXPECT_THAT(out[2], Not(HasSubstr("4817"))) << "the round with the code was forgotten";
+    EXPECT_THAT(out[4], ::testing::StartsWith("0  ("));
+    EXPECT_THAT(out[6], ::testing::AllOf(::testing::StartsWith("1  ("), ::testing::EndsWith(") /rounds")))
+        << "what was escaped was said";
+    EXPECT_THAT(answers("/help\n").front(), HasSubstr("/rounds"));
+}
+
+TEST(Chat, ACommandFromAPipeThatFailsEndsIt) {
+    testing::expect_failure(run_rondo({"chat"}, "/rewnd 0\nHello!\n"),
+                            "/rewnd: no such command; did you mean /rewind?; a message must begin with // instead");
+    testing::expect_failure(run_rondo({"chat"}, "/rewind 0\n"), "round");
+    testing::expect_failure(run_rondo({"chat"}, "/rewind x\n"), "takes a round's number");
+    testing::expect_failure(run_rondo({"chat"}, "/open\n"), "takes a conversation's id");
+    testing::expect_failure(run_rondo({"chat"}, "/quit now\n"), "/quit takes no value");
 }
 
 TEST(Chat, ConversationBeyondTheContextIsRefusedByName) {

@@ -29,8 +29,10 @@ std::string with_plain_ends(const std::string& printed) {
 
 }  // namespace
 
-RondoTerminal::RondoTerminal(const std::vector<std::string>& arguments) {
-    std::string program = std::string(RONDO_BINARY_DIR) + "/bin/rondo";
+RondoTerminal::RondoTerminal(const std::vector<std::string>& arguments)
+    : RondoTerminal(std::string(RONDO_BINARY_DIR) + "/bin/rondo", arguments) {}
+
+RondoTerminal::RondoTerminal(std::string program, const std::vector<std::string>& arguments) {
     std::vector<char*> argv{program.data()};
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
@@ -107,6 +109,11 @@ std::string RondoTerminal::say(const std::string& line) {
     until(line);  // shown while it was typed; its end may already be that of an answer of no lines
     const std::string out = until_prompt();
     return out.starts_with('\n') ? out.substr(1) : out;
+}
+
+bool RondoTerminal::is_cooked() const {
+    termios mode{};
+    return ::tcgetattr(screen_, &mode) == 0 && (mode.c_lflag & (ICANON | ECHO | ISIG)) == (ICANON | ECHO | ISIG);
 }
 
 int RondoTerminal::end() {

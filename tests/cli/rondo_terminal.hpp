@@ -9,10 +9,11 @@
 
 namespace rondo::testing {
 
-/// build/bin/rondo on a terminal of its own, as a person has it before them.
+/// build/bin/rondo, or another program, on a terminal of its own, as a person has it before them.
 class RondoTerminal {
 public:
     explicit RondoTerminal(const std::vector<std::string>& arguments);
+    RondoTerminal(std::string program, const std::vector<std::string>& arguments);
     /// Ends the program by force if it has not ended.
     ~RondoTerminal();
     RondoTerminal(const RondoTerminal&) = delete;
@@ -30,6 +31,8 @@ public:
     /// The line is typed; what the chat printed between it and its next prompt, with \n where the terminal has \r\n.
     std::string say(const std::string& line);
     std::string until_prompt();
+    /// Whether the terminal is as a shell expects it: whole lines, shown as they are typed.
+    bool is_cooked() const;
 
     /// Waits until the program has ended: its exit status, or 128 + signal.
     int end();

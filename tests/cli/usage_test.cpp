@@ -22,7 +22,7 @@ TEST(Usage, HelpIsOnStandardOutput) {
     }
     const std::string help = run_rondo({"--help"}).out;
     for (const std::string command :
-         {"serve", "chat", "generate", "score", "tokenize", "detokenize", "inspect", "bench", "eval"}) {
+         {"serve", "chat", "generate", "score", "tokenize", "detokenize", "inspect", "bench", "eval", "completion"}) {
         EXPECT_THAT(help, HasSubstr("\n  " + command + " "));
     }
 }
@@ -46,6 +46,52 @@ TEST(Usage, AMisspeltCommandIsGuessed) {
     expect_error(run_rondo({"help", "evl"}), 2, "did you mean eval?");
     expect_error(run_rondo({"sing"}), 2, "no command \"sing\"; see rondo --help");
     expect_error(run_rondo({"generate", "decod"}), 2, "see rondo --help");
+}
+
+TEST(Usage, AMisspeltOptionIsGuessed) {
+    expect_error(run_rondo({"generate", "--promt", "a"}), 2,
+                 "rondo generate has no option --promt; did you mean --prompt?");
+    expect_error(run_rondo({"generate", "--promt=a"}), 2, "has no option --promt; did you mean --prompt?");
+    expect_error(run_rondo({"bench", "decode", "--repaet", "3"}), 2,
+                 "rondo bench decode has no option --repaet; did you mean --repeat?");
+    expect_error(run_rondo({"score", "--txet", "a"}), 2, "did you mean --text?");
+    expect_error(run_rondo({"detokenize", "--idss", "1"}), 2, "did you mean --ids?");
+    expect_error(run_rondo({"--versoin"}), 2, "rondo has no option --versoin; did you mean --version?");
+    expect_error(run_rondo({"generate", "--loud"}), 2,
+                 "rondo generate has no option --loud; see rondo generate --help");
+    expect_error(run_rondo({"generate", "-x"}), 2, "has no option -x; see rondo generate --help");
+}
+
+TEST(Usage, TheHelpOfHelp) {
+    EXPECT_EQ(run_rondo({"help", "help"}).out, run_rondo({"--help"}).out);
+    EXPECT_THAT(run_rondo({"--help"}).out, HasSubstr("rondo help COMMAND"));
+    EXPECT_THAT(run_rondo({"help", "chat"}).out, HasSubstr("/rewind K"));
+}
+
+TEST(Usage, TwoWordsForOneKeyAreRefused) {
+    for (const auto& [flags, words] :
+         {std::pair(std::vector<std::string>{"--kv", "f32", "--set", "memory.kv_dtype=bf16"}, "--kv f32 and --set"),
+          {{"--chunk", "4", "--set", "pipeline.prefill.chunk_tokens=8"}, "--chunk 4 and --set"},
+          {{"--model", "m", "--set", "model.path=n"}, "--model m and --set"},
+          {{"--weights", "auto", "--set", "model.weights=auto"}, "--weights auto and --set"},
+          {{"--device", "cpu:2", "--set", "devices.cpu.threads=1"}, "--device cpu:2 and --set"},
+          {{"--device", "cpu:2", "--threads", "1"}, "--device cpu:2 and --threads 1"}}) {
+        std::vector<std::string> all = {"generate", "--prompt", "a"};
+        all.insert(all.end(), flags.begin(), flags.end());
+        expect_failure(run_rondo(all), words);
+    }
+    expect_failure(run_rondo({"serve", "--port", "0", "--set", "server.port=1"}), "--port 0 and --set server.port=1");
+    expect_failure(run_rondo({"serve", "--host", "::1", "--set", "server.host=::1"}), "--host ::1 and --set");
+    expect_error(run_rondo({"generate", "--prompt", "a", "--logprobs", "2"}), 2, "--logprobs requires --json");
+}
+
+TEST(Usage, SamplingBeyondItsRangeIsRefusedByEveryCommandInTheSameWords) {
+    for (const auto& [flag, value] : {std::pair("--temperature", "-1"), {"--temperature", "nan"}, {"--top-p", "2"}}) {
+        const auto generated = run_rondo({"generate", "--prompt", "a", flag, value});
+        expect_failure(generated, "must be ");
+        EXPECT_EQ(run_rondo({"chat", flag, value}, "Hello!\n").err, generated.err);
+        EXPECT_EQ(run_rondo({"chat", "--url", "http://127.0.0.1:1", flag, value}, "Hello!\n").err, generated.err);
+    }
 }
 
 TEST(Usage, WrongUseIsTwo) {
