@@ -26,3 +26,12 @@ function(rondo_folder name)
   target_compile_features(rondo_${name} ${scope} cxx_std_20)
   target_link_libraries(rondo_${name} ${scope} ${link_PUBLIC})
 endfunction()
+
+# rondo_unity(TARGET GROUP files...): these files are one translation unit, for most of their time goes into headers and
+# templates that they share. Names in their anonymous namespaces must differ.
+function(rondo_unity target group)
+  if(RONDO_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
+  endif()
+endfunction()
