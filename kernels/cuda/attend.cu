@@ -27,13 +27,14 @@ __device__ int sequence_of(const SequenceTables& sequences, int row) {
 
 /// out, q [rows, heads·d]. One block a (row, query head): it walks the sequence's KV blocks in order with an online
 /// softmax in f32, so a row's bits depend on its own keys alone. For each block of 16 keys the warps share out the
-/// scores and then the threads the channels. Rows that no sequence owns are left alone.
+/// scores and then the threads the channels. Rows count from the first sequence's own, which in a batch of prompts and
+/// answers stands behind the prompts'. Rows that no sequence owns are left alone.
 template <DType type>
 __global__ void __launch_bounds__(threads)
     attend_kernel(Rows2d out, Rows2d q, PagedKv kv, SequenceTables sequences, float scale) {
     __shared__ float query[head_dim_max];
     __shared__ float scores[2][kv_block_tokens];  // in turn, so that one barrier a block is enough
-    const int row = static_cast<int>(blockIdx.x);
+    const int row = sequences.row_begin[0] + static_cast<int>(blockIdx.x);
     const int head = static_cast<int>(blockIdx.y);
     const int kv_head = head / (static_cast<int>(gridDim.y) / kv.heads);
     const int thread = static_cast<int>(threadIdx.x);

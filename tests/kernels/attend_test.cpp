@@ -108,9 +108,9 @@ protected:
         return tables;
     }
 
-    /// Attends with rows [first[s], first[s] + rows[s]) of each chosen sequence; gives the rows one below the other.
-    Tensor attend(const Batch& batch, const std::vector<size_t>& chosen, Rows mode, int64_t first = 0,
-                  int64_t rows_max = 1 << 20) {
+    /// For rows [first[s], first[s] + rows[s]) of each chosen sequence, one below the other.
+    AttendArgs args_of(const Batch& batch, const std::vector<size_t>& chosen, Rows mode, int64_t first = 0,
+                       int64_t rows_max = 1 << 20) {
         std::vector<const Sequence*> sequences;
         std::vector<int64_t> lengths;
         std::vector<int64_t> rows;
@@ -130,6 +130,12 @@ protected:
         args.sequences = upload_tables(sequences, lengths, rows);
         args.scale = static_cast<float>(batch.shape.scale());
         args.rows = mode;
+        return args;
+    }
+
+    Tensor attend(const Batch& batch, const std::vector<size_t>& chosen, Rows mode, int64_t first = 0,
+                  int64_t rows_max = 1 << 20) {
+        const AttendArgs args = args_of(batch, chosen, mode, first, rows_max);
         expect_ok(ops().attend(args));
         return args.out;
     }
@@ -228,6 +234,39 @@ TEST_P(Attend, MixesSequencesWhoseRoundsLeaveGaps) {
 TEST_P(Attend, StaysExactWhenScoresAreLarge) {
     for (double spread : {30.0, 300.0}) {
         check(make_batch(with_types(DType::f32, DType::f32, DType::f32), {{{200}, 1}, {{30, 60}, 60}}, 151, spread));
+    }
+}
+
+/// A batch's prompts and its answers are two calls on the same tensors: the tables of the second begin at a later
+/// sequence, and its rows behind those of the first.
+TEST_P(Attend, TablesOfLaterSequencesNameTheirOwnRows) {
+    for (DType kv : kv_types) {
+        const Batch batch = make_batch({.kv = kv}, {{{40, 9}, 20}, {{5, 33}, 17}, {{17}, 1}, {{70}, 1}});
+        const AttendArgs whole = args_of(batch, all_of(batch), Rows::bulk);
+        const int sequences = whole.sequences.sequences;
+        for (const auto& [begin, end] : {std::pair(2, sequences), std::pair(0, 1), std::pair(1, 2)}) {
+            AttendArgs part = whole;
+            SequenceTables& tables = part.sequences;
+            tables.sequences = end - begin;
+            tables.rows = 0;
+            for (int s = begin; s < end; ++s) {
+                tables.rows += static_cast<int>(batch.sequences[static_cast<size_t>(s)].rows());
+            }
+            tables.row_begin += begin;
+            tables.kv_length += begin;
+            tables.block_count += begin;
+            tables.blocks += begin * tables.blocks_stride;
+            tables.block_begin += begin * tables.blocks_stride;
+            part.rows = begin == 2 ? Rows::invariant : Rows::bulk;
+            expect_ok(ops().attend(part));
+        }
+        int64_t row = 0;
+        for (const Sequence& sequence : batch.sequences) {
+            SCOPED_TRACE(testing::Message() << batch.shape << ", rows from " << row);
+            expect_near(whole.out.slice_rows(row, sequence.rows()), expected(batch.shape, sequence),
+                        op_tolerance(batch.shape));
+            row += sequence.rows();
+        }
     }
 }
 
