@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# What waits for a real GPU, in stages that each end in time. An item that fails, hangs or cannot run stops nothing; each
+# appends its result to one JSON file, which is whole after every item.
+#   gpu_check.sh STAGE [--programs DIR] [--out FILE.json] [--limit SECONDS]
+#       STAGE: primitives, ops, models, memory, bench, or all of them, each within the limit (600 s)
+#       DIR: where tests_gpu and rondo lie; here in a bundle, else build/bin. build/emulated/bin rehearses without a GPU.
+#   gpu_check.sh pack [FILE.tar.xz]      builds them and packs all that a GPU machine lacks
+# Ends with 0 when every item passed, else 1; a stage that cannot begin ends with 2.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+stages="primitives ops models memory bench"
+
+refuse() {
+    echo "gpu_check.sh: $1" >&2
+    exit 2
+}
+
+pack() { # FILE
+    local root folder=gpu-check work
+    root=$(cd "$here/.." && pwd)
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    cmake --build "$root/build" --target rondo tests_gpu >"$work/log" 2>&1 ||
+        { tail -5 "$work/log" >&2; refuse "rondo and tests_gpu cannot be built in $root/build; a CUDA toolkit with nvcc is needed"; }
+    mkdir -p "$work/$folder/lib" "$work/$folder/models/qwen2-0.5b"
+    cp "$here/gpu_check.sh" "$root/build/bin/rondo" "$root/build/bin/tests_gpu" "$work/$folder/"
+    # The driver and cuBLASLt are the GPU machine's own, glibc too; they are opened at run time or newer there.
+    ldd "$work/$folder/rondo" "$work/$folder/tests_gpu" | awk '$3 ~ /^\// { print $3 }' | sort -u |
+        grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' | xargs -I{} cp -L {} "$work/$folder/lib/"
+    strip "$work/$folder/rondo" "$work/$folder/tests_gpu"
+    strip --strip-unneeded "$work/$folder"/lib/*
+    cp -r "$root/examples/demo_model" "$work/$folder/models/demo"
+    cp -r "$root/tests/fixtures/golden" "$work/$folder/golden"
+    shape_of_qwen2 >"$work/$folder/models/qwen2-0.5b/config.json"
+    tar -C "$work" -cf - "$folder" | xz -T0 -6 >"$1" || refuse "cannot write $1"
+    echo "$1: $(du -h "$1" | cut -f1)"
+}
+
+shape_of_qwen2() { # weights come from a seed
+    cat <<'JSON'
+{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+ "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+ "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": true,
+ "hidden_act": "silu", "torch_dtype": "bfloat16"}
+JSON
+}
+
+# --- one item ---------------------------------------------------------------------------------------------------------
+
+json_string() { # of standard input: its end, in printable ASCII
+    tail -c 3000 | LC_ALL=C tr -cd '\11\12\40-\176' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' |
+        awk '{ printf "%s%s", NR > 1 ? "\\n" : "", $0 }'
+}
+
+append() { # OBJECT: one line of the array
+    {
+        if [ -s "$out" ]; then sed '$d' "$out" | sed '$s/$/,/'; else echo '['; fi
+        printf '%s\n]\n' "$1"
+    } >"$out.next" && mv "$out.next" "$out"
+}
+
+count() { # WORD LOG: what GoogleTest says of it in its last lines
+    sed -n "s/^\[ *$1 *\] \([0-9][0-9]*\) tests\{0,1\}[.,].*/\1/p" "$2" | tail -1
+}
+
+item() { # NAME LIMIT_S COMMAND...
+    local name=$1 limit=$2 left=$((stage_end - SECONDS)) log status=passed rc=0 began=$SECONDS result=null
+    shift 2
+    log=$(mktemp)
+    ((limit > left)) && limit=$left
+    if ((limit < 1)); then
+        status="left out" rc=-1
+        echo "the stage's limit of $stage_limit s was over" >"$log"
+    elif ! command -v "$1" >/dev/null; then
+        status=skipped rc=-1
+        echo "$1 is not here" >"$log"
+    else
+        timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 </dev/null
+        rc=$?
+        ((rc != 0)) && status=failed
+        ((rc == 124 || rc == 137)) && status="timed out"
+    fi
+    local passed failed skipped
+    passed=$(count PASSED "$log") failed=$(count FAILED "$log") skipped=$(count SKIPPED "$log")
+    if [ "$status" = passed ] && grep -q '^\[=' "$log"; then
+        if [ "${passed:-0}" = 0 ] && [ "${skipped:-0}" != 0 ]; then status=skipped
+        elif [ "${passed:-0}" = 0 ]; then status=failed; echo "no test has this name" >>"$log"; fi
+    fi
+    [ "$status" = passed ] && grep -q '^{.*}$' "$log" && result=$(grep '^{.*}$' "$log" | tail -1)
+    append "{\"stage\": \"$stage\", \"item\": \"$name\", \"status\": \"$status\", \"exit\": $rc, \"seconds\": $((SECONDS - began)), \"limit_s\": $limit, \"passed\": ${passed:-0}, \"failed\": ${failed:-0}, \"skipped\": ${skipped:-0}, \"result\": $result, \"gpu\": \"$gpu\", \"time\": \"$(date -u +%FT%TZ)\", \"output\": \"$(json_string <"$log")\"}"
+    echo "$stage $name: $status ($((SECONDS - began)) s)"
+    [ "$status" = passed ] || all_passed=0
+    rm -f "$log"
+}
+
+tests() { # NAME LIMIT_S FILTER
+    item "$1" "$2" "$programs/$tests_program" --gtest_filter="$3"
+}
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+primitives() {
+    tests primitives 60 'Primitives.*'
+}
+
+ops() {
+    tests device 60 'CudaDevice.*'
+    local suite
+    for suite in TakeRows Embed RmsNorm Rope SiluMul Softmax Kv Matmul Attend; do
+        tests "$suite" 120 "EveryDevice/$suite.*/Cuda0"
+    done
+}
+
+models() {
+    tests golden 120 '*Golden.TheGpuMatchesToo/*'
+    tests steps 120 'EngineOnGpu/*'
+    item generate 60 bash -c '
+        for device in cpu cuda:0; do
+            "$0" generate --model "$1" --device $device --prompt "The code of the red box is" --max-tokens 16 --ignore-eos --json |
+                grep -o "\"ids\":\[[^]]*\]"
+        done | tee /dev/stderr | sort | uniq -c | grep -q "^ *2 "' "$programs/rondo" "$demo"
+}
+
+# Small shapes: a tool makes a kernel a hundred times as slow.
+memory() {
+    local small='*TakeRows*/Cuda0:*Embed*/Cuda0:*RmsNorm*/Cuda0:*Rope*/Cuda0:*SiluMul*/Cuda0:*Softmax*/Cuda0:*Kv.*/Cuda0'
+    small+=':*Attend.MatchesTheReferenceForEveryTypeOfQueryAndOutput/Cuda0:*Attend.TablesOfLaterSequences*/Cuda0'
+    local tool
+    for tool in memcheck racecheck synccheck initcheck; do
+        item "$tool" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 "$programs/$tests_program" \
+            --gtest_filter="$small"
+    done
+}
+
+bench() {
+    local qwen=(--model "$models/qwen2-0.5b" --weights random:1 --device cuda:0 --json)
+    local small=(--model "$demo" --device cuda:0 --json)
+    item "prefill, demo" 60 "$programs/rondo" bench prefill "${small[@]}" --tokens 512 --repeat 3
+    item "decode, demo" 60 "$programs/rondo" bench decode "${small[@]}" --tokens 32 --repeat 3
+    [ -d "$models/qwen2-0.5b" ] || return
+    item "prefill, qwen2-0.5b" 120 "$programs/rondo" bench prefill "${qwen[@]}" --tokens 2048
+    item "decode, qwen2-0.5b" 120 "$programs/rondo" bench decode "${qwen[@]}" --tokens 64
+    item "decode at 8192, qwen2-0.5b" 120 "$programs/rondo" bench decode "${qwen[@]}" --tokens 64 --depth 8192
+    item "decode of 16, qwen2-0.5b" 120 "$programs/rondo" bench decode "${qwen[@]}" --tokens 64 --batch 16
+}
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+chosen=${1:-}
+shift || true
+if [ "$chosen" = pack ]; then
+    pack "${1:-gpu-check.tar.xz}"
+    exit
+fi
+[ "$chosen" = all ] && chosen=$stages
+[ -n "$chosen" ] && for stage in $chosen; do
+    [[ " $stages " == *" $stage "* ]] || refuse "stage \"$stage\" is none of $stages, all and pack"
+done || { sed -n '4,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+programs=$here out=gpu-check.json stage_limit=600
+[ -x "$here/tests_gpu" ] || programs=$here/../build/bin
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || refuse "$1 needs a value"
+    case $1 in
+        --programs) programs=$2 ;;
+        --out) out=$2 ;;
+        --limit) stage_limit=$2 ;;
+        *) refuse "$1 is none of --programs, --out and --limit" ;;
+    esac
+    shift 2
+done
+[[ $stage_limit =~ ^[1-9][0-9]{0,5}$ ]] || refuse "--limit is \"$stage_limit\"; it must be a number of seconds from 1 to 999999"
+[ ! -s "$out" ] || [ "$(tail -1 "$out")" = ']' ] || refuse "$out is no file of this program: its last line is not ]"
+tests_program=tests_gpu
+[ -x "$programs/tests_emulated" ] && tests_program=tests_emulated
+for program in "$tests_program" rondo; do
+    [ -x "$programs/$program" ] || refuse "$programs/$program is missing"
+done
+
+models=$here/models demo=$here/models/demo
+[ -d "$demo" ] || demo=$here/../examples/demo_model
+[ -d "$here/golden" ] && export RONDO_GOLDEN_MODELS=$here/golden
+gpu="emulated"
+if [ "$tests_program" = tests_gpu ]; then
+    gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
+    cublas=$(timeout 60 find / -name 'libcublasLt.so.13' -not -path '/proc/*' 2>/dev/null | head -1)
+    export LD_LIBRARY_PATH=$here/lib:$(dirname "$cublas")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
+all_passed=1
+for stage in $chosen; do
+    stage_end=$((SECONDS + stage_limit))
+    $stage
+done
+exit $((1 - all_passed))
