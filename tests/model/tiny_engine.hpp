@@ -14,7 +14,7 @@
 #include "tests/model/golden_models.hpp"
 #include "tests/model/model_bytes.hpp"
 
-/// A golden case on a CPU device, driven batch by batch. What should not fail throws, so that tests stay short.
+/// A golden case on a device, driven batch by batch. What should not fail throws, so that tests stay short.
 namespace rondo::testing {
 
 template <class T>
@@ -44,6 +44,7 @@ struct TinyEngine {
     struct Options {
         DType weights = DType::f32;
         DType kv = DType::f32;
+        const char* device = "cpu:2";
         int lower_layers = 0;
         size_t blocks = 2048;
         Batch::Limits limits{256, 64, 256};
@@ -51,7 +52,7 @@ struct TinyEngine {
 
     TinyEngine(const golden::Case& model_case, Options chosen)
         : options(chosen),
-          device(need(open_device(need(parse_device("cpu:2"))))),
+          device(need(open_device(need(parse_device(options.device))))),
           model(load_case(model_case, options.weights, *device)),
           pool(need(KvPool::create(*device, Transformer::kv_shape(model.spec, options.kv, options.lower_layers),
                                    options.blocks))),
