@@ -22,7 +22,7 @@ const std::vector<PageSection>& page_sections() {
          "one "
          "serves, everything is attended to: of answers this short a long lag leaves nothing but dense steps, so read "
          "the "
-         "chosen mass. Speed at the same settings: docs/measurements.",
+         "chosen mass. Speed at the same settings: docs/performance.md.",
          "dense,progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=0,"
          "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=1,"
          "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=4,"
