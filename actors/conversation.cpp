@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/api/title.hpp"
+
 namespace rondo {
 
 namespace {
@@ -67,7 +69,9 @@ std::vector<int32_t> Conversation::ids_up_to(int64_t border) const {
 }
 
 void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                            std::span<const int32_t> answer_ids, const std::string& variables_json) {
+                            std::span<const int32_t> answer_ids, const std::string& variables_json,
+                            std::optional<TurnFigures> figures) {
+    if (rounds_.empty()) take_history(messages);
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
     const auto asked = static_cast<int64_t>(borders_.size());
@@ -81,7 +85,59 @@ void Conversation::answered(std::vector<ChatMessage> messages, std::string answe
         borders_.resize(borders_.size() + borders_a_round);
     }
     const auto size = static_cast<int64_t>(prompt.size() + answer_ids.size());
-    rounds_.push_back({std::move(messages), std::move(answer), std::max<int64_t>(size - tokens(), 0)});
+    const int64_t tokens_before = tokens();
+    rounds_.push_back({std::move(messages), std::move(answer), 0, std::move(figures)});
+    if (tokens_before == 0) return share_tokens(size);
+    rounds_.back().tokens = std::max<int64_t>(size - tokens_before, 0);
+}
+
+/// Leaves in `messages` what the round asks. What comes before becomes the preamble and rounds whose ids nobody knows.
+void Conversation::take_history(std::vector<ChatMessage>& messages) {
+    const auto is_answer = [](const ChatMessage& message) { return message.role == "assistant"; };
+    if (std::ranges::none_of(messages, is_answer)) return;
+    auto next = messages.begin();
+    for (; preamble.empty() && next != messages.end() && next->role == "system"; ++next) {
+    }
+    if (preamble.empty()) preamble.assign(messages.begin(), next);
+    for (auto at = next; at != messages.end(); ++at) {
+        if (!is_answer(*at) || at == next || at + 1 == messages.end()) continue;
+        rounds_.push_back({{std::make_move_iterator(next), std::make_move_iterator(at)}, std::move(at->content)});
+        next = at + 1;
+    }
+    messages.erase(messages.begin(), next);
+    borders_.resize(rounds_.size() * borders_a_round);
+}
+
+/// Nobody counted the tokens of rounds that a client brought along: each gets its share by the length of its text.
+void Conversation::share_tokens(int64_t tokens) {
+    const auto length_of = [](const Round& round) {
+        double sum = 1.0 + static_cast<double>(round.answer.size());
+        for (const ChatMessage& message : round.asked) sum += static_cast<double>(message.content.size());
+        return sum;
+    };
+    double length = 0.0, before = 0.0;
+    for (const Round& round : rounds_) length += length_of(round);
+    int64_t given = 0;
+    for (Round& round : rounds_) {
+        before += length_of(round);
+        const auto up_to = static_cast<int64_t>(static_cast<double>(tokens) * (before / length));
+        round.tokens = up_to - given;
+        given = up_to;
+    }
+    rounds_.back().tokens += tokens - given;
+}
+
+std::string Conversation::title() const {
+    if (!title_.empty() || rounds_.empty()) return title_;
+    const std::vector<ChatMessage>& asked = rounds_.front().asked;
+    const auto first = std::ranges::find(asked, "user", &ChatMessage::role);
+    return first == asked.end() ? "" : title_of(first->content);
+}
+
+Status Conversation::rename(std::string title) {
+    RONDO_TRY(check_title(title));
+    title_ = std::move(title);
+    return Status::ok();
 }
 
 Conversation::Border Conversation::asked_border(const std::string& text, std::span<const int32_t> prompt) const {
@@ -117,7 +173,7 @@ Conversation::Border Conversation::ended_border(std::span<const int32_t> ids) co
 }
 
 size_t Conversation::bytes() const {
-    size_t sum = sizeof(*this);
+    size_t sum = sizeof(*this) + title_.size();
     const auto add = [&sum](const ChatMessage& message) {
         sum += sizeof(message) + message.role.size() + message.content.size() + message.more_json.size();
     };

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "actors/turn_events.hpp"
 #include "config/result.hpp"
 #include "model/model.hpp"
 
@@ -15,7 +17,8 @@ namespace rondo {
 struct Round {
     std::vector<ChatMessage> asked;
     std::string answer;
-    int64_t tokens = 0;  ///< its own: prompt and answer, without the rounds before it
+    int64_t tokens = 0;                       ///< its own: prompt and answer, without the rounds before it
+    std::optional<TurnFigures> figures = {};  ///< none: its client brought it along
 };
 
 /// What a conversation remembers: its rounds, and the exact ids they were computed with. Knows nothing of KV: what has
@@ -29,12 +32,17 @@ public:
     Result<std::vector<int32_t>> prompt(const std::vector<ChatMessage>& messages,
                                         const std::string& variables_json = {}) const;
     /// A round is over: its prompt, as `prompt` made it, was computed, and the user was told `answer`, which is what
-    /// `answer_ids` spell or less.
+    /// `answer_ids` spell or less. Where it is the first, answers among `messages` end rounds of their own: whoever was
+    /// forgotten sends what was said again.
     void answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                  std::span<const int32_t> answer_ids, const std::string& variables_json = {});
+                  std::span<const int32_t> answer_ids, const std::string& variables_json = {},
+                  std::optional<TurnFigures> figures = {});
 
     const std::vector<Round>& rounds() const { return rounds_; }
     int64_t tokens() const;
+    /// As its user called it, else the beginning of what was asked first; "" of one that is empty.
+    std::string title() const;
+    Status rename(std::string title);
     /// What it takes to remember all this, nearly.
     size_t bytes() const;
     /// Messages before the first round (a system prompt).
@@ -59,6 +67,8 @@ private:
     };
 
     std::vector<ChatMessage> all_messages() const;
+    void take_history(std::vector<ChatMessage>& messages);
+    void share_tokens(int64_t tokens);
     Status check_round(int64_t round) const;
     Start known_start_of(std::string_view text) const;
     std::vector<int32_t> ids_up_to(int64_t border) const;
@@ -67,6 +77,7 @@ private:
     Border ended_border(std::span<const int32_t> ids) const;
 
     const Model* model_;
+    std::string title_;  // "": none was given
     std::vector<Round> rounds_;
     std::vector<Border> borders_;  // three a round: before its answer, behind it, and behind what ended it
 };

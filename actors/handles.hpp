@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "actors/messages.hpp"
 
@@ -36,6 +37,7 @@ using select_atom = caf::atom_constant<caf::atom("select")>;
 using share_atom = caf::atom_constant<caf::atom("share")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
 using take_atom = caf::atom_constant<caf::atom("take")>;
+using title_atom = caf::atom_constant<caf::atom("title")>;
 using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
@@ -96,6 +98,7 @@ using session_actor = delta_sink_actor::extend<
     caf::replies_to<list_atom>::with<ConversationInfoPtr>,
     caf::replies_to<rewind_atom, int64_t>::with<ConversationInfoPtr>,
     caf::replies_to<drop_atom, RoundList>::with<ConversationInfoPtr>,
+    caf::replies_to<title_atom, std::string>::with<ConversationInfoPtr>,
     /// Ends, once the turn under way is cancelled and handed back.
     caf::reacts_to<remove_atom>,
     /// What it remembers, for a fork.
@@ -128,6 +131,7 @@ using front_actor = caf::typed_actor<
     caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
     caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,
     caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
+    caf::replies_to<title_atom, ConversationName, std::string>::with<ConversationInfoPtr>,
     caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
     caf::replies_to<remove_atom, ConversationName>::with<bool>>;
 

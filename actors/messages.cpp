@@ -1,5 +1,7 @@
 #include "actors/messages.hpp"
 
+#include <iterator>
+
 namespace rondo {
 
 namespace {
@@ -25,6 +27,10 @@ Error from_caf(const caf::error& error, const char* who) {
     if (error == caf::sec::request_timeout)
         return make_error(ErrorCode::timeout, std::string(who) + " did not answer in time");
     return make_error(ErrorCode::internal, std::string(who) + " failed; asking again may help");
+}
+
+ConversationFigures figures_of(const Conversation& conversation) {
+    return {conversation.title(), conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes()};
 }
 
 Error late_device() {

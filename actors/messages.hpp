@@ -25,6 +25,8 @@ struct ConversationName {
 
 struct ConversationInfo {
     std::string id;
+    std::string title;
+    std::vector<ChatMessage> preamble;
     int64_t tokens = 0;
     std::vector<Round> rounds;
     size_t bytes = 0;  ///< that remembering it takes
@@ -32,10 +34,13 @@ struct ConversationInfo {
 
 /// What a list tells of a conversation.
 struct ConversationFigures {
+    std::string title;
     int64_t tokens = 0;
     int64_t rounds = 0;
     size_t bytes = 0;
 };
+
+ConversationFigures figures_of(const Conversation& conversation);
 
 struct ListedConversation {
     std::string id;

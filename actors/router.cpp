@@ -33,6 +33,9 @@ Router::behavior_type Router::make_behavior() {
         [this](drop_atom, const ConversationName& name, const RoundList& rounds) {
             return pass_on(name, drop_atom::value, rounds);
         },
+        [this](title_atom, const ConversationName& name, const std::string& title) {
+            return pass_on(name, title_atom::value, title);
+        },
         [this](fork_atom, const ConversationName& from, const ConversationName& to) { return fork(from, to); },
         [this](remove_atom, const ConversationName& name) { return remove(name); },
         [this](over_atom, TurnId id, const ConversationFigures& figures) { over(id, &figures); },
@@ -215,7 +218,7 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; another id would be right");
-    const ConversationFigures figures{conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes()};
+    const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
     const session_actor session = open(name, std::move(conversation), false);
     conversations_.add(name, session, figures, now());
@@ -335,7 +338,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
         [=, this, asked = *session](const ConversationInfoPtr& info) mutable {
             const ConversationTable::Entry* const entry = conversations_.find(name);
             if (entry != nullptr && entry->session == asked) {
-                conversations_.grew(name, {info->tokens, std::ssize(info->rounds), info->bytes});
+                conversations_.grew(name, {info->title, info->tokens, std::ssize(info->rounds), info->bytes});
                 count();
             }
             promise.deliver(info);

@@ -46,6 +46,10 @@ Session::behavior_type Session::make_behavior() {
         [this](drop_atom, const RoundList& rounds) {
             return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
         },
+        [this](title_atom, const std::string& title) -> caf::result<ConversationInfoPtr> {
+            if (const Status status = conversation_.rename(title); !status) return to_caf(status.error());
+            return info();  // with a turn under way too: no prompt has the title in it
+        },
         [this](remove_atom) {
             ends_with_turn_ = true;
             while (!waiting_.empty()) stop(waiting_.front().first->id, TurnFlow::Event::cancel);
@@ -298,6 +302,7 @@ void Session::end(TurnOutcome outcome, Error error) {
         spent += now() - entered_;
     }
     TurnEnd end{outcome, std::move(error), usage_, timings_, attention_};
+    told_ = {outcome, usage_, timings_, attention_};
     options_.metrics->turn_over(end, now() - arrived_);
     // A stage that has it still tells of it last, when the listener has gone.
     if (turn_) options_.metrics->attended(std::exchange(attention_, {}));
@@ -308,9 +313,11 @@ void Session::end(TurnOutcome outcome, Error error) {
 void Session::end_done() {
     std::string rest = turn_->answer.finish();
     if (!rest.empty() || thoughts_) give({std::move(rest), {}, {}}, true);
+    const TurnOutcome outcome = turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length;
+    told_ = {outcome, usage_, timings_, attention_};
     remember();
     tell_over();  // before its user is: whoever lists then finds the round
-    end(turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length);
+    end(outcome);
 }
 
 /// The round becomes part of the conversation, as far as its user was told of it.
@@ -320,7 +327,7 @@ void Session::remember() {
     const auto prompt = static_cast<size_t>(turn_->prompt_tokens);
     // A stage may have gone on for a step after its user left.
     const std::span<const int32_t> told = ids.subspan(prompt, static_cast<size_t>(usage_.completion_tokens));
-    conversation_.answered(current_->messages, answer_, ids.first(prompt), told, current_->template_variables);
+    conversation_.answered(current_->messages, answer_, ids.first(prompt), told, current_->template_variables, told_);
 }
 
 void Session::tell_over() {
@@ -369,12 +376,13 @@ void Session::down(const caf::down_msg& message) {
 }
 
 ConversationInfoPtr Session::info() const {
-    return std::make_shared<ConversationInfo>(
-        ConversationInfo{name_.id, conversation_.tokens(), conversation_.rounds(), conversation_.bytes()});
+    return std::make_shared<ConversationInfo>(ConversationInfo{name_.id, conversation_.title(), conversation_.preamble,
+                                                               conversation_.tokens(), conversation_.rounds(),
+                                                               conversation_.bytes()});
 }
 
 ConversationFigures Session::figures() const {
-    return {conversation_.tokens(), std::ssize(conversation_.rounds()), conversation_.bytes()};
+    return figures_of(conversation_);
 }
 
 caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {

@@ -94,7 +94,8 @@ private:
     TurnUsage usage_;
     TurnTimings timings_;
     TurnAttention attention_;
-    Error error_;  // of the stage that refused
+    TurnFigures told_;  // that the turn ended with
+    Error error_;       // of the stage that refused
 };
 
 }  // namespace rondo

@@ -56,6 +56,14 @@ struct TurnAttention {
     int64_t budget_tokens = 0;  ///< of the answer; 0: it attends to everything
 };
 
+/// What a conversation keeps of how a turn went.
+struct TurnFigures {
+    TurnOutcome outcome = TurnOutcome::stop;
+    TurnUsage usage;
+    TurnTimings timings;
+    TurnAttention attention;
+};
+
 /// More of an answer. `text` is whole UTF-8 characters and may be empty (text that could still become a stop string is
 /// held back).
 struct TurnDelta {

@@ -64,6 +64,7 @@ inline constexpr int answers_max = 8;                    // to one prompt (n)
 inline constexpr size_t prompts_max = 64;                // of a request; and of its answers in all
 inline constexpr int64_t rounds_max = int64_t{1} << 20;  // of a conversation
 inline constexpr size_t conversation_id_bytes_max = 256;
+inline constexpr size_t title_characters_max = 200;  // of a conversation
 inline constexpr double deadline_s_max = 86'400.0;
 inline constexpr int priority_max = 10;                        // and its negative
 inline constexpr size_t api_keys_bytes_max = size_t{1} << 20;  // of the file that holds them

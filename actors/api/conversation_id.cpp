@@ -21,11 +21,11 @@ constexpr std::array<std::pair<char32_t, char32_t>, 8> unprintable{{{0x00, 0x1F}
                                                                     {0xFEFF, 0xFEFF},
                                                                     {0xFFF9, 0xFFFF}}};
 
+}  // namespace
+
 bool is_printable(char32_t c) {
     return std::ranges::none_of(unprintable, [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
-
-}  // namespace
 
 bool is_conversation_id(std::string_view text) {
     if (text.empty() || text.size() > limits::conversation_id_bytes_max) return false;

@@ -1,5 +1,6 @@
 #include "actors/api/listings.hpp"
 
+#include "actors/api/answer_parts.hpp"
 #include "actors/api/json_text.hpp"
 
 namespace rondo {
@@ -16,6 +17,17 @@ OrderedJson object_of(const ServedModel& model) {
             {"budget_tokens_max", model.budget_tokens_max}};
 }
 
+OrderedJson object_of(const RoundInfo& round) {
+    OrderedJson json{
+        {"index", round.index}, {"tokens", round.tokens}, {"user", round.user}, {"assistant", round.assistant}};
+    if (!round.figures) return json;
+    json["finish_reason"] = finish_reason_json(round.figures->outcome);
+    json["usage"] = usage_json(round.figures->usage);
+    json["timings"] = timings_json(round.figures->timings);
+    json["attention"] = attention_json(round.figures->attention);
+    return json;
+}
+
 }  // namespace
 
 std::string models_response(std::span<const ServedModel> models) {
@@ -30,18 +42,23 @@ std::string model_response(const ServedModel& model) {
 
 std::string session_response(const SessionInfo& session) {
     OrderedJson rounds = OrderedJson::array();
-    for (const RoundInfo& round : session.rounds) {
-        rounds.push_back(
-            {{"index", round.index}, {"tokens", round.tokens}, {"user", round.user}, {"assistant", round.assistant}});
-    }
-    return json_text(
-        {{"id", session.id}, {"object", "session"}, {"tokens", session.tokens}, {"rounds", std::move(rounds)}});
+    for (const RoundInfo& round : session.rounds) rounds.push_back(object_of(round));
+    return json_text({{"id", session.id},
+                      {"object", "session"},
+                      {"title", session.title},
+                      {"system", session.system},
+                      {"tokens", session.tokens},
+                      {"rounds", std::move(rounds)}});
 }
 
 std::string sessions_response(std::span<const ListedSession> sessions, bool has_more) {
     OrderedJson data = OrderedJson::array();
     for (const ListedSession& one : sessions) {
-        data.push_back({{"id", one.id}, {"object", "session"}, {"tokens", one.tokens}, {"round_count", one.rounds}});
+        data.push_back({{"id", one.id},
+                        {"object", "session"},
+                        {"title", one.title},
+                        {"tokens", one.tokens},
+                        {"round_count", one.rounds}});
     }
     OrderedJson body{{"object", "list"}, {"data", std::move(data)}, {"first_id", nullptr}, {"last_id", nullptr}};
     if (!sessions.empty()) {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "actors/turn_events.hpp"
 
 namespace rondo {
 
@@ -21,10 +24,13 @@ struct RoundInfo {
     int64_t tokens = 0;
     std::string user;
     std::string assistant;
+    std::optional<TurnFigures> figures = {};  ///< of its turn; none: a client brought the round along
 };
 
 struct SessionInfo {
     std::string id;
+    std::string title;
+    std::string system;  ///< "": it has no system prompt
     int64_t tokens = 0;
     std::vector<RoundInfo> rounds;
 };
@@ -32,6 +38,7 @@ struct SessionInfo {
 /// One of a list, without what was said.
 struct ListedSession {
     std::string id;
+    std::string title;
     int64_t tokens = 0;
     int64_t rounds = 0;
 };

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "actors/api/body_fields.hpp"
+#include "actors/api/title.hpp"
 #include "config/limits.hpp"
 
 namespace rondo {
 
 namespace {
+
+constexpr size_t title_bytes_max = 4 * limits::title_characters_max;
 
 std::string_view or_no_fields(std::string_view body) {
     return body.empty() ? "{}" : body;
@@ -19,6 +22,16 @@ ApiResult<SessionCreateRequest> parse_session_create(std::string_view body) {
     return read_body<SessionCreateRequest>(or_no_fields(body), [](BodyFields& fields, SessionCreateRequest& request) {
         fields.conversation_id("id", request.id);
         fields.text("system", limits::prompt_bytes_max, request.system);
+    });
+}
+
+ApiResult<SessionRenameRequest> parse_session_rename(std::string_view body) {
+    return read_body<SessionRenameRequest>(body, [](BodyFields& fields, SessionRenameRequest& request) {
+        constexpr const char* right = "1 to 200 characters of printable UTF-8, and more than spaces";
+        static_assert(limits::title_characters_max == 200);
+        if (fields.find("title") == nullptr) return fields.missing("title", right);
+        fields.text("title", title_bytes_max, request.title);
+        if (!fields.has_problem() && !is_title(request.title)) fields.wrong("title", "not a title", right);
     });
 }
 

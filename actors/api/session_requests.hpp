@@ -15,6 +15,11 @@ struct SessionCreateRequest {
     std::string system;  ///< "": no system prompt
 };
 
+/// POST /v1/sessions/ID
+struct SessionRenameRequest {
+    std::string title;  ///< as is_title allows it
+};
+
 /// POST /v1/sessions/ID/rewind: forgets this round and all after it.
 struct SessionRewindRequest {
     int64_t round = 0;
@@ -32,6 +37,7 @@ struct SessionDropRequest {
 
 /// An empty body is one without fields, where no field is required.
 ApiResult<SessionCreateRequest> parse_session_create(std::string_view body);
+ApiResult<SessionRenameRequest> parse_session_rename(std::string_view body);
 ApiResult<SessionRewindRequest> parse_session_rewind(std::string_view body);
 ApiResult<SessionForkRequest> parse_session_fork(std::string_view body);
 ApiResult<SessionDropRequest> parse_session_drop(std::string_view body);

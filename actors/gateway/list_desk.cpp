@@ -17,7 +17,7 @@ std::string body_of(const ConversationPage& page) {
     std::vector<ListedSession> listed;
     listed.reserve(page.conversations.size());
     for (const ListedConversation& one : page.conversations)
-        listed.push_back({one.id, one.figures.tokens, one.figures.rounds});
+        listed.push_back({one.id, one.figures.title, one.figures.tokens, one.figures.rounds});
     return sessions_response(listed, page.has_more);
 }
 

@@ -13,13 +13,18 @@ namespace {
 
 constexpr auto answer_within = std::chrono::seconds(20);
 
+std::string said_by(const char* role, const std::vector<ChatMessage>& messages) {
+    std::string said;
+    for (const ChatMessage& message : messages)
+        if (message.role == role) said += (said.empty() ? "" : "\n") + message.content;
+    return said;
+}
+
 SessionInfo told(const ConversationInfo& info) {
-    SessionInfo out{info.id, info.tokens, {}};
+    SessionInfo out{info.id, info.title, said_by("system", info.preamble), info.tokens, {}};
     for (const Round& round : info.rounds) {
-        std::string user;
-        for (const ChatMessage& message : round.asked)
-            if (message.role == "user") user += (user.empty() ? "" : "\n") + message.content;
-        out.rounds.push_back({static_cast<int>(out.rounds.size()), round.tokens, std::move(user), round.answer});
+        out.rounds.push_back({static_cast<int>(out.rounds.size()), round.tokens, said_by("user", round.asked),
+                              round.answer, round.figures});
     }
     return out;
 }
@@ -81,7 +86,12 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
     if (verb.empty()) {
         if (request.method == "GET")
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
-        if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, DELETE"));
+        if (request.method == "POST") {
+            const ApiResult<SessionRenameRequest> wanted = parse_session_rename(request.body);
+            if (!wanted) return exchange->send_error(wanted.error());
+            return ask_router<ConversationInfoPtr>(engine_, exchange, one, title_atom::value, name, wanted->title);
+        }
+        if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, POST, DELETE"));
         const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
             when_answered(
                 self->request(router, answer_within, remove_atom::value, name),

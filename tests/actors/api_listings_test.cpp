@@ -16,19 +16,34 @@ TEST(Listings, ListModels) {
 }
 
 TEST(Listings, ShowASessionWithItsRounds) {
-    const SessionInfo session{"a \"b\"", 12, {{0, 5, "Hi\n", "Hello"}, {1, 7, "x\xFF", ""}}};
-    EXPECT_EQ(Json::parse(session_response(session)), parsed(R"({"id": "a \"b\"", "object": "session", "tokens": 12,
-        "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
+    const SessionInfo session{"a \"b\"", "Boxes", "Be\nbrief.", 12, {{0, 5, "Hi\n", "Hello"}, {1, 7, "x\xFF", ""}}};
+    EXPECT_EQ(Json::parse(session_response(session)), parsed(R"({"id": "a \"b\"", "object": "session", "title": "Boxes",
+        "system": "Be\\nbrief.", "tokens": 12, "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
                    {"index": 1, "tokens": 7, "user": "x\ufffd", "assistant": ""}]})"));
-    const std::vector<ListedSession> listed{{"a \"b\"", 12, 2}, {"c", 0, 0}};
+    const std::vector<ListedSession> listed{{"a \"b\"", "Boxes", 12, 2}, {"c", "", 0, 0}};
     EXPECT_EQ(Json::parse(sessions_response(listed, true)), parsed(R"({"object": "list", "data": [
-        {"id": "a \"b\"", "object": "session", "tokens": 12, "round_count": 2},
-        {"id": "c", "object": "session", "tokens": 0, "round_count": 0}],
+        {"id": "a \"b\"", "object": "session", "title": "Boxes", "tokens": 12, "round_count": 2},
+        {"id": "c", "object": "session", "title": "", "tokens": 0, "round_count": 0}],
         "first_id": "a \"b\"", "last_id": "c", "has_more": true})"));
     EXPECT_EQ(Json::parse(sessions_response({}, false)),
               parsed(R"({"object": "list", "data": [], "first_id": null, "last_id": null, "has_more": false})"));
     EXPECT_EQ(Json::parse(session_deleted_response("a")),
               parsed(R"({"id": "a", "object": "session", "deleted": true})"));
+}
+
+TEST(Listings, ShowWhatEachRoundCost) {
+    TurnFigures figures;
+    figures.outcome = TurnOutcome::length;
+    figures.usage = {.prompt_tokens = 9, .completion_tokens = 3, .cached_tokens = 5, .recomputed_tokens = 4};
+    figures.timings.first_token = 0.0125;
+    figures.attention.method = "snapkv";
+    figures.attention.selections = 2;
+    const SessionInfo session{"a", "", "", 12, {{0, 12, "Hi", "Hello", figures}}};
+    const Json round = Json::parse(session_response(session))["rounds"][0];
+    EXPECT_EQ(round["finish_reason"], "length");
+    EXPECT_EQ(round["usage"]["prompt_tokens_details"]["cached_tokens"], 5);
+    EXPECT_EQ(round["timings"]["first_token_ms"], 12.5);
+    EXPECT_EQ(round["attention"]["selections"], 2);
 }
 
 TEST(Listings, ShowIdsAndText) {

@@ -2,6 +2,7 @@
 
 #include "actors/api/session_requests.hpp"
 #include "actors/api/tokenize_requests.hpp"
+#include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 
 namespace rondo {
@@ -29,6 +30,23 @@ TEST(SessionRequests, CreateAndForkNeedNoBody) {
                    [](const std::string& member) { return parse_session_create(object(member)); });
     expect_refused({{R"("id":"\u202e")", "id", "printable"}, {R"("round":1)", "round", "not a field"}},
                    [](const std::string& member) { return parse_session_fork(object(member)); });
+}
+
+TEST(SessionRequests, RenameGivesATitle) {
+    EXPECT_EQ(parse_session_rename(R"({"title":"Überschrift 1"})")->title, "Überschrift 1");
+    std::string longest;
+    for (size_t i = 0; i < limits::title_characters_max; ++i) longest += "€";
+    EXPECT_EQ(parse_session_rename(object(R"("title":")" + longest + '"'))->title, longest);
+    expect_refused({{"", "title", "missing"},
+                    {R"("title":null)", "title", "missing"},
+                    {R"("title":7)", "title", "a string"},
+                    {R"("title":"")", "title", "1 to 200"},
+                    {R"("title":"  ")", "title", "more than spaces"},
+                    {R"("title":"a\nb")", "title", "printable"},
+                    {R"("title":"\u202egnp.exe")", "title", "printable"},
+                    {R"("title":")" + longest + R"(x")", "title", "1 to 200"},
+                    {R"("title":"a","name":"b")", "name", "not a field"}},
+                   [](const std::string& member) { return parse_session_rename(object(member)); });
 }
 
 TEST(SessionRequests, RewindNamesOneRound) {

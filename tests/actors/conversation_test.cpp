@@ -188,6 +188,57 @@ TEST_F(ConversationTest, WhatATemplateChangesIsEncodedAnewAndWhatStandsBeforeItI
     std::swap(model->chat_template, trimming);
 }
 
+TEST_F(ConversationTest, IsCalledByWhatWasAskedFirstUntilItIsRenamed) {
+    Conversation conversation(*model);
+    EXPECT_EQ(conversation.title(), "");
+    say(conversation, {"\nWhere is the box?\nAnswer.", "two"});
+    EXPECT_EQ(conversation.title(), "Where is the box?");
+    ASSERT_TRUE(conversation.rename("Boxes").is_ok());
+    EXPECT_FALSE(conversation.rename("a\nb").is_ok());
+    ASSERT_TRUE(conversation.rewind(0).is_ok());
+    EXPECT_EQ(conversation.title(), "Boxes");
+}
+
+TEST_F(ConversationTest, AHistoryThatComesWithTheFirstMessageBecomesRounds) {
+    Conversation before(*model);
+    before.preamble = {{"system", "Be brief."}};
+    say(before, {"one", "two", "three"});
+    const std::vector<ChatMessage> sent{{"system", "Be brief."}, {"user", "one"},         {"assistant", "Noted."},
+                                        {"user", "two"},         {"assistant", "Noted."}, {"user", "three"}};
+    Conversation after(*model);
+    const std::vector<int32_t> prompt = must(after.prompt(sent));
+    after.answered(sent, "Noted.", prompt, ended(spelled("Noted.")));
+    ASSERT_EQ(after.rounds().size(), 3U);
+    EXPECT_EQ(after.preamble.size(), 1U);
+    for (size_t i = 0; i < 3; ++i) {
+        ASSERT_EQ(after.rounds()[i].asked.size(), 1U);
+        EXPECT_EQ(after.rounds()[i].asked[0].content, before.rounds()[i].asked[0].content);
+        EXPECT_EQ(after.rounds()[i].answer, "Noted.");
+        EXPECT_GT(after.rounds()[i].tokens, 0);
+    }
+    EXPECT_EQ(after.tokens(), std::ssize(prompt) + std::ssize(ended(spelled("Noted."))));
+    // It goes on behind the very ids of its last round, and from the text before it where that is taken back.
+    EXPECT_TRUE(begins_with(must(after.prompt({{"user", "four"}})), joined(prompt, ended(spelled("Noted.")))));
+    ASSERT_TRUE(after.rewind(1).is_ok());
+    EXPECT_EQ(
+        must(after.prompt({{"user", "2"}})),
+        must(model->encode_chat({{"system", "Be brief."}, {"user", "one"}, {"assistant", "Noted."}, {"user", "2"}})));
+}
+
+TEST_F(ConversationTest, AHistoryBeginsOnlyAConversationThatIsEmpty) {
+    Conversation conversation(*model);
+    say(conversation, {"one"});
+    const std::vector<ChatMessage> sent{{"assistant", "An example."}, {"user", "two"}, {"assistant", "Yes"}};
+    conversation.answered(sent, "Noted.", must(conversation.prompt(sent)), ended(spelled("Noted.")));
+    ASSERT_EQ(conversation.rounds().size(), 2U);
+    EXPECT_EQ(conversation.rounds()[1].asked.size(), 3U);
+    Conversation begun(*model);  // an answer's beginning that the model is to go on with is no answer
+    begun.answered({{"user", "two"}, {"assistant", "Yes"}}, "Noted.", must(begun.prompt({{"user", "two"}})),
+                   ended(spelled("Noted.")));
+    ASSERT_EQ(begun.rounds().size(), 1U);
+    EXPECT_EQ(begun.rounds()[0].asked.size(), 2U);
+}
+
 TEST_F(ConversationTest, TellsHowManyBytesItTakes) {
     Conversation conversation(*model);
     const size_t empty = conversation.bytes();

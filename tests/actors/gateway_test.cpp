@@ -77,6 +77,52 @@ TEST_F(GatewayTest, KeepsConversationsAsRounds) {
     EXPECT_EQ(call("GET", "/v1/sessions/fork").status, 404);
 }
 
+TEST_F(GatewayTest, TellsWhatEachRoundCost) {
+    const json reply = answer(chat("The code of the red box is 4817.", "figures"));
+    const json round = json::parse(call("GET", "/v1/sessions/figures").body)["rounds"][0];
+    for (const char* name : {"usage", "timings", "attention"}) EXPECT_EQ(round[name], reply[name]) << name;
+    EXPECT_EQ(round["finish_reason"], "stop");
+    call("DELETE", "/v1/sessions/figures");
+}
+
+TEST_F(GatewayTest, GivesConversationsTitles) {
+    const auto listed = [] { return json::parse(call("GET", "/v1/sessions?limit=1", nullptr, "bob").body)["data"][0]; };
+    call("POST", "/v1/sessions", {{"id", "titled"}, {"system", "Be brief."}}, "bob");
+    EXPECT_EQ(listed()["title"], "");
+    answer(chat("\nThe code is 4817.\nNote it.", "titled"), "bob");
+    EXPECT_EQ(listed()["title"], "The code is 4817.");
+    EXPECT_EQ(call("POST", "/v1/sessions/titled", {{"title", "Red box"}}, "bob").status, 200);
+    EXPECT_EQ(listed()["title"], "Red box");
+    const json info = json::parse(call("GET", "/v1/sessions/titled", nullptr, "bob").body);
+    EXPECT_EQ(info["title"], "Red box");
+    EXPECT_EQ(info["system"], "Be brief.");
+    EXPECT_EQ(call("POST", "/v1/sessions/titled", {{"title", ""}}, "bob").status, 400);
+    EXPECT_EQ(call("POST", "/v1/sessions/other", {{"title", "a"}}, "cat").status, 404);
+    EXPECT_EQ(call("POST", "/v1/sessions/titled", {{"title", "a"}}, "cat").status, 404);
+    EXPECT_EQ(call("PUT", "/v1/sessions/titled", {{"title", "a"}}, "bob").status, 405);
+    call("DELETE", "/v1/sessions/titled", nullptr, "bob");
+}
+
+TEST_F(GatewayTest, GoesOnWithAConversationThatItHasForgotten) {
+    json body = chat("What is the code of the red box?", "forgotten");
+    body["continue"] = true;
+    EXPECT_EQ(call("POST", "/v1/chat/completions", body).status, 404);
+    body.erase("continue");
+    const json question = body["messages"][0];
+    body["messages"] = json::array({{{"role", "user"}, {"content", "The code of the red box is 4817."}},
+                                    {{"role", "assistant"}, {"content", "Noted."}},
+                                    question});
+    EXPECT_EQ(text_of(answer(body)), "The code of the red box is 4817.");
+    const json rounds = json::parse(call("GET", "/v1/sessions/forgotten").body)["rounds"];
+    ASSERT_EQ(rounds.size(), 2U);
+    EXPECT_EQ(rounds[0]["user"], "The code of the red box is 4817.");
+    EXPECT_EQ(rounds[0]["assistant"], "Noted.");
+    EXPECT_FALSE(rounds[0].contains("usage"));
+    EXPECT_EQ(rounds[1]["user"], "What is the code of the red box?");
+    EXPECT_TRUE(rounds[1].contains("usage"));
+    call("DELETE", "/v1/sessions/forgotten");
+}
+
 TEST_F(GatewayTest, ListsTheNewestConversationFirst) {
     const auto listed = [] {
         const json list = json::parse(call("GET", "/v1/sessions", nullptr, "cat").body);

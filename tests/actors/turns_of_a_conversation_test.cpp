@@ -125,6 +125,10 @@ TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
     ASSERT_EQ(kept.rounds.size(), 1U);
     EXPECT_EQ(kept.rounds[0].answer, heard.text);
     EXPECT_LT(heard.text.size(), right_answer.size());
+    ASSERT_TRUE(kept.rounds[0].figures.has_value());
+    EXPECT_EQ(kept.rounds[0].figures->outcome, TurnOutcome::cancelled);
+    EXPECT_EQ(kept.rounds[0].figures->usage.completion_tokens, heard.ends[0].usage.completion_tokens);
+    EXPECT_EQ(kept.rounds[0].figures->timings.decode, heard.ends[0].timings.decode);
 }
 
 TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {

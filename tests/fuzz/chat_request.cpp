@@ -94,6 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         require(!completion->prompts.empty() && completion->prompts.size() <= rondo::limits::prompts_max);
     }
     (void)accepted(rondo::parse_session_create(body));
+    (void)accepted(rondo::parse_session_rename(body));
     (void)accepted(rondo::parse_session_rewind(body));
     (void)accepted(rondo::parse_session_fork(body));
     (void)accepted(rondo::parse_session_drop(body));
