@@ -93,7 +93,10 @@ void Conversation::answered(std::vector<ChatMessage> messages, std::string answe
 
 /// Leaves in `messages` what the round asks. What comes before becomes the preamble and rounds whose ids nobody knows.
 void Conversation::take_history(std::vector<ChatMessage>& messages) {
-    const auto is_answer = [](const ChatMessage& message) { return message.role == "assistant"; };
+    // An answer that says more than a text (calls of tools, thoughts) stays part of what was asked: a round keeps a text.
+    const auto is_answer = [](const ChatMessage& message) {
+        return message.role == "assistant" && message.more_json.empty();
+    };
     if (std::ranges::none_of(messages, is_answer)) return;
     auto next = messages.begin();
     for (; preamble.empty() && next != messages.end() && next->role == "system"; ++next) {

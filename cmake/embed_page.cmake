@@ -1,5 +1,5 @@
-# cmake -DPAGE=folder -DOUT=file.cpp -P embed_page.cmake: the page's files as one C++ source.
-file(GLOB files ${PAGE}/*.html ${PAGE}/*.css ${PAGE}/*.js)
+# cmake -DPAGE=folder -DPAGE_LIBRARIES=folder -DOUT=file.cpp -P embed_page.cmake: the page's files as one C++ source.
+file(GLOB files ${PAGE}/*.html ${PAGE}/*.css ${PAGE}/*.js ${PAGE_LIBRARIES}/*.js ${PAGE_LIBRARIES}/*.txt)
 list(SORT files)
 set(source "#include \"actors/gateway/page_files.hpp\"\n\nnamespace rondo {\n\nnamespace {\n\n")
 set(table "")
@@ -12,6 +12,8 @@ foreach(path ${files})
     set(type "text/css; charset=utf-8")
   elseif(extension STREQUAL ".js")
     set(type "text/javascript; charset=utf-8")
+  elseif(extension STREQUAL ".txt")
+    set(type "text/plain; charset=utf-8")
   endif()
   file(READ ${path} bytes HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")

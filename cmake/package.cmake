@@ -27,6 +27,7 @@ if(TARGET rondo)
   endforeach()
 endif()
 
+install(FILES ${CMAKE_BINARY_DIR}/page/licences.txt DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME page-licences.txt)
 install(DIRECTORY examples/demo_model DESTINATION ${CMAKE_INSTALL_DATADIR}/rondo)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)

@@ -1,9 +1,9 @@
 // A stand-in for `rondo serve` that answers with canned text, for working on the chat page without a model.
 //   node tests/page/mock_server.mjs [PORT]       MOCK_KEY=k asks for that API key, MOCK_TOKEN_MS=20 sets the pace
-// Messages that begin with one of these are answered specially: /long, /refuse (status 429), /break (an error in the
-// stream), /drop (the connection is lost).
+// Messages that begin with one of these are answered specially: /say (by what follows), /long, /refuse (status 429),
+// /break (an error in the stream), /drop (the connection is lost).
 
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { basename, extname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -12,11 +12,13 @@ import { fileURLToPath } from 'node:url';
 const port = Number(process.argv[2] ?? 8080);
 const api_key = process.env.MOCK_KEY ?? '';
 const token_ms = Number(process.env.MOCK_TOKEN_MS ?? 20);
-const page_folder = fileURLToPath(new URL('../../actors/api/page/', import.meta.url));
+const folder_of = (path) => fileURLToPath(new URL(`../../${path}/`, import.meta.url));
+const page_folder = folder_of('actors/api/page');
+const libraries_folder = `${process.env.PAGE_LIBRARIES ?? folder_of('build/page')}/`;
 const body_bytes_max = 1 << 20;
 const resident_max = 2;
 const methods = ['dense', 'loopserve', 'snapkv'];
-const content_types = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript' };
+const content_types = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript', '.txt': 'text/plain' };
 const content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -55,20 +57,25 @@ const long_answer = Array.from(
 ).join('\n\n');
 
 class Refusal extends Error {
-    constructor(status, message) {
+    constructor(status, message, code = { 404: 'not_found', 429: 'overloaded' }[status] ?? 'invalid_value') {
         super(message);
         this.status = status;
+        this.code = code;
     }
 }
 
 const count_tokens = (text) => text.split(/(?=\s)/).length;
 
 function view_of(session) {
-    const { id, tokens, rounds } = session;
-    return { id, tokens, rounds: rounds.map((round, index) => ({ index, ...round })) };
+    const { id, tokens, rounds, system = '' } = session;
+    return { id, title: title_of(session), system, tokens, rounds: rounds.map((round, index) => ({ index, ...round })) };
 }
 
-const listed_view_of = ({ id, tokens, rounds }) => ({ id, tokens, round_count: rounds.length });
+const title_of = ({ title, rounds }) => title ?? (rounds[0]?.user ?? '').trim().split('\n')[0].slice(0, 80);
+const listed_view_of = (session) => {
+    const { id, tokens, rounds } = session;
+    return { id, title: title_of(session), tokens, round_count: rounds.length };
+};
 
 function create_session({ id, system }) {
     const session = { id: id ?? `c-${++sessions_made}`, tokens: system ? count_tokens(system) : 0, rounds: [], system };
@@ -118,7 +125,20 @@ function attention_of(method, answer_tokens) {
 }
 
 function answer_to(session, text) {
+    if (text.startsWith('/say ')) return text.slice(5);
     return text.startsWith('/long') ? long_answer : answers[session.rounds.length % answers.length];
+}
+
+/** A conversation that is empty begins with what its client brings along. */
+function take_history(session, messages) {
+    if (session.rounds.length > 0) return;
+    if (messages[0]?.role === 'system') session.system = messages[0].content;
+    const said = messages.filter((one) => one.role !== 'system').slice(0, -1);
+    for (let at = 0; at + 1 < said.length; at += 2) {
+        const tokens = count_tokens(said[at].content) + count_tokens(said[at + 1].content);
+        session.rounds.push({ tokens, user: said[at].content, assistant: said[at + 1].content });
+        session.tokens += tokens;
+    }
 }
 
 async function chat(request, response, body) {
@@ -126,7 +146,8 @@ async function chat(request, response, body) {
     const session = body.continue
         ? find_session(body.conversation)
         : (sessions.get(body.conversation) ?? create_session({ id: body.conversation }));
-    const method = body.method ?? methods[0];
+    take_history(session, body.messages);
+    const method = body.method?.name ?? body.method ?? methods[0];
     if (!methods.includes(method)) throw new Refusal(400, `method is "${method}"; one of ${methods} would be right`);
     if (text.startsWith('/refuse')) throw new Refusal(429, 'too many requests are waiting (256); try again in 2 s');
     const send = (data) => response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
@@ -169,15 +190,17 @@ async function chat(request, response, body) {
     const completion_tokens = count_tokens(answer);
     const prompt_tokens = sources.cached_tokens + sources.restored_tokens + sources.recomputed_tokens;
     const tokens = prompt_tokens - session.tokens + completion_tokens;
-    session.rounds.push({ tokens, user: text, assistant: answer });
-    session.tokens += tokens;
     const attention = attention_of(method, completion_tokens);
-    chunk({}, { finish_reason: pieces.length === body.max_tokens ? 'length' : 'stop', timings, attention });
+    const finish_reason = response.destroyed ? null : pieces.length === body.max_tokens ? 'length' : 'stop';
+    const usage = { prompt_tokens, completion_tokens, prompt_tokens_details: sources };
+    session.rounds.push({ tokens, user: text, assistant: answer, finish_reason, usage, timings, attention });
+    session.tokens += tokens;
+    chunk({}, { finish_reason, timings, attention });
     send({
         id: 'chat-1',
         object: 'chat.completion.chunk',
         choices: [],
-        usage: { prompt_tokens, completion_tokens, prompt_tokens_details: sources },
+        usage,
     });
     send('[DONE]');
     response.end();
@@ -200,7 +223,8 @@ function send_json(response, value, status = 200) {
 function send_page(response, name) {
     const type = content_types[extname(name)];
     if (!type || basename(name) !== name) throw new Refusal(404, `there is no page '${name}'`);
-    const file = createReadStream(page_folder + name);
+    const folder = existsSync(page_folder + name) ? page_folder : libraries_folder;
+    const file = createReadStream(folder + name);
     file.on('error', () => send_json(response, { error: { message: `there is no page '${name}'` } }, 404));
     file.on('open', () => {
         response.writeHead(200, {
@@ -237,7 +261,8 @@ async function answer(request, response) {
     if (route === 'POST /v1/chat/completions') return chat(request, response, body);
     if (route === 'GET session') return send_json(response, view_of(session));
     if (route === 'POST session fork') return send_json(response, view_of(fork(session, body)));
-    if (route === 'POST session rewind') rewind(session, body.round);
+    if (route === 'POST session') session.title = body.title;
+    else if (route === 'POST session rewind') rewind(session, body.round);
     else if (route === 'DELETE session') sessions.delete(session.id);
     else throw new Refusal(404, `there is no ${request.method} ${path}`);
     return send_json(response, request.method === 'DELETE' ? { id: session.id, deleted: true } : view_of(session));
@@ -246,6 +271,6 @@ async function answer(request, response) {
 createServer((request, response) => {
     answer(request, response).catch((error) => {
         if (response.headersSent) response.destroy();
-        else send_json(response, { error: { message: error.message } }, error.status ?? 400);
+        else send_json(response, { error: { message: error.message, code: error.code } }, error.status ?? 400);
     });
 }).listen(port, '127.0.0.1', () => console.log(`mock of rondo serve on http://127.0.0.1:${port}/`));

@@ -226,7 +226,7 @@ test('a lost connection is one line with a retry', async () => {
     await page.route('**/v1/chat/completions', (route) => route.abort(), { times: 1 });
     await send('are you there?');
     await part('failure').waitFor();
-    assert.deepEqual(await shown('failure'), ['The server could not be reached.']);
+    assert.deepEqual(await shown('failure'), ['The server cannot be reached. Is it running?']);
     await shoot('failure');
     await part('retry').click();
     await until(

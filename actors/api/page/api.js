@@ -1,13 +1,25 @@
 // The HTTP surface of `rondo serve`, and nothing about how it is shown.
 
+import { sentence_of, status_of } from './errors.js';
+
 const key_name = 'rondo-api-key';
 const event_characters_max = 8 * 1024 * 1024;
 
-/** What went wrong as one line for the reader; status is the HTTP status, 0 when there was no answer. */
+/**
+ * What went wrong: `message` as a sentence for the reader, `detail` in the server's words. `status` is the HTTP status, 0
+ * when there was no answer; `code` is the server's name for it.
+ */
 export class ApiError extends Error {
-    constructor(message, status = 0) {
-        super(message);
+    constructor({ status = 0, code = '', message = '', retry_after_s = 0 }) {
+        super(sentence_of({ status, code, message, retry_after_s }));
         this.status = status;
+        this.code = code;
+        this.detail = message;
+    }
+
+    /** The conversation is not there: the server was restarted, or had to make room. */
+    get is_forgotten() {
+        return this.status === 404 && this.code === 'not_found';
     }
 }
 
@@ -22,13 +34,15 @@ export function has_api_key() {
 }
 
 async function error_of(response) {
-    let message = `The server answered with status ${response.status}.`;
+    let told = {};
     try {
-        message = (await response.json()).error?.message ?? message;
+        told = (await response.json()).error ?? {};
     } catch {
         // The body is not JSON, so the status has to speak.
     }
-    return new ApiError(message, response.status);
+    const { message = `It answered with status ${response.status}.`, code } = told;
+    const retry_after_s = Number(response.headers.get('Retry-After')) || 0;
+    return new ApiError({ status: response.status, code: code ?? '', message, retry_after_s });
 }
 
 async function request(path, { method = 'GET', body, signal } = {}) {
@@ -47,7 +61,7 @@ async function request(path, { method = 'GET', body, signal } = {}) {
         });
     } catch (error) {
         if (signal?.aborted) throw error;
-        throw new ApiError('The server could not be reached.');
+        throw new ApiError({});
     }
     if (!response.ok) throw await error_of(response);
     return response;
@@ -58,7 +72,7 @@ async function request_json(path, options) {
     try {
         return await response.json();
     } catch {
-        throw new ApiError('The server’s answer was not JSON.', response.status);
+        throw new ApiError({ status: 500, message: 'Its answer was not JSON.' });
     }
 }
 
@@ -71,6 +85,7 @@ export const list_sessions = async (after) =>
 export const read_session = (id) => request_json(session_path(id));
 export const create_session = (system) =>
     request_json('/v1/sessions', { method: 'POST', body: system ? { system } : {} });
+export const rename_session = (id, title) => request(session_path(id), { method: 'POST', body: { title } });
 export const rewind_session = (id, round) => request(`${session_path(id)}/rewind`, { method: 'POST', body: { round } });
 export const fork_session = (id) => request_json(`${session_path(id)}/fork`, { method: 'POST', body: {} });
 export const delete_session = (id) => request(session_path(id), { method: 'DELETE' });
@@ -84,7 +99,7 @@ async function* events_of(stream) {
         const { done, value } = await reader.read();
         if (done) return;
         pending += value;
-        if (pending.length > event_characters_max) throw new ApiError('The server sent an event without an end.');
+        if (pending.length > event_characters_max) throw new ApiError({ status: 500, message: 'An event has no end.' });
         const lines = pending.split('\n');
         pending = lines.pop();
         for (const line of lines.map((one) => one.replace(/\r$/, ''))) {
@@ -107,11 +122,11 @@ export async function* stream_chat(body, signal) {
         for await (const data of events_of(response.body)) {
             if (data === '[DONE]') return;
             const chunk = JSON.parse(data);
-            if (chunk.error) throw new ApiError(chunk.error.message ?? 'The server gave up on this answer.');
+            if (chunk.error) throw new ApiError({ status: status_of(chunk.error.code), ...chunk.error });
             yield chunk;
         }
     } catch (error) {
         if (signal.aborted || error instanceof ApiError) throw error;
     }
-    throw new ApiError('The connection was lost before the answer ended.');
+    throw new ApiError({ code: 'lost' });
 }

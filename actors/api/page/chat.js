@@ -1,14 +1,18 @@
-// Wires the page together: the conversations, what shows them, the composer, the drawers of narrow screens.
+// Wires the page together: the conversations, what shows them, the composer, the drawers.
 
 import { list_models } from './api.js';
 import { Conversations } from './conversations.js';
 import { element, fit_height, icon } from './dom.js';
+import { is_overlay, set_drawer, start_drawers } from './drawers.js';
+import { download } from './export.js';
 import { ConversationView } from './messages.js';
 import { Panel } from './panel.js';
-import { ask_api_key, confirm, Settings } from './settings.js';
+import { ask_api_key, ask_title, confirm, Settings } from './settings.js';
 import { draw_sidebar } from './sidebar.js';
+import { forget_all_kept } from './storage.js';
 
 const announcements_max = 30;
+const searched_from = 4; // conversations: fewer can be looked through
 const by_id = (id) => document.getElementById(id);
 
 const composer = by_id('composer');
@@ -19,6 +23,7 @@ const panel = new Panel(by_id('panel'), go_to);
 const views = new Map();
 const asked_address = location.hash;
 let key_request = null;
+let models = [];
 
 // --- What changed is drawn.
 
@@ -35,13 +40,16 @@ function changed(what, conversation, turn) {
 }
 
 function draw_list() {
-    draw_sidebar(by_id('conversations'), conversations, { open: open_conversation, fork, remove });
+    const words = by_id('search').value.trim().toLowerCase();
+    draw_sidebar(by_id('conversations'), conversations, words, { open: open_conversation, rename, fork, remove });
+    by_id('search').hidden = words === '' && conversations.all.length < searched_from;
     const { current } = conversations;
     if (!current) return;
     const title = current.name;
     by_id('title').textContent = title;
     document.title = `${title} · Rondo`;
     by_id('empty').hidden = current.turns.length > 0 || !current.is_loaded;
+    by_id('export').hidden = current.turns.length === 0;
     by_id('system-note').textContent = settings.system ? `System prompt: ${settings.system}` : 'No system prompt';
     history.replaceState(null, '', address_of(current));
 }
@@ -81,7 +89,7 @@ function go_to(turn) {
     view_of(conversations.current).focus_turn(turn);
 }
 
-// --- Conversations: open, begin, fork, delete.
+// --- Conversations: open, begin, rename, fork, delete, export.
 
 function open_conversation(conversation) {
     const view = view_of(conversation);
@@ -99,6 +107,11 @@ function open_conversation(conversation) {
 function begin() {
     open_conversation(conversations.draft());
     composer_text.focus();
+}
+
+async function rename(conversation) {
+    const title = await ask_title(by_id('rename'), conversation.title);
+    if (title) await report(() => conversations.rename(conversation, title));
 }
 
 async function fork(conversation) {
@@ -130,7 +143,7 @@ async function report(work, retry = null) {
         await work();
     } catch (error) {
         if (error.status === 401 && (await request_key())) return report(work, retry);
-        line.append(element('p', { class: 'failure', role: 'alert' }, error.message));
+        line.append(element('p', { class: 'failure', role: 'alert', title: error.detail }, error.message));
         if (retry) line.append(element('button', { type: 'button', class: 'button', click: retry }, 'Retry'));
     }
 }
@@ -194,75 +207,59 @@ by_id('skip').addEventListener('click', (event) => {
     composer_text.focus();
 });
 by_id('new').addEventListener('click', begin);
+by_id('search').addEventListener('input', draw_list);
+by_id('export').addEventListener('click', () => by_id('export-dialog').showModal());
+by_id('export-dialog').addEventListener('close', () => {
+    const kind = by_id('export-dialog').returnValue;
+    if (kind === 'markdown' || kind === 'json') download(conversations.current, kind);
+    by_id('export-dialog').returnValue = '';
+});
 
 async function edit_settings() {
     await settings.edit();
+    if (!settings.keeps) forget_all_kept();
+    show_models();
     draw_list();
 }
 by_id('open-settings').addEventListener('click', edit_settings);
 by_id('set-system').addEventListener('click', edit_settings);
 
-// --- Drawers: columns beside the messages where there is room, else above them one at a time.
-
-const room = { sidebar: matchMedia('(min-width: 50rem)'), panel: matchMedia('(min-width: 72rem)') };
-const is_overlay = (name) => !room[name].matches;
-const toggle_of = (name) => by_id(`toggle-${name}`);
-
-function set_drawer(name, is_open) {
-    const had_focus = by_id(name).contains(document.activeElement);
-    by_id(name).hidden = !is_open;
-    toggle_of(name).setAttribute('aria-expanded', String(is_open));
-    const overlays = Object.keys(room).filter((one) => is_overlay(one) && !by_id(one).hidden);
-    by_id('main').inert = overlays.length > 0;
-    by_id('scrim').hidden = overlays.length === 0;
-    if (is_open && is_overlay(name)) by_id(name).querySelector('button').focus();
-    if (!is_open && had_focus) toggle_of(name).focus();
-}
-
-for (const name of Object.keys(room)) {
-    toggle_of(name).addEventListener('click', () => set_drawer(name, by_id(name).hidden));
-    by_id(`close-${name}`).addEventListener('click', () => set_drawer(name, false));
-    by_id(name).addEventListener('keydown', (event) => {
-        if (event.key === 'Escape' && is_overlay(name)) set_drawer(name, false);
-    });
-    room[name].addEventListener('change', () => set_drawer(name, room[name].matches));
-    set_drawer(name, room[name].matches);
-}
-by_id('scrim').addEventListener('click', () =>
-    Object.keys(room).forEach((name) => is_overlay(name) && set_drawer(name, false)),
-);
-
 // --- The start.
 
 /** What is served: a choice where there is one. */
-function choice_of(label, names, choose) {
+function choice_of(label, names, chosen, choose) {
     if (names.length < 2) return names[0] ?? '';
     const select = element(
         'select',
         { 'aria-label': label, title: label, change: () => choose(select.value) },
         ...names.map((name) => element('option', { value: name }, name)),
     );
+    select.value = chosen;
     return select;
 }
 
-function show_models(models) {
+function show_models() {
     const ids = models.map((model) => model.id);
-    conversations.model ??= ids[0];
+    if (!ids.includes(conversations.model)) conversations.model = ids[0];
     const methods = models[0]?.methods ?? [];
-    const model = choice_of('Model', ids, (id) => (conversations.model = id));
-    const method = choice_of('Attention', methods, (name) => (conversations.method = name));
-    by_id('model').replaceChildren(model, methods.length > 1 ? method : '');
+    settings.offer(methods);
+    const model = choice_of('Model', ids, conversations.model, (id) => (conversations.model = id));
+    const own = settings.method ?? methods[0];
+    const method = choice_of('Attention', methods, own, (name) => settings.choose_method(name));
+    const budget = settings.method && settings.budget_tokens ? ` · ${settings.budget_tokens} tokens` : '';
+    by_id('model').replaceChildren(model, methods.length > 1 ? method : '', budget);
 }
 
 function load() {
     return report(async () => {
-        const [models] = await Promise.all([list_models(), conversations.load()]);
-        show_models(models);
+        [models] = await Promise.all([list_models(), conversations.load()]);
+        show_models();
         const wanted = conversations.all.find((one) => one.id !== null && address_of(one) === asked_address);
         if (wanted) open_conversation(wanted);
     }, load);
 }
 
 document.querySelectorAll('[data-icon]').forEach((button) => button.prepend(icon(button.dataset.icon)));
+start_drawers();
 open_conversation(conversations.draft());
 load().then(() => composer_text.focus());

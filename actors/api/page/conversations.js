@@ -2,109 +2,8 @@
 // Turn, whichever conversation is on the screen, so answers that go on at once cannot mix.
 
 import * as api from './api.js';
-
-const title_characters_max = 80;
-
-/**
- * A message and its answer. A turn goes waiting → answering → done | stopped | failed; one that was read from the server
- * is `stored`, and has no measurements.
- */
-export class Turn {
-    constructor(user, state = 'waiting') {
-        this.user = user;
-        this.answer = '';
-        this.state = state;
-        this.error = null;
-        this.finish_reason = null;
-        this.timings = null;
-        this.attention = null;
-        this.usage = null;
-        this.canceller = new AbortController();
-        this.sent_at = performance.now();
-        this.first_at = null;
-        this.ended_at = null;
-    }
-
-    get is_live() {
-        return this.state === 'waiting' || this.state === 'answering';
-    }
-}
-
-/** A conversation without an id is a draft: the server hears of it with its first message. */
-export class Conversation {
-    constructor(id = null) {
-        this.id = id;
-        this.title = '';
-        this.turns = [];
-        this.unread_turns = 0;
-        this.tokens = 0;
-        this.unsent = '';
-        this.is_loaded = id === null;
-        this.load_error = null;
-        this.has_news = false;
-    }
-
-    get live_turn() {
-        const last = this.turns.at(-1);
-        return last?.is_live ? last : null;
-    }
-
-    /** With those of the server that were not read yet; whoever has any is not deleted without a question. */
-    get turn_count() {
-        return this.unread_turns + this.turns.length;
-    }
-
-    get name() {
-        return this.title || (this.turn_count > 0 ? this.id : null) || 'New conversation';
-    }
-
-    /** A list says how many rounds there are, not what was said in them. */
-    take_listed(session) {
-        this.tokens = session.tokens ?? 0;
-        this.unread_turns = session.round_count ?? rounds_of(session).length;
-    }
-
-    take_session(session) {
-        this.tokens = session.tokens ?? 0;
-        this.unread_turns = 0;
-        this.turns = rounds_of(session).map((round) => {
-            const turn = new Turn(round.user, 'stored');
-            turn.answer = round.assistant ?? '';
-            return turn;
-        });
-        this.entitle();
-    }
-
-    entitle() {
-        this.title ||= (this.turns[0]?.user ?? '').trim().split('\n')[0].slice(0, title_characters_max);
-    }
-}
-
-/** The rounds a person took part in; a system prompt is a round too. */
-function rounds_of(session) {
-    return (session.rounds ?? []).filter((round) => round.user);
-}
-
-/** Whether the server kept a turn that did not end well: then its answer is what arrived, or more or less of it. */
-function kept_as(turn, round) {
-    const answer = round.assistant ?? '';
-    if (round.user !== turn.user || (answer === '') !== (turn.answer === '')) return false;
-    return answer.startsWith(turn.answer) || turn.answer.startsWith(answer);
-}
-
-/**
- * The index of the first round that is none of `turns`, or null. Turns that ended well are rounds for certain; of the
- * others only those the server kept.
- */
-function round_after(turns, session) {
-    const rounds = rounds_of(session);
-    let next = 0;
-    for (const turn of turns) {
-        const is_certain = turn.state === 'done' || turn.state === 'stored';
-        if (next < rounds.length && (is_certain || kept_as(turn, rounds[next]))) ++next;
-    }
-    return rounds[next]?.index ?? null;
-}
+import { Conversation, round_after, Turn } from './conversation.js';
+import { forget_kept, keep, kept_conversation, kept_conversations } from './storage.js';
 
 /**
  * All conversations. `changed(what, conversation, turn)` hears of the list (titles, counts, order), of turns (some of a
@@ -131,8 +30,20 @@ export class Conversations {
                 this.all.push(conversation);
             }
             this.changed('list');
-            if (!page.has_more || !page.last_id) return;
+            if (!page.has_more || !page.last_id) break;
         }
+        this.#add_kept(known);
+    }
+
+    /** The server does not list them any more; here they can be read, and gone on with. */
+    #add_kept(known) {
+        for (const kept of kept_conversations()) {
+            if (known.has(kept.id)) continue;
+            const conversation = new Conversation(kept.id);
+            conversation.take_kept(kept);
+            this.all.push(conversation);
+        }
+        this.changed('list');
     }
 
     /** What a list shows: a draft nobody has touched only while it is open. */
@@ -162,11 +73,13 @@ export class Conversations {
         conversation.load_error = null;
         try {
             const session = await api.read_session(conversation.id);
-            conversation.is_loaded = true;
             // A message sent meanwhile is newer than what was read.
-            if (conversation.turns.every((turn) => turn.state === 'stored')) conversation.take_session(session);
+            if (conversation.turns.every((turn) => turn.was_read)) conversation.take_session(session);
+            conversation.is_loaded = true;
         } catch (error) {
-            conversation.load_error = error;
+            const kept = error.is_forgotten ? kept_conversation(conversation.id) : null;
+            if (kept) conversation.take_kept(kept);
+            else conversation.load_error = error;
         }
         this.changed('turns', conversation);
         this.changed('list');
@@ -193,30 +106,65 @@ export class Conversations {
     async replay(conversation, turn, text) {
         const kept = conversation.turns.slice(0, conversation.turns.indexOf(turn));
         const next = new Turn(text);
+        if (kept.length === 0 && !conversation.is_renamed) conversation.title = '';
         conversation.turns = [...kept, next];
-        if (kept.length === 0) conversation.title = '';
         conversation.entitle();
         this.changed('turns', conversation);
         this.changed('list');
         await this.#settle(conversation, next, async () => {
-            const round = conversation.id === null ? null : round_after(kept, await api.read_session(conversation.id));
-            if (round !== null) await api.rewind_session(conversation.id, round);
+            await this.#rewind(conversation, kept);
             await this.#answer(conversation, next);
         });
+    }
+
+    /** Makes the server forget what comes after some turns. */
+    async #rewind(conversation, kept) {
+        if (conversation.id === null) return;
+        try {
+            const round = round_after(kept, await api.read_session(conversation.id));
+            if (round !== null) await api.rewind_session(conversation.id, round);
+        } catch (error) {
+            if (!error.is_forgotten) throw error;
+        }
     }
 
     async fork(conversation) {
         const session = await api.fork_session(conversation.id);
         const copy = new Conversation(session.id);
-        copy.title = conversation.title && `${conversation.title} · fork`;
         copy.take_listed(session);
+        if (conversation.title) await this.rename(copy, `${conversation.title.slice(0, 150)} · fork`);
         this.all.splice(this.all.indexOf(conversation), 0, copy);
         return copy;
     }
 
+    /** The server checks the title; one that has forgotten the conversation hears of it with the next message. */
+    async rename(conversation, title) {
+        try {
+            if (conversation.id !== null) await api.rename_session(conversation.id, title);
+            else conversation.given_title = title;
+        } catch (error) {
+            if (!error.is_forgotten) throw error;
+            conversation.given_title = title;
+        }
+        conversation.title = title;
+        this.#keep(conversation);
+        this.changed('list');
+    }
+
+    #keep(conversation) {
+        if (conversation.id === null || !conversation.is_loaded || conversation.load_error) return;
+        const { as_kept } = conversation;
+        if (this.settings.keeps && as_kept.turns.length > 0) keep(as_kept);
+    }
+
     async remove(conversation) {
         this.stop(conversation);
-        if (conversation.id !== null) await api.delete_session(conversation.id);
+        try {
+            if (conversation.id !== null) await api.delete_session(conversation.id);
+        } catch (error) {
+            if (!error.is_forgotten) throw error; // there is nothing to delete any more
+        }
+        forget_kept(conversation.id);
         this.all = this.all.filter((other) => other !== conversation);
         this.changed('list');
     }
@@ -233,33 +181,62 @@ export class Conversations {
         turn.ended_at = performance.now();
         if (turn.usage) conversation.tokens = turn.usage.prompt_tokens + turn.usage.completion_tokens;
         conversation.has_news = conversation !== this.current;
+        this.#keep(conversation);
         this.changed('turn', conversation, turn);
         this.changed('list');
     }
 
     async #answer(conversation, turn) {
         const { signal } = turn.canceller;
-        if (conversation.id === null) {
-            conversation.id = (await api.create_session(this.settings.system)).id;
+        const history = conversation.history_before(turn);
+        const is_new = conversation.id === null;
+        if (is_new) {
+            conversation.system = this.settings.system;
+            conversation.id = (await api.create_session(conversation.system)).id;
             this.changed('list');
         }
         this.model ??= (await api.list_models())[0]?.id;
         signal.throwIfAborted();
+        try {
+            // A server that has forgotten the conversation must not begin it anew with this message alone.
+            await this.#stream(conversation, turn, is_new ? history : [], true);
+        } catch (error) {
+            if (!error.is_forgotten || signal.aborted) throw error;
+            if (history.length > 0) turn.note = 'The server had forgotten this conversation. The page sent it again.';
+            const { system } = conversation;
+            const whole = system ? [{ role: 'system', content: system }, ...history] : history;
+            await this.#stream(conversation, turn, whole, false);
+            if (conversation.is_renamed) conversation.given_title = conversation.title;
+        }
+        conversation.is_kept_here = false;
+        await this.#tell_title(conversation);
+    }
+
+    async #tell_title(conversation) {
+        if (!conversation.given_title) return;
+        await api.rename_session(conversation.id, conversation.given_title).catch(() => {}); // a title is no reason to fail
+        conversation.given_title = '';
+    }
+
+    async #stream(conversation, turn, before, goes_on) {
+        const { temperature, top_p, max_tokens, seed, method, budget_tokens } = this.settings;
         const body = {
             model: this.model,
-            messages: [{ role: 'user', content: turn.user }],
+            messages: [...before, { role: 'user', content: turn.user }],
             conversation: conversation.id,
-            continue: true, // a server that has forgotten it must not begin it anew
-            temperature: this.settings.temperature,
-            max_tokens: this.settings.max_tokens,
-            method: this.method, // none chosen: the server's own
+            continue: goes_on || undefined,
+            ...{ temperature, top_p, max_tokens, seed },
+            // None chosen: the server's own.
+            method: method && method !== 'dense' && budget_tokens ? { name: method, budget_tokens } : method,
         };
-        for await (const chunk of api.stream_chat(body, signal)) {
+        for await (const chunk of api.stream_chat(body, turn.canceller.signal)) {
             const choice = chunk.choices?.[0];
-            if (choice?.delta?.content) {
+            const { content = '', reasoning_content = '' } = choice?.delta ?? {};
+            if (content || reasoning_content) {
                 turn.first_at ??= performance.now();
                 turn.state = 'answering';
-                turn.answer += choice.delta.content;
+                turn.answer += content ?? '';
+                turn.thought += reasoning_content ?? '';
             }
             turn.finish_reason = choice?.finish_reason ?? turn.finish_reason;
             turn.timings = chunk.timings ?? turn.timings;

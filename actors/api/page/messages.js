@@ -17,6 +17,13 @@ export class ConversationView {
         this.last_top = 0;
         this.list = element('div', { class: 'turns' });
         this.notice = element('div', { class: 'load-notice' });
+        this.system_text = element('p', { class: 'plain' });
+        this.system = element(
+            'details',
+            { class: 'system-shown', 'data-testid': 'system' },
+            element('summary', {}, 'System prompt'),
+            this.system_text,
+        );
         this.scroller = element(
             'div',
             {
@@ -27,6 +34,7 @@ export class ConversationView {
                 scroll: () => this.#scrolled(),
             },
             this.notice,
+            this.system,
             this.list,
         );
         this.to_end = element(
@@ -69,7 +77,13 @@ export class ConversationView {
         });
         this.#show_load_error();
         this.#refresh_edits();
+        this.#show_system();
         this.scroll_to_end();
+    }
+
+    #show_system() {
+        this.system.hidden = this.conversation.system === '' || this.conversation.turns.length === 0;
+        this.system_text.textContent = this.conversation.system;
     }
 
     #show_load_error() {
@@ -96,12 +110,17 @@ export class ConversationView {
         }
         this.dirty.clear();
         this.#refresh_edits();
+        this.#show_system();
     }
 
     /** A turn can be edited while none is being answered. */
     #refresh_edits() {
         const is_live = this.conversation.live_turn !== null;
-        for (const view of this.views.values()) view.edit.hidden = is_live;
+        const last = this.conversation.turns.at(-1);
+        for (const view of this.views.values()) {
+            view.edit.hidden = is_live;
+            view.again.hidden = is_live || view.turn !== last;
+        }
     }
 
     scroll_to_end() {

@@ -213,7 +213,7 @@ export class Panel {
         if (attention) details.append(attention);
         details.addEventListener('toggle', () => this.#remember(turn, details.open));
         if (!turn.timings && !turn.is_live) {
-            details.append(element('p', { class: 'quiet' }, 'Seen from this page: the server sent no figures.'));
+            details.append(element('p', { class: 'quiet' }, 'As seen from this page: the server sent no figures.'));
         }
         const go_to = () => this.go_to(turn);
         details.append(element('button', { type: 'button', class: 'link', click: go_to }, 'Show the messages'));

@@ -4,6 +4,7 @@ import { element, icon, icon_button } from './dom.js';
 
 function meta_of(conversation) {
     if (conversation.live_turn) return 'Answering…';
+    if (conversation.is_kept_here) return 'Kept in this browser';
     const turns = conversation.turn_count;
     if (turns === 0) return 'Not started';
     const tokens = conversation.tokens > 0 ? ` · ${conversation.tokens.toLocaleString('en')} tokens` : '';
@@ -37,7 +38,9 @@ function item_of(conversation, is_current, actions) {
         element(
             'div',
             { class: 'item-actions' },
+            icon_button('edit', `Rename “${title}”`, () => actions.rename(conversation), { 'data-testid': 'rename' }),
             is_kept &&
+                !conversation.is_kept_here &&
                 icon_button('fork', `Fork “${title}”`, () => actions.fork(conversation), { 'data-testid': 'fork' }),
             (is_kept || conversation.turn_count > 0) &&
                 icon_button('trash', `Delete “${title}”`, () => actions.remove(conversation), {
@@ -49,14 +52,19 @@ function item_of(conversation, is_current, actions) {
 
 let drawn = [];
 
+/** Whether a conversation has the words that are looked for: in its title, or in what the page has read of it. */
+const is_found = (conversation, words) =>
+    words === '' || conversation.name.toLowerCase().includes(words) || conversation.has_text(words);
+
 /** Draws the list anew; the focus stays on the button it was on. */
-export function draw_sidebar(list, conversations, actions) {
+export function draw_sidebar(list, conversations, words, actions) {
     const focused = document.activeElement;
     const at = [...list.children].findIndex((item) => item.contains(focused));
     const label = focused?.getAttribute('aria-label');
     const focused_conversation = drawn[at];
-    drawn = conversations.listed;
+    drawn = conversations.listed.filter((one) => is_found(one, words));
     list.replaceChildren(...drawn.map((one) => item_of(one, one === conversations.current, actions)));
+    if (drawn.length === 0) list.append(element('li', { class: 'nothing-found' }, 'No conversation has these words.'));
     const item = list.children[drawn.indexOf(focused_conversation)];
     [...(item?.querySelectorAll('button') ?? [])]
         .find((button) => button.getAttribute('aria-label') === label)

@@ -1,13 +1,13 @@
 // One turn on the screen: the message, its answer, and what became of it.
 
+import { AnswerView } from './answer.js';
 import { copy_button, element, fit_height, icon, icon_button } from './dom.js';
-import { MarkdownView } from './markdown.js';
+import { spoken } from './thoughts.js';
 
 export class TurnView {
     constructor(turn, number, actions) {
         this.turn = turn;
         this.actions = actions;
-        this.announced = 0;
         this.text = element('div', { class: 'user-text', 'data-testid': 'message-user' }, turn.user);
         this.edit = icon_button('edit', `Edit message ${number} and answer again`, () => this.#open_editor(), {
             'data-testid': 'edit',
@@ -23,13 +23,17 @@ export class TurnView {
                 this.edit,
             ),
         );
-        this.answer = element('div', { class: 'markdown', 'data-testid': 'message-assistant' });
-        this.markdown = new MarkdownView(this.answer);
+        this.note = element('p', { class: 'note quiet', 'data-testid': 'note' });
+        this.answer = new AnswerView();
         this.outcome = element('div', { class: 'outcome' });
+        this.again = icon_button('again', `Answer message ${number} again`, () => actions.replay(turn, turn.user), {
+            'data-testid': 'again',
+        });
         this.answer_actions = element(
             'div',
             { class: 'actions' },
-            copy_button('Copy answer', () => turn.answer),
+            copy_button('Copy answer', () => spoken(turn.answer)),
+            this.again,
         );
         this.root = element(
             'article',
@@ -39,7 +43,8 @@ export class TurnView {
             element(
                 'div',
                 { class: 'assistant', role: 'group', 'aria-label': 'Answer' },
-                this.answer,
+                this.note,
+                this.answer.root,
                 this.outcome,
                 this.answer_actions,
             ),
@@ -49,21 +54,18 @@ export class TurnView {
 
     update() {
         const { turn } = this;
-        this.markdown.update(turn.answer);
+        this.answer.update(turn);
+        this.note.textContent = turn.note;
         this.root.dataset.state = turn.state;
-        this.answer.setAttribute('aria-busy', String(turn.is_live));
         if (this.shown_state === turn.state) return;
         this.shown_state = turn.state;
         this.outcome.replaceChildren(...this.#outcome());
-        this.answer_actions.hidden = turn.is_live || turn.answer === '';
+        this.answer_actions.hidden = !turn.is_said;
     }
 
     /** The paragraphs that are complete and have not been read out, for a screen reader. */
     take_announcement() {
-        const complete = this.answer.children.length - (this.turn.is_live ? 1 : 0);
-        const blocks = [...this.answer.children].slice(this.announced, Math.max(complete, this.announced));
-        this.announced += blocks.length;
-        return blocks.map((block) => block.textContent);
+        return this.answer.take_announcement(this.turn.is_live);
     }
 
     #outcome() {
@@ -75,7 +77,12 @@ export class TurnView {
             return [element('span', { class: 'quiet' }, 'Ended at the length limit')];
         if (turn.state !== 'failed') return [];
         return [
-            element('p', { class: 'failure', role: 'alert', 'data-testid': 'failure' }, turn.error.message),
+            element(
+                'div',
+                { class: 'failure', role: 'alert' },
+                element('p', { 'data-testid': 'failure' }, turn.error.message),
+                turn.error.detail && element('p', { class: 'detail' }, `The server says: ${turn.error.detail}`),
+            ),
             element(
                 'button',
                 {
