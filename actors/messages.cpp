@@ -30,7 +30,7 @@ Error from_caf(const caf::error& error, const char* who) {
 }
 
 ConversationFigures figures_of(const Conversation& conversation) {
-    return {conversation.title(), conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes()};
+    return {conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes(), conversation.title()};
 }
 
 Error late_device() {

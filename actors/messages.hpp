@@ -34,10 +34,10 @@ struct ConversationInfo {
 
 /// What a list tells of a conversation.
 struct ConversationFigures {
-    std::string title;
     int64_t tokens = 0;
     int64_t rounds = 0;
     size_t bytes = 0;
+    std::string title = {};
 };
 
 ConversationFigures figures_of(const Conversation& conversation);

@@ -338,7 +338,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
         [=, this, asked = *session](const ConversationInfoPtr& info) mutable {
             const ConversationTable::Entry* const entry = conversations_.find(name);
             if (entry != nullptr && entry->session == asked) {
-                conversations_.grew(name, {info->title, info->tokens, std::ssize(info->rounds), info->bytes});
+                conversations_.grew(name, {info->tokens, std::ssize(info->rounds), info->bytes, info->title});
                 count();
             }
             promise.deliver(info);
