@@ -49,12 +49,18 @@ Status ChatCommands::take(const std::string& line) {
 }
 
 Status ChatCommands::say(const std::string& message) {
+    bool begun = false;
     Result<TurnEnd> end = partner_.ask(message, [&](std::string_view piece) {
+        begun = begun || !piece.empty();
         print(piece);
         std::fflush(stdout);
         return !CatchInterrupts::interrupted();
     });
-    if (!end) return end.error();
+    if (!end) {
+        if (begun) print("\n");  // the error has a line of its own
+        std::fflush(stdout);
+        return end.error();
+    }
     last_ = std::move(*end);
     const bool stopped = last_->outcome == TurnOutcome::cancelled;
     std::printf(stopped ? " [stopped]\n" : "\n");

@@ -34,7 +34,8 @@ struct LineEditor::Terminal {
         ::el_source(editor, nullptr);  // the user's ~/.editrc
         ::el_set(editor, EL_ADDFN, "rondo-interrupt", "clear the line, or leave", &interrupt);
         ::el_set(editor, EL_BIND, "^C", "rondo-interrupt", nullptr);
-        ::el_set(editor, EL_SETTY, "-d", "intr=", nullptr);
+        // Ctrl-C is a key while a line is read; a character set here would be set back at each line, a flag is not.
+        ::el_set(editor, EL_SETTY, "-d", "-isig", nullptr);
     }
     ~Terminal() {
         ::history_end(history);

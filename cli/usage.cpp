@@ -82,6 +82,7 @@ std::string unknown_command(const CLI::App& app, std::span<const std::string> wo
         for (const CLI::App* command : commands_of(*at)) names.push_back(command->get_name());
         if (word.starts_with("-") || names.empty()) return {};
         if (std::ranges::find(names, word) == names.end()) {
+            if (at == &app) names.emplace_back("help");
             const std::string meant = guess(word, names);
             return "no command \"" + word + '"' + (meant.empty() ? "; see rondo --help" : meant);
         }

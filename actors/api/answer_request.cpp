@@ -89,6 +89,7 @@ void read_method(BodyFields& fields, AnswerRequest& into) {
     auto within = fields.within("method", *method, "a name or an object");
     if (!within) return;
     within->word("name", into.method);
+    if (within->find("name") == nullptr) within->missing("name", "a method's name");
     within->whole("budget_tokens", 1, limits::context_tokens_max, into.budget_tokens);
     within->refuse_others();
 }

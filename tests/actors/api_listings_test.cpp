@@ -18,7 +18,7 @@ TEST(Listings, ListModels) {
 TEST(Listings, ShowASessionWithItsRounds) {
     const SessionInfo session{"a \"b\"", "Boxes", "Be\nbrief.", 12, {{0, 5, "Hi\n", "Hello"}, {1, 7, "x\xFF", ""}}};
     EXPECT_EQ(Json::parse(session_response(session)), parsed(R"({"id": "a \"b\"", "object": "session", "title": "Boxes",
-        "system": "Be\\nbrief.", "tokens": 12, "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
+        "system": "Be\nbrief.", "tokens": 12, "rounds": [{"index": 0, "tokens": 5, "user": "Hi\n", "assistant": "Hello"},
                    {"index": 1, "tokens": 7, "user": "x\ufffd", "assistant": ""}]})"));
     const std::vector<ListedSession> listed{{"a \"b\"", "Boxes", 12, 2}, {"c", "", 0, 0}};
     EXPECT_EQ(Json::parse(sessions_response(listed, true)), parsed(R"({"object": "list", "data": [

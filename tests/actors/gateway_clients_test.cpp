@@ -110,7 +110,8 @@ protected:
 
 TEST_F(PlainModel, IsServedByItsNames) {
     std::vector<std::string> names;
-    for (const json& one : json::parse(server->call("GET", "/v1/models").body)["data"]) names.push_back(one["id"]);
+    const json models = json::parse(server->call("GET", "/v1/models").body);
+    for (const json& one : models["data"]) names.push_back(one["id"]);
     EXPECT_THAT(names, ElementsAre("org/demo", "gpt-4o"));
     for (const char* path : {"/v1/models/org/demo", "/v1/models/org%2Fdemo", "/v1/models/org%2fdemo"})
         EXPECT_EQ(json::parse(server->call("GET", path).body)["id"], "org/demo") << path;

@@ -73,7 +73,7 @@ TEST_F(BadModels, RightOnesRun) {
 
 TEST_F(BadModels, MissingFilesAreNamed) {
     expect_refused(path("nothing"), "nothing");
-    expect_refused(path("config.json"), "neither a folder");
+    expect_refused(path("config.json"), "give the folder that holds it");
     std::filesystem::remove(path("model.safetensors"));
     expect_failure(run_rondo({"generate", "--model", path(), "--tokens", "1,2", "--max-tokens", "2"}), "no weights");
     EXPECT_EQ(testing::run_json({"inspect", "model", path()}).at("weights"), "no weights");

@@ -143,7 +143,7 @@ TEST(Completion, ZshFindsTheInstalledScript) {
     if (!is_there("zsh")) GTEST_SKIP() << "no zsh here: tools/install_packages.sh shells installs it";
     const Folder folder("zsh");
     std::filesystem::rename(folder.file("script"), folder.file("_rondo"));
-    EXPECT_THAT(folder.lines_of("zsh -f -c 'fpath=(. $fpath); autoload -Uz compinit; compinit -D -u; "
+    EXPECT_THAT(folder.lines_of("zsh -f -c 'fpath=($PWD $fpath); autoload -Uz compinit; compinit -D -u; "
                                 "print $_comps[rondo]'"),
                 ElementsAre("_rondo"));
 }

@@ -351,6 +351,7 @@ TEST(MultiTurn, SendsTheKeyOfAFile) {
     });
     const auto path = std::filesystem::temp_directory_path() / ("rondo-key-" + std::to_string(::getpid()));
     std::ofstream(path) << "s3cret\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     const auto outcome = run_rondo(small(server.url(), {"--api-key-file", path.string()}));
     std::filesystem::remove(path);
     expect_failure(outcome, "/v1/models: HTTP 401: who are you?");
@@ -359,7 +360,6 @@ TEST(MultiTurn, SendsTheKeyOfAFile) {
 }
 
 TEST(MultiTurn, SaysWhatIsWrongBeforeItMeasures) {
-    expect_failure(run_rondo({"bench", "multi_turn", "--url", "https://example.org"}), "https is not supported");
     expect_failure(run_rondo({"bench", "multi_turn", "--url", "127.0.0.1:1"}), "http://HOST:PORT");
     expect_failure(run_rondo({"bench", "multi_turn", "--url", "http://127.0.0.1:1"}), "nothing listens there");
     expect_failure(run_rondo({"bench", "multi_turn", "--turns", "5:4"}), "turns of 5:4");

@@ -6,3 +6,4 @@
 #include "cli/multi_turn/statistics.cpp"
 #include "cli/multi_turn/words.cpp"
 #include "cli/multi_turn/workload.cpp"
+#include "cli/server_complaint.cpp"

@@ -278,7 +278,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 25);
+    EXPECT_EQ(numbers, 26);
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
