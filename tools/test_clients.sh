@@ -26,4 +26,6 @@ mkfifo "$packages/server.$$"
 server=$!
 trap 'kill $server 2>/dev/null && wait $server || true; rm -f "$packages/server.$$"' EXIT
 read -r line <"$packages/server.$$" || { echo "rondo serve did not start" >&2; exit 1; }
-BASE_URL=$(grep -o 'http://[^/]*' <<<"$line") node --test tests/page/page_test.mjs
+BASE_URL=$(grep -o 'http://[^/]*' <<<"$line")
+export BASE_URL
+for tests in tests/page/*_test.mjs; do node --test "$tests"; done  # one after another: they share the server

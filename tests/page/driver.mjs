@@ -26,6 +26,7 @@ const flags = [
 export let proxy;
 export let page;
 let browser;
+const patience_ms = Number(process.env.PATIENCE_MS ?? 20000);
 let problems;
 let made;
 
@@ -44,7 +45,7 @@ export async function open_page() {
     proxy.events.length = 0;
     const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' });
     page = await context.newPage();
-    page.setDefaultTimeout(20000);
+    page.setDefaultTimeout(patience_ms);
     problems = [];
     made = [];
     page.on('pageerror', (error) => problems.push(error.message));
@@ -75,7 +76,7 @@ export const current_item = () => page.getByTestId('conversation-item').filter({
 
 /** Waits until `look()` gives a value that `is_right`. */
 export async function until(what, look, is_right = Boolean) {
-    const deadline = Date.now() + 20000;
+    const deadline = Date.now() + patience_ms;
     for (;;) {
         const value = await look();
         if (is_right(value)) return value;
@@ -108,6 +109,20 @@ export async function ask(text) {
     assert.equal(await answer_ended(), 'done');
 }
 
+/** The next answer is this one, whatever the server would say: text, and what its model thought, at once. */
+export async function answer_with(text, thought = '') {
+    const usage = { prompt_tokens: 9, completion_tokens: 9 };
+    const chunks = [
+        ...(thought ? [{ choices: [{ index: 0, delta: { reasoning_content: thought } }] }] : []),
+        { choices: [{ index: 0, delta: { content: text } }] },
+        { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+        { choices: [], usage },
+    ];
+    const body = [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]'].map((data) => `data: ${data}\n\n`).join('');
+    const answer = (route) => route.fulfill({ contentType: 'text/event-stream', body });
+    await page.route('**/v1/chat/completions', answer, { times: 1 });
+}
+
 /** What the server said of how the last turn attended. */
 export function attention_told() {
     const data = proxy.events.map((event) => event.replace(/^data: /, '').trim());
@@ -121,9 +136,13 @@ export async function methods_served() {
     return models.data[0].methods ?? [];
 }
 
+const session_address = () => `${base_url}/v1/sessions/${new URL(page.url()).hash.slice(1)}`;
+
+/** The server knows the conversation no more, as after a restart. */
+export const forget_on_server = () => page.request.delete(session_address());
+
 export async function messages_on_server() {
-    const id = decodeURIComponent(new URL(page.url()).hash.slice(1));
-    const rounds = (await (await page.request.get(`${base_url}/v1/sessions/${encodeURIComponent(id)}`)).json()).rounds;
+    const { rounds } = await (await page.request.get(session_address())).json();
     return rounds.filter((round) => round.user).map((round) => round.user);
 }
 

@@ -25,7 +25,6 @@ import {
     start,
     until,
 } from './driver.mjs';
-import { markdown_cases } from './markdown_cases.mjs';
 
 before(start);
 beforeEach(open_page);
@@ -194,10 +193,9 @@ test('a reload finds the conversation again; it can be forked and deleted', asyn
 test('a conversation that was not opened since a reload is deleted only after a question', async () => {
     await ask('keep me');
     await ask('and me');
-    const id = decodeURIComponent(new URL(page.url()).hash.slice(1));
     await part('new-conversation').click();
     await page.reload();
-    const remove = page.getByRole('button', { name: `Delete “${id}”`, exact: true });
+    const remove = page.getByRole('button', { name: 'Delete “keep me”', exact: true });
     const item = page.getByTestId('conversation-item').filter({ has: remove });
     await item.waitFor();
     assert.match(await item.textContent(), /2 turns · [1-9]/);
@@ -318,28 +316,4 @@ test('on a narrow screen the list and the panel are drawers', async () => {
     await page.getByRole('button', { name: 'Time and KV' }).click();
     await part('panel-turn').waitFor();
     await shoot('drawer-panel');
-});
-
-test('Markdown becomes safe nodes', async () => {
-    const made_of = (text) =>
-        page.evaluate(async (source) => {
-            const { MarkdownView } = await import('/page/markdown.js');
-            const whole = document.createElement('div');
-            new MarkdownView(whole).update(source);
-            const grown = document.createElement('div');
-            const view = new MarkdownView(grown);
-            for (let length = 0; length <= source.length; length += 1) view.update(source.slice(0, length));
-            for (const node of [whole, grown]) node.querySelectorAll('button').forEach((button) => button.remove());
-            return [whole.innerHTML, grown.innerHTML];
-        }, text);
-    for (const [text, html] of markdown_cases) assert.deepEqual(await made_of(text), [html, html], text);
-    const took = await page.evaluate(async () => {
-        const { MarkdownView } = await import('/page/markdown.js');
-        const started = performance.now();
-        for (const text of ['**a ', '*a', '_a ', '`', '``a`', '- ', '[', '\\*', '> ', '```\n']) {
-            new MarkdownView(document.createElement('div')).update(text.repeat(20000));
-        }
-        return performance.now() - started;
-    });
-    assert.ok(took < 5000, `hostile text took ${took} ms`);
 });

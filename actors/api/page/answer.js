@@ -4,7 +4,10 @@ import { element } from './dom.js';
 import { MarkdownView } from './markdown.js';
 import { parts_of } from './thoughts.js';
 
-const count_words = (text) => text.split(/\s+/).filter(Boolean).length;
+function words_of(text) {
+    const count = text.split(/\s+/).filter(Boolean).length;
+    return `${count.toLocaleString('en')} ${count === 1 ? 'word' : 'words'}`;
+}
 
 /** A thought is read only when somebody opens it: it may be far longer than the answer. */
 class ThoughtView {
@@ -23,8 +26,7 @@ class ThoughtView {
     update(text, is_growing) {
         this.text = text;
         this.is_growing = is_growing;
-        const words = count_words(text).toLocaleString('en');
-        this.label.textContent = is_growing ? `Thinking… ${words} words` : `Thought, ${words} words`;
+        this.label.textContent = is_growing ? `Thinking… ${words_of(text)}` : `Thought, ${words_of(text)}`;
         this.#draw();
     }
 

@@ -2,8 +2,8 @@
 // make of it passes through DOMPurify, which knows a short list of elements. None of them loads, runs or is styled.
 
 const { DOMPurify } = window;
-// Debian 12's 2.4.1+deb12u1 asks a variable of that name, which it does not have where it asks, for its depth, and throws.
-// With this one it goes on; how deep elements stand is bounded by is_deeper instead.
+// Debian 12's 2.4.1+deb12u1 asks a variable of that name for its depth, has none where it asks, and throws: purify.js does
+// as purify.min.js does. With this one it goes on, and looks at the depth of every element below; so does is_deeper.
 window.shadowNode ??= { __depth: 0 };
 
 const text_tags = [

