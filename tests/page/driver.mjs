@@ -26,7 +26,7 @@ const flags = [
 export let proxy;
 export let page;
 let browser;
-const patience_ms = Number(process.env.PATIENCE_MS ?? 20000);
+export const patience_ms = Number(process.env.PATIENCE_MS ?? 20000);
 let problems;
 let made;
 

@@ -3,7 +3,7 @@
 
 import { code_figure } from './code.js';
 import { element } from './dom.js';
-import { markup_of, split_blocks } from './markdown_text.js';
+import { fence_line, markup_of, split_blocks } from './markdown_text.js';
 import { typeset } from './math.js';
 import { is_deeper, text_fragment } from './sanitize.js';
 
@@ -11,8 +11,8 @@ const text_characters_max = 256 * 1024;
 const text_lines_max = 8 * 1024;
 const block_characters_max = 32 * 1024;
 const depth_max = 128;
+const blocks_max = 1024; // each takes a millisecond or two; what follows them is shown as it is
 
-const fence_line = /^ {0,3}(?:`{3}|~{3})/;
 const is_blank = (text) => text.trim() === '';
 
 /** As marked reads them, so that the sources of blocks are pieces of this text. */
@@ -105,7 +105,9 @@ export class MarkdownView {
         for (const { node } of this.blocks.splice(same)) node?.remove();
         for (let at = same; at < keys.length; at += 1) {
             const is_last = is_growing && at === keys.length - 1;
-            const node = at < sources.length ? render_block(sources[at], links, is_last) : plain_block(beyond);
+            const source = at < sources.length ? sources[at] : beyond;
+            const is_read = at < Math.min(sources.length, blocks_max);
+            const node = is_read ? render_block(source, links, is_last) : plain_block(source);
             this.blocks.push({ key: keys[at], node, is_growing: is_last });
             if (node) this.parent.append(node);
         }

@@ -8,6 +8,7 @@ const inline_characters_max = 8 * 1024;
 const table_cells_max = 4096;
 const formula_characters_max = 4096;
 const heading_within = 1024;
+export const fence_line = /^ {0,3}(?:`{3}|~{3})/;
 
 // Markup of its own a message may use; all other tags are shown as the text they are.
 const plain_tag = /^<(\/?)(b|br|del|em|hr|i|ins|kbd|mark|s|small|strong|sub|sup|u)\s*\/?>$/i;
@@ -34,6 +35,15 @@ class BoundedTokenizer extends marked.Tokenizer {
 
     list(source) {
         return this.#deeper(() => super.list(source));
+    }
+
+    /** Code that still grows has no end and no newline behind its last line, which marked waits for. */
+    fences(source) {
+        if (!fence_line.test(source)) return undefined;
+        const token = super.fences(source);
+        if (token || source.endsWith('\n')) return token;
+        const open = super.fences(`${source}\n`);
+        return open && { ...open, raw: open.raw.slice(0, source.length) };
     }
 
     /** Rows are filled up to the width of the head, so a few characters could make very many cells. */
