@@ -19,6 +19,7 @@ case ${1:-build} in
         command -v node >/dev/null || packages+=" nodejs"
         command -v npm >/dev/null || packages+=" npm"
         command -v chromium >/dev/null || packages+=" chromium"
+        { command -v prometheus && command -v promtool; } >/dev/null || packages+=" prometheus"
         ;;
     *)
         sed -n '2,3p' "$0"
@@ -42,3 +43,12 @@ export DEBIAN_FRONTEND=noninteractive
 install() { apt-get install --yes --quiet --no-install-recommends "${missing[@]}" </dev/null; }
 # The package lists may be absent or older than what the mirror still has; only then are they fetched.
 install 2>/dev/null || { apt-get update --quiet && install; }
+
+# Debian starts Prometheus when it is installed; only its program is wanted.
+case " ${missing[*]} " in
+    *" prometheus "*)
+        if [ -d /run/systemd/system ]; then systemctl disable --quiet --now prometheus || true
+        elif [ -x /etc/init.d/prometheus ]; then /etc/init.d/prometheus stop >/dev/null 2>&1 || true
+        fi
+        ;;
+esac

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The official OpenAI client and the chat page in Chromium, each against a `rondo serve` of its own on the demo model.
+# Clients of Node.js, the Grafana dashboard by way of Prometheus, and the chat page in Chromium, each against a
+# `rondo serve` of its own on the demo model. Prints a table of the clients.
 #   test_clients.sh [RONDO]        build/bin/rondo unless given; npm packages go into build/clients
-# Needs node, npm and chromium (install_packages.sh clients), and the network the first time.
+# Needs node, npm, chromium and prometheus (install_packages.sh clients), and the network the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rondo=$(realpath "${1:-build/bin/rondo}")
 packages=$PWD/build/clients
-wanted="openai@6 playwright-core@1.52"  # which run on Debian 12's Node.js 18
+wanted="openai@6 ai@5 @ai-sdk/openai-compatible@1 @langchain/openai@0.6 @langchain/core@0.3 @llamaindex/openai@0.4
+    @llamaindex/core@0.6 @llamaindex/env@0.1 zod@3 playwright-core@1.52"
 
 for package in $wanted; do
     [ -d "$packages/node_modules/${package%@*}" ] && continue
@@ -18,6 +20,8 @@ done
 export NODE_PATH=$packages/node_modules
 
 RONDO=$rondo node --test tests/openai/openai_test.mjs
+RONDO=$rondo node --test --test-reporter=spec tests/openai/clients_test.mjs
+RONDO=$rondo node --test --test-reporter=spec tests/monitoring/dashboard_test.mjs
 
 mkfifo "$packages/server.$$"
 "$rondo" serve --port 0 --quiet --set 'pipeline.methods=[loopserve, snapkv]' \

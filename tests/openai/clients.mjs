@@ -166,9 +166,13 @@ export function llamaindex(base, apiKey) {
             const reply = await new OpenAI({ ...common, maxTokens }).complete({ prompt });
             return { text: reply.text, usage: usageOf(reply.raw.usage) };
         },
+        // Leaving its loop does not reach the stream below: wrapEventCaller of @llamaindex/core forwards no return().
         async abort(messages) {
-            for await (const chunk of await make(long).chat({ messages, stream: true })) {
-                if (chunk.delta) break;
+            const abort = new AbortController();
+            const additionalSessionOptions = { fetchOptions: { signal: abort.signal } };
+            const asking = new OpenAI({ ...common, additionalChatOptions: long, additionalSessionOptions });
+            for await (const chunk of await asking.chat({ messages, stream: true })) {
+                if (chunk.delta) abort.abort();
             }
         },
         tools: (messages) => ask(messages, { tools: [tool] }),

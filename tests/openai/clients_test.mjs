@@ -1,4 +1,4 @@
-// What people's clients do with `rondo serve`: each client times each capability, and a table of it. How to run it: README.md.
+// What people's clients do with `rondo serve`: each client by each capability, and a table of that. How to run: README.md.
 import assert from 'node:assert/strict';
 import { test, before, after } from 'node:test';
 import { langchain, llamaindex, openai, vercelAi } from './clients.mjs';
@@ -50,10 +50,11 @@ const capabilities = {
         assert.ok(reply.usage.completion >= 1 && reply.usage.completion <= 5, JSON.stringify(reply.usage));
         return name === '@llamaindex/openai' ? 'by chat' : 'yes';
     },
-    async 'abort'(client) {
+    async 'abort'(client, name) {
         const before = await turns(server.base);
         await client.abort(user(fact));
         await endsTurn(server.base, before);
+        return name === '@llamaindex/openai' ? 'by signal' : 'yes';
     },
     // Not there: the error must reach whoever called the client, and name the field.
     async 'tools'(client) {

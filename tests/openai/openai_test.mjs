@@ -1,41 +1,19 @@
 // The official OpenAI client against `rondo serve`. How to run it: README.md.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test, before, after } from 'node:test';
+import { answer, endsTurn, fact, key, serve, turns } from './server.mjs';
 
 const { OpenAI } = createRequire(import.meta.url)('openai');
-const program = process.env.RONDO ?? 'build/bin/rondo';
-const key = 'test-key-0123456789';
-const fact = 'The code of the red box is 4817. What is the code of the red box?';
-const answer = 'The code of the red box is 4817.';
 let server, base, client;
 
 before(async () => {
-    const keys = join(mkdtempSync(join(tmpdir(), 'rondo-')), 'keys');
-    writeFileSync(keys, `${key} tests\n`, { mode: 0o600 });
-    server = spawn(program, ['serve', '--port', '0', '--quiet', '--api-keys', keys]);
-    const line = await new Promise((resolve, reject) => {
-        let text = '';
-        server.stdout.on('data', (piece) => {
-            text += piece;
-            if (text.includes('\n')) resolve(text);
-        });
-        server.on('exit', (code) => reject(new Error(`rondo serve ended with ${code}`)));
-    });
-    base = line.match(/http:\S+\//)[0];
+    server = await serve();
+    base = server.base;
     client = new OpenAI({ apiKey: key, baseURL: base + 'v1', maxRetries: 0 });
 });
 
-after(async () => {
-    server.removeAllListeners('exit');
-    const code = new Promise((resolve) => server.on('exit', resolve));
-    server.kill('SIGTERM');
-    assert.equal(await code, 0);
-});
+after(() => server.stop());
 
 const ask = (more = {}) =>
     client.chat.completions.create({
@@ -116,16 +94,12 @@ test('plain completions', async () => {
 });
 
 test('an aborted stream ends its turn', async () => {
+    const before = await turns(base);
     const stream = await ask({ stream: true, max_tokens: 3000, ignore_eos: true });
     for await (const chunk of stream) {
         if (chunk.choices[0].delta.content) break;  // leaving the loop aborts
     }
-    for (let i = 0; i < 100; ++i) {
-        const metrics = await (await fetch(base + 'metrics')).text();
-        if (/num_requests_running\{[^}]*\} 0/.test(metrics) && /finished_reason="abort"[^}]*\} [1-9]/.test(metrics)) return;
-        await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    assert.fail('the turn went on without its client');
+    await endsTurn(base, before);
 });
 
 test('a conversation is kept by the server', async () => {
