@@ -20,7 +20,7 @@ done
 export NODE_PATH=$packages/node_modules
 
 RONDO=$rondo node --test tests/openai/openai_test.mjs
-RONDO=$rondo node --test --test-reporter=spec tests/openai/clients_test.mjs
+RONDO=$rondo CLIENT_TABLE=$packages/table.md node --test --test-reporter=spec tests/openai/clients_test.mjs
 RONDO=$rondo node --test --test-reporter=spec tests/monitoring/dashboard_test.mjs
 
 mkfifo "$packages/server.$$"
@@ -33,3 +33,5 @@ read -r line <"$packages/server.$$" || { echo "rondo serve did not start" >&2; e
 BASE_URL=$(grep -o 'http://[^/]*' <<<"$line")
 export BASE_URL
 for tests in tests/page/*_test.mjs; do node --test "$tests"; done  # one after another: they share the server
+
+cat "$packages/table.md"

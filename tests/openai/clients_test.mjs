@@ -1,5 +1,6 @@
 // What people's clients do with `rondo serve`: each client by each capability, and a table of that. How to run: README.md.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { test, before, after } from 'node:test';
 import { langchain, llamaindex, openai, vercelAi } from './clients.mjs';
 import { answer, endsTurn, fact, key, serve, turns } from './server.mjs';
@@ -82,9 +83,10 @@ before(async () => { server = await serve(); });
 after(async () => {
     const names = Object.keys(capabilities);
     const line = (cells) => `| ${cells.join(' | ')} |`;
-    console.log(line(['client', ...names]));
-    console.log(line(['client', ...names].map(() => '---')));
-    for (const [name, row] of Object.entries(rows)) console.log(line([name, ...names.map((what) => row[what] ?? 'FAILED')]));
+    const table = [line(['client', ...names]), line(['client', ...names].map(() => '---'))];
+    for (const [name, row] of Object.entries(rows)) table.push(line([name, ...names.map((what) => row[what] ?? 'FAILED')]));
+    if (process.env.CLIENT_TABLE) writeFileSync(process.env.CLIENT_TABLE, table.join('\n') + '\n');
+    else console.log(table.join('\n'));
     await server.stop();
 });
 
