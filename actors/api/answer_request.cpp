@@ -86,10 +86,10 @@ void read_sampling(BodyFields& fields, int64_t vocabulary, AnswerRequest& into) 
 void read_method(BodyFields& fields, AnswerRequest& into) {
     const Json* method = fields.find("method");
     if (method == nullptr || !method->is_object()) return fields.word("method", into.method);
+    if (method->empty()) return fields.wrong("method", "an empty object", "a name or an object", "invalid_type");
     auto within = fields.within("method", *method, "a name or an object");
     if (!within) return;
     within->word("name", into.method);
-    if (within->find("name") == nullptr) within->missing("name", "a method's name");
     within->whole("budget_tokens", 1, limits::context_tokens_max, into.budget_tokens);
     within->refuse_others();
 }
