@@ -93,7 +93,8 @@ void Conversation::answered(std::vector<ChatMessage> messages, std::string answe
 
 /// Leaves in `messages` what the round asks. What comes before becomes the preamble and rounds whose ids nobody knows.
 void Conversation::take_history(std::vector<ChatMessage>& messages) {
-    // An answer that says more than a text (calls of tools, thoughts) stays part of what was asked: a round keeps a text.
+    // An answer that says more than a text (calls of tools, thoughts) stays part of what was asked: a round keeps a
+    // text.
     const auto is_answer = [](const ChatMessage& message) {
         return message.role == "assistant" && message.more_json.empty();
     };

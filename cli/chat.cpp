@@ -62,7 +62,9 @@ void add_chat(CLI::App& app, Action& run) {
             ->add_option("--url", options->server.url,
                          "of a running server with OpenAI's API (http or https), instead of a model in this process")
             ->type_name("URL")
-            ->check([](const std::string& url) { return url.empty() ? std::string("must be http://HOST:PORT") : std::string(); });
+            ->check([](const std::string& url) {
+                return url.empty() ? std::string("must be http://HOST:PORT") : std::string();
+            });
     for (const char* name : {"--model", "--config", "--set", "--weights", "--device", "--threads", "--kv", "--chunk"})
         url->excludes(command->get_option(name));
     options->server.add_all(*command, "--model-name");

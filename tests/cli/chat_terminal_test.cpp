@@ -210,7 +210,7 @@ TEST(ChatTerminal, DoesNotLetAnAnswerCommandTheTerminal) {
 TEST(ChatTerminal, GuessesAMisspeltCommand) {
     RondoTerminal chat({"chat"});
     chat.until_prompt();
-    EXPECT_EQ(chat.say("/rond"), "rondo: /rond: no such command; /help lists them\n");
+    EXPECT_EQ(chat.say("/xyzzy"), "rondo: /xyzzy: no such command; /help lists them\n");
     EXPECT_EQ(chat.say("/ruonds"), "rondo: /ruonds: no such command; did you mean /rounds?\n");
     leave(chat);
 }

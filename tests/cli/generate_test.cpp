@@ -194,7 +194,8 @@ TEST(Generate, AbsurdSamplingParametersAreRefused) {
     for (const auto& [option, values] : absurd) {
         for (const std::string& value : values) {
             SCOPED_TRACE(option + (" " + value));
-            expect_failure(run_rondo({"generate", "--prompt", "a", std::string(option) + "=" + value}), "must be");
+            expect_failure(run_rondo({"generate", "--json", "--prompt", "a", std::string(option) + "=" + value}),
+                           "must be");
         }
     }
     expect_failure(run_rondo({"generate", "--prompt", "a", "--stop", ""}), "stop[0]");
