@@ -39,7 +39,8 @@ std::string lines_of(const CompletedCommand& command, const std::string& path) {
     for (const CompletedCommand& inner : command.commands) {
         lines += begin + "-a " + inner.name + " -d " + quoted_text(inner.help) + "\n";
         const std::string help = path.empty() ? "__rondo_at help" : "__rondo_at help " + path;
-        lines += "complete -c rondo -n " + quoted_text(help) + " -a " + inner.name + " -d " + quoted_text(inner.help) + "\n";
+        lines +=
+            "complete -c rondo -n " + quoted_text(help) + " -a " + inner.name + " -d " + quoted_text(inner.help) + "\n";
         lines += lines_of(inner, path.empty() ? inner.name : path + " " + inner.name);
     }
     return lines;
