@@ -1,7 +1,8 @@
-// Products through Ops::matmul, checked against double and then timed: bf16 GEMM at M = 1 … 512 beside oneDNN's own
-// rate, and one row by every weight type beside the rate at which memory is read.
-// usage: bench_products [--json] [--threads N] [--repeat R]
+// Products through Ops::matmul, checked against double and then timed: many rows by every weight type beside loops of
+// one instruction, of a type's own mix of them, and oneDNN's rate; one row beside the rate at which memory is read.
+// usage: bench_products [--json] [--threads N] [--repeat R] [--types q4_0,q8_0] [--rows 24,64,512]
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -46,6 +47,10 @@ std::vector<std::byte> random_rows(DType type, int64_t rows, int64_t columns) {
     }
     return bytes;
 }
+
+constexpr DType all_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0,   DType::q4_0,
+                               DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
+                               DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 
 struct Bench {
     std::unique_ptr<Device> device;
@@ -112,32 +117,61 @@ int main(int argc, char** argv) {
     app.add_flag("--json", json);
     app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
     app.add_option("--repeat", repeat)->check(CLI::Range(1, 1000));
+    std::vector<std::string> types;
+    std::vector<int64_t> rows{1, 2, 4, 8, 16, 24, 32, 64, 512};
+    app.add_option("--types", types, "which weight types (default: all)")->delimiter(',');
+    app.add_option("--rows", rows, "rows of the products of many")->delimiter(',')->check(CLI::Range(1, 65536));
     CLI11_PARSE(app, argc, argv);
     Bench bench{std::move(open_device({DeviceKind::cpu, 0, threads})).value(), threads, repeat};
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
 
-    if (!json)
-        std::printf("%s\n%-8s %6s %14s %14s %8s\n", bench.device->name().c_str(), "GEMM", "rows", "GFLOP/s", "oneDNN",
-                    "share");
-    for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
-        if (const double error = bench.relative_error(DType::bf16, m); !(error < 1e-2)) {
-            std::fprintf(stderr, "bf16 at %ld rows is wrong: relative error %g\n", static_cast<long>(m), error);
-            return 1;
+    std::vector<DType> some_types;
+    for (const DType type : all_types) {
+        if (types.empty() || std::ranges::count(types, traits(type).name) != 0) some_types.push_back(type);
+    }
+    const rondo::bench::InstructionRates rates = rondo::bench::instruction_rates(threads, repeat);
+    out.push_back({{"kind", "instructions"},
+                   {"fma_f32_gop_per_s", rates.fma_f32},
+                   {"dot_bf16_gop_per_s", rates.dot_bf16},
+                   {"dot_int8_gop_per_s", rates.dot_int8}});
+    if (!json) {
+        std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
+                    bench.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
+        std::printf("%-8s %6s %10s %10s %8s %10s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN");
+    }
+    for (const DType type : some_types) {
+        const std::string name(traits(type).name);
+        // What bounds the type: its own mix of instructions, or the better of bf16's and f32's.
+        const double loop = is_quantized(type)   ? rondo::bench::quant_mix_rate(type, threads, repeat)
+                            : type == DType::f32 ? rates.fma_f32
+                                                 : std::max(rates.fma_f32, rates.dot_bf16);
+        for (const int64_t m : rows) {
+            if (const double error = bench.relative_error(type, m); !(error < (is_quantized(type) ? 2e-2 : 1e-2))) {
+                std::fprintf(stderr, "%s at %ld rows is wrong: relative error %g\n", name.c_str(), static_cast<long>(m),
+                             error);
+                return 1;
+            }
+            double bytes = 0.0;
+            // K is 1024 for all, so that K types are among them.
+            const double seconds = bench.seconds(type, m, 9728, 1024, 0, bytes);
+            const double rate = 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9;
+            const double library =
+                type == DType::bf16 || type == DType::f32 ? rondo::bench::gemm_rate(type, m, threads, repeat) : 0.0;
+            out.push_back({{"kind", "gemm"},
+                           {"type", name},
+                           {"rows", m},
+                           {"gflop_per_s", rate},
+                           {"loop_gop_per_s", loop},
+                           {"onednn_gflop_per_s", library}});
+            if (!json) {
+                std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s\n", name.c_str(), static_cast<long>(m), rate, loop,
+                            loop > 0.0 ? 100 * rate / loop : 0.0,
+                            library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
+            }
         }
-        double bytes = 0.0;
-        const double rate =
-            2.0 * static_cast<double>(m * 9728 * 896) / bench.seconds(DType::bf16, m, 9728, 896, 0, bytes) / 1e9;
-        const double ceiling = rondo::bench::gemm_rate(DType::bf16, m, threads, repeat);
-        out.push_back(
-            {{"kind", "gemm"}, {"type", "bf16"}, {"rows", m}, {"gflop_per_s", rate}, {"onednn_gflop_per_s", ceiling}});
-        if (!json)
-            std::printf("%-8s %6ld %14.0f %14.0f %7.0f%%\n", "bf16", static_cast<long>(m), rate, ceiling,
-                        100 * rate / ceiling);
     }
     if (!json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
-    for (const DType type :
-         {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
-          DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs}) {
+    for (const DType type : some_types) {
         const std::string name(traits(type).name);
         if (const double error = bench.relative_error(type, 1); !(error < 2e-2)) {
             std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);

@@ -31,4 +31,16 @@ double read_rate(int threads, int repeat);
 /// matrices.
 double gemm_rate(DType type, int64_t rows, int threads, int repeat);
 
+/// GOP/s (two operations a multiply-add) of loops of one instruction, registers only; 0 where the processor has it not.
+struct InstructionRates {
+    double fma_f32 = 0.0;   ///< of the widest registers
+    double dot_bf16 = 0.0;  ///< vdpbf16ps
+    double dot_int8 = 0.0;  ///< vpdpbusd
+};
+InstructionRates instruction_rates(int threads, int repeat);
+
+/// GOP/s of the products of bytes in a loop with all else that a quantized type asks for beside them: the integers to
+/// floats, times a weight's scale and an input's, for each 16 or 32 inputs, and the minimum's product. 0 without VNNI.
+double quant_mix_rate(DType type, int threads, int repeat);
+
 }  // namespace rondo::bench

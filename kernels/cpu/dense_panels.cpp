@@ -141,19 +141,4 @@ void DensePanels::unpack_panel_bf16(const std::byte* storage, int64_t p, uint16_
     }
 }
 
-void DensePanels::unpack_panel_f32(const std::byte* storage, int64_t p, float* out) const {
-    const auto* from = reinterpret_cast<const uint16_t*>(panel(storage, p));
-    if (type_ == DType::f16) {
-        convert_f16_row(from, out, columns_padded_ * panel_outputs);
-        return;
-    }
-    for (int64_t k = 0; k < columns_padded_; k += 2) {
-        const uint16_t* const pairs = from + k * panel_outputs;
-        for (int64_t n = 0; n < panel_outputs; ++n) {
-            out[k * panel_outputs + n] = float_from_bf16(pairs[2 * n]);
-            out[(k + 1) * panel_outputs + n] = float_from_bf16(pairs[2 * n + 1]);
-        }
-    }
-}
-
 }  // namespace rondo::cpu

@@ -41,8 +41,6 @@ public:
     void unpack_row(const std::byte* storage, int64_t row, float* out) const;
     /// A panel of f16 as bf16 pairs [K padded to 32, / 2][64][2].
     void unpack_panel_bf16(const std::byte* storage, int64_t p, uint16_t* out) const;
-    /// A panel of bf16 or f16 as floats [K padded][64].
-    void unpack_panel_f32(const std::byte* storage, int64_t p, float* out) const;
 
 private:
     DType type_ = DType::f32;

@@ -87,17 +87,4 @@ Status DnnlGemm::bf16_panel(const uint16_t* x, int64_t rows, const uint16_t* pan
     }
 }
 
-Status DnnlGemm::f32_panel(const float* x, int64_t x_stride, int64_t rows, const float* panel, int64_t columns_padded,
-                           const ProductOut& out) {
-    const OneThread one_thread;
-    auto* const sums = sums_.get<float>(static_cast<size_t>(rows * panel_outputs) * sizeof(float));
-    const dnnl_status_t status = dnnl_sgemm('N', 'N', rows, panel_outputs, columns_padded, 1.0F, x, x_stride, panel,
-                                            panel_outputs, 0.0F, sums, panel_outputs);
-    if (status != dnnl_success) {
-        return make_error(ErrorCode::device, "oneDNN f32 product: status " + std::to_string(static_cast<int>(status)));
-    }
-    write_product(sums, panel_outputs, rows, out);
-    return Status::ok();
-}
-
 }  // namespace rondo::cpu

@@ -22,9 +22,6 @@ public:
     /// x [rows, K padded] (dense) by a panel of bf16 pairs [K padded / 2][64][2].
     Status bf16_panel(const uint16_t* x, int64_t rows, const uint16_t* panel, int64_t columns_padded,
                       const ProductOut& out);
-    /// x [rows, K padded] (stride x_stride) by a panel [K padded][64] of floats.
-    Status f32_panel(const float* x, int64_t x_stride, int64_t rows, const float* panel, int64_t columns_padded,
-                     const ProductOut& out);
 
 private:
     struct Library;

@@ -16,7 +16,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-constexpr int64_t inputs_per_step = 2;
+constexpr int registers = 4;            // of outputs, that a row's sums fill
+constexpr int64_t inputs_at_once = 64;  // of a panel: at most 16 KiB, which stay in L1 for all rows
+constexpr int64_t rows_at_once = 64;
 constexpr int64_t prefetch_bytes = 4096;
 
 /// The weights of inputs k and k+1 for one register of outputs.
@@ -46,55 +48,77 @@ HWY_INLINE TwoInputs load_two(F32 f, const hwy::float16_t* panel, int64_t k, int
     return {hn::PromoteTo(f, hn::Load(f16, from)), hn::PromoteTo(f, hn::Load(f16, from + panel_outputs))};
 }
 
-/// `row_count` rows by the outputs [first, first + 4 registers): two partial sums each (even and odd inputs).
+/// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on. The first rows to read a
+/// stretch of the panel ask for the next.
 template <int row_count, class W>
-HWY_INLINE void multiply_block(const float* x, int64_t x_stride, const W* panel, int64_t columns, int64_t first,
-                               float* sums) {
+HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, bool ahead,
+                           float* sums) {
     const F32 f;
-    constexpr int registers = 4;
-    const int64_t width = static_cast<int64_t>(hn::Lanes(f));
-    Lanes even[row_count][registers], odd[row_count][registers];
+    const auto width = static_cast<int64_t>(hn::Lanes(f));
+    Lanes s[row_count][registers];
     for (int m = 0; m < row_count; ++m) {
-        for (int r = 0; r < registers; ++r) even[m][r] = odd[m][r] = hn::Zero(f);
+        for (int r = 0; r < registers; ++r) s[m][r] = hn::Load(f, sums + m * panel_outputs + first + r * width);
     }
-    for (int64_t k = 0; k < columns; k += inputs_per_step) {
+    for (int64_t k = 0; k < count; k += 2) {
         const W* const line = panel + k * panel_outputs + first;
-        hwy::Prefetch(reinterpret_cast<const char*>(line) + prefetch_bytes);
-        hwy::Prefetch(reinterpret_cast<const char*>(line + panel_outputs) + prefetch_bytes);
-        TwoInputs w[registers];
-        for (int r = 0; r < registers; ++r) w[r] = load_two(f, panel, k, first + r * width);
-        for (int m = 0; m < row_count; ++m) {
-            const Lanes x_even = hn::Set(f, x[m * x_stride + k]);
-            const Lanes x_odd = hn::Set(f, x[m * x_stride + k + 1]);
-            for (int r = 0; r < registers; ++r) {
-                even[m][r] = hn::MulAdd(x_even, w[r].even, even[m][r]);
-                odd[m][r] = hn::MulAdd(x_odd, w[r].odd, odd[m][r]);
+        if (ahead) {
+            const auto* const next = reinterpret_cast<const char*>(line) + prefetch_bytes;
+            const auto bytes = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
+            for (int64_t at = 0; at < bytes; at += 64) hwy::Prefetch(next + at);
+        }
+        for (int r = 0; r < registers; ++r) {
+            const TwoInputs w = load_two(f, panel, k, first + r * width);
+            for (int m = 0; m < row_count; ++m) {
+                s[m][r] = hn::MulAdd(hn::Set(f, x[m * x_stride + k]), w.even, s[m][r]);
+                s[m][r] = hn::MulAdd(hn::Set(f, x[m * x_stride + k + 1]), w.odd, s[m][r]);
             }
         }
     }
     for (int m = 0; m < row_count; ++m) {
-        for (int r = 0; r < registers; ++r) {
-            hn::StoreU(hn::Add(even[m][r], odd[m][r]), f, sums + m * panel_outputs + first + r * width);
-        }
+        for (int r = 0; r < registers; ++r) hn::Store(s[m][r], f, sums + m * panel_outputs + first + r * width);
+    }
+}
+
+/// Rows that share a reading of the panel: what 32 registers of 16 floats hold with a weight's two, or 16 of 8.
+constexpr int64_t together_max = 6;
+template <class W>
+HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first,
+                         bool ahead, float* sums) {
+    switch (rows) {
+        case 1:
+            return add_inputs<1>(x, x_stride, panel, count, first, ahead, sums);
+        case 2:
+            return add_inputs<2>(x, x_stride, panel, count, first, ahead, sums);
+        case 3:
+            return add_inputs<3>(x, x_stride, panel, count, first, ahead, sums);
+        case 4:
+            return add_inputs<4>(x, x_stride, panel, count, first, ahead, sums);
+        case 5:
+            return add_inputs<5>(x, x_stride, panel, count, first, ahead, sums);
+        default:
+            return add_inputs<6>(x, x_stride, panel, count, first, ahead, sums);
     }
 }
 
 template <class W>
 void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
                    const ProductOut& out) {
-    constexpr int together = 2;  // what keeps sums and weights in 16 registers (AVX2) or 32
-    const int64_t step = 4 * static_cast<int64_t>(hn::Lanes(F32()));
-    alignas(64) float sums[together * panel_outputs];
-    for (int64_t m = 0; m < rows; m += together) {
-        const bool two = m + 1 < rows;
-        for (int64_t first = 0; first < panel_outputs; first += step) {
-            if (two) {
-                multiply_block<2>(x + m * x_stride, x_stride, panel, columns, first, sums);
-            } else {
-                multiply_block<1>(x + m * x_stride, x_stride, panel, columns, first, sums);
+    const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
+    const int64_t together = lanes >= 16 ? together_max : 3, step = registers * lanes;
+    HWY_ALIGN float sums[rows_at_once * panel_outputs];
+    for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
+        const int64_t some = std::min(rows_at_once, rows - begin);
+        std::fill_n(sums, some * panel_outputs, 0.0F);
+        for (int64_t k = 0; k < columns; k += inputs_at_once) {
+            const int64_t count = std::min(inputs_at_once, columns - k);
+            for (int64_t m = 0; m < some; m += together) {
+                for (int64_t first = 0; first < panel_outputs; first += step) {
+                    add_rows(std::min(together, some - m), x + (begin + m) * x_stride + k, x_stride,
+                             panel + k * panel_outputs, count, first, m == 0 && first == 0, sums + m * panel_outputs);
+                }
             }
         }
-        write_product(sums, panel_outputs, two ? 2 : 1, out.from_row(m));
+        write_product(sums, panel_outputs, some, out.from_row(begin));
     }
 }
 

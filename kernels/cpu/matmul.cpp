@@ -18,7 +18,7 @@ namespace rondo::cpu {
 namespace {
 
 constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
-constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products
+constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products; no VNNI
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
@@ -28,6 +28,16 @@ bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
     const CpuFeatures& has = cpu_features();
     if (few) return bf16_weight && (has.amx_bf16 || (has.avx512 && has.avx512_bf16));
     return has.amx_bf16 || dnnl_has_bf16();
+}
+
+/// Whether quantized weights meet many rows in int8: one dot product does twice the work of a bf16 one or more. Tiles
+/// of bf16 do more than both.
+bool bulk_in_int8() {
+    return cpu_features().avx512_vnni && !cpu_features().amx_bf16;
+}
+
+bool multiplies_int8(const PackedWeight::Segment& segment, bool few) {
+    return segment.quant() != nullptr && (few || bulk_in_int8());
 }
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
@@ -68,10 +78,10 @@ Matmul::Matmul(ThreadPool& pool) : pool_(pool) {
 void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs) {
     bool want_bf16 = false, want_f32 = false, want_quant = false;
     for (const auto& segment : weight.segments()) {
-        if (multiplies_bf16(segment, few)) {
-            want_bf16 = true;
-        } else if (few && segment.quant() != nullptr) {
+        if (multiplies_int8(segment, few)) {
             want_quant = true;
+        } else if (multiplies_bf16(segment, few)) {
+            want_bf16 = true;
         } else {
             want_f32 = true;
         }
@@ -104,47 +114,46 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     });
 }
 
-Status Matmul::multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
+/// In bf16 pairs: bf16 weights as they lie, others unpacked into the thread's cache.
+Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
                              const Inputs& inputs, const ProductOut& out, PerThread& thread) {
     const auto* const dense = segment.dense();
     const int64_t columns = dense != nullptr ? dense->columns() : segment.quant()->columns();
     const int64_t padded = round_up<int64_t>(columns, 32);
-    const auto panel_elements = static_cast<size_t>(padded * panel_outputs);
-    if (multiplies_bf16(segment, false)) {
-        const uint16_t* weights = nullptr;
-        if (dense != nullptr && dense->type() == DType::bf16) {
-            weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
-        } else {
-            auto* const unpacked = thread.panel.get<uint16_t>(panel_elements * sizeof(uint16_t));
-            if (dense != nullptr) {
-                dense->unpack_panel_bf16(segment.storage, panel, unpacked);
-            } else {
-                segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
-            }
-            weights = unpacked;
-        }
-        const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
-        if (cpu_features().amx_bf16) {
-            amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
-        } else if (inputs.few) {
-            bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
-        } else {
-            return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
-        }
-        return Status::ok();
-    }
-    const float* const x = inputs.f32 + row_begin * inputs.f32_stride;
-    if (dense != nullptr && dense->type() == DType::f32) {
-        const auto* const weights = reinterpret_cast<const float*>(dense->panel(segment.storage, panel));
-        return thread.dnnl.f32_panel(x, inputs.f32_stride, rows, weights, dense->columns_padded(), out);
-    }
-    auto* const unpacked = thread.panel.get<float>(panel_elements * sizeof(float));
-    if (dense != nullptr) {
-        dense->unpack_panel_f32(segment.storage, panel, unpacked);
+    const uint16_t* weights = nullptr;
+    if (dense != nullptr && dense->type() == DType::bf16) {
+        weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
     } else {
-        segment.quant()->unpack_panel_f32(segment.storage, panel, unpacked);
+        auto* const unpacked = thread.panel.get<uint16_t>(static_cast<size_t>(padded * panel_outputs) * 2);
+        if (dense != nullptr) {
+            dense->unpack_panel_bf16(segment.storage, panel, unpacked);
+        } else {
+            segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
+        }
+        weights = unpacked;
     }
-    return thread.dnnl.f32_panel(x, inputs.f32_stride, rows, unpacked, columns, out);
+    if (cpu_features().amx_bf16) {
+        amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+    } else if (inputs.few) {
+        bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+    } else {
+        return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
+    }
+    return Status::ok();
+}
+
+/// In floats: dense weights widened on their way to the registers, quantized ones unpacked into the thread's cache.
+void Matmul::multiply_f32(const PackedWeight::Segment& segment, int64_t panel, const float* x, int64_t rows,
+                          const Inputs& inputs, const ProductOut& out, PerThread& thread) {
+    if (const auto* const dense = segment.dense()) {
+        rows_panel(dense->type(), x, inputs.f32_stride, rows, dense->panel(segment.storage, panel),
+                   dense->columns_padded(), out);
+        return;
+    }
+    const int64_t columns = segment.quant()->columns();
+    auto* const unpacked = thread.panel.get<float>(static_cast<size_t>(columns * panel_outputs) * sizeof(float));
+    segment.quant()->unpack_panel_f32(segment.storage, panel, unpacked);
+    rows_panel(DType::f32, x, inputs.f32_stride, rows, reinterpret_cast<const std::byte*>(unpacked), columns, out);
 }
 
 Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
@@ -158,30 +167,29 @@ Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segmen
     out.bias = args.bias == nullptr ? nullptr : args.bias + first;
     out.accumulate = args.accumulate;
     const int64_t rows = row_end - row_begin;
-    if (!inputs.few || multiplies_bf16(segment, true)) {
-        return multiply_bulk(segment, panel, row_begin, rows, inputs, out, thread);
+    if (multiplies_bf16(segment, inputs.few)) {
+        const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
+        return multiply_bf16(segment, panel, x, rows, inputs, out, thread);
     }
-    const auto* const dense = segment.dense();
-    rows_panel(dense->type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
-               dense->panel(segment.storage, panel), dense->columns_padded(), out);
+    multiply_f32(segment, panel, inputs.f32 + row_begin * inputs.f32_stride, rows, inputs, out, thread);
     return Status::ok();
 }
 
 void Matmul::multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
-                            const Inputs& inputs, PerThread& thread) {
+                            int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread) {
     const QuantPanels& quant = *segment.quant();
     if (group >= quant.groups()) return;  // the last panel is not full
-    const int64_t rows = args.x.rows, first = group * quant_group_rows;
+    const int64_t rows = row_end - row_begin, first = group * quant_group_rows;
+    const QuantActivations x = inputs.quant.slice_rows(row_begin, rows);
     const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
-    const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs);
+    const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs).slice_rows(row_begin, rows);
     if (to.dtype == DType::f32) {
-        auto* const y = to.row<float>(0);
-        quant.multiply(segment.storage, inputs.quant, group, group + 1, y, to.stride, bias, args.accumulate);
+        quant.multiply(segment.storage, x, group, group + 1, to.row<float>(0), to.stride, bias, args.accumulate);
         return;
     }
     // The kernel writes output n of a row at y[n], so y stands `first` floats before this group's own sums.
     auto* const sums = thread.panel.get<float>(static_cast<size_t>(rows * quant_group_rows + first) * sizeof(float));
-    quant.multiply(segment.storage, inputs.quant, group, group + 1, sums, quant_group_rows, bias, false);
+    quant.multiply(segment.storage, x, group, group + 1, sums, quant_group_rows, bias, false);
     ProductOut out;
     out.data = to.slice_columns(first, 0).row<std::byte>(0);
     out.dtype = to.dtype;
@@ -203,10 +211,11 @@ Status Matmul::run(const MatmulArgs& args) {
 
     // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Where
     // quantized groups are read as they lie, each is a task, so that the threads finish together.
-    const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * 2;
+    const bool int8 = inputs.quant.codes != nullptr;
+    const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : 2);
     const int64_t block_rows =
         few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
-    const int64_t parts = inputs.quant.codes != nullptr ? panel_groups : 1;
+    const int64_t parts = int8 ? panel_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
     std::mutex mutex;
     Status failed;
@@ -217,8 +226,8 @@ Status Matmul::run(const MatmulArgs& args) {
         int64_t panel = task % panel_tasks / parts;
         const int64_t part = task % parts;
         const PackedWeight::Segment& segment = weight.segment_of(panel);
-        if (few && segment.quant() != nullptr) {
-            multiply_group(args, segment, panel * panel_groups + part, inputs, thread);
+        if (multiplies_int8(segment, few)) {
+            multiply_group(args, segment, panel * panel_groups + part, row_begin, row_end, inputs, thread);
             return;
         }
         if (part != 0) return;  // a dense segment between quantized ones

@@ -13,11 +13,12 @@
 namespace rondo::cpu {
 
 /// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
-///   f32 weights            few rows: rows_panel; many: oneDNN
-///   bf16                   AMX for any number of rows; else few rows: rows_panel, many: oneDNN (bf16, or f32 without
-///   it) f16 and quantized      few rows: read as they lie; many: a panel is unpacked to bf16 (to f32 without bf16
-///   products)
-///                          into the thread's cache, then as above
+///   f32         rows_panel
+///   bf16        AMX for any number of rows; else in pairs: few rows bf16_rows_panel, many oneDNN; without either
+///               rows_panel, in f32
+///   f16         few rows: rows_panel; many: unpacked to bf16, then as that, where it has products of its own
+///   quantized   few rows: int8 as they lie; many: int8 too where the machine has VNNI and no AMX, the same bits; else
+///               unpacked to bf16 (to f32 without bf16 products)
 /// Owns scratch, so one product at a time.
 class Matmul {
 public:
@@ -34,10 +35,12 @@ private:
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
                           int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread);
-    void multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
-                        const Inputs& inputs, PerThread& thread);
-    Status multiply_bulk(const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin, int64_t rows,
+    void multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group, int64_t row_begin,
+                        int64_t row_end, const Inputs& inputs, PerThread& thread);
+    Status multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
                          const Inputs& inputs, const ProductOut& out, PerThread& thread);
+    void multiply_f32(const PackedWeight::Segment& segment, int64_t panel, const float* x, int64_t rows,
+                      const Inputs& inputs, const ProductOut& out, PerThread& thread);
 
     ThreadPool& pool_;
     Scratch bf16_rows_, f32_rows_, quant_rows_;

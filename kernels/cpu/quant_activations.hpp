@@ -18,6 +18,17 @@ struct QuantActivations {
     float* scaled_sums = nullptr;  ///< [rows, K/32]: s · Σ a
     int32_t* sums = nullptr;       ///< [rows, K/32]: Σ a
     int32_t* half_sums = nullptr;  ///< [rows, K/16]: Σ a over 16
+
+    QuantActivations slice_rows(int64_t first, int64_t count) const {
+        const int64_t blocks = first * (columns / 32);
+        return {count,
+                columns,
+                codes + first * columns,
+                scales + blocks,
+                scaled_sums + blocks,
+                sums + blocks,
+                half_sums + 2 * blocks};
+    }
 };
 
 /// Bytes of scratch for activations of this shape. The shape is the caller's, already checked.

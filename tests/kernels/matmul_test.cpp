@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <string_view>
 
 #include "tests/kernels/op_fixture.hpp"
 
@@ -140,6 +141,43 @@ TEST_P(Matmul, InvariantRowsHaveTheSameBitsInEveryBatch) {
                     EXPECT_EQ(download_bytes(some), download_bytes(all.slice_rows(first, rows)));
                 }
             }
+        }
+    }
+}
+
+/// What the CPU multiplies in one way for any number of rows: then a prompt's rows have a lone row's bits.
+TEST_P(Matmul, FloatsAndCodesHaveTheSameBitsInBulk) {
+    if (std::string_view(GetParam().device) == "cuda:0") GTEST_SKIP() << "a promise of the CPU's kernels";
+    const bool int8 = cpu::cpu_features().avx512_vnni && !cpu::cpu_features().amx_bf16;
+    for (DType type : weight_types) {
+        if (type != DType::f32 && !(int8 && is_quantized(type))) continue;
+        const int64_t inputs = input_widths(type).back();
+        const FileWeight weight = random_weight(type, 150, inputs, 122);
+        const std::unique_ptr<PackedMatrix> packed = pack({weight.view()});
+        const Tensor x = upload(random_matrix(139, inputs, 123), DType::f32);
+        const Tensor bulk = poisoned(DType::f32, 139, 150);
+        const Tensor alone = poisoned(DType::f32, 139, 150);
+        multiply(bulk, x, *packed, Rows::bulk);
+        for (int64_t m = 0; m < 139; ++m) {
+            multiply(alone.slice_rows(m, 1), x.slice_rows(m, 1), *packed, Rows::invariant);
+        }
+        EXPECT_EQ(download_bytes(bulk), download_bytes(alone)) << traits(type).name;
+    }
+}
+
+/// Rows in blocks that fit a cache: so many of so wide a row that there are several.
+TEST_P(Matmul, MatchesTheReferenceOverSeveralBlocksOfRows) {
+    for (DType type : {DType::f32, DType::bf16, DType::q8_0, DType::q4_k}) {
+        const FileWeight weight = random_weight(type, 70, 8192, 124);
+        const Matrix x = random_matrix(300, 8192, 125);
+        const std::unique_ptr<PackedMatrix> packed = pack({weight.view()});
+        const Matrix expected = reference::matmul(x, weight.values);
+        for (DType out_type : activation_types) {
+            SCOPED_TRACE(testing::Message() << traits(type).name << " to " << traits(out_type).name);
+            const Tensor out = poisoned(out_type, 300, 70);
+            multiply(out, upload(x, DType::f32), *packed, Rows::bulk);
+            const double rounding = out_type == DType::bf16 ? 2e-3 : 0.0;
+            expect_near(out, expected, op_tolerance(type, DType::f32) + rounding);
         }
     }
 }

@@ -1,0 +1,146 @@
+#include "machine/machine.hpp"
+
+#if defined(__x86_64__)
+// GCC 12 takes the deliberately undefined operands inside its own intrinsics for a mistake of ours.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+#include "kernels/quant.hpp"
+
+namespace rondo::bench {
+
+namespace {
+
+constexpr int chains = 12;  // sums that do not wait for each other
+constexpr int64_t steps = 200'000;
+
+/// Keeps what a loop computed from being dropped.
+template <class T>
+void use(const T& value) {
+    __asm__ volatile("" : : "m"(value) : "memory");
+}
+
+#define RONDO_LOOP_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")))
+#define RONDO_LOOP_256 __attribute__((target("avx2,fma")))
+
+RONDO_LOOP_512 void loop_fma_512() {
+    __m512 sums[chains], factor = _mm512_set1_ps(0.5F), addend = _mm512_set1_ps(0.25F);
+    for (__m512& sum : sums) sum = factor;
+    use(factor);
+    for (int64_t i = 0; i < steps; ++i) {
+        for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, addend, sum);
+    }
+    for (const __m512& sum : sums) use(sum);
+}
+
+RONDO_LOOP_256 void loop_fma_256() {
+    __m256 sums[chains], factor = _mm256_set1_ps(0.5F), addend = _mm256_set1_ps(0.25F);
+    for (__m256& sum : sums) sum = factor;
+    use(factor);
+    for (int64_t i = 0; i < steps; ++i) {
+        for (__m256& sum : sums) sum = _mm256_fmadd_ps(factor, addend, sum);
+    }
+    for (const __m256& sum : sums) use(sum);
+}
+
+RONDO_LOOP_512 void loop_bf16() {
+    __m512 sums[chains];
+    const auto factor = (__m512bh)_mm512_set1_epi16(0x3f00);
+    for (__m512& sum : sums) sum = _mm512_setzero_ps();
+    use(factor);
+    for (int64_t i = 0; i < steps; ++i) {
+        for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, factor, factor);
+    }
+    for (const __m512& sum : sums) use(sum);
+}
+
+RONDO_LOOP_512 void loop_int8() {
+    __m512i sums[chains], codes = _mm512_set1_epi8(3), inputs = _mm512_set1_epi8(2);
+    for (__m512i& sum : sums) sum = codes;
+    use(codes);
+    for (int64_t i = 0; i < steps; ++i) {
+        for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, codes, inputs);
+    }
+    for (const __m512i& sum : sums) use(sum);
+}
+
+constexpr int mix_chains = 8;  // with their totals and a block's codes what 32 registers hold
+
+/// A block of 32 inputs a step: its products of bytes, after each `dots` of them the integers times a weight's scale
+/// and an input's, and once more a minimum's product.
+template <int dots, bool minima>
+RONDO_LOOP_512 void loop_quant() {
+    alignas(64) float scales[mix_chains] = {1, 2, 3, 4, 5, 6, 7, 8};
+    int32_t inputs[mix_chains] = {1, 2, 3, 4, 5, 6, 7, 8};
+    __m512i codes = _mm512_set1_epi8(3);
+    __m512 totals[mix_chains], scale = _mm512_set1_ps(0.5F);
+    for (__m512& total : totals) total = scale;
+    for (int64_t i = 0; i < steps / 8; ++i) {
+        use(inputs);
+        for (int done = 0; done < 8; done += dots) {
+            __m512i sums[mix_chains];
+            for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+            for (int d = 0; d < dots; ++d) {
+                for (int c = 0; c < mix_chains; ++c) {
+                    sums[c] = _mm512_dpbusd_epi32(sums[c], codes, _mm512_set1_epi32(inputs[c]));
+                }
+            }
+            for (int c = 0; c < mix_chains; ++c) {
+                const __m512 input_scale = _mm512_set1_ps(scales[c]);
+                totals[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c]), _mm512_mul_ps(scale, input_scale), totals[c]);
+                if (minima) totals[c] = _mm512_fmadd_ps(scale, input_scale, totals[c]);
+            }
+            use(scales);
+            use(inputs);
+        }
+    }
+    for (const __m512& total : totals) use(total);
+}
+
+/// GOP/s of `loop` on every thread, each of whose steps does `operations`.
+double rate(int threads, int repeat, double operations, void (*loop)()) {
+    cpu::ThreadPool pool(threads);
+    const double seconds = seconds_median(repeat, [&] { pool.run(threads, [&](int64_t, int) { loop(); }); });
+    return operations * static_cast<double>(steps) * threads / seconds / 1e9;
+}
+
+}  // namespace
+
+InstructionRates instruction_rates(int threads, int repeat) {
+    const cpu::CpuFeatures& has = cpu::cpu_features();
+    InstructionRates rates;
+    rates.fma_f32 = has.avx512 ? rate(threads, repeat, 32 * chains, loop_fma_512)
+                               : rate(threads, repeat, 16 * chains, loop_fma_256);
+    if (has.avx512_bf16) rates.dot_bf16 = rate(threads, repeat, 64 * chains, loop_bf16);
+    if (has.avx512_vnni) rates.dot_int8 = rate(threads, repeat, 128 * chains, loop_int8);
+    return rates;
+}
+
+double quant_mix_rate(DType type, int threads, int repeat) {
+    if (!cpu::cpu_features().avx512_vnni) return 0.0;
+    const bool halves = quant_subblock(type) == 16, minima = quant_offset(type) == 0;
+    constexpr double operations = 128 * mix_chains;
+    if (halves) return rate(threads, repeat, operations, minima ? loop_quant<4, true> : loop_quant<4, false>);
+    return rate(threads, repeat, operations, minima ? loop_quant<8, true> : loop_quant<8, false>);
+}
+
+}  // namespace rondo::bench
+
+#else
+
+namespace rondo::bench {
+
+InstructionRates instruction_rates(int, int) {
+    return {};
+}
+
+double quant_mix_rate(DType, int, int) {
+    return 0.0;
+}
+
+}  // namespace rondo::bench
+
+#endif
