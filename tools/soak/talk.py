@@ -19,6 +19,26 @@ class Wrong(Exception):
     """Something did not hold."""
 
 
+def users(messages):
+    """What was asked, as the server lists it."""
+    return "\n".join(one["content"] for one in messages if one["role"] == "user")
+
+
+def split_history(messages):
+    """A system prompt, rounds of (what was asked, the answer), and what is asked now."""
+    system, messages = ("", messages)
+    if messages[0]["role"] == "system":
+        system, messages = messages[0]["content"], messages[1:]
+    brought, asked = [], []
+    for one in messages:
+        if one["role"] == "assistant" and asked:
+            brought.append((asked, one["content"]))
+            asked = []
+        else:
+            asked = [*asked, one]
+    return system, brought, asked
+
+
 class Asked:
     """A turn of the conversation that was asked for, and is not yet known to be part of it or not."""
 
@@ -79,8 +99,7 @@ class Talk:
         return answer
 
     async def said(self, body, **how):
-        user = "\n".join(one["content"] for one in body["messages"] if one["role"] == "user")
-        asked = Asked(user, body["messages"], body, None)
+        asked = Asked(users(body["messages"]), body["messages"], body, None)
         self.open.append(asked)
         asked.answer = await self.ask(body, **how)
 
@@ -115,6 +134,8 @@ class Talk:
         status, told = await self.call("GET", f"/v1/sessions/{self.id}", wanted=(200, 404))
         rounds = told["rounds"] if status == 200 else []
         self.compare(rounds)
+        if not self.known.rounds:
+            await self.take_history(rounds)
         for one in rounds[len(self.known.rounds):]:
             asked = [asked for asked in self.open if asked.user == one["user"]]
             if not asked:
@@ -123,6 +144,21 @@ class Talk:
         missing = [asked for asked in self.open if asked.answer.outcome == "done"]
         if missing:
             raise Wrong(f"the round of {missing[0].user!r} is missing")
+
+    async def take_history(self, rounds):
+        """Where the first turn of all brought a history along, that is rounds of its own before its own round."""
+        for asked in self.open:
+            system, brought, rest = split_history(asked.messages)
+            held = [(one["user"], one["assistant"]) for one in rounds[:len(brought)]]
+            if not brought or len(rounds) == len(brought) or held != [(users(said), text) for said, text in brought]:
+                continue
+            if system:
+                await self.known.set_system(system)
+            for (said, text), one in zip(brought, rounds):
+                ids = await self.known.vocabulary.encode({"text": text}) if text else []
+                await self.known.add(one["user"], said, ids, text, one["tokens"])
+            asked.messages, asked.user = rest, users(rest)
+            return
 
     def compare(self, rounds):
         known = [(one.user, one.text) for one in self.known.rounds]
