@@ -69,6 +69,7 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
 
 Status Transformer::multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                              bool accumulate) {
+    const Stopwatch watch(product_seconds_);
     for (const Rows policy : {Rows::bulk, Rows::invariant}) {
         const int64_t first = policy == Rows::bulk ? 0 : bulk;
         const int64_t count = policy == Rows::bulk ? bulk : out.rows - bulk;

@@ -35,6 +35,8 @@ public:
     /// What attending to all keys, or to chosen ones, has taken; by lines SparsePrefill counts. Where a device only
     /// takes orders, this is what giving them has taken.
     double attend_seconds() const { return attend_seconds_; }
+    /// What products with weights have taken, the output head's among them.
+    double product_seconds() const { return product_seconds_; }
 
     /// The shape of a pool for this model.
     static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
@@ -70,7 +72,7 @@ private:
     Buffer activated_;                    // [rows, F]
     Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
     std::vector<SelectedKeys> selected_;  // by sequence that decodes
-    double attend_seconds_ = 0.0;
+    double attend_seconds_ = 0.0, product_seconds_ = 0.0;
 };
 
 }  // namespace rondo

@@ -20,8 +20,8 @@ constexpr double character_width = 7.4;
 constexpr double log_from_ratio = 8.0;  // lengths that spread further than this stand on a logarithmic axis
 
 /// Of the parts of a run, from the top of a bar to its bottom.
-constexpr std::array<Color, std::size(run_parts)> part_colors = {colors::orange, colors::purple, colors::rose,
-                                                                 colors::teal, colors::light_blue};
+constexpr std::array<Color, std::size(run_parts)> part_colors = {colors::orange, colors::purple,     colors::rose,
+                                                                 colors::teal,   colors::light_blue, colors::grey};
 
 double width_of(std::string_view text) {
     return static_cast<double>(text.size()) * character_width;

@@ -28,10 +28,13 @@ Result<TimedRun> prefill_once(Generator& generator, const PromptBench& bench, st
     SparsePrefill* const method = generator.sparse_prefill();
     if (method != nullptr) method->clear_stats();
     TimedRun run;
-    const double attended = generator.transformer().attend_seconds(), start = seconds_now();
+    const Transformer& transformer = generator.transformer();
+    const double attended = transformer.attend_seconds(), multiplied = transformer.product_seconds();
+    const double start = seconds_now();
     RONDO_TRY(generator.prefill(prompt));
     run.seconds = seconds_now() - start;
-    run.attend_s = generator.transformer().attend_seconds() - attended;
+    run.attend_s = transformer.attend_seconds() - attended;
+    run.product_s = transformer.product_seconds() - multiplied;
     if (method != nullptr) {
         const SparsePrefillStats& stats = method->stats();
         run.select_s = stats.select_seconds / bench.choosers;

@@ -19,11 +19,12 @@ std::string format(const char* how, Values... values) {
 /// What a point says beside its speed.
 ordered_json details(const BenchReport& report, const BenchPoint& point) {
     ordered_json out = ordered_json::object();
+    for (const RunPart& part : run_parts)
+        out["split"][std::string(part.name) + "_s"] = part.seconds(middle(point.shown()));
     if (point.compares()) {
         const TimedRun& run = middle(point.method);
         out["dense_tokens_per_s"] = report.tokens_per_s(point, middle(point.dense));
         out["ratio"] = point.ratio();
-        for (const RunPart& part : run_parts) out["split"][std::string(part.name) + "_s"] = part.seconds(run);
         out["split"]["score_and_select_share"] = (run.score_s + run.select_s) / run.seconds;
         const double attend_s = middle(point.dense).attend_s;
         out["dense_attend_s"] = attend_s;

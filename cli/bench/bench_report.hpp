@@ -14,8 +14,9 @@ struct TimedRun {
     double select_s = 0.0;  ///< choosing among them
     double gather_s = 0.0;  ///< copying what was chosen, for answers
     double attend_s = 0.0;
+    double product_s = 0.0;  ///< with weights
 
-    double rest_s() const { return seconds - score_s - select_s - gather_s - attend_s; }
+    double rest_s() const { return seconds - score_s - select_s - gather_s - attend_s - product_s; }
 };
 
 /// A part of a run's time. Here they stand as they follow each other in a step.
@@ -27,6 +28,7 @@ inline constexpr RunPart run_parts[] = {{"score", [](const TimedRun& run) { retu
                                         {"select", [](const TimedRun& run) { return run.select_s; }},
                                         {"gather", [](const TimedRun& run) { return run.gather_s; }},
                                         {"attend", [](const TimedRun& run) { return run.attend_s; }},
+                                        {"product", [](const TimedRun& run) { return run.product_s; }},
                                         {"rest", [](const TimedRun& run) { return run.rest_s(); }}};
 
 /// From the fastest to the slowest.

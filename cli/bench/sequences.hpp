@@ -29,6 +29,7 @@ public:
     /// Of all sequences, since they were made.
     SelectionStats stats() const;
     double attend_seconds() const { return transformer_->attend_seconds(); }
+    double product_seconds() const { return transformer_->product_seconds(); }
     bool chooses() const { return !choices_.empty(); }
     /// Of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }

@@ -68,7 +68,13 @@ TEST_F(Bench, GivesFiguresOfAConfigWithoutWeights) {
         EXPECT_EQ(json.at("repeat"), 3);
         EXPECT_EQ(json.at("kv"), "bf16");
         EXPECT_EQ(json.at("method"), "dense");
+        EXPECT_GT(json.at("split").at("product_s").get<double>(), 0.0);
+        EXPECT_GT(json.at("split").at("attend_s").get<double>(), 0.0);
+        double sum = 0.0;
+        for (const auto& [name, seconds] : json.at("split").items()) sum += seconds.get<double>();
+        EXPECT_NEAR(sum, json.at("seconds").get<double>(), 1e-9);
         EXPECT_THAT(json.at("device").get<std::string>(), HasSubstr("cpu (2 threads"));
+        EXPECT_THAT(json.at("device").get<std::string>(), HasSubstr("bf16 in "));
     }
 }
 
@@ -113,7 +119,7 @@ TEST_F(Bench, AMethodIsMeasuredBesideDense) {
 void expect_whole_split(const nlohmann::json& point) {
     const auto& split = point.at("split");
     double sum = 0.0;
-    for (const char* part : {"score_s", "select_s", "gather_s", "attend_s", "rest_s"}) {
+    for (const char* part : {"score_s", "select_s", "gather_s", "attend_s", "product_s", "rest_s"}) {
         EXPECT_GE(split.at(part).get<double>(), 0.0) << part;
         sum += split.at(part).get<double>();
     }
