@@ -21,12 +21,7 @@ constexpr auto answer_within = std::chrono::seconds(20);
 constexpr int open_chunks = 3;
 
 Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::string& name) {
-    const DeviceSettings& wanted = *settings.device(name);
-    DeviceOptions options;
-    options.kind = wanted.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
-    options.ordinal = wanted.ordinal;
-    options.threads = wanted.threads;
-    return open_device(options);
+    return open_device(device_options(*settings.device(name)));
 }
 
 /// Two, so that a prompt being tokenized holds up nobody; few, since each that a message wakes takes a core from the
@@ -104,6 +99,8 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
 void Engine::start(const Settings& settings, const Options& options) {
     Router::Options router;
     metrics_ = std::make_shared<Metrics>(home_->model.name);
+    metrics_->device(settings.pipeline.prefill.on.front(), home_->devices.front()->name());
+    if (home_->devices.size() > 1) metrics_->device(settings.pipeline.decode.on.front(), home_->devices[1]->name());
     running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
     router.session.home = home_;
     router.session.metrics = metrics_;

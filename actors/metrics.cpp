@@ -107,6 +107,18 @@ struct Metrics::All {
 Metrics::Metrics(const std::string& model) : all_(std::make_unique<All>(model)) {}
 Metrics::~Metrics() = default;
 
+void Metrics::device(const std::string& name, const std::string& what) {
+    prometheus::Labels labels = all_->labels;
+    labels["device"] = name;
+    labels["what"] = what;
+    prometheus::BuildGauge()
+        .Name("rondo:device_info")
+        .Help("1 for each device: its kind, threads and products")
+        .Register(all_->registry)
+        .Add(labels)
+        .Set(1.0);
+}
+
 void Metrics::turn_over(const TurnEnd& end, double total) {
     All& m = *all_;
     const TurnUsage& usage = end.usage;

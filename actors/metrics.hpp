@@ -13,6 +13,9 @@ public:
     explicit Metrics(const std::string& model);
     ~Metrics();
 
+    /// What a device of the pipeline is: its threads, and which of the processor's products it uses.
+    void device(const std::string& name, const std::string& what);
+
     /// Of a turn that was never let in, no token of its prompt counts: none was looked up.
     void turn_over(const TurnEnd& end, double seconds);
     /// How a turn attended: known for certain when no stage holds it any more, which may be after its end.

@@ -159,20 +159,6 @@ Status ModelOptions::check_method(MethodSlot phase, std::string_view command) co
                           listed(names_of_methods(phase)) + " would be right");
 }
 
-namespace {
-
-/// The device that decodes.
-DeviceOptions device_options(const Settings& settings) {
-    const DeviceSettings& device = *settings.device(settings.pipeline.decode.on.front());
-    DeviceOptions options;
-    options.kind = device.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
-    options.ordinal = device.ordinal;
-    options.threads = device.threads;
-    return options;
-}
-
-}  // namespace
-
 Result<Model> ModelOptions::load_text() const {
     RONDO_ASSIGN(const Settings chosen, settings());
     return load_model_text(model_path(chosen.model.path));
@@ -183,7 +169,7 @@ Result<std::unique_ptr<Runner>> Runner::open_model(const ModelOptions& options) 
     RONDO_ASSIGN(runner->settings, options.settings());
     const Settings& settings = runner->settings;
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(runner->device, open_device(device_options(settings)));
+    RONDO_ASSIGN(runner->device, open_device(device_options(*settings.device(settings.pipeline.decode.on.front()))));
     const std::filesystem::path path = model_path(settings.model.path);
     Progress progress("loading " + path.filename().string());
     RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));

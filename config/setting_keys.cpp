@@ -52,6 +52,8 @@ DeviceSettings& device_of(Settings& settings, std::string_view name) {
 }
 
 constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
+constexpr std::string_view bf16_ways[] = {"measured", "tiles", "pairs",
+                                          "floats"};  // in the order of DeviceSettings::Bf16
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
 // In the order of PrefillAttention::Method and DecodeAttention::Method. The oracle, which stands behind these in the
 // latter, is not for pipelines: it is told where the answers are.
@@ -94,6 +96,9 @@ constexpr SettingKey keys[] = {
     {.path = "devices.*.ordinal",
      .slot = [](Settings& s, std::string_view d) -> SettingSlot { return &device_of(s, d).ordinal; },
      .high = 63},
+    {.path = "devices.*.bf16",
+     .slot = [](Settings& s, std::string_view d) -> SettingSlot { return &device_of(s, d).bf16; },
+     .names = bf16_ways},
     {.path = "pipeline.prefill.on",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.on; },
      .shape = "a list of one device's name"},

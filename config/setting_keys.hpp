@@ -13,9 +13,9 @@ namespace rondo {
 
 /// Where a key's value goes; its type is the key's type. A double is a share: above 0 and up to 1.
 using SettingSlot = std::variant<int*, double*, bool*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*,
-                                 MemorySettings::KvType*, PrefillAttention::Method*, PrefillAttention::Overlap*,
-                                 PrefillAttention::AlphaOf*, DecodeAttention::Method*, DecodeAttention::PoolSide*,
-                                 ServerSettings::Reasoning*>;
+                                 DeviceSettings::Bf16*, MemorySettings::KvType*, PrefillAttention::Method*,
+                                 PrefillAttention::Overlap*, PrefillAttention::AlphaOf*, DecodeAttention::Method*,
+                                 DecodeAttention::PoolSide*, ServerSettings::Reasoning*>;
 
 /// One key of a pipeline file. Adding a key is one row of the table, its member in Settings (which has the default) and
 /// its lines in reference.yaml.

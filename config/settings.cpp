@@ -236,6 +236,11 @@ Status check_together(Settings& settings, const YamlNode& root) {
             return wrong(nearest(root, path).place, path,
                          "is " + std::to_string(idle) + ", must be 0 where kind is " + (is_cpu ? "cpu" : "cuda"));
     }
+    for (const DeviceSettings& device : settings.devices) {
+        const std::string path = "devices." + device.name + ".bf16";
+        if (device.kind == DeviceSettings::Kind::cuda && device.bf16 != DeviceSettings::Bf16::measured)
+            return wrong(nearest(root, path).place, path, "must be measured where kind is cuda");
+    }
     const PrefillAttention& lines = settings.pipeline.prefill.attention;
     if (const std::string path = "pipeline.prefill.attention.alpha_of";
         lines.alpha_of == PrefillAttention::AlphaOf::each_row && lines.overlap == PrefillAttention::Overlap::literal)

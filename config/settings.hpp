@@ -12,11 +12,13 @@ namespace rondo {
 /// A compute device, by the name that pipeline.*.on calls it.
 struct DeviceSettings {
     enum class Kind { cpu, cuda };
+    enum class Bf16 { measured, tiles, pairs, floats };
 
     std::string name;
     Kind kind = Kind::cpu;
-    int threads = 0;  ///< of a CPU device; 0: all the machine has
-    int ordinal = 0;  ///< of a GPU
+    int threads = 0;             ///< of a CPU device; 0: all the machine has
+    int ordinal = 0;             ///< of a GPU
+    Bf16 bf16 = Bf16::measured;  ///< how a CPU device multiplies it
     bool operator==(const DeviceSettings&) const = default;
 };
 

@@ -38,10 +38,33 @@ Result<DeviceOptions> parse_device(std::string_view text) {
                                                        std::to_string(threads_max) + "), cuda or cuda:ORDINAL");
 }
 
+DeviceOptions device_options(const DeviceSettings& settings) {
+    DeviceOptions options;
+    options.kind = settings.kind == DeviceSettings::Kind::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    options.ordinal = settings.ordinal;
+    options.threads = settings.threads;
+    switch (settings.bf16) {
+        case DeviceSettings::Bf16::measured:
+            options.bf16 = Bf16Way::measured;
+            break;
+        case DeviceSettings::Bf16::tiles:
+            options.bf16 = Bf16Way::tiles;
+            break;
+        case DeviceSettings::Bf16::pairs:
+            options.bf16 = Bf16Way::pairs;
+            break;
+        case DeviceSettings::Bf16::floats:
+            options.bf16 = Bf16Way::floats;
+            break;
+    }
+    return options;
+}
+
 #ifdef RONDO_HAS_CUDA
 
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
-    return options.kind == DeviceKind::cpu ? make_cpu_device(options.threads) : make_cuda_device(options.ordinal);
+    return options.kind == DeviceKind::cpu ? make_cpu_device(options.threads, options.bf16)
+                                           : make_cuda_device(options.ordinal);
 }
 
 int cuda_device_count() {
@@ -51,7 +74,7 @@ int cuda_device_count() {
 #else
 
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
-    if (options.kind == DeviceKind::cpu) return make_cpu_device(options.threads);
+    if (options.kind == DeviceKind::cpu) return make_cpu_device(options.threads, options.bf16);
     return make_error(ErrorCode::unsupported,
                       "device cuda:" + std::to_string(options.ordinal) +
                           ": this build has no CUDA; build where nvcc is, or use the device cpu");

@@ -72,7 +72,7 @@ class Device {
 public:
     virtual ~Device() = default;
 
-    virtual std::string name() const = 0;  ///< "cpu (2 threads, amx)" or "cuda:0 (NVIDIA H200)"
+    virtual std::string name() const = 0;  ///< "cpu (2 threads, amx, bf16 in tiles)" or "cuda:0 (NVIDIA H200)"
     virtual MemorySpace space() const = 0;
     virtual Ops& ops() = 0;
 

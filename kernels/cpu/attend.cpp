@@ -116,7 +116,8 @@ Status Attend::run(const AttendArgs& args, const SelectedKeys* selected, const s
     auto* const partials = partials_.get<float>(static_cast<size_t>(sums_floats(partial_lines, d)) * sizeof(float));
     pool_.run_stretches(plan.count, [&](int64_t i, int thread) {
         PerThread& own = scratch_[static_cast<size_t>(thread)];
-        const AttendTile tile = tile_of(call, work[i], &own.keys);
+        AttendTile tile = tile_of(call, work[i], &own.keys);
+        tile.bf16 = bf16_;
         const int64_t lines = round_up<int64_t>(tile.lines(), 16);
         if (work[i].splits > 1) {
             attend_tile(tile, own.kernel, place_sums(partials, partial_lines, work[i].first_line, d));

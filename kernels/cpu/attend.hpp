@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/backend.hpp"
 #include "kernels/cpu/attend_tile.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
@@ -16,7 +17,7 @@ namespace rondo::cpu {
 /// alone and not on the batch or on the threads; the splits of a row are combined in order at the end.
 class Attend {
 public:
-    explicit Attend(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
+    Attend(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}
     /// Without `selected` every row attends to all keys it sees.
     Status run(const AttendArgs& args, const SelectedKeys* selected = nullptr, const std::byte* atoms = nullptr);
 
@@ -28,6 +29,7 @@ private:
     };
 
     ThreadPool& pool_;
+    Bf16Way bf16_;
     std::vector<PerThread> scratch_;  // by thread
     Scratch partials_;                // weighted sums, maxima and totals of all split lines
     Scratch plan_;

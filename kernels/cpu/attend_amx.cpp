@@ -7,6 +7,8 @@ namespace {
 
 struct AmxProducts {
     static constexpr int64_t few_rows_blocks = 4;
+    static constexpr bool widens = false;
+    static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
 
     /// Tile 0 scores [16 keys][lines], 1 keys [16][32 of d], 2 queries [16 pairs][lines][2]; 3 weights [lines][16
     /// keys], 4 and 5 values [8 pairs][16 of d][2], 6 and 7 sums [lines][16 of d]. One configuration for both products:

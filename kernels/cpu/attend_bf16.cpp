@@ -22,6 +22,8 @@ private:
 /// prefetcher of the machine follows, and the next block's keys; while values are, the next chunk's first keys.
 struct Bf16Products {
     static constexpr int64_t few_rows_blocks = 2;
+    static constexpr bool widens = false;
+    static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
     static constexpr int64_t lines_of_32_channels = 2 * kv_block_tokens * 32 / 64;  // of a block's keys, or values
 
     template <int Lines>

@@ -14,6 +14,9 @@
 /// that includes this brings one way (`Products`):
 ///
 ///     few_rows_blocks                                            in a chunk, where the rows are few
+///     widens, prepare(chunk, d)                                  whether it wants a chunk as floats, and what it makes
+///     of
+///                                                                one before any group of lines
 ///     begin<Lines>(), end()                                      around a tile
 ///     compute_scores<Lines>(chunk, q, d, ahead, scores)          scores[key][line] = q·k of one group of lines
 ///     add_values<Lines>(chunk, weights, d, ahead, weighted)      weighted[line][c] += Σ_key weights · v
@@ -33,6 +36,8 @@ struct Chunk {
     int32_t first[chunk_blocks_max];           // number of token 0
     uint32_t allowed[chunk_blocks_max];        // bit t: token t counts
     int64_t count = 0;
+    float* wide =
+        nullptr;  // where Products may keep the chunk as floats: keys, then values, chunk_keys_max · d of each
 };
 
 /// Asks for the chunk that comes next, cache line by cache line, into L2. The four steps of a chunk each ask for a
@@ -77,19 +82,22 @@ struct Buffers {
     float* scores;      // [keys of a chunk][lines]
     uint16_t* weights;  // [blocks of a chunk][lines][16 keys]
     std::byte* staged;  // [blocks of a chunk] atoms in bf16: i8 atoms, and those with unfilled slots
+    float* wide;        // a chunk's keys and values as floats, or nothing
 };
 
-Buffers place(Scratch& scratch, int64_t lines, int64_t d) {
+Buffers place(Scratch& scratch, int64_t lines, int64_t d, bool widens) {
     const auto q_bytes = static_cast<size_t>(lines * d) * sizeof(uint16_t);
     const auto score_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(float);
     const auto weight_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(uint16_t);
     const auto staged_bytes = static_cast<size_t>(chunk_blocks_max) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
-    auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes);
+    const auto wide_bytes = widens ? static_cast<size_t>(2 * chunk_keys_max * d) * sizeof(float) : 0;
+    auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes + wide_bytes);
     Buffers buffers;
     buffers.q = reinterpret_cast<uint16_t*>(base);
     buffers.scores = reinterpret_cast<float*>(base + q_bytes);
     buffers.weights = reinterpret_cast<uint16_t*>(base + q_bytes + score_bytes);
     buffers.staged = base + q_bytes + score_bytes + weight_bytes;
+    buffers.wide = reinterpret_cast<float*>(buffers.staged + staged_bytes);
     return buffers;
 }
 
@@ -135,6 +143,7 @@ void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std
 Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const Buffers& buffers) {
     const KvAtom bf16{DType::bf16, tile.head_dim()};
     Chunk chunk;
+    chunk.wide = buffers.wide;
     for (; chunk.count < blocks && block < tile.count; ++block, ++chunk.count) {
         const int64_t i = chunk.count;
         const TileKeys& keys = tile.keys[block];
@@ -310,7 +319,7 @@ template <class Products, int Lines>
 RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
     const int64_t groups = ceil_div<int64_t>(tile.lines(), Lines);
-    const Buffers buffers = place(scratch, groups * Lines, d);
+    const Buffers buffers = place(scratch, groups * Lines, d, Products::widens);
     pack_queries<Lines>(tile, groups, buffers.q);
     std::fill_n(sums.max, groups * lines_max, nothing_seen);
     std::fill_n(sums.total, groups * lines_max, 0.0F);
@@ -320,6 +329,7 @@ RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, c
     const int64_t blocks = tile.many_rows ? chunk_blocks_max : Products::few_rows_blocks;
     for (int64_t block = 0; block < tile.count; block += blocks) {
         const Chunk chunk = gather_chunk(tile, block, blocks, buffers);
+        Products::prepare(chunk, d);
         Ahead ahead(tile, block + blocks, blocks);
         for (int64_t group = 0; group < groups; ++group)
             attend_group<Products, Lines>(tile, chunk, group, buffers, ahead, sums);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/backend.hpp"
 #include "kernels/cpu/attend_tile.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
@@ -14,7 +15,8 @@ namespace rondo::cpu {
 /// gathered ones, so no key counts twice.
 class AttendLines {
 public:
-    explicit AttendLines(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
+    AttendLines(ThreadPool& pool, Bf16Way bf16)
+        : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}
     Status run(const AttendArgs& args, const LineTables& lines);
 
 private:
@@ -26,6 +28,7 @@ private:
     };
 
     ThreadPool& pool_;
+    Bf16Way bf16_;
     std::vector<PerThread> scratch_;  // by thread
     Scratch gathered_;                // atoms of all heads' columns
     Scratch column_blocks_;           // the block of each column

@@ -29,9 +29,11 @@ AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d)
 void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
     const CpuFeatures& has = cpu_features();
     const bool in_bf16 = tile.atom.dtype != DType::f32 && tile.head_dim() % 32 == 0;
-    if (in_bf16 && has.amx_bf16) {
+    if (in_bf16 && tile.bf16 == Bf16Way::tiles) {
         attend_tile_amx(tile, scratch, sums);
-    } else if (in_bf16 && has.avx512 && has.avx512_bf16) {
+    } else if (in_bf16 && has.avx512_bf16 && tile.bf16 == Bf16Way::floats) {
+        attend_tile_floats(tile, scratch, sums);
+    } else if (in_bf16 && has.avx512_bf16) {
         attend_tile_bf16(tile, scratch, sums);
     } else {
         attend_tile_portable(tile, scratch, sums);

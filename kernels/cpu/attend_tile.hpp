@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/backend.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/ops.hpp"
 
@@ -32,8 +33,9 @@ struct AttendTile {
     int first_head = 0;
     int group = 1;
     float scale = 1.0F;
-    bool many_rows = false;     ///< in the sequence: bits may be others than those of few
-    int64_t first_visible = 0;  ///< keys that the tile's first row sees; each further row sees one more
+    Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
+    bool many_rows = false;         ///< in the sequence: bits may be others than those of few
+    int64_t first_visible = 0;      ///< keys that the tile's first row sees; each further row sees one more
     const TileKeys* keys = nullptr;
     int64_t count = 0;   ///< atoms of the run
     int64_t behind = 0;  ///< further ones in `keys` behind the run, which this thread may attend to next
@@ -68,6 +70,10 @@ void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, cons
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 /// The same with AVX-512's products of bf16 pairs.
 void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
+
+/// The same with fused multiply-adds of floats, for processors whose products of pairs are slow; weights are rounded to
+/// bf16 all the same.
+void attend_tile_floats(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 /// Any KV type and head_dim, in f32.
 void attend_tile_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 /// What the kernel files for AVX-512 with bf16 share, those with AMX tiles among them. Only they include this header.
-#define RONDO_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define RONDO_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
 
 namespace rondo::cpu {
 

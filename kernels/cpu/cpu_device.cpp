@@ -10,6 +10,7 @@
 #include <string>
 
 #include "config/checked.hpp"
+#include "kernels/cpu/bf16_way.hpp"
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/cpu_ops.hpp"
 #include "kernels/cpu/stream_thread.hpp"
@@ -43,13 +44,13 @@ std::string_view tier_name(cpu::CpuTier tier) {
 
 class CpuDevice : public Device {
 public:
-    explicit CpuDevice(int threads) : ops_(*this, threads) {}
+    CpuDevice(int threads, Bf16Way bf16) : bf16_(bf16), ops_(*this, threads, bf16) {}
     ~CpuDevice() override { close_region(); }
 
     std::string name() const override {
         const int threads = ops_.threads();
         return "cpu (" + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
-               std::string(tier_name(cpu::cpu_tier())) + ")";
+               std::string(tier_name(cpu::cpu_tier())) + ", bf16 in " + std::string(cpu::name_of(bf16_)) + ")";
     }
     MemorySpace space() const override { return {DeviceKind::cpu, 0}; }
     Ops& ops() override { return ops_; }
@@ -134,6 +135,7 @@ private:
 
     cpu::StreamThread& side(StreamId stream) { return stream == StreamId::load ? load_ : store_; }
 
+    Bf16Way bf16_;
     cpu::CpuOps ops_;
     cpu::StreamThread load_, store_;
     std::mutex mutex_;
@@ -143,14 +145,15 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> make_cpu_device(int threads) {
+Result<std::unique_ptr<Device>> make_cpu_device(int threads, Bf16Way bf16) {
     if (threads < 0 || threads > threads_max) {
         return make_error(ErrorCode::out_of_range, "a CPU device of " + std::to_string(threads) +
                                                        " threads; 0 (all cores) to " + std::to_string(threads_max) +
                                                        " would be right");
     }
+    RONDO_ASSIGN(const Bf16Way way, cpu::choose_bf16_way(bf16, cpu::cache_folder()));
     try {
-        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads));
+        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads, way));
     } catch (const std::exception& error) {
         return make_error(ErrorCode::out_of_memory,
                           "a CPU device of " + std::to_string(threads) + " threads cannot start: " + error.what());

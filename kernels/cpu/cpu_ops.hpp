@@ -13,12 +13,12 @@ namespace rondo::cpu {
 /// Ops on a CPU: each call is shared out over the device's pool and done when it returns.
 class CpuOps : public Ops {
 public:
-    CpuOps(Device& device, int threads)
+    CpuOps(Device& device, int threads, Bf16Way bf16)
         : device_(device),
           pool_(threads),
-          matmul_(pool_),
-          attend_(pool_),
-          attend_lines_(pool_),
+          matmul_(pool_, bf16),
+          attend_(pool_, bf16),
+          attend_lines_(pool_, bf16),
           score_(pool_),
           score_blocks_(pool_) {}
 

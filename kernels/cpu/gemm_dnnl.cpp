@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/dense_panels.hpp"
 
 namespace rondo::cpu {
@@ -54,10 +53,6 @@ struct DnnlGemm::Library {
         return products.emplace(std::pair{rows, columns_padded}, std::move(made)).first->second;
     }
 };
-
-bool dnnl_has_bf16() {
-    return cpu_features().avx512_bf16;
-}
 
 DnnlGemm::DnnlGemm() = default;
 DnnlGemm::~DnnlGemm() = default;

@@ -9,9 +9,6 @@
 
 namespace rondo::cpu {
 
-/// Whether oneDNN multiplies bf16 on this machine (AVX-512 with bf16) rather than falling back to something slow.
-bool dnnl_has_bf16();
-
 /// oneDNN on the calling thread alone: the pool hands out panels, so its own threads stay unused. Keeps the primitives
 /// it has built, by shape. One per pool thread.
 class DnnlGemm {

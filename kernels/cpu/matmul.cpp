@@ -22,24 +22,6 @@ constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs mo
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
-bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) {
-    if (segment.dense() != nullptr && segment.dense()->type() == DType::f32) return false;
-    const bool bf16_weight = segment.dense() != nullptr && segment.dense()->type() == DType::bf16;
-    const CpuFeatures& has = cpu_features();
-    if (few) return bf16_weight && (has.amx_bf16 || (has.avx512 && has.avx512_bf16));
-    return has.amx_bf16 || dnnl_has_bf16();
-}
-
-/// Whether quantized weights meet many rows in int8: one dot product does twice the work of a bf16 one or more. Tiles
-/// of bf16 do more than both.
-bool bulk_in_int8() {
-    return cpu_features().avx512_vnni && !cpu_features().amx_bf16;
-}
-
-bool multiplies_int8(const PackedWeight::Segment& segment, bool few) {
-    return segment.quant() != nullptr && (few || bulk_in_int8());
-}
-
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
 void place_row(const Tensor& x, int64_t m, uint16_t* to, int64_t columns_padded) {
     if (x.dtype == DType::bf16) {
@@ -71,7 +53,20 @@ struct Matmul::Inputs {
     QuantActivations quant;
 };
 
-Matmul::Matmul(ThreadPool& pool) : pool_(pool) {
+/// Quantized weights meet many rows in int8 too where one dot product does twice the work of a bf16 one or more; tiles
+/// of bf16 do more than both.
+bool Matmul::multiplies_int8(const PackedWeight::Segment& segment, bool few) const {
+    return segment.quant() != nullptr && (few || (cpu_features().avx512_vnni && bf16_ != Bf16Way::tiles));
+}
+
+bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment, bool few) const {
+    if (bf16_ == Bf16Way::floats) return false;
+    const auto* const dense = segment.dense();
+    if (dense != nullptr && dense->type() == DType::f32) return false;
+    return !few || (dense != nullptr && dense->type() == DType::bf16);
+}
+
+Matmul::Matmul(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16) {
     for (int t = 0; t < pool.threads(); ++t) threads_.push_back(std::make_unique<PerThread>());
 }
 
@@ -132,7 +127,7 @@ Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel
         }
         weights = unpacked;
     }
-    if (cpu_features().amx_bf16) {
+    if (bf16_ == Bf16Way::tiles) {
         amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
     } else if (inputs.few) {
         bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);

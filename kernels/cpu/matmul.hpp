@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "config/result.hpp"
+#include "kernels/backend.hpp"
 #include "kernels/cpu/gemm_dnnl.hpp"
 #include "kernels/cpu/packed_weight.hpp"
 #include "kernels/cpu/scratch.hpp"
@@ -14,19 +15,21 @@ namespace rondo::cpu {
 
 /// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
 ///   f32         rows_panel
-///   bf16        AMX for any number of rows; else in pairs: few rows bf16_rows_panel, many oneDNN; without either
-///               rows_panel, in f32
+///   bf16        as the device does: tiles for any number of rows, pairs (few rows bf16_rows_panel, many oneDNN), or
+///               rows_panel in f32
 ///   f16         few rows: rows_panel; many: unpacked to bf16, then as that, where it has products of its own
 ///   quantized   few rows: int8 as they lie; many: int8 too where the machine has VNNI and no AMX, the same bits; else
 ///               unpacked to bf16 (to f32 without bf16 products)
 /// Owns scratch, so one product at a time.
 class Matmul {
 public:
-    explicit Matmul(ThreadPool& pool);
+    Matmul(ThreadPool& pool, Bf16Way bf16);
     Status run(const MatmulArgs& args);
 
 private:
     struct Inputs;
+    bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
+    bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) const;
     struct PerThread {
         DnnlGemm dnnl;
         Scratch panel;
@@ -43,6 +46,7 @@ private:
                       const Inputs& inputs, const ProductOut& out, PerThread& thread);
 
     ThreadPool& pool_;
+    const Bf16Way bf16_;  ///< never `measured`
     Scratch bf16_rows_, f32_rows_, quant_rows_;
     std::vector<std::unique_ptr<PerThread>> threads_;
 };

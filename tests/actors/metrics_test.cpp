@@ -227,6 +227,17 @@ TEST_F(AttentionMetrics, SayHowASlidingWindowAttended) {
 }
 
 /// What only grows is a counter, or rates and increases of it would be nonsense after a restart.
+TEST(Metrics, DevicesSayWhatTheyAre) {
+    Metrics metrics("m");
+    metrics.device("cpu", "cpu (2 threads, avx512, bf16 in floats)");
+    const std::string text = metrics.text({});
+    EXPECT_NE(
+        text.find(
+            "rondo:device_info{device=\"cpu\",model_name=\"m\",what=\"cpu (2 threads, avx512, bf16 in floats)\"} 1"),
+        std::string::npos)
+        << text;
+}
+
 TEST(Metrics, WhatOnlyGrowsIsACounter) {
     Metrics metrics("m");
     Metrics::Now now;

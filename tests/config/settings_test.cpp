@@ -149,7 +149,7 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
         "f.yaml:3: pipeline.prefill.chunk_token: unknown key, must be on, chunk_tokens or attention; did you mean "
         "chunk_tokens?");
     EXPECT_EQ(error_of("devices: {a: {thread: 1}}"),
-              "f.yaml:1: devices.a.thread: unknown key, must be kind, threads or ordinal; did you mean threads?");
+              "f.yaml:1: devices.a.thread: unknown key, must be kind, threads, ordinal or bf16; did you mean threads?");
     EXPECT_EQ(error_of("\"a\\nb\\e\": 1"),
               "f.yaml:1: \"a\\x0ab\\x1b\": unknown key, must be preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(
@@ -286,6 +286,8 @@ TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
               "f.yaml:4: devices.a.threads: is 2, must be 0 where kind is cuda");
     EXPECT_EQ(error_of("devices: {a: {ordinal: 1}}", {"devices.a.kind=cpu"}),
               "f.yaml:1: devices.a.ordinal: is 1, must be 0 where kind is cpu");
+    EXPECT_EQ(error_of("devices: {a: {kind: cuda, bf16: floats}}"),
+              "f.yaml:1: devices.a.bf16: must be measured where kind is cuda");
     EXPECT_EQ(error_of("pipeline: {decode: {attention: {reselect_every: 1}}}"),
               "f.yaml:1: pipeline.decode.attention.lag_steps: is 1, must be below reselect_every, which is 1");
     EXPECT_EQ(error_of("pipeline: {prefill: {attention: {alpha_of: each_row, overlap: literal}}}"),

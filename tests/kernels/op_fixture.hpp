@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/cpu/bf16_way.hpp"
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/ops.hpp"
 #include "tests/kernels/reference.hpp"
@@ -25,7 +26,8 @@ struct Place {
     const char* name;
     const char* device;
     cpu::CpuFeatures features = {true, true, true, true};
-    int64_t highway_targets = 0;  ///< 0: what the machine has
+    int64_t highway_targets = 0;       ///< 0: what the machine has
+    Bf16Way bf16 = Bf16Way::measured;  ///< where the features have it
 };
 
 inline constexpr int64_t avx2_targets = HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET;
@@ -33,7 +35,8 @@ inline constexpr int64_t avx2_targets = HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_ST
 inline constexpr Place places[] = {
     {"Cpu1", "cpu:1"},
     {"Cpu2", "cpu:2"},
-    {"CpuAvx512", "cpu:1", {true, true, true, false}},
+    {"CpuAvx512", "cpu:1", {true, true, true, false}, 0, Bf16Way::pairs},
+    {"CpuFloats", "cpu:2", {true, true, true, true}, 0, Bf16Way::floats},
     {"CpuAvx2", "cpu:1", {}, avx2_targets},
     {"Cuda0", "cuda:0"},
 };
@@ -51,7 +54,10 @@ protected:
         hold_to(GetParam().features, GetParam().highway_targets);
         const Result<DeviceOptions> options = parse_device(GetParam().device);
         ASSERT_TRUE(options.is_ok()) << options.error().message;
-        Result<std::unique_ptr<Device>> opened = open_device(*options);
+        DeviceOptions how = *options;
+        const auto ways = cpu::bf16_ways_here();
+        if (std::ranges::count(ways, GetParam().bf16) != 0) how.bf16 = GetParam().bf16;
+        Result<std::unique_ptr<Device>> opened = open_device(how);
         if (!opened.is_ok() && options->kind == DeviceKind::cuda && cuda_device_count() == 0) {
             GTEST_SKIP() << "no GPU here: " << opened.error().message;
         }

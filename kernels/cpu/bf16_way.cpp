@@ -1,0 +1,173 @@
+#include "kernels/cpu/bf16_way.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include "kernels/cpu/cpu_features.hpp"
+#include "kernels/cpu/dense_panels.hpp"
+#include "kernels/cpu/gemm_amx.hpp"
+#include "kernels/cpu/gemm_bf16.hpp"
+#include "kernels/cpu/gemm_rows.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace rondo::cpu {
+
+namespace {
+
+constexpr double clearly = 1.2;  // times as fast
+constexpr int64_t rows = 64, columns = 512;
+
+/// Aligned memory of one problem: rows and a panel as bf16, the rows as floats too, and what comes out.
+struct Problem {
+    struct Lines {
+        alignas(64) uint16_t x[rows * columns];
+        alignas(64) float x_f32[rows * columns];
+        alignas(64) uint16_t panel[columns * panel_outputs];
+        alignas(64) float out[rows * panel_outputs];
+    };
+    Problem() : lines(new (std::align_val_t{64}) Lines) {
+        std::fill(std::begin(lines->x), std::end(lines->x), uint16_t{0x3f80});
+        std::fill(std::begin(lines->x_f32), std::end(lines->x_f32), 1.0F);
+        std::fill(std::begin(lines->panel), std::end(lines->panel), uint16_t{0x3c00});
+    }
+    Problem(const Problem&) = delete;
+    Problem& operator=(const Problem&) = delete;
+    ~Problem() { ::operator delete (lines, std::align_val_t{64}); }
+
+    void multiply(Bf16Way way) const {
+        const ProductOut out{reinterpret_cast<std::byte*>(lines->out), DType::f32, panel_outputs, panel_outputs};
+        if (way == Bf16Way::tiles) {
+            amx_panel(lines->x, columns, rows, lines->panel, columns, out);
+        } else if (way == Bf16Way::pairs) {
+            bf16_rows_panel(lines->x, columns, rows, lines->panel, columns, out);
+        } else {
+            rows_panel(DType::bf16, lines->x_f32, columns, rows, reinterpret_cast<const std::byte*>(lines->panel),
+                       columns, out);
+        }
+    }
+
+    Lines* lines;
+};
+
+/// What tells this processor from others, and what it may use of itself now: a file name.
+std::string machine_key() {
+    std::string key = "1";  // raised when a kernel changes so much that old choices may be wrong
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    key += "-sanitized";
+#endif
+#if defined(__x86_64__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) != 0) key += "-" + std::to_string(a);
+#endif
+    for (const Bf16Way way : bf16_ways_here()) key += "-" + std::string(name_of(way));
+    return key;
+}
+
+std::optional<Bf16Way> read_kept(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    std::string word;
+    if (!(in >> word)) return std::nullopt;
+    for (const Bf16Way way : bf16_ways_here()) {
+        if (name_of(way) == word) return way;
+    }
+    return std::nullopt;
+}
+
+/// In one step, so that two processes that start at once leave one whole file.
+void keep(const std::filesystem::path& file, Bf16Way way) {
+    std::error_code failed;
+    std::filesystem::create_directories(file.parent_path(), failed);
+    const std::filesystem::path fresh = file.string() + "." + std::to_string(::getpid());
+    {
+        std::ofstream out(fresh);
+        out << name_of(way) << "\n";
+        if (!out.flush()) return;
+    }
+    std::filesystem::rename(fresh, file, failed);
+    if (failed) std::filesystem::remove(fresh, failed);
+}
+
+}  // namespace
+
+std::string_view name_of(Bf16Way way) {
+    switch (way) {
+        case Bf16Way::measured:
+            return "measured";
+        case Bf16Way::tiles:
+            return "tiles";
+        case Bf16Way::pairs:
+            return "pairs";
+        case Bf16Way::floats:
+            return "floats";
+    }
+    return "?";
+}
+
+std::vector<Bf16Way> bf16_ways_here() {
+    const CpuFeatures& has = cpu_features();
+    std::vector<Bf16Way> ways;
+    if (has.amx_bf16) ways.push_back(Bf16Way::tiles);
+    if (has.avx512 && has.avx512_bf16) ways.push_back(Bf16Way::pairs);
+    ways.push_back(Bf16Way::floats);
+    return ways;
+}
+
+double time_bf16_way(Bf16Way way) {
+    using Clock = std::chrono::steady_clock;
+    const Problem problem;
+    double least = 1e9;
+    for (int i = 0; i < 24; ++i) {
+        const auto start = Clock::now();
+        problem.multiply(way);
+        least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    return least;
+}
+
+Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double(Bf16Way)>& seconds) {
+    Bf16Way best = ways.front();
+    double best_seconds = ways.size() > 1 ? seconds(best) : 0.0;
+    for (size_t i = 1; i < ways.size(); ++i) {
+        const double other = seconds(ways[i]);
+        if (other * clearly >= best_seconds) continue;
+        best = ways[i];
+        best_seconds = other;
+    }
+    return best;
+}
+
+Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder) {
+    const std::vector<Bf16Way> ways = bf16_ways_here();
+    if (wanted != Bf16Way::measured) {
+        if (std::ranges::count(ways, wanted) != 0) return wanted;
+        std::string has;
+        for (const Bf16Way way : ways) has += (has.empty() ? "" : " or ") + std::string(name_of(way));
+        return make_error(ErrorCode::unsupported, "bf16 in " + std::string(name_of(wanted)) +
+                                                      ": not on this processor, must be measured or " + has);
+    }
+    const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + machine_key());
+    if (const auto kept = file.empty() ? std::nullopt : read_kept(file)) return *kept;
+    const Bf16Way way = fastest_way(ways, time_bf16_way);
+    if (!file.empty() && ways.size() > 1) keep(file, way);
+    return way;
+}
+
+std::filesystem::path cache_folder() {
+    const char* const cache = std::getenv("XDG_CACHE_HOME");
+    if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "rondo";
+    const char* const home = std::getenv("HOME");
+    if (home != nullptr && home[0] == '/') return std::filesystem::path(home) / ".cache" / "rondo";
+    return {};
+}
+
+}  // namespace rondo::cpu

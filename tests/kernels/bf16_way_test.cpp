@@ -1,0 +1,123 @@
+#include "kernels/cpu/bf16_way.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "kernels/cpu/cpu_features.hpp"
+
+namespace rondo::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Bf16WayTest : public testing::Test {
+protected:
+    void SetUp() override {
+        folder_ = fs::temp_directory_path() / ("rondo-bf16-" + std::to_string(::getpid()));
+        fs::remove_all(folder_);
+    }
+    void TearDown() override {
+        fs::remove_all(folder_);
+        override_cpu_features_for_test({true, true, true, true});
+    }
+    std::vector<fs::path> kept() const {
+        std::vector<fs::path> files;
+        if (!fs::exists(folder_)) return files;
+        for (const auto& entry : fs::directory_iterator(folder_)) files.push_back(entry.path());
+        return files;
+    }
+    static std::string text_of(const fs::path& file) {
+        std::ifstream in(file);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    fs::path folder_;
+};
+
+Bf16Way fastest(std::map<Bf16Way, double> seconds) {
+    std::vector<Bf16Way> ways;
+    for (const auto& [way, unused] : seconds) ways.push_back(way);  // tiles, pairs, floats: the enum's order
+    return fastest_way(ways, [&](Bf16Way way) { return seconds.at(way); });
+}
+
+TEST(FastestWay, IsTheFirstThatNoOtherClearlyBeats) {
+    EXPECT_EQ(fastest({{Bf16Way::pairs, 1.0}, {Bf16Way::floats, 2.0}}), Bf16Way::pairs);
+    EXPECT_EQ(fastest({{Bf16Way::pairs, 2.0}, {Bf16Way::floats, 1.0}}), Bf16Way::floats);
+    EXPECT_EQ(fastest({{Bf16Way::tiles, 5.0}, {Bf16Way::pairs, 2.0}, {Bf16Way::floats, 1.0}}), Bf16Way::floats);
+    EXPECT_EQ(fastest({{Bf16Way::tiles, 2.0}, {Bf16Way::pairs, 1.0}, {Bf16Way::floats, 3.0}}), Bf16Way::pairs);
+}
+
+TEST(FastestWay, ACloseRaceGoesToTheFirstWhicheverWayItComesOut) {
+    for (const double other : {0.9, 1.0, 1.1})
+        EXPECT_EQ(fastest({{Bf16Way::pairs, 1.0}, {Bf16Way::floats, other}}), Bf16Way::pairs) << other;
+}
+
+TEST_F(Bf16WayTest, WhatWasMeasuredOnceIsKept) {
+    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    const Bf16Way first = *choose_bf16_way(Bf16Way::measured, folder_);
+    ASSERT_EQ(kept().size(), 1U);
+    EXPECT_EQ(text_of(kept()[0]), std::string(name_of(first)) + "\n");
+    // What is kept counts, not what would be measured now.
+    for (const Bf16Way way : bf16_ways_here()) {
+        std::ofstream(kept()[0]) << name_of(way) << "\n";
+        EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), way);
+    }
+}
+
+TEST_F(Bf16WayTest, WhatIsKeptForOtherFeaturesDoesNotCount) {
+    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+    std::ofstream(kept()[0]) << name_of(bf16_ways_here().front()) << "\n";
+    override_cpu_features_for_test({});
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), Bf16Way::floats);
+}
+
+TEST_F(Bf16WayTest, ADamagedFileIsMeasuredAnew) {
+    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    const Bf16Way measured = *choose_bf16_way(Bf16Way::measured, folder_);
+    for (const std::string& damage :
+         {std::string(), std::string("measured"), std::string("par"), std::string(100, 'x')}) {
+        std::ofstream(kept()[0]) << damage;
+        const auto way = choose_bf16_way(Bf16Way::measured, folder_);
+        ASSERT_TRUE(way);
+        EXPECT_NE(*way, Bf16Way::measured);
+        EXPECT_EQ(text_of(kept()[0]), std::string(name_of(*way)) + "\n") << damage;
+    }
+    EXPECT_NE(measured, Bf16Way::measured);
+}
+
+TEST_F(Bf16WayTest, AFolderThatCannotBeUsedStopsNobody) {
+    std::ofstream(folder_) << "a file where the folder should be";
+    EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+    EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, {}));
+}
+
+TEST_F(Bf16WayTest, ASettingDecidesAndKeepsNothing) {
+    for (const Bf16Way way : bf16_ways_here()) EXPECT_EQ(*choose_bf16_way(way, folder_), way);
+    EXPECT_TRUE(kept().empty());
+}
+
+TEST_F(Bf16WayTest, AWayTheProcessorHasNotIsRefused) {
+    override_cpu_features_for_test({});
+    const auto way = choose_bf16_way(Bf16Way::pairs, folder_);
+    ASSERT_FALSE(way);
+    EXPECT_EQ(way.error().message, "bf16 in pairs: not on this processor, must be measured or floats");
+    DeviceOptions options;
+    options.bf16 = Bf16Way::tiles;
+    EXPECT_EQ(open_device(options).error().code, ErrorCode::unsupported);
+}
+
+TEST_F(Bf16WayTest, TheDeviceSaysItsWay) {
+    for (const Bf16Way way : bf16_ways_here()) {
+        DeviceOptions options;
+        options.bf16 = way;
+        options.threads = 1;
+        EXPECT_NE((*open_device(options))->name().find("bf16 in " + std::string(name_of(way))), std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace rondo::cpu
