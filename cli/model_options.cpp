@@ -106,7 +106,9 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
 Status check_single(std::string_view flag, const std::string& value, std::string_view key,
                     const std::vector<std::string>& overrides) {
     if (value.empty()) return Status::ok();
-    const auto same = std::ranges::find_if(overrides, [key](const std::string& text) { return text.starts_with(key); });
+    const auto same = std::ranges::find_if(overrides, [key](const std::string& text) {
+        return text.starts_with(key) && text.find(".bf16=") == std::string::npos;  // which no flag says
+    });
     if (same == overrides.end()) return Status::ok();
     return make_error(ErrorCode::invalid_argument,
                       std::string(flag) + " " + value + " and --set " + *same + ": one of them would be right");

@@ -53,7 +53,8 @@ std::string line_of(const BenchReport& report, const BenchPoint& point) {
                report.tokens_per_s(point, middle(runs)), report.repeat, report.tokens_per_s(point, runs.back()),
                report.tokens_per_s(point, runs.front()), report.model.c_str(), static_cast<long long>(point.depth),
                report.batch, report.device.c_str());
-    const ordered_json more = details(report, point);
+    ordered_json more = details(report, point);
+    if (!point.compares()) more.erase("split");  // the parts of dense are for programs: one line stays one
     for (const auto& [name, value] : more.items()) text += "  " + name + ": " + value.dump() + "\n";
     return text;
 }

@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 
+#include <hwy/targets.h>
+
 #include <cstdlib>
 #include <string_view>
 
@@ -70,6 +72,10 @@ CpuFeatures lowered_by_environment(CpuFeatures features) {
     const char* value = std::getenv("RONDO_CPU");
     const std::string_view tier = value != nullptr ? value : "";
     if (tier == "portable") return {};
+    if (tier == "avx2") {
+        hwy::DisableTargets(HWY_AVX2 - 1);  // those after AVX2, whose bits are lower
+        return {};
+    }
     if (tier == "avx512") features.amx_bf16 = false;
     return features;
 }

@@ -16,8 +16,8 @@ struct CpuFeatures {
 /// `amx` implies avx512 and avx512_bf16.
 enum class CpuTier { portable, avx512, amx };
 
-/// Detected once, at the first call, then lowered to what the environment variable RONDO_CPU names (portable, avx512
-/// or amx; anything else leaves it alone).
+/// Detected once, at the first call, then lowered to what the environment variable RONDO_CPU names (portable, avx2,
+/// avx512 or amx; anything else leaves it alone).
 const CpuFeatures& cpu_features();
 CpuTier cpu_tier();
 

@@ -18,7 +18,7 @@ namespace rondo::cpu {
 namespace {
 
 constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
-constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel costs more than its int8 products; no VNNI
+constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
@@ -53,10 +53,9 @@ struct Matmul::Inputs {
     QuantActivations quant;
 };
 
-/// Quantized weights meet many rows in int8 too where one dot product does twice the work of a bf16 one or more; tiles
-/// of bf16 do more than both.
+/// Quantized weights meet any number of rows in int8; tiles of bf16 do more than that for many.
 bool Matmul::multiplies_int8(const PackedWeight::Segment& segment, bool few) const {
-    return segment.quant() != nullptr && (few || (cpu_features().avx512_vnni && bf16_ != Bf16Way::tiles));
+    return segment.quant() != nullptr && (few || bf16_ != Bf16Way::tiles);
 }
 
 bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment, bool few) const {
@@ -137,20 +136,6 @@ Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel
     return Status::ok();
 }
 
-/// In floats: dense weights widened on their way to the registers, quantized ones unpacked into the thread's cache.
-void Matmul::multiply_f32(const PackedWeight::Segment& segment, int64_t panel, const float* x, int64_t rows,
-                          const Inputs& inputs, const ProductOut& out, PerThread& thread) {
-    if (const auto* const dense = segment.dense()) {
-        rows_panel(dense->type(), x, inputs.f32_stride, rows, dense->panel(segment.storage, panel),
-                   dense->columns_padded(), out);
-        return;
-    }
-    const int64_t columns = segment.quant()->columns();
-    auto* const unpacked = thread.panel.get<float>(static_cast<size_t>(columns * panel_outputs) * sizeof(float));
-    segment.quant()->unpack_panel_f32(segment.storage, panel, unpacked);
-    rows_panel(DType::f32, x, inputs.f32_stride, rows, reinterpret_cast<const std::byte*>(unpacked), columns, out);
-}
-
 Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
                               int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread) {
     const int64_t first = segment.first_output + panel * panel_outputs;
@@ -166,7 +151,9 @@ Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segmen
         const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
         return multiply_bf16(segment, panel, x, rows, inputs, out, thread);
     }
-    multiply_f32(segment, panel, inputs.f32 + row_begin * inputs.f32_stride, rows, inputs, out, thread);
+    const DensePanels& dense = *segment.dense();
+    rows_panel(dense.type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
+               dense.panel(segment.storage, panel), dense.columns_padded(), out);
     return Status::ok();
 }
 

@@ -18,8 +18,7 @@ namespace rondo::cpu {
 ///   bf16        as the device does: tiles for any number of rows, pairs (few rows bf16_rows_panel, many oneDNN), or
 ///               rows_panel in f32
 ///   f16         few rows: rows_panel; many: unpacked to bf16, then as that, where it has products of its own
-///   quantized   few rows: int8 as they lie; many: int8 too where the machine has VNNI and no AMX, the same bits; else
-///               unpacked to bf16 (to f32 without bf16 products)
+///   quantized   int8 for any number of rows, many with a lone row's bits; with tiles many are unpacked to bf16
 /// Owns scratch, so one product at a time.
 class Matmul {
 public:
@@ -42,8 +41,6 @@ private:
                         int64_t row_end, const Inputs& inputs, PerThread& thread);
     Status multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
                          const Inputs& inputs, const ProductOut& out, PerThread& thread);
-    void multiply_f32(const PackedWeight::Segment& segment, int64_t panel, const float* x, int64_t rows,
-                      const Inputs& inputs, const ProductOut& out, PerThread& thread);
 
     ThreadPool& pool_;
     const Bf16Way bf16_;  ///< never `measured`

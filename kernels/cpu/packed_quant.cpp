@@ -246,18 +246,6 @@ void QuantPanels::unpack_panel_bf16(const std::byte* storage, int64_t panel, uin
     }
 }
 
-void QuantPanels::unpack_panel_f32(const std::byte* storage, int64_t panel, float* out) const {
-    for (int64_t i = 0; i < panel_groups; ++i) {
-        const int64_t group = panel * panel_groups + i;
-        float* to = out + i * quant_group_rows;
-        if (group < groups_) {
-            unpack_group_f32(type_, columns_, storage + group * group_bytes_, to, panel_rows);
-            continue;
-        }
-        for (int64_t k = 0; k < columns_; ++k) std::fill_n(to + k * panel_rows, quant_group_rows, 0.0F);
-    }
-}
-
 void QuantPanels::unpack_row(const std::byte* storage, int64_t row, float* out) const {
     assert(row >= 0 && row < rows_);
     const QuantLayout layout = quant_layout(type_);

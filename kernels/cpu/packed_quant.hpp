@@ -38,8 +38,6 @@ public:
 
     /// Rows [64·panel, 64·panel + 64) as bf16 pairs of inputs, [K/2][64][2]; rows beyond the last are zero.
     void unpack_panel_bf16(const std::byte* storage, int64_t panel, uint16_t* out) const;
-    /// The same as floats, [K][64].
-    void unpack_panel_f32(const std::byte* storage, int64_t panel, float* out) const;
     /// One row as K floats, the very ones of dequantize_row.
     void unpack_row(const std::byte* storage, int64_t row, float* out) const;
 

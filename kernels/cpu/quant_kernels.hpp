@@ -30,9 +30,7 @@ void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);
 
-/// One group (16 rows) as floats: out[k · out_stride + r], r < 16.
-void unpack_group_f32(DType type, int64_t columns, const std::byte* group, float* out, int64_t out_stride);
-/// One group in bf16, inputs in pairs: out[(k/2 · out_stride + r) · 2 + k%2].
+/// One group (16 rows) in bf16, inputs in pairs: out[(k/2 · out_stride + r) · 2 + k%2].
 void unpack_group_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride);
 
 }  // namespace rondo::cpu

@@ -17,79 +17,178 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
 /// Rows of x that share one unpacking of a chunk.
-constexpr int64_t rows_at_once = 32;
+constexpr int64_t rows_at_once = 64;
 
-/// The activations of one row's part of a chunk, widened: input 2i of the chunk at even[i], input 2i + 1 at odd[i].
-struct WideCodes {
-    int16_t even[quant_chunk_blocks * 16];
-    int16_t odd[quant_chunk_blocks * 16];
-};
+/// Rows of x that share each reading of unpacked codes.
+constexpr int rows_together = 4;
 
-void widen_codes(const int8_t* codes, int64_t count, WideCodes& out) {
-    for (int64_t i = 0; i < count / 2; ++i) {
-        out.even[i] = codes[2 * i];
-        out.odd[i] = codes[2 * i + 1];
-    }
+#undef RONDO_BYTE_PAIRS
+#undef RONDO_BYTE_SIGNS
+#define RONDO_BYTE_PAIRS (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3)
+#define RONDO_BYTE_SIGNS (RONDO_BYTE_PAIRS && HWY_TARGET >= HWY_AVX2)
+
+#if RONDO_BYTE_PAIRS
+/// Σ of two products of an unsigned and a signed byte in each 16-bit lane, which must not be too large for it.
+HWY_INLINE hn::Vec128<int16_t> multiply_pairs(hn::Vec128<uint8_t> u, hn::Vec128<int8_t> a) {
+    return hn::Vec128<int16_t>{_mm_maddubs_epi16(u.raw, a.raw)};
+}
+#if HWY_TARGET <= HWY_AVX2
+HWY_INLINE hn::Vec256<int16_t> multiply_pairs(hn::Vec256<uint8_t> u, hn::Vec256<int8_t> a) {
+    return hn::Vec256<int16_t>{_mm256_maddubs_epi16(u.raw, a.raw)};
+}
+#endif
+#if HWY_TARGET <= HWY_AVX3
+HWY_INLINE hn::Vec512<int16_t> multiply_pairs(hn::Vec512<uint8_t> u, hn::Vec512<int8_t> a) {
+    return hn::Vec512<int16_t>{_mm512_maddubs_epi16(u.raw, a.raw)};
+}
+#endif
+#endif
+
+#if RONDO_BYTE_SIGNS
+/// a with the sign of w, 0 where w is.
+HWY_INLINE hn::Vec128<int8_t> take_signs(hn::Vec128<int8_t> a, hn::Vec128<int8_t> w) {
+    return hn::Vec128<int8_t>{_mm_sign_epi8(a.raw, w.raw)};
+}
+#if HWY_TARGET <= HWY_AVX2
+HWY_INLINE hn::Vec256<int8_t> take_signs(hn::Vec256<int8_t> a, hn::Vec256<int8_t> w) {
+    return hn::Vec256<int8_t>{_mm256_sign_epi8(a.raw, w.raw)};
+}
+#endif
+#endif
+
+/// Quads of 16 rows whose pairs of products 16 bits hold together: 0 where not even one does.
+constexpr int quads_in_16_bits(QuantLayout layout) {
+    if (layout.code_bits == 8 || layout.codebook) return 0;
+    return std::min(8, 32767 / (2 * 127 * ((1 << layout.code_bits) - 1)));
 }
 
-/// sum + Σ of the four products u·a in each 32-bit lane; `even` and `odd` stand for two activations each. The codes are
-/// widened to 16 bits: a pairwise multiply-add of bytes saturates from 7-bit codes on.
-template <class DI, class V = hn::Vec<DI>>
-HWY_INLINE V add_products(DI di, V codes, const int16_t* even, const int16_t* odd, V sum) {
-#if HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
-    // On x86 this multiply-add joins neighbours, so codes 0 and 2 of a lane go in one call, 1 and 3 in the other.
+/// Whether 8-bit codes are multiplied as signed numbers, their offset of 128 taken off: |w|·a with w's sign, two of
+/// which 16 bits just hold. Several rows share |w|; for one it is more work than widening.
+template <DType Type, int rows>
+constexpr bool signed_codes = rows > 1 && (RONDO_BYTE_SIGNS) != 0 && quads_in_16_bits(quant_layout(Type)) == 0;
+
+/// sum + Σ of the four products u·a in each 32-bit lane, for `quads` quads of codes and the activations of rows
+/// `x_stride` apart.
+template <DType Type, int rows, int quads, class DI, class V = hn::Vec<DI>>
+HWY_INLINE void add_quads(DI di, const uint32_t* codes, const int8_t* a, int64_t x_stride, V* sums) {
+    const hn::RebindToUnsigned<DI> du;
+    [[maybe_unused]] constexpr int at_once = quads_in_16_bits(quant_layout(Type));
+#if RONDO_BYTE_PAIRS
     const hn::Repartition<int16_t, DI> d16;
     const hn::RebindToUnsigned<decltype(d16)> du16;
-    int32_t pairs[2];
-    std::memcpy(&pairs[0], even, 4);
-    std::memcpy(&pairs[1], odd, 4);
-    const auto code_even = hn::And(hn::BitCast(d16, codes), hn::Set(d16, 0xFF));
-    const auto code_odd = hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, codes)));
-    auto unused = hn::Zero(di);
-    sum = hn::ReorderWidenMulAccumulate(di, code_even, hn::BitCast(d16, hn::Set(di, pairs[0])), sum, unused);
-    return hn::ReorderWidenMulAccumulate(di, code_odd, hn::BitCast(d16, hn::Set(di, pairs[1])), sum, unused);
+    [[maybe_unused]] const hn::Repartition<int8_t, DI> d8;
+    [[maybe_unused]] const hn::Repartition<uint8_t, DI> du8;
+    if constexpr (at_once > 0) {
+        const auto ones = hn::Set(d16, 1);
+        for (int q = 0; q < quads; q += at_once) {
+            hn::Vec<decltype(d16)> pairs[rows];
+            for (int i = q; i < std::min(q + at_once, quads); ++i) {
+                const auto u = hn::BitCast(du8, hn::Load(du, codes + i * 16));
+                for (int m = 0; m < rows; ++m) {
+                    int32_t four;
+                    std::memcpy(&four, a + m * x_stride + 4 * i, 4);
+                    const auto products = multiply_pairs(u, hn::BitCast(d8, hn::Set(di, four)));
+                    pairs[m] = i == q ? products : hn::Add(pairs[m], products);
+                }
+            }
+            for (int m = 0; m < rows; ++m) {
+                auto unused = hn::Zero(di);
+                sums[m] = hn::ReorderWidenMulAccumulate(di, pairs[m], ones, sums[m], unused);
+            }
+        }
+        return;
+    }
+#if RONDO_BYTE_SIGNS
+    if constexpr (signed_codes<Type, rows>) {
+        const auto ones = hn::Set(d16, 1);
+        for (int q = 0; q < quads; ++q) {
+            const auto w = hn::BitCast(d8, hn::Xor(hn::Load(du, codes + q * 16), hn::Set(du, 0x80808080U)));
+            const auto magnitude = hn::BitCast(du8, hn::Abs(w));
+            for (int m = 0; m < rows; ++m) {
+                int32_t four;
+                std::memcpy(&four, a + m * x_stride + 4 * q, 4);
+                const auto pairs = multiply_pairs(magnitude, take_signs(hn::BitCast(d8, hn::Set(di, four)), w));
+                auto unused = hn::Zero(di);
+                sums[m] = hn::ReorderWidenMulAccumulate(di, pairs, ones, sums[m], unused);
+            }
+        }
+        return;
+    }
+#endif
+    // A pair of products of 8-bit codes is too large: codes and activations are widened, those with even numbers and
+    // those with odd ones apart, since this multiply-add joins neighbours.
+    for (int q = 0; q < quads; ++q) {
+        const auto u = hn::BitCast(d16, hn::Load(du, codes + q * 16));
+        const auto u_even = hn::And(u, hn::Set(d16, 0xFF));
+        const auto u_odd = hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, u)));
+        for (int m = 0; m < rows; ++m) {
+            int32_t four;
+            std::memcpy(&four, a + m * x_stride + 4 * q, 4);
+            const auto both = hn::BitCast(d16, hn::Set(di, four));
+            const auto a_even = hn::ShiftRight<8>(hn::ShiftLeft<8>(both)), a_odd = hn::ShiftRight<8>(both);
+            auto unused = hn::Zero(di);
+            sums[m] = hn::ReorderWidenMulAccumulate(di, u_even, a_even, sums[m], unused);
+            sums[m] = hn::ReorderWidenMulAccumulate(di, u_odd, a_odd, sums[m], unused);
+        }
+    }
 #else
-    const auto byte = hn::Set(di, 0xFF);
-    sum = hn::Add(sum, hn::Mul(hn::And(codes, byte), hn::Set(di, even[0])));
-    sum = hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<8>(codes), byte), hn::Set(di, odd[0])));
-    sum = hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<16>(codes), byte), hn::Set(di, even[1])));
-    return hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<24>(codes), byte), hn::Set(di, odd[1])));
+    for (int q = 0; q < quads; ++q) {
+        const auto u = hn::BitCast(di, hn::Load(du, codes + q * 16));
+        const auto byte = hn::Set(di, 0xFF);
+        for (int m = 0; m < rows; ++m) {
+            const int8_t* const four = a + m * x_stride + 4 * q;
+            sums[m] = hn::Add(sums[m], hn::Mul(hn::And(u, byte), hn::Set(di, four[0])));
+            sums[m] = hn::Add(sums[m], hn::Mul(hn::And(hn::ShiftRight<8>(u), byte), hn::Set(di, four[1])));
+            sums[m] = hn::Add(sums[m], hn::Mul(hn::And(hn::ShiftRight<16>(u), byte), hn::Set(di, four[2])));
+            sums[m] = hn::Add(sums[m], hn::Mul(hn::And(hn::ShiftRight<24>(u), byte), hn::Set(di, four[3])));
+        }
+    }
 #endif
 }
 
-/// Adds blocks [block0, block0 + blocks) of one row of x to its 16 sums.
-template <DType Type>
-void add_row(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks, const QuantActivations& x, int64_t row,
-             int64_t block0, float* sums) {
+/// Adds blocks [block0, block0 + blocks) of some rows of x to their 16 sums each.
+template <DType Type, int rows>
+void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks, const QuantActivations& x, int64_t row,
+              int64_t block0, float* sums) {
     constexpr QuantLayout layout = quant_layout(Type);
-    constexpr int subblocks = layout.subblocks;
+    constexpr int subblocks = layout.subblocks, quads = 8 / subblocks;
     const hn::CappedTag<float, 16> d;
     const hn::RebindToSigned<decltype(d)> di;
-    const hn::RebindToUnsigned<decltype(d)> du;
-    WideCodes wide;
-    widen_codes(x.codes + row * x.columns + block0 * quant_block, blocks * quant_block, wide);
+    const int64_t x_blocks = x.columns / quant_block;
     for (size_t r = 0; r < 16; r += hn::Lanes(d)) {
-        auto sum = hn::Load(d, sums + r);
+        hn::Vec<decltype(d)> sum[rows];
+        for (int m = 0; m < rows; ++m) sum[m] = hn::Load(d, sums + m * 16 + r);
         for (int64_t b = 0; b < blocks; ++b) {
-            const int64_t at = row * (x.columns / quant_block) + block0 + b;
-            const int32_t* code_sums = subblocks == 2 ? x.half_sums + 2 * at : x.sums + at;
+            const int64_t at = row * x_blocks + block0 + b;
+            const int8_t* const a = x.codes + row * x.columns + (block0 + b) * quant_block;
             for (int s = 0; s < subblocks; ++s) {
-                auto product = hn::Set(di, layout.minima ? 0 : -layout.offset * code_sums[s]);
-                for (int q = s * 8 / subblocks; q < (s + 1) * 8 / subblocks; ++q) {
-                    const auto quad = hn::BitCast(di, hn::Load(du, codes + b * 128 + q * 16 + r));
-                    const int64_t pair = b * 16 + q * 2;
-                    product = add_products(di, quad, wide.even + pair, wide.odd + pair, product);
+                hn::Vec<decltype(di)> products[rows];
+                for (int m = 0; m < rows; ++m) {
+                    const int64_t row_at = at + m * x_blocks;
+                    const int32_t code_sum = subblocks == 2 ? x.half_sums[2 * row_at + s] : x.sums[row_at];
+                    products[m] =
+                        hn::Set(di, layout.minima || signed_codes<Type, rows> ? 0 : -layout.offset * code_sum);
                 }
+                add_quads<Type, rows, quads>(di, codes + b * 128 + s * quads * 16 + r, a + s * quads * 4, x.columns,
+                                             products);
                 const auto scale = hn::Load(d, chunk.scales + (b * subblocks + s) * 16 + r);
-                sum = hn::MulAdd(hn::ConvertTo(d, product), hn::Mul(scale, hn::Set(d, x.scales[at])), sum);
+                for (int m = 0; m < rows; ++m) {
+                    const auto both = hn::Mul(scale, hn::Set(d, x.scales[at + m * x_blocks]));
+                    sum[m] = hn::MulAdd(hn::ConvertTo(d, products[m]), both, sum[m]);
+                }
             }
             for (int s = 0; layout.minima && s < subblocks; ++s) {
-                const float scaled_sum =
-                    subblocks == 2 ? x.scales[at] * static_cast<float>(x.half_sums[2 * at + s]) : x.scaled_sums[at];
-                sum = hn::MulAdd(hn::Load(d, chunk.minima + (b * subblocks + s) * 16 + r), hn::Set(d, scaled_sum), sum);
+                const auto minimum = hn::Load(d, chunk.minima + (b * subblocks + s) * 16 + r);
+                for (int m = 0; m < rows; ++m) {
+                    const int64_t row_at = at + m * x_blocks;
+                    const float scaled_sum = subblocks == 2
+                                                 ? x.scales[row_at] * static_cast<float>(x.half_sums[2 * row_at + s])
+                                                 : x.scaled_sums[row_at];
+                    sum[m] = hn::MulAdd(minimum, hn::Set(d, scaled_sum), sum[m]);
+                }
             }
         }
-        hn::Store(sum, d, sums + r);
+        for (int m = 0; m < rows; ++m) hn::Store(sum[m], d, sums + m * 16 + r);
     }
 }
 
@@ -113,9 +212,12 @@ void multiply_group(const QuantProduct& product, const QuantActivations& x, int6
     for (int64_t block = 0; block < blocks; block += quant_chunk_blocks) {
         const int64_t count = std::min(quant_chunk_blocks, blocks - block);
         unpack_chunk<Type>(at, count, chunk);
-        for (int64_t r = 0; r < rows; ++r) {
-            add_row<Type>(codes_of<Type>(at, chunk), chunk, count, x, row0 + r, block, sums + r * 16);
+        const uint32_t* const codes = codes_of<Type>(at, chunk);
+        int64_t r = 0;
+        for (; r + rows_together <= rows; r += rows_together) {
+            add_rows<Type, rows_together>(codes, chunk, count, x, row0 + r, block, sums + r * 16);
         }
+        for (; r < rows; ++r) add_rows<Type, 1>(codes, chunk, count, x, row0 + r, block, sums + r * 16);
         at += layout.chunk_bytes(count);
     }
     for (int64_t r = 0; r < rows; ++r) write_row(product, row0 + r, group * quant_group_rows, sums + r * 16);

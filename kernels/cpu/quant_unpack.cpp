@@ -15,9 +15,8 @@ namespace rondo::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-/// Where and as what the floats of a group go.
+/// Where a group goes: pairs of inputs, `stride` rows of a panel each.
 struct GroupOut {
-    float* f32 = nullptr;
     uint16_t* bf16 = nullptr;
     int64_t stride = 0;
 };
@@ -51,14 +50,6 @@ HWY_INLINE void write_quad(D d, const uint32_t* codes, V scale, V minimum, int64
     const auto w1 = weight<1>(d, quad, layout.offset, scale, minimum, layout.minima);
     const auto w2 = weight<2>(d, quad, layout.offset, scale, minimum, layout.minima);
     const auto w3 = weight<3>(d, quad, layout.offset, scale, minimum, layout.minima);
-    if (out.f32 != nullptr) {
-        float* to = out.f32 + k * out.stride + static_cast<int64_t>(r);
-        hn::StoreU(w0, d, to);
-        hn::StoreU(w1, d, to + out.stride);
-        hn::StoreU(w2, d, to + 2 * out.stride);
-        hn::StoreU(w3, d, to + 3 * out.stride);
-        return;
-    }
     const auto upper = hn::Set(du, 0xFFFF0000U);
     const auto first = hn::Or(hn::ShiftRight<16>(round_to_bf16(d, w0)), hn::And(round_to_bf16(d, w1), upper));
     const auto second = hn::Or(hn::ShiftRight<16>(round_to_bf16(d, w2)), hn::And(round_to_bf16(d, w3), upper));
@@ -120,12 +111,8 @@ void unpack_group(DType type, int64_t columns, const std::byte* group, const Gro
     }
 }
 
-void unpack_f32(DType type, int64_t columns, const std::byte* group, float* out, int64_t out_stride) {
-    unpack_group(type, columns, group, {out, nullptr, out_stride});
-}
-
 void unpack_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride) {
-    unpack_group(type, columns, group, {nullptr, out, out_stride});
+    unpack_group(type, columns, group, {out, out_stride});
 }
 
 }  // namespace
@@ -135,12 +122,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rondo::cpu {
 
-HWY_EXPORT(unpack_f32);
 HWY_EXPORT(unpack_bf16);
-
-void unpack_group_f32(DType type, int64_t columns, const std::byte* group, float* out, int64_t out_stride) {
-    HWY_DYNAMIC_DISPATCH(unpack_f32)(type, columns, group, out, out_stride);
-}
 
 void unpack_group_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride) {
     HWY_DYNAMIC_DISPATCH(unpack_bf16)(type, columns, group, out, out_stride);

@@ -78,6 +78,12 @@ TEST_F(Bench, GivesFiguresOfAConfigWithoutWeights) {
     }
 }
 
+TEST_F(Bench, TheWayToMultiplyBf16IsASettingBesideTheFlagsOfADevice) {
+    const auto json = run_json({"bench", "prefill", "--model", path(), "--weights", "random:1", "--tokens", "4",
+                                "--repeat", "1", "--threads", "2", "--set", "devices.cpu.bf16=floats"});
+    EXPECT_THAT(json.at("device").get<std::string>(), HasSubstr("bf16 in floats"));
+}
+
 TEST_F(Bench, BatchesCountAllTheirTokens) {
     const auto json = run_json({"bench", "decode", "--model", path(), "--weights", "random:1", "--tokens", "4",
                                 "--batch", "5", "--repeat", "2"});

@@ -208,12 +208,10 @@ TEST(QuantPanels, UnpackedRowsAndPanelsAreTheReferenceBits) {
                 const int64_t rows = 64 + 21;
                 const test::QuantRows weight = test::random_rows(type, rows, columns, 13);
                 const Packed packed(weight, {});
-                std::vector<float> panel_f32(static_cast<size_t>(64 * columns));
                 std::vector<uint16_t> panel_bf16(static_cast<size_t>(64 * columns));
                 std::vector<float> row(static_cast<size_t>(columns)), expected(static_cast<size_t>(columns));
                 for (int64_t n = 0; n < 128; ++n) {
                     if (n % 64 == 0) {
-                        packed.panels.unpack_panel_f32(packed.storage.data, n / 64, panel_f32.data());
                         packed.panels.unpack_panel_bf16(packed.storage.data, n / 64, panel_bf16.data());
                     }
                     std::fill(expected.begin(), expected.end(), 0.0F);
@@ -224,7 +222,6 @@ TEST(QuantPanels, UnpackedRowsAndPanelsAreTheReferenceBits) {
                     }
                     for (int64_t k = 0; k < columns; ++k) {
                         const float value = expected[static_cast<size_t>(k)];
-                        ASSERT_EQ(panel_f32[static_cast<size_t>(k * 64 + n % 64)], value) << n << ", " << k;
                         const uint16_t bits = panel_bf16[static_cast<size_t>((k / 2 * 64 + n % 64) * 2 + k % 2)];
                         const auto exact = std::bit_cast<uint32_t>(value);
                         const uint32_t rounded = (exact + 0x7FFF + (exact >> 16 & 1)) >> 16;
