@@ -17,12 +17,12 @@ IDLE_S = 70  # the server closes an idle connection after 75 s, and none before
 class Edges(Phase):
     async def warm_up(self):
         await super().warm_up()
-        for _, writer in await self.open_idle():
+        for _, writer in await self.open_idle("127.0.0.2"):
             writer.close()
 
     async def disturbed(self, several, numbers):
         opened = time.monotonic()
-        idle = await self.open_idle()
+        idle = await self.open_idle("127.0.0.3")
         closed = []
         others = [asyncio.create_task(drip_one(self.server.port, 20, closed)) for _ in range(DRIPS)]
         others += [asyncio.create_task(slow_reader(self.server.port, 60)) for _ in range(SLOW_READERS)]
@@ -40,15 +40,16 @@ class Edges(Phase):
         if len(closed) != DRIPS:
             self.fail(f"{len(closed)} of {DRIPS} requests that came byte by byte were closed; all must be")
 
-    async def open_idle(self):
+    async def open_idle(self, source):
+        """From an address of their own: a client has 28,000 ports for a server, and each waits a minute when closed."""
         idle = []
         for _ in range(0, min(IDLE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2000), 100):
-            idle += await asyncio.gather(*(self.idle_connection() for _ in range(100)))
+            idle += await asyncio.gather(*(self.idle_connection(source) for _ in range(100)))
         return idle
 
-    async def idle_connection(self):
+    async def idle_connection(self, source):
         """One that has been served, and may be used again."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, local_addr=(source, 0))
         writer.write(head_and_body("GET", "/v1/models", None))
         with contextlib.suppress(asyncio.IncompleteReadError):
             _, headers = await read_head(reader)

@@ -40,6 +40,7 @@ class Answer:
     status: int = 0
     choices: list = dataclasses.field(default_factory=list)
     prompt_tokens: int = -1
+    broken: str = ""  # what the connection ended with, where that was no orderly end
     preemptions: int = 0
     code: str = ""
     message: str = ""
@@ -71,7 +72,7 @@ class Answer:
         if self.outcome == "hung":
             return f"no end after {HANG_S} s"
         if self.outcome == "cut":
-            return "the connection ended without a terminal event"
+            return "the connection ended without a terminal event" + (f": {self.broken}" if self.broken else "")
         if self.outcome != "left" and self.terminals != 1:
             return f"{self.terminals} terminal events"
         if self.outcome == "done" and any(choice.finishes != 1 for choice in self.choices):
@@ -122,8 +123,8 @@ async def ask(port, body, path="/v1/chat/completions", leave=None, pause_s=0.0):
         await asyncio.wait_for(exchange_answer(answer, port, path, body, leave, pause_s), HANG_S)
     except asyncio.TimeoutError:
         answer.outcome = "hung"
-    except (OSError, asyncio.IncompleteReadError):
-        pass  # what has come until then says how it ended
+    except (OSError, asyncio.IncompleteReadError) as error:
+        answer.broken = repr(error)  # what has come until then says how it ended
     return answer
 
 
