@@ -1,10 +1,11 @@
 // Attention through Ops::attend over depth, checked against double and then timed: one decode row beside the rate at
-// which memory is read, a chunk of 512 rows beside oneDNN's GEMM rate. usage: bench_attention [--json] [--threads N]
-// [--repeat R]
+// which memory is read, a chunk of 512 rows beside oneDNN's GEMM rate, for each type of KV.
+// usage: bench_attention [--json] [--threads N] [--repeat R] [--kv bf16,i8,f32] [--depths 512,8192]
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -19,8 +20,9 @@ using namespace rondo;
 /// `layers` layers of one sequence of `depth` keys, and the queries of its last `rows` tokens.
 class Sequence {
 public:
-    Sequence(Device& device, int heads, int kv_heads, int head_dim, int64_t depth, int64_t rows, int layers)
+    Sequence(Device& device, DType kv, int heads, int kv_heads, int head_dim, int64_t depth, int64_t rows, int layers)
         : device_(device),
+          atom_{kv, head_dim},
           heads_(heads),
           kv_heads_(kv_heads),
           d_(head_dim),
@@ -28,8 +30,7 @@ public:
           rows_(rows),
           layers_(layers),
           blocks_((depth + kv_block_tokens - 1) / kv_block_tokens) {
-        const KvAtom atom{DType::bf16, head_dim};
-        layer_bytes_ = static_cast<size_t>(blocks_ * kv_heads) * atom.bytes();
+        layer_bytes_ = static_cast<size_t>(blocks_ * kv_heads) * atom_.bytes();
         pool_ = std::move(device.allocate(layer_bytes_ * static_cast<size_t>(layers))).value();
         std::mt19937 random(5);
         std::normal_distribution<float> normal;
@@ -108,13 +109,13 @@ public:
 private:
     /// As in a KvPool: a block holds its 16 tokens of all layers, so a layer's keys lie far apart.
     KvLayer layer(int l) const {
-        const KvAtom atom{DType::bf16, d_};
-        const size_t of_a_layer = static_cast<size_t>(kv_heads_) * atom.bytes();
+        const size_t of_a_layer = static_cast<size_t>(kv_heads_) * atom_.bytes();
         return {pool_.as<std::byte>() + static_cast<size_t>(l) * of_a_layer, static_cast<size_t>(layers_) * of_a_layer,
-                kv_heads_, atom};
+                kv_heads_, atom_};
     }
 
     Device& device_;
+    KvAtom atom_;
     int heads_, kv_heads_, d_;
     int64_t depth_, rows_;
     int layers_;
@@ -125,6 +126,55 @@ private:
     std::vector<int32_t> slots_, ids_, begins_;
 };
 
+struct Shape {
+    const char* name;
+    int heads, kv_heads, head_dim;
+};
+constexpr Shape shapes[] = {
+    {"14 heads on 2, d 64", 14, 2, 64}, {"16 heads on 16, d 64", 16, 16, 64}, {"32 heads on 8, d 128", 32, 8, 128}};
+
+/// The reference keeps keys and values as they were before they were stored.
+double error_allowed(DType kv) {
+    return kv == DType::f32 ? 1e-4 : kv == DType::bf16 ? 2e-2 : 4e-2;
+}
+
+struct Ceilings {
+    double read, gemm;
+};
+
+/// One line of the table; nothing where the result is wrong.
+std::optional<nlohmann::ordered_json> measure(Device& device, DType kv, const Shape& shape, int64_t depth, int64_t rows,
+                                              int repeat, const Ceilings& ceilings) {
+    const size_t layer_bytes = size_t{4} * static_cast<size_t>(depth * shape.kv_heads * shape.head_dim);
+    const int layers = rows == 1 ? static_cast<int>(std::clamp<size_t>((size_t{512} << 20) / layer_bytes, 1, 64)) : 1;
+    Sequence sequence(device, kv, shape.heads, shape.kv_heads, shape.head_dim, depth, rows, layers);
+    const std::string name(traits(kv).name);
+    if (const double error = sequence.relative_error(); !(error < error_allowed(kv))) {
+        std::fprintf(stderr, "%s, %s KV, at depth %ld is wrong: relative error %g\n", shape.name, name.c_str(),
+                     static_cast<long>(depth), error);
+        return std::nullopt;
+    }
+    const auto all_layers = [&] {
+        for (int l = 0; l < sequence.layers(); ++l) sequence.attend(l);
+    };
+    const double seconds = bench::seconds_median(repeat, all_layers) / sequence.layers();
+    const double rate = (rows == 1 ? sequence.bytes() : sequence.flops()) / seconds / 1e9;
+    return nlohmann::ordered_json{{"shape", shape.name},
+                                  {"kv", name},
+                                  {"depth", depth},
+                                  {"rows", rows},
+                                  {"rate", rate},
+                                  {"unit", rows == 1 ? "GB/s" : "GFLOP/s"},
+                                  {"ceiling", rows == 1 ? ceilings.read : ceilings.gemm}};
+}
+
+void print(const nlohmann::ordered_json& line) {
+    const double rate = line["rate"], ceiling = line["ceiling"];
+    std::printf("%-22s %6s %8ld %6ld %7.1f %-7s %7.1f %7.0f%%\n", line["shape"].get<std::string>().c_str(),
+                line["kv"].get<std::string>().c_str(), line["depth"].get<long>(), line["rows"].get<long>(), rate,
+                line["unit"].get<std::string>().c_str(), ceiling, 100 * rate / ceiling);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -132,52 +182,30 @@ int main(int argc, char** argv) {
     bool json = false;
     int threads = static_cast<int>(std::thread::hardware_concurrency());
     int repeat = 5;
+    std::vector<std::string> kv_types{"bf16", "i8", "f32"};
+    std::vector<int64_t> depths{512, 2048, 8192, 32768};
     app.add_flag("--json", json);
     app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
     app.add_option("--repeat", repeat)->check(CLI::Range(1, 1000));
+    app.add_option("--kv", kv_types, "types of KV")->delimiter(',')->check(CLI::IsMember({"bf16", "i8", "f32"}));
+    app.add_option("--depths", depths, "keys")->delimiter(',')->check(CLI::Range(512, 1 << 20));
     CLI11_PARSE(app, argc, argv);
-    const auto device = std::move(rondo::open_device({rondo::DeviceKind::cpu, 0, threads})).value();
+    const auto device = std::move(open_device({DeviceKind::cpu, 0, threads})).value();
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
-    const double read = rondo::bench::read_rate(threads, repeat);
-    const double gemm = rondo::bench::gemm_rate(rondo::DType::bf16, 512, threads, repeat);
+    const Ceilings ceilings{bench::read_rate(threads, repeat), bench::gemm_rate(DType::bf16, 512, threads, repeat)};
     if (!json)
-        std::printf("%s\n%-22s %8s %6s %12s %10s %8s\n", device->name().c_str(), "shape", "depth", "rows", "rate",
-                    "ceiling", "share");
-    struct Shape {
-        const char* name;
-        int heads, kv_heads, head_dim;
-    };
-    for (const Shape& shape : {Shape{"14 heads on 2, d 64", 14, 2, 64}, Shape{"16 heads on 16, d 64", 16, 16, 64},
-                               Shape{"32 heads on 8, d 128", 32, 8, 128}}) {
-        for (const int64_t depth : {512, 2048, 8192, 32768}) {
-            for (const int64_t rows : {1, 512}) {
-                const size_t layer_bytes = size_t{4} * static_cast<size_t>(depth * shape.kv_heads * shape.head_dim);
-                const int layers =
-                    rows == 1 ? static_cast<int>(std::clamp<size_t>((size_t{512} << 20) / layer_bytes, 1, 64)) : 1;
-                Sequence sequence(*device, shape.heads, shape.kv_heads, shape.head_dim, depth, rows, layers);
-                if (const double error = sequence.relative_error(); !(error < 2e-2)) {
-                    std::fprintf(stderr, "%s at depth %ld is wrong: relative error %g\n", shape.name,
-                                 static_cast<long>(depth), error);
-                    return 1;
+        std::printf("%s\n%-22s %6s %8s %6s %12s %10s %8s\n", device->name().c_str(), "shape", "kv", "depth", "rows",
+                    "rate", "ceiling", "share");
+    for (const std::string& kv : kv_types) {
+        const DType type = kv == "i8" ? DType::i8 : kv == "f32" ? DType::f32 : DType::bf16;
+        for (const Shape& shape : shapes) {
+            for (const int64_t depth : depths) {
+                for (const int64_t rows : {1, 512}) {
+                    auto line = measure(*device, type, shape, depth, rows, repeat, ceilings);
+                    if (!line) return 1;
+                    if (!json) print(*line);
+                    out.push_back(std::move(*line));
                 }
-                const double seconds = rondo::bench::seconds_median(repeat,
-                                                                    [&] {
-                                                                        for (int l = 0; l < sequence.layers(); ++l)
-                                                                            sequence.attend(l);
-                                                                    }) /
-                                       sequence.layers();
-                const double rate = (rows == 1 ? sequence.bytes() : sequence.flops()) / seconds / 1e9;
-                const double ceiling = rows == 1 ? read : gemm;
-                const char* const unit = rows == 1 ? "GB/s" : "GFLOP/s";
-                out.push_back({{"shape", shape.name},
-                               {"depth", depth},
-                               {"rows", rows},
-                               {"rate", rate},
-                               {"unit", unit},
-                               {"ceiling", ceiling}});
-                if (!json)
-                    std::printf("%-22s %8ld %6ld %7.1f %-7s %7.1f %7.0f%%\n", shape.name, static_cast<long>(depth),
-                                static_cast<long>(rows), rate, unit, ceiling, 100 * rate / ceiling);
             }
         }
     }

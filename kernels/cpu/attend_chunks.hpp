@@ -8,7 +8,7 @@
 #include "kernels/cpu/attend_tile.hpp"
 #include "kernels/cpu/avx512_bf16.hpp"
 #include "kernels/cpu/convert.hpp"
-#include "kernels/cpu/read_kv.hpp"
+#include "kernels/cpu/stage_kv.hpp"
 
 /// Attention of a tile chunk by chunk, whatever computes its two products: scores, and weights times values. Each file
 /// that includes this brings one way (`Products`):
@@ -124,22 +124,6 @@ void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     }
 }
 
-/// A copy of an atom in bf16 whose unfilled tokens are zero: whatever lies there must not meet a weight of zero as a
-/// NaN.
-void stage_atom(const KvAtom& layout, const std::byte* atom, int64_t filled, std::byte* staged) {
-    const KvAtom bf16{DType::bf16, layout.head_dim};
-    const int64_t d = layout.head_dim;
-    auto* const k = reinterpret_cast<uint16_t*>(staged);
-    auto* const v = reinterpret_cast<uint16_t*>(staged + bf16.half_bytes());
-    float k_row[1024], v_row[1024];
-    std::memset(staged, 0, bf16.bytes());
-    for (int t = 0; t < filled; ++t) {
-        read_token(layout, atom, t, k_row, v_row);
-        convert_row(k_row, k + t * d, d);
-        for (int64_t c = 0; c < d; ++c) v[t / 2 * 2 * d + 2 * c + t % 2] = bf16_from_float(v_row[c]);
-    }
-}
-
 Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const Buffers& buffers) {
     const KvAtom bf16{DType::bf16, tile.head_dim()};
     Chunk chunk;
@@ -244,8 +228,6 @@ RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
 template <int Lines>
 RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
                                   Ahead& ahead, uint16_t* weights) {
-    const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
-                                                6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512 factor = _mm512_set1_ps(scale);
     __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
     for (int64_t b = 0; b < chunk.count; ++b) {
@@ -259,7 +241,7 @@ RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float
             if constexpr (Lines == 16) {
                 even = _mm512_add_ps(even, one);
                 odd = _mm512_add_ps(odd, two);
-                pairs[i] = _mm512_permutexvar_epi16(interleave, pairs[i]);
+                pairs[i] = interleave_halves(pairs[i]);
             } else {
                 even = _mm512_add_ps(_mm512_add_ps(even, one), two);
             }

@@ -1,76 +1,202 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/checked.hpp"
 #include "kernels/cpu/attend_tile.hpp"
-#include "kernels/cpu/read_kv.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend_portable.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "kernels/cpu/lanes-inl.hpp"
+#include "kernels/cpu/widen_kv-inl.hpp"
 
+// Lines stand side by side in registers, so a line's bits depend on nothing but its own keys, and the softmax needs no
+// sums across a register. `Vectors` registers of lines make a group.
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-/// One line against the keys of one block: scores, then the running maximum, total and weighted sum.
-void attend_block(const float* q, const float* k, const float* v, int64_t keys, int64_t d, float* weighted, float& max,
-                  float& total) {
-    float scores[kv_block_tokens];
-    float block_max = max;
-    for (int64_t t = 0; t < keys; ++t) {
-        scores[t] = dot_lanes(q, k + t * d, d);
-        block_max = std::max(block_max, scores[t]);
+constexpr int64_t lines_padded = 16;  // what arrays of lines are rounded up to
+
+HWY_INLINE int64_t lane_count() {
+    return static_cast<int64_t>(hn::Lanes(F32()));
+}
+
+/// What a tile works in, in the thread's scratch.
+struct Workspace {
+    float* q;       // [group][d][lines of a group], scaled
+    float* k;       // [16][d]
+    float* v;       // [16][d]
+    float* scores;  // [16][lines of a group], then their weights
+};
+
+/// q[c][line] of each group; lines that fill up are zero.
+void pack_queries(const AttendTile& tile, int64_t groups, int64_t group_lines, float* packed) {
+    const int64_t d = tile.head_dim();
+    const float scale = tile.scale * log2_e;
+    std::fill_n(packed, groups * group_lines * d, 0.0F);
+    for (int64_t line = 0; line < tile.lines(); ++line) {
+        const int64_t column = (tile.first_head + line % tile.group) * d;
+        float* const to = packed + line / group_lines * group_lines * d + line % group_lines;
+        with_elements_of(tile.q.dtype, [&](auto element) {
+            const auto* const from = tile.q.row<const decltype(element)>(line / tile.group) + column;
+            for_lanes(d, [&](int64_t c, auto load, auto) HWY_ATTR {
+                float some[HWY_MAX_BYTES / sizeof(float)];
+                hn::StoreU(load(from + c), F32(), some);
+                for (int64_t i = 0; i < std::min(lane_count(), d - c); ++i) to[(c + i) * group_lines] = some[i] * scale;
+            });
+        });
     }
-    const float factor = std::exp2(max - block_max);
-    max = block_max;
-    float block_total = 0.0F;
-    for (int64_t t = 0; t < keys; ++t) {
-        scores[t] = std::exp2(scores[t] - block_max);
-        block_total += scores[t];
+}
+
+/// scores[key][line] = q·k for `Keys` keys and the lines of one group.
+template <int Keys, int Vectors>
+HWY_INLINE void score_keys(const float* q, const float* k, int64_t d, float* scores) {
+    const F32 f;
+    const int64_t width = lane_count();
+    Lanes sums[Keys][Vectors];
+    for (int key = 0; key < Keys; ++key) {
+        for (int i = 0; i < Vectors; ++i) sums[key][i] = hn::Zero(f);
     }
-    total = total * factor + block_total;
-    const Lanes scale = hn::Set(F32(), factor);
-    for_lanes(d, [&](int64_t c, auto load, auto store) HWY_ATTR {
-        Lanes sum = hn::Mul(load(weighted + c), scale);
-        for (int64_t t = 0; t < keys; ++t) sum = hn::MulAdd(hn::Set(F32(), scores[t]), load(v + t * d + c), sum);
-        store(sum, weighted + c);
-    });
+    for (int64_t c = 0; c < d; ++c, q += Vectors * width) {
+        Lanes lines[Vectors];
+        for (int i = 0; i < Vectors; ++i) lines[i] = hn::LoadU(f, q + i * width);
+        for (int key = 0; key < Keys; ++key) {
+            const Lanes channel = hn::Set(f, k[key * d + c]);
+            for (int i = 0; i < Vectors; ++i) sums[key][i] = hn::MulAdd(channel, lines[i], sums[key][i]);
+        }
+    }
+    for (int key = 0; key < Keys; ++key) {
+        for (int i = 0; i < Vectors; ++i) hn::StoreU(sums[key][i], f, scores + (key * Vectors + i) * width);
+    }
+}
+
+/// Takes out the scores of keys that do not count, or that a line must not see; visible[line] is what each sees.
+template <int Vectors>
+HWY_INLINE void mask_scores(const TileKeys& keys, const int32_t* visible, float* scores) {
+    const F32 f;
+    const hn::Rebind<int32_t, F32> i32;
+    const int64_t width = lane_count();
+    const Lanes masked = hn::Set(f, masked_score);
+    for (int t = 0; t < kv_block_tokens; ++t) {
+        const bool counts = (keys.allowed >> t & 1) != 0;
+        for (int i = 0; i < Vectors; ++i, scores += width) {
+            const auto seen = hn::Gt(hn::LoadU(i32, visible + i * width), hn::Set(i32, keys.first + t));
+            hn::StoreU(counts ? hn::IfThenElse(hn::RebindMask(f, seen), hn::LoadU(f, scores), masked) : masked, f,
+                       scores);
+        }
+    }
+}
+
+/// Scores become weights under the new maximum of each line; `factors` is by how much what was summed before shrinks.
+template <int Vectors>
+HWY_INLINE void weigh(float* scores, float* max, float* total, float* factors) {
+    const F32 f;
+    const int64_t width = lane_count();
+    const Lanes to_natural = hn::Set(f, 0.693147181F);
+    for (int i = 0; i < Vectors; ++i) {
+        const Lanes before = hn::LoadU(f, max + i * width);
+        Lanes highest = before;
+        for (int t = 0; t < kv_block_tokens; ++t)
+            highest = hn::Max(highest, hn::LoadU(f, scores + (t * Vectors + i) * width));
+        const Lanes factor = exp_lanes(f, hn::Mul(hn::Sub(before, highest), to_natural));
+        Lanes sum = hn::Zero(f);
+        for (int t = 0; t < kv_block_tokens; ++t) {
+            float* const at = scores + (t * Vectors + i) * width;
+            const Lanes weight = exp_lanes(f, hn::Mul(hn::Sub(hn::LoadU(f, at), highest), to_natural));
+            hn::StoreU(weight, f, at);
+            sum = hn::Add(sum, weight);
+        }
+        hn::StoreU(highest, f, max + i * width);
+        hn::StoreU(hn::MulAdd(hn::LoadU(f, total + i * width), factor, sum), f, total + i * width);
+        hn::StoreU(factor, f, factors + i * width);
+    }
+}
+
+/// weighted[line][c] = weighted · factor + Σ_key weights · v for `Lines` lines.
+template <int Lines, int Vectors>
+HWY_INLINE void add_values(const float* weights, const float* factors, const float* v, int64_t d, float* weighted) {
+    const F32 f;
+    const int64_t width = lane_count(), stride = Vectors * width;
+    int64_t c = 0;
+    for (; c + width <= d; c += width) {
+        Lanes sums[Lines];
+        for (int line = 0; line < Lines; ++line)
+            sums[line] = hn::Mul(hn::LoadU(f, weighted + line * d + c), hn::Set(f, factors[line]));
+        for (int t = 0; t < kv_block_tokens; ++t) {
+            const Lanes value = hn::LoadU(f, v + t * d + c);
+            for (int line = 0; line < Lines; ++line)
+                sums[line] = hn::MulAdd(hn::Set(f, weights[t * stride + line]), value, sums[line]);
+        }
+        for (int line = 0; line < Lines; ++line) hn::StoreU(sums[line], f, weighted + line * d + c);
+    }
+    for (; c < d; ++c) {
+        for (int line = 0; line < Lines; ++line) {
+            float sum = weighted[line * d + c] * factors[line];
+            for (int t = 0; t < kv_block_tokens; ++t) sum = std::fma(weights[t * stride + line], v[t * d + c], sum);
+            weighted[line * d + c] = sum;
+        }
+    }
+}
+
+/// The lines of one group against the keys of one atom.
+template <int Vectors>
+HWY_INLINE void attend_group(const AttendTile& tile, const TileKeys& keys, int64_t first_line, const Workspace& at,
+                             const float* k, const float* v, const AttendSums& sums) {
+    const int64_t d = tile.head_dim(), group_lines = Vectors * lane_count();
+    const int64_t lines = std::min(group_lines, tile.lines() - first_line);
+    if (keys.first >= tile.visible(first_line + lines - 1)) return;  // all later than every line
+    constexpr int together = Vectors == 1 ? 8 : 4;
+    for (int t = 0; t < kv_block_tokens; t += together)
+        score_keys<together, Vectors>(at.q + first_line * d, k + t * d, d, at.scores + t * group_lines);
+    if (keys.allowed != 0xffff || keys.first + kv_block_tokens > tile.visible(first_line)) {
+        int32_t visible[lines_padded];
+        for (int64_t i = 0; i < group_lines; ++i)
+            visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i, lines - 1)));
+        mask_scores<Vectors>(keys, visible, at.scores);
+    }
+    float factors[lines_padded];
+    weigh<Vectors>(at.scores, sums.max + first_line, sums.total + first_line, factors);
+    float* const weighted = sums.weighted + first_line * d;
+    int64_t line = 0;
+    for (; line + 4 <= lines; line += 4)
+        add_values<4, Vectors>(at.scores + line, factors + line, v, d, weighted + line * d);
+    for (; line < lines; ++line) add_values<1, Vectors>(at.scores + line, factors + line, v, d, weighted + line * d);
+}
+
+template <int Vectors>
+void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    const int64_t d = tile.head_dim(), group_lines = Vectors * lane_count();
+    const int64_t groups = ceil_div(tile.lines(), group_lines), padded = round_up(tile.lines(), lines_padded);
+    const int64_t q_floats = groups * group_lines * d, rows_floats = kv_block_tokens * d;
+    const int64_t floats = q_floats + 2 * rows_floats + kv_block_tokens * group_lines;
+    auto* const base = scratch.get<float>(static_cast<size_t>(floats) * sizeof(float));
+    const Workspace at{base, base + q_floats, base + q_floats + rows_floats, base + q_floats + 2 * rows_floats};
+    pack_queries(tile, groups, group_lines, at.q);
+    std::fill_n(sums.max, padded, nothing_seen);
+    std::fill_n(sums.total, padded, 0.0F);
+    std::fill_n(sums.weighted, tile.lines() * d, 0.0F);
+    const auto atom_bytes = static_cast<int64_t>(tile.atom.bytes());
+    for (int64_t i = 0; i < tile.count; ++i) {
+        const TileKeys& keys = tile.keys[i];
+        if (i + 1 < tile.count + tile.behind) {
+            for (int64_t byte = 0; byte < atom_bytes; byte += 64) hwy::Prefetch(tile.keys[i + 1].atom + byte);
+        }
+        const float* const k = widen_keys(tile.atom, keys.atom, keys.filled, at.k);
+        const float* const v = widen_values(tile.atom, keys.atom, keys.filled, at.v);
+        for (int64_t group = 0; group < groups; ++group)
+            attend_group<Vectors>(tile, keys, group * group_lines, at, k, v, sums);
+    }
 }
 
 void attend_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
-    const int64_t d = tile.head_dim();
-    const int64_t lines = tile.lines();
-    auto* const q = scratch.get<float>(static_cast<size_t>((lines + 2 * kv_block_tokens) * d) * sizeof(float));
-    float* const k = q + lines * d;
-    float* const v = k + kv_block_tokens * d;
-    const Lanes scale = hn::Set(F32(), tile.scale * log2_e);
-    for (int64_t line = 0; line < lines; ++line) {
-        const int64_t column = (tile.first_head + line % tile.group) * d;
-        with_elements_of(tile.q.dtype, [&](auto element) {
-            const auto* const from = tile.q.row<const decltype(element)>(line / tile.group) + column;
-            for_lanes(d, [&](int64_t c, auto load, auto store)
-                             HWY_ATTR { store(hn::Mul(load(from + c), scale), q + line * d + c); });
-        });
-        sums.max[line] = nothing_seen;
-        sums.total[line] = 0.0F;
-        std::fill_n(sums.weighted + line * d, d, 0.0F);
-    }
-    for (int64_t i = 0; i < tile.count; ++i) {
-        const TileKeys& keys = tile.keys[i];
-        int64_t number[kv_block_tokens];
-        int64_t count = 0;
-        for (int t = 0; t < keys.filled; ++t) {
-            if ((keys.allowed >> t & 1) == 0) continue;
-            read_token(tile.atom, keys.atom, t, k + count * d, v + count * d);
-            number[count++] = keys.first + t;
-        }
-        for (int64_t line = 0; line < lines; ++line) {
-            const int64_t seen = std::lower_bound(number, number + count, tile.visible(line)) - number;
-            if (seen == 0) continue;
-            attend_block(q + line * d, k, v, seen, d, sums.weighted + line * d, sums.max[line], sums.total[line]);
-        }
+    constexpr int vectors = std::max(1, static_cast<int>(lines_padded / HWY_LANES(float)));
+    if (vectors == 1 || tile.lines() <= lane_count()) {
+        attend_lines_of_tile<1>(tile, scratch, sums);
+    } else {
+        attend_lines_of_tile<vectors>(tile, scratch, sums);
     }
 }
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#define RONDO_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define RONDO_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,prfchw")))
 #define RONDO_VNNI_INLINE __attribute__((always_inline)) RONDO_VNNI inline
 
 namespace rondo::cpu {
@@ -188,6 +188,14 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const Q
     }
 }
 
+/// Asks for the lines that the sums of M rows will be written to: many rows' outputs are more than a cache holds, and a
+/// store that waits for its line holds up the next block.
+template <int M>
+RONDO_VNNI_INLINE void prefetch_outputs(const QuantProduct& product, int64_t group, int64_t row) {
+    const float* const y = product.y + row * product.y_stride + group * quant_group_rows;
+    for (int r = 0; r < M; ++r) _mm_prefetch(reinterpret_cast<const char*>(y + r * product.y_stride), _MM_HINT_ET0);
+}
+
 /// One group × M rows of x.
 template <DType Type, int M>
 RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
@@ -196,6 +204,7 @@ RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivation
     const int64_t blocks = product.columns / quant_block;
     __m512 sums[M];
     for (int r = 0; r < M; ++r) sums[r] = _mm512_setzero_ps();
+    if constexpr (M == 8) prefetch_outputs<M>(product, group, row);
     int64_t block = 0;
     for (; block + quant_chunk_blocks <= blocks; block += quant_chunk_blocks) {
         add_chunk<Type, M>(chunk, quant_chunk_blocks, x, row, block, sums);

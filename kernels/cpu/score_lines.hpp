@@ -7,8 +7,8 @@
 #include "config/checked.hpp"
 #include "kernels/cpu/avx512_bf16.hpp"
 #include "kernels/cpu/convert.hpp"
-#include "kernels/cpu/read_kv.hpp"
 #include "kernels/cpu/score_tile.hpp"
+#include "kernels/cpu/stage_kv.hpp"
 
 /// The softmax of a tile's lines over all keys, whatever multiplies (`Products`):
 ///
@@ -41,16 +41,6 @@ void pack_lines(const ScoreTile& tile, uint16_t* packed) {
         }
         uint16_t* const to = packed + line / tile_lines * tile_lines * d + line % tile_lines * 2;
         for (int64_t c = 0; c < d; c += 2) std::memcpy(to + c * tile_lines, from + c, 2 * sizeof(uint16_t));
-    }
-}
-
-/// i8 keys as bf16 rows.
-void stage_keys(const KvAtom& layout, const std::byte* atom, int64_t filled, uint16_t* staged) {
-    const int64_t d = layout.head_dim;
-    float k[1024], v[1024];
-    for (int t = 0; t < filled; ++t) {
-        read_token(layout, atom, t, k, v);
-        convert_row(k, staged + t * d, d);
     }
 }
 
@@ -101,7 +91,7 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
         }
         const auto* keys = reinterpret_cast<const uint16_t*>(atom);
         if (args.kv.atom.dtype == DType::i8) {
-            stage_keys(args.kv.atom, atom, filled, staged);
+            stage_i8_keys(args.kv.atom, atom, filled, staged);
             keys = staged;
         }
         Products::template multiply<groups>(keys, q, d, tile_out);

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/lanes-inl.hpp"
+#include "kernels/cpu/widen_kv-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
@@ -31,7 +32,7 @@ void softmax_line(float* line, int64_t visible, int64_t keys) {
 void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
-    auto* const q = scratch.get<float>(static_cast<size_t>((tile.lines + 2) * d) * sizeof(float));
+    auto* const q = scratch.get<float>(static_cast<size_t>((tile.lines + kv_block_tokens) * d) * sizeof(float));
     float* const k = q + tile.lines * d;
     const Lanes scale = hn::Set(F32(), args.scale);
     for (int line = 0; line < tile.lines; ++line) {
@@ -46,10 +47,11 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
         const std::byte* const atom = args.kv.at(tables.blocks[block], tile.kv_head());
         const int64_t first = tables.block_begin[block];
         const int64_t end = std::min<int64_t>(tables.block_begin[block + 1], args.keys);
+        const float* const keys = widen_keys(args.kv.atom, atom, end - first, k);
         for (int64_t key = first; key < end; ++key) {
-            read_token(args.kv.atom, atom, static_cast<int>(key - first), k, k + d);
             for (int line = 0; line < tile.lines; ++line) {
-                if (key < tile.visible(line)) weights[line * stride + key] = dot_lanes(q + line * d, k, d);
+                if (key < tile.visible(line))
+                    weights[line * stride + key] = dot_lanes(q + line * d, keys + (key - first) * d, d);
             }
         }
     }
