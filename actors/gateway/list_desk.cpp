@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t waiting_max = 1024;
 constexpr auto answer_within = std::chrono::seconds(20);
-constexpr auto rest = std::chrono::milliseconds(1);
+constexpr auto rest = std::chrono::milliseconds(2);
 
 std::string body_of(const ConversationPage& page) {
     std::vector<ListedSession> listed;

@@ -80,9 +80,9 @@ TEST_F(ListDeskTest, RestsBetweenListsWhileATurnIsUnderWay) {
     for (int i = 0; i < 3; ++i) list("t");
     busy.run();
     EXPECT_EQ(answers_.size(), 1U);
-    busy.pass(std::chrono::milliseconds(1));
+    busy.pass(std::chrono::milliseconds(2));
     EXPECT_EQ(answers_.size(), 2U);
-    busy.pass(std::chrono::milliseconds(1));
+    busy.pass(std::chrono::milliseconds(2));
     EXPECT_EQ(answers_.size(), 3U);
     stage_.run();
     EXPECT_EQ(heard.ends.size(), 1U);
