@@ -49,7 +49,7 @@ JSON
 
 json_string() { # of standard input: its end, in printable ASCII
     tail -c 3000 | LC_ALL=C tr -cd '\11\12\40-\176' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' |
-        awk '{ printf "%s%s", NR > 1 ? "\\n" : "", $0 }'
+        awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }'
 }
 
 append() { # OBJECT: one line of the array

@@ -19,6 +19,11 @@ namespace {
 
 constexpr unsigned warp_lanes = 32;
 
+/// What `fail` throws: the frames of a kernel between there and `run_thread` are unwound.
+struct Fault {
+    std::string what;
+};
+
 /// Where some threads meet: `arrived` of them wait for the rest. A generation is one meeting; its parity keeps what
 /// the next one brings apart from what slow readers of this one have yet to fetch.
 struct Meeting {
@@ -153,18 +158,29 @@ Warp& enter_warp(unsigned mask, const char* what, const std::source_location& at
     return warp;
 }
 
+/// Who goes on when the current thread has come to its end.
+Fiber& end_thread() {
+    block.current->done = true;
+    --block.live;
+    if (block.live == 0) return block.caller;
+    if (block.barrier.arrived != 0)
+        fail("a thread has ended while others wait at the barrier of " + place(block.barrier.at));
+    return choose_next().fiber;
+}
+
 void run_thread() {
     Fiber::entered();
     acquire(&block.begun);
-    (*block.kernel)();
-    release(&block.ended);
     Thread& me = *block.current;
-    me.done = true;
-    --block.live;
-    if (block.live == 0) me.fiber.leave_for(block.caller);
-    if (block.barrier.arrived != 0)
-        fail("a thread has ended while others wait at the barrier of " + place(block.barrier.at));
-    me.fiber.leave_for(choose_next().fiber);
+    Fiber* next = &block.caller;
+    try {
+        (*block.kernel)();
+        next = &end_thread();
+    } catch (const Fault& fault) {
+        block.fault = fault.what;
+    }
+    release(&block.ended);
+    me.fiber.leave_for(*next);
 }
 
 void start_threads() {
@@ -207,17 +223,17 @@ std::optional<std::string> run_block(uint3 index) {
     acquire(&block.ended);  // what one block left in shared memory is no race with the next
     release(&block.begun);
     block.caller.switch_to(choose_next().fiber);
+    for (unsigned t = 0; t < block.count && block.fault; ++t) {
+        if (!block.threads[t]->done) block.threads[t]->fiber.give_up(&block.ended);
+    }
     acquire(&block.ended);
     block.current = nullptr;
     return block.fault;
 }
 
 void fail(const std::string& what) {
-    Thread& me = *block.current;
-    block.fault = "block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
-                  std::to_string(blockIdx.z) + "), thread " + std::to_string(me.number) + ": " + what;
-    release(&block.ended);
-    me.fiber.leave_for(block.caller);
+    throw Fault{"block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
+                std::to_string(blockIdx.z) + "), thread " + std::to_string(block.current->number) + ": " + what};
 }
 
 unsigned lane() {
