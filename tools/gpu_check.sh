@@ -19,7 +19,7 @@ pack() { # FILE
     local root folder=gpu-check work
     root=$(cd "$here/.." && pwd)
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    trap "rm -rf '$work'" EXIT  # by its value: the variable is gone when the script ends
     cmake --build "$root/build" --target rondo tests_gpu >"$work/log" 2>&1 ||
         { tail -5 "$work/log" >&2; refuse "rondo and tests_gpu cannot be built in $root/build; a CUDA toolkit with nvcc is needed"; }
     mkdir -p "$work/$folder/lib" "$work/$folder/models/qwen2-0.5b"
@@ -183,7 +183,8 @@ models=$here/models demo=$here/models/demo
 gpu="emulated"
 if [ "$tests_program" = tests_gpu ]; then
     gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
-    cublas=$(timeout 60 find / -name 'libcublasLt.so.13' -not -path '/proc/*' 2>/dev/null | head -1)
+    cublas=/usr/local/cuda/lib64/libcublasLt.so.13
+    [ -e "$cublas" ] || cublas=$(timeout 60 find / -name libcublasLt.so.13 -not -path '/proc/*' 2>/dev/null | head -1)
     export LD_LIBRARY_PATH=$here/lib:$(dirname "$cublas")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
