@@ -107,13 +107,13 @@ ops() {
     tests device 60 'CudaDevice.*'
     local suite
     for suite in TakeRows Embed RmsNorm Rope SiluMul Softmax Kv Matmul Attend; do
-        tests "$suite" 120 "EveryDevice/$suite.*/Cuda0"
+        tests "$suite" 240 "EveryDevice/$suite.*/Cuda0"
     done
 }
 
 models() {
     tests golden 120 '*Golden.TheGpuMatchesToo/*'
-    tests steps 120 'EngineOnGpu/*'
+    tests steps 240 'EngineOnGpu/*'
     item generate 60 bash -c '
         for device in cpu cuda:0; do
             "$0" generate --model "$1" --device $device --prompt "The code of the red box is" --max-tokens 16 --ignore-eos --json |
