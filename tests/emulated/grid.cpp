@@ -73,4 +73,8 @@ void set_order(Order order) {
     gpu().order = order;
 }
 
+void reset_order() {
+    set_order(order_of_environment());
+}
+
 }  // namespace rondo::emulated

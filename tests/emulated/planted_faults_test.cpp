@@ -40,7 +40,7 @@ protected:
     }
 
     void TearDown() override {
-        set_order(Order::forward);
+        reset_order();
         (void)take_fault();
         (void)cudaStreamDestroy(stream_);
     }
