@@ -1,7 +1,7 @@
 # tests_gpu: what tools/gpu_check.sh takes to a machine with a GPU, as one small program: the tests of ops and models,
 # object for object, and those of the primitives that the emulated GPU stands on. Built when somebody asks for it.
 set(primitives emulated/primitives.cu)
-set(of_models "/(golden_models|golden_test|gguf_twin|transformer_test)\\.cpp")
+set(of_models "/(golden_models|(quantized_)?golden_test|gguf_twin|transformer_test)\\.cpp")
 add_executable(tests_gpu EXCLUDE_FROM_ALL ${primitives} emulated/primitives_test.cpp $<TARGET_OBJECTS:tests_kernels>
   $<FILTER:$<TARGET_OBJECTS:tests_model>,INCLUDE,${of_models}>)
 set_target_properties(tests_gpu PROPERTIES CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17

@@ -19,7 +19,7 @@ pack() { # FILE
     local root folder=gpu-check work
     root=$(cd "$here/.." && pwd)
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    trap "rm -rf '$work'" EXIT  # by its value: the variable is gone when the script ends
     cmake --build "$root/build" --target rondo tests_gpu >"$work/log" 2>&1 ||
         { tail -5 "$work/log" >&2; refuse "rondo and tests_gpu cannot be built in $root/build; a CUDA toolkit with nvcc is needed"; }
     mkdir -p "$work/$folder/lib" "$work/$folder/models/qwen2-0.5b"
@@ -49,7 +49,7 @@ JSON
 
 json_string() { # of standard input: its end, in printable ASCII
     tail -c 3000 | LC_ALL=C tr -cd '\11\12\40-\176' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g' |
-        awk '{ printf "%s%s", NR > 1 ? "\\n" : "", $0 }'
+        awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }'
 }
 
 append() { # OBJECT: one line of the array
@@ -107,13 +107,13 @@ ops() {
     tests device 60 'CudaDevice.*'
     local suite
     for suite in TakeRows Embed RmsNorm Rope SiluMul Softmax Kv Matmul Attend; do
-        tests "$suite" 120 "EveryDevice/$suite.*/Cuda0"
+        tests "$suite" 240 "EveryDevice/$suite.*/Cuda0"
     done
 }
 
 models() {
     tests golden 120 '*Golden.TheGpuMatchesToo/*'
-    tests steps 120 'EngineOnGpu/*'
+    tests steps 240 'EngineOnGpu/*'
     item generate 60 bash -c '
         for device in cpu cuda:0; do
             "$0" generate --model "$1" --device $device --prompt "The code of the red box is" --max-tokens 16 --ignore-eos --json |
@@ -183,7 +183,8 @@ models=$here/models demo=$here/models/demo
 gpu="emulated"
 if [ "$tests_program" = tests_gpu ]; then
     gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
-    cublas=$(timeout 60 find / -name 'libcublasLt.so.13' -not -path '/proc/*' 2>/dev/null | head -1)
+    cublas=/usr/local/cuda/lib64/libcublasLt.so.13
+    [ -e "$cublas" ] || cublas=$(timeout 60 find / -name libcublasLt.so.13 -not -path '/proc/*' 2>/dev/null | head -1)
     export LD_LIBRARY_PATH=$here/lib:$(dirname "$cublas")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 

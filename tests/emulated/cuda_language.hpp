@@ -28,9 +28,9 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
-// One block runs at a time, so a static variable can be its shared memory. All lie in one section, which is poisoned
-// before each block. (`extern __shared__`, whose size a launch gives, does not compile.)
-#define __shared__ static __attribute__((section("emulated_shared")))
+// One block runs at a time, so a static variable can be its shared memory. shared_memory.ld gathers all of them, and
+// they are poisoned before each block. (`extern __shared__`, whose size a launch gives, does not compile.)
+#define __shared__ static
 
 // The toolkit's own is a template that no .cu file calls after this.
 #define cudaLaunchKernelEx rondo::emulated::launch

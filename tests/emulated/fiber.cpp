@@ -125,6 +125,15 @@ void Fiber::leave_for(Fiber& to) {
     std::abort();
 }
 
+void Fiber::give_up([[maybe_unused]] const void* place) {
+#if defined(RONDO_EMULATED_TSAN)
+    void* const caller = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_, __tsan_switch_to_fiber_no_sync);
+    __tsan_release(const_cast<void*>(place));
+    __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
 void Fiber::entered() {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);

@@ -23,6 +23,8 @@ public:
     void switch_to(Fiber& to);
     /// The same for the last time: nobody will switch back.
     [[noreturn]] void leave_for(Fiber& to);
+    /// This fiber does not go on: what it did so far is known to who acquires the place.
+    void give_up(const void* place);
     /// The first thing that an entry calls.
     static void entered();
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-// The ends of all __shared__ variables (cuda_language.hpp); null in a program that has none.
-extern char __start_emulated_shared[] __attribute__((weak));
-extern char __stop_emulated_shared[] __attribute__((weak));
+// The ends of all __shared__ variables (shared_memory.ld).
+extern char __start_emulated_shared[];
+extern char __stop_emulated_shared[];
 
 namespace rondo::emulated {
 namespace {
@@ -71,6 +71,10 @@ std::optional<std::string> run_grid(const Shape& shape, const std::function<void
 void set_order(Order order) {
     const std::lock_guard lock(gpu().mutex);
     gpu().order = order;
+}
+
+void reset_order() {
+    set_order(order_of_environment());
 }
 
 }  // namespace rondo::emulated

@@ -61,10 +61,11 @@ cudaError_t enqueue_kernel(const cudaLaunchConfig_t& launch, std::string_view ca
 }
 
 cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work) {
+    const cudaError_t error = answer(cudaSuccess);  // of now: a fault of this work shows in a later call
     stream->add([work = std::move(work)] {
         if (!is_broken()) work();
     });
-    return answer(cudaSuccess);
+    return error;
 }
 
 }  // namespace rondo::emulated
@@ -107,6 +108,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 /// Host memory counts as pageable: the driver has read it when the call returns, or written it.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    if (bytes == 0) return answer(cudaSuccess);
     if (!is_within(to, bytes) || !is_within(from, bytes)) return answer(cudaErrorInvalidValue);
     if (bytes_left_at(from)) {
         const cudaError_t error = enqueue_work(stream, [=] { std::memcpy(to, from, bytes); });
