@@ -12,6 +12,7 @@ namespace {
 constexpr size_t waiting_max = 1024;
 constexpr auto answer_within = std::chrono::seconds(20);
 constexpr auto rest = std::chrono::milliseconds(2);
+constexpr auto talk_lasts = std::chrono::milliseconds(100);
 
 std::string body_of(const ConversationPage& page) {
     std::vector<ListedSession> listed;
@@ -62,7 +63,9 @@ void ListDesk::next() {
 }
 
 void ListDesk::done() {
-    if (load_.turns > 0) return delayed_send(this, rest, pump_atom::value);
+    const auto now = clock().now();
+    if (load_.turns > 0) talked_at_ = now;
+    if (talked_at_ && now - *talked_at_ < talk_lasts) return delayed_send(this, rest, pump_atom::value);
     busy_ = false;
     next();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "actors/fair_queue.hpp"
 #include "actors/gateway/exchange.hpp"
@@ -24,8 +25,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ListJobPtr)
 
 namespace rondo {
 
-/// Answers lists one after the other, tenants in turn, so that of CAF's workers they take one at the most; and with a
-/// rest between them while turns are under way, whose steps go first. Some wait, more are refused.
+/// Answers lists one after the other, tenants in turn, so that of CAF's workers they take one at the most. While turns
+/// are under way, and for a moment after, it rests between two lists, so that steps go first. Some wait, more are
+/// refused.
 class ListDesk : public list_desk_actor::base {
 public:
     ListDesk(caf::actor_config& config, front_actor front, const Load& load)
@@ -42,7 +44,8 @@ private:
     const Load& load_;  // the engine's, which outlives the gateway
     FairQueue<ListJobPtr> waiting_;
     uint64_t ids_ = 0;
-    bool busy_ = false;  // asking or resting
+    std::optional<caf::actor_clock::time_point> talked_at_;  // when a turn was last seen under way
+    bool busy_ = false;                                      // asking or resting
 };
 
 }  // namespace rondo

@@ -88,5 +88,25 @@ TEST_F(ListDeskTest, RestsBetweenListsWhileATurnIsUnderWay) {
     EXPECT_EQ(heard.ends.size(), 1U);
 }
 
+TEST_F(ListDeskTest, RestsForAMomentAfterATurn) {
+    Heard heard;
+    stage_.engine().ask(chat("c", "Hello!"), heard.callbacks());
+    testing::Busy busy(stage_);
+    busy.run();
+    list("t");
+    busy.run();
+    stage_.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    const size_t before = answers_.size();
+    for (int i = 0; i < 3; ++i) list("t");
+    busy.run();
+    EXPECT_LT(answers_.size(), before + 3) << "another turn may come at once";
+    busy.pass(std::chrono::milliseconds(200));
+    EXPECT_EQ(answers_.size(), before + 3);
+    for (int i = 0; i < 3; ++i) list("t");
+    busy.run();
+    EXPECT_EQ(answers_.size(), before + 6) << "nobody talks any more";
+}
+
 }  // namespace
 }  // namespace rondo
