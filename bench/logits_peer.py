@@ -4,26 +4,32 @@ computes in float64 with the weights as they are dequantized, so that only the e
 
   bench/logits_peer.py [--only NAME,NAME] [--threads N] [--no-save]
 
-The llama-mha shape has random weights of every type; of the demo model, which was trained, perplexity is told too. Rondo
-computes each text in one chunk, and once more token by token. KV is float32 on both sides, so that weights are what is
-compared. llama.cpp writes its log-probabilities with 16 bits each; a row of theirs ends 16 below its greatest. Needs root
-(tools/peer.sh) and 6 GB in MODELS_DIR. Writes build/measurements/logits-peer-DATE.md and .json; ends with 1 where
-Rondo's error is above llama.cpp's by more than 5%.
+The llama-mha shape has random weights of every type; of the demo model, which was trained, perplexity is told too.
+Rondo computes each text in one chunk, and once more token by token; llama-server computes each prompt that ends in a row
+that is compared, and tells the log-probabilities of all tokens that could follow. KV is float32 on both sides, so that
+weights are what is compared. Needs root (tools/peer.sh) and 6 GB in MODELS_DIR. Writes
+build/measurements/logits-peer-DATE.md and .json; ends with 1 where Rondo's error is above llama.cpp's by more than 5%.
 """
 import argparse
 import datetime
 import json
 import os
 import random
+import signal
+import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 
-from peer_setup import (MHA, MODELS, PROGRAMS, REPOSITORY, TOOLS, Progress, commit, in_peer, machine_name, make_model, run,
-                        save, set_up_peer)
+from peer_setup import (MHA, MODELS, PROGRAMS, REPOSITORY, TOOLS, Progress, commit, in_peer, machine_name, make_model,
+                        run, save, set_up_peer)
 
 sys.path[:0] = [TOOLS, os.path.join(TOOLS, "demo_model")]
-CONTEXT = 128  # tokens of a text; llama-perplexity tells of its second half
+CONTEXT = 128  # tokens of a text
 TEXTS = 2
-CLIP = 15.0  # below a row's greatest log-probability: what llama.cpp's file cannot hold
+ROWS = {"llama-mha": range(47, CONTEXT - 1, 10), "demo": range(63, CONTEXT - 1)}  # of a text, that are compared
+PORT = 18921
 ALLOWED = 1.05
 TYPES = {"llama-mha": ["bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k_s", "q4_k", "q5_k", "q6_k",
                        "iq4_nl", "iq4_xs"],
@@ -32,7 +38,7 @@ FILE_NAMES = {"q4_k": "q4_k_s", "q5_k": "q5_k_s"}  # as llama-quantize calls the
 
 
 def make_demo():
-    """The demo model as GGUF. Its marks are tokens of a user's own, which llama.cpp finds in plain text."""
+    """The demo model as GGUF."""
     from make_model import gguf_metadata, gguf_tensors
     from model_files import read_folder, write_gguf
     folder = os.path.join(REPOSITORY, "examples/demo_model")
@@ -41,23 +47,25 @@ def make_demo():
         return
     config, tensors = read_folder(folder)
     with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as file:
-        tokenizer = json.load(file)
-    tokens = [text for text, _ in sorted(tokenizer["model"]["vocab"].items(), key=lambda one: one[1])]
-    marks = {one["id"] for one in tokenizer["added_tokens"]}
-    metadata = gguf_metadata(config | {"bos_token_id": config["eos_token_id"]}, "demo", "bf16", tokens,
-                             tokenizer["model"]["merges"])
-    metadata["tokenizer.ggml.token_type"] = [4 if i in marks else 1 for i in range(len(tokens))]
+        tokenizer = json.load(file)["model"]
+    tokens = [text for text, _ in sorted(tokenizer["vocab"].items(), key=lambda one: one[1])]
+    config["bos_token_id"] = config["eos_token_id"]
+    metadata = gguf_metadata(config, "demo", "bf16", tokens, tokenizer["merges"])
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_gguf(path, metadata, gguf_tensors(config, tensors), "bf16")
 
 
-def text_of(model):
-    """More than both texts need: letters for random weights, dialogues for those that were trained on them."""
+def texts_of(model):
+    """Ids of the texts: any for random weights, dialogues for those that were trained on them."""
     if model == "demo":
         import roundtalk
-        return "".join(roundtalk.render(roundtalk.dialogue(seed, 6)) for seed in range(9_000_000, 9_000_012))
+        ids = []
+        for seed in range(9_000_000, 9_000_000 + TEXTS):
+            text = roundtalk.render(roundtalk.dialogue(seed, 8))
+            ids.append(json.loads(run([os.path.join(PROGRAMS, "rondo"), "tokenize", "--text", text, "--json"]))["ids"])
+        return [one[:CONTEXT] for one in ids]
     draw = random.Random(11)
-    return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz .,;0123456789", k=8 * CONTEXT * TEXTS))
+    return [[draw.randrange(256) for _ in range(CONTEXT)] for _ in range(TEXTS)]
 
 
 def quantized(model, kind):
@@ -70,56 +78,66 @@ def quantized(model, kind):
     return os.path.join(MODELS, folder, name), f"/models/{folder}/{name}"
 
 
-def of_peer(model, peer_path, threads):
-    """Tokens [TEXTS][CONTEXT], and llama.cpp's log-probabilities [TEXTS][rows][vocabulary] of the second halves."""
+def of_peer(peer_path, tokens, rows, threads):
+    """llama-server's log-probabilities [TEXTS, rows, vocabulary]."""
     import numpy as np
-    with open(os.path.join(MODELS, "text.txt"), "w", encoding="utf-8") as file:
-        file.write(text_of(model))
-    out = os.path.join(MODELS, "peer.logits")
-    in_peer("llama-perplexity", "-m", peer_path, "-f", "/models/text.txt", "-c", str(CONTEXT), "-b", str(CONTEXT),
-            "--chunks", str(TEXTS), "-t", str(threads), "-ctk", "f32", "-ctv", "f32", "-fa", "off", "--no-warmup",
-            "--save-all-logits", "/models/peer.logits")
-    data = np.fromfile(out, np.uint8)
-    os.remove(out)
-    if data[:8].tobytes() != b"_logits_":
-        raise SystemExit("llama-perplexity wrote another format than is known here")
-    context, vocabulary, texts = data[8:20].view(np.int32)
-    tokens = data[20:20 + 4 * texts * context].view(np.int32).reshape(texts, context)
-    rows = context - 1 - context // 2
-    body = data[20 + 4 * texts * context:].view(np.uint16).reshape(texts, rows, -1)
-    head = np.ascontiguousarray(body[..., :4]).view(np.float32).astype(np.float64)
-    codes = body[..., 4:4 + vocabulary].astype(np.float64)
-    return tokens, codes * head[..., :1] + head[..., 1:2]
+    command = [os.path.join(TOOLS, "peer.sh"), "run", "llama-server", "-m", peer_path, "--port", str(PORT),
+               "-c", "1024", "-np", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", str(threads),
+               "-tb", str(threads)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        found = [[ask_peer(server, list(map(int, ids[:row + 1]))) for row in rows] for ids in tokens]
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+    return np.array(found)
 
 
-def of_rondo(path, tokens, chunk, threads):
+def ask_peer(server, prompt):
+    body = {"prompt": prompt, "n_predict": 1, "n_probs": 1_000_000, "temperature": 0, "cache_prompt": False}
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}/completion", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    for _ in range(240):
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                told = json.load(answer)["completion_probabilities"][0]["top_logprobs"]
+            row = [0.0] * len(told)
+            for one in told:
+                row[one["id"]] = one["logprob"]
+            return row
+        except (urllib.error.URLError, ConnectionError):
+            if server.poll() is not None:
+                raise SystemExit(f"llama-server ended with status {server.returncode}") from None
+            time.sleep(0.5)  # still loading
+    raise SystemExit(f"llama-server does not answer at port {PORT}")
+
+
+def of_rondo(path, tokens, rows, chunk, threads):
     import numpy as np
     out = os.path.join(MODELS, "rondo.npy")
     logits = []
     for ids in tokens:
-        run([os.path.join(PROGRAMS, "rondo"), "score", "--model", path, "--tokens", ",".join(map(str, ids)), "--kv", "f32",
-             "--chunk", str(chunk), "--threads", str(threads), "--logits", out])
+        run([os.path.join(PROGRAMS, "rondo"), "score", "--model", path, "--tokens", ",".join(map(str, ids)),
+             "--kv", "f32", "--chunk", str(chunk), "--threads", str(threads), "--logits", out])
         logits.append(np.load(out))
     os.remove(out)
-    return log_softmax(np.stack(logits))
+    return log_softmax(np.stack(logits), rows)
 
 
-def log_softmax(logits):
+def log_softmax(logits, rows):
     import numpy as np
-    logits = logits.astype(np.float64)[:, CONTEXT // 2:CONTEXT - 1]
+    logits = logits.astype(np.float64)[:, list(rows)]
     logits = logits - logits.max(axis=-1, keepdims=True)
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def errors(found, reference, tokens):
+def errors(found, reference, following):
     """Root mean square of the log-probabilities' error, KL of the reference to what was found, perplexity."""
     import numpy as np
-    held = reference > reference.max(axis=-1, keepdims=True) - CLIP
-    rms = float(np.sqrt(np.mean((found - reference)[held] ** 2)))
-    kl = float(np.mean(np.sum(np.exp(reference) * (reference - found) * held, axis=-1)))
-    next_ids = tokens[:, CONTEXT // 2 + 1:]
-    chosen = np.take_along_axis(found, next_ids[..., None].astype(np.int64), axis=-1)
-    return {"rms": rms, "kl": kl, "perplexity": float(np.exp(-chosen.mean()))}
+    chosen = np.take_along_axis(found, following[..., None], axis=-1)
+    return {"rms": float(np.sqrt(np.mean((found - reference) ** 2))),
+            "kl": float(np.mean(np.sum(np.exp(reference) * (reference - found), axis=-1))),
+            "perplexity": float(np.exp(-chosen.mean()))}
 
 
 def measure(model, kind, threads):
@@ -127,12 +145,14 @@ def measure(model, kind, threads):
     from gguf_files import read_gguf_model
     from reference import Model
     path, peer_path = quantized(model, kind)
-    tokens, theirs = of_peer(model, peer_path, threads)
+    tokens, rows = np.array(texts_of(model)), ROWS[model]
     exact = Model(*read_gguf_model(path))
-    reference = log_softmax(np.stack([exact.logits(list(ids)) for ids in tokens]))
-    bulk, single = (of_rondo(path, tokens, chunk, threads) for chunk in (CONTEXT, 1))
-    result = {name: errors(found, reference, tokens)
-              for name, found in (("reference", reference), ("rondo", bulk), ("rondo by token", single), ("llama.cpp", theirs))}
+    reference = log_softmax(np.stack([exact.logits(list(ids)) for ids in tokens]), rows)
+    bulk, single = (of_rondo(path, tokens, rows, chunk, threads) for chunk in (CONTEXT, 1))
+    theirs = of_peer(peer_path, tokens, rows, threads)
+    following = tokens[:, [row + 1 for row in rows]]
+    every = {"reference": reference, "rondo": bulk, "rondo by token": single, "llama.cpp": theirs}
+    result = {name: errors(found, reference, following) for name, found in every.items()}
     result["bulk beside single"] = float(np.sqrt(np.mean((bulk - single) ** 2)))
     return result
 
@@ -169,8 +189,9 @@ def main():
     text = "\n".join([
         f"# Errors of logits: Rondo and llama.cpp, {today}", "",
         f"{machine_name()}; {version}; Rondo {commit()}. Against float64 with the dequantized weights; KV in float32;",
-        f"{TEXTS} texts of {CONTEXT} tokens, the second half of each. Log-probabilities: root mean square of the error, and KL.",
-        "", "| model, weights | Rondo | by token | llama.cpp | ratio | KL, Rondo | llama.cpp | one chunk beside by token |"
+        f"rows of {TEXTS} texts of {CONTEXT} tokens. Log-probabilities: root mean square of the error, and KL.",
+        "",
+        "| model, weights | Rondo | by token | llama.cpp | ratio | KL, Rondo | llama.cpp | one chunk beside by token |"
         " perplexity: float64, Rondo, llama.cpp |",
         "|---|---|---|---|---|---|---|---|---|",
         *(row(*name.split("/"), result) for name, result in results.items()), ""])
