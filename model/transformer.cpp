@@ -39,7 +39,7 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->normed_, weights.activation, spec.width));
     RONDO_TRY(allocate(made->qkv_, DType::f32, (spec.heads + 2 * spec.kv_heads) * d));
     RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
-    RONDO_TRY(allocate(made->gate_up_, weights.activation, 2 * spec.ffn_width));
+    RONDO_TRY(allocate(made->gate_up_, DType::f32, 2 * spec.ffn_width));
     RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
@@ -198,7 +198,7 @@ Status Transformer::feed_forward(Batch& batch, int layer) {
     const int64_t rows = batch.rows();
     const Tensor hidden = batch.hidden();
     const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
-    const Tensor gate_up = scratch(gate_up_, weights_.activation, rows, 2 * spec.ffn_width);
+    const Tensor gate_up = scratch(gate_up_, DType::f32, rows, 2 * spec.ffn_width);
     const Tensor activated = scratch(activated_, weights_.activation, rows, spec.ffn_width);
     RONDO_TRY(device_.ops().rms_norm(normed, hidden, w.ffn_norm.as<float>(), spec.norm_eps));
     RONDO_TRY(multiply(batch.bulk_rows(), gate_up, normed, *w.gate_up, w.gate_up_bias.as<float>(), false));
