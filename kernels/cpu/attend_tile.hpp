@@ -75,7 +75,8 @@ void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums
 /// bf16 all the same.
 void attend_tile_floats(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
-/// Any KV type and head_dim, in f32.
+/// Any KV type and head_dim, in f32. Keys that do not count get a weight of zero here too, with what that means for
+/// values that are not finite.
 void attend_tile_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 }  // namespace rondo::cpu
