@@ -71,13 +71,36 @@ RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
     }
 }
 
-/// Raw scores of all keys, line by line. Tokens that nobody wrote make scores that are not stored; lines that fill a
-/// group up are stored nowhere.
+/// The highest of the scores [key][16 lines] that each line sees: keys of an atom that begins with key `first`, of
+/// which the first `filled` were written. Every line sees the keys below `all_see`.
+RONDO_BF16 inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m512i visible, int64_t all_see,
+                                      int64_t first, int64_t filled) {
+    if (filled == kv_block_tokens && first + filled <= all_see) {
+        for (int i = 0; i < 16; ++i) highest = _mm512_max_ps(highest, r[i]);
+        return highest;
+    }
+    for (int i = 0; i < filled; ++i) {
+        const __m512i key = _mm512_set1_epi32(static_cast<int32_t>(first + i));
+        highest = _mm512_mask_max_ps(highest, _mm512_cmpgt_epi32_mask(visible, key), highest, r[i]);
+    }
+    return highest;
+}
+
+/// Raw scores of all keys, line by line, and the highest that each line sees. Tokens that nobody wrote make scores that
+/// are not stored; lines that fill a group up are stored nowhere.
 template <class Products, int groups>
 RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t* staged, float* tile_out,
-                               float* weights, int64_t stride) {
+                               float* weights, int64_t stride, float* highest) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
+    alignas(64) int32_t visible[score_lines_max] = {};
+    int64_t all_see = args.keys;
+    for (int line = 0; line < tile.lines; ++line) {
+        visible[line] = static_cast<int32_t>(tile.visible(line));
+        all_see = std::min(all_see, tile.visible(line));
+    }
+    __m512 high[groups];
+    for (__m512& one : high) one = _mm512_set1_ps(unseen);
     Products::begin();
     const SequenceTables& tables = args.sequence;
     for (int64_t block = 0; block < tables.block_count[0] && tables.block_begin[block] < args.keys; ++block) {
@@ -99,6 +122,8 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
         for (int group = 0; group < groups; ++group) {
             __m512 r[16];
             for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + (group * kv_block_tokens + i) * tile_lines);
+            high[group] =
+                highest_seen(high[group], r, _mm512_load_si512(visible + group * tile_lines), all_see, first, filled);
             transpose(r);
             float* const to = weights + group * tile_lines * stride + first;
             if (const int lines = tile.lines - group * tile_lines; lines >= tile_lines) {
@@ -109,38 +134,32 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
         }
     }
     Products::end();
+    for (int group = 0; group < groups; ++group) _mm512_storeu_ps(highest + group * tile_lines, high[group]);
 }
 
-/// Raw scores become weights: the softmax over the first `visible`, zeros behind.
-RONDO_BF16 void softmax_line(float* line, int64_t visible, int64_t keys, float scale) {
-    const __m512 factor = _mm512_set1_ps(scale);
-    const auto mask_of = [](int64_t left)
-                             RONDO_BF16 { return static_cast<__mmask16>(left >= 16 ? 0xffffU : (1U << left) - 1); };
-    __m512 highest = _mm512_set1_ps(unseen);
-    for (int64_t i = 0; i < visible; i += 16) {
-        const __mmask16 mask = mask_of(visible - i);
-        highest = _mm512_mask_max_ps(highest, mask, highest, _mm512_maskz_loadu_ps(mask, line + i));
-    }
-    const __m512 max = _mm512_set1_ps(_mm512_reduce_max_ps(highest) * scale);
+/// Raw scores become weights: the softmax over the first `visible`, whose highest is given, zeros behind.
+RONDO_BF16 void softmax_line(float* line, int64_t visible, int64_t keys, float scale, float highest) {
+    const __m512 factor = _mm512_set1_ps(scale), max = _mm512_set1_ps(highest * scale);
+    const auto weigh = [&](__m512 score) RONDO_BF16 { return exp2_lanes(_mm512_fmsub_ps(score, factor, max)); };
+    const auto tail = static_cast<__mmask16>((1U << (visible % 16)) - 1);
+    const int64_t whole = visible / 16 * 16;
     __m512 sum = _mm512_setzero_ps();
     double total = 0.0;
-    for (int64_t i = 0; i < visible; i += 16) {
-        const __mmask16 mask = mask_of(visible - i);
-        const __m512 weight =
-            _mm512_maskz_mov_ps(mask, exp2_lanes(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(mask, line + i), factor, max)));
+    for (int64_t i = 0; i < whole; i += 16) {
+        const __m512 weight = weigh(_mm512_loadu_ps(line + i));
         sum = _mm512_add_ps(sum, weight);
-        _mm512_mask_storeu_ps(line + i, mask, weight);
+        _mm512_storeu_ps(line + i, weight);
         if (i % 4096 == 4080) {
             total += _mm512_reduce_add_ps(sum);
             sum = _mm512_setzero_ps();
         }
     }
-    total += _mm512_reduce_add_ps(sum);
+    const __m512 last = _mm512_maskz_mov_ps(tail, weigh(_mm512_maskz_loadu_ps(tail, line + whole)));
+    total += _mm512_reduce_add_ps(_mm512_add_ps(sum, last));
     const __m512 inverse = _mm512_set1_ps(static_cast<float>(1.0 / total));
-    for (int64_t i = 0; i < visible; i += 16) {
-        const __mmask16 mask = mask_of(visible - i);
-        _mm512_mask_storeu_ps(line + i, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, line + i), inverse));
-    }
+    for (int64_t i = 0; i < whole; i += 16)
+        _mm512_storeu_ps(line + i, _mm512_mul_ps(_mm512_loadu_ps(line + i), inverse));
+    _mm512_mask_storeu_ps(line + whole, tail, _mm512_mul_ps(last, inverse));
     std::fill(line + visible, line + keys, 0.0F);
 }
 
@@ -157,9 +176,11 @@ void score_lines(const ScoreTile& tile, Scratch& scratch, float* weights, int64_
     pack_lines(tile, q);
     constexpr decltype(&compute_scores<Products, 1>) by_groups[groups_max] = {compute_scores<Products, 1>,
                                                                               compute_scores<Products, 2>};
-    by_groups[(tile.lines - 1) / tile_lines](tile, q, staged, tile_out, weights, stride);
+    float highest[score_lines_max];
+    by_groups[(tile.lines - 1) / tile_lines](tile, q, staged, tile_out, weights, stride, highest);
     for (int line = 0; line < tile.lines; ++line)
-        softmax_line(weights + line * stride, tile.visible(line), tile.args->keys, tile.args->scale * log2_of_e);
+        softmax_line(weights + line * stride, tile.visible(line), tile.args->keys, tile.args->scale * log2_of_e,
+                     highest[line]);
 }
 
 }  // namespace
