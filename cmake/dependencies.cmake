@@ -12,17 +12,6 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
-# oneDNN runs on OpenMP; the pool tells it to use the calling thread only.
-if(NOT RONDO_FUZZ)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-endif()
-# oneDNN's own CMake config asks for OpenCL, which nothing here uses.
-find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
-find_library(DNNL_LIBRARY dnnl REQUIRED)
-add_library(rondo_dnnl INTERFACE)
-target_include_directories(rondo_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-target_link_libraries(rondo_dnnl INTERFACE ${DNNL_LIBRARY})
-
 set(RONDO_HAS_CUDA OFF)
 if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_TSAN AND NOT RONDO_FUZZ)
   find_program(RONDO_NVCC nvcc HINTS /usr/local/cuda/bin)

@@ -14,7 +14,7 @@ foreach(name ${folders})
   install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp"
     PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
 endforeach()
-install(TARGETS rondo_all rondo_dnnl rondo_caf EXPORT rondo)
+install(TARGETS rondo_all rondo_caf EXPORT rondo)
 if(TARGET rondo)
   install(TARGETS rondo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # Where each shell looks for them by itself.

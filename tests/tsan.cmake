@@ -18,6 +18,6 @@ function(add_tsan_test folder)
   add_test(NAME ${folder} COMMAND tests_${folder} "--gtest_filter=${tsan_filter_${folder}}"
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${folder} PROPERTIES ENVIRONMENT
-    "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp second_deadlock_stack=1")
+    "TSAN_OPTIONS=second_deadlock_stack=1")
   add_dependencies(tsan_tests tests_${folder})
 endfunction()

@@ -9,9 +9,9 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int together = 6;            // rows: with four registers of outputs what 32 registers hold
-constexpr int64_t pairs_at_once = 64;  // of a panel: 16 KiB, which stay in L1 for all rows
-constexpr int64_t rows_at_once = 64;
+constexpr int together = 6;             // rows: with four registers of outputs what 32 registers hold
+constexpr int64_t pairs_at_once = 512;  // of a panel: 16 KiB, which stay in L1 for all rows
+constexpr int64_t rows_at_once = 96;
 constexpr int64_t prefetch_bytes = 4096;
 constexpr int registers = panel_outputs / 16;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 
 #include "config/checked.hpp"
 #include "kernels/cpu/convert.hpp"
@@ -65,9 +64,8 @@ bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment, bool few) con
     return !few || (dense != nullptr && dense->type() == DType::bf16);
 }
 
-Matmul::Matmul(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16) {
-    for (int t = 0; t < pool.threads(); ++t) threads_.push_back(std::make_unique<PerThread>());
-}
+Matmul::Matmul(ThreadPool& pool, Bf16Way bf16)
+    : pool_(pool), bf16_(bf16), unpacked_(static_cast<size_t>(pool.threads())) {}
 
 void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs) {
     bool want_bf16 = false, want_f32 = false, want_quant = false;
@@ -86,11 +84,12 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     const auto count = static_cast<size_t>(x.rows * padded);
     uint16_t* bf16 = nullptr;
     float* f32 = nullptr;
-    const bool dense_bf16 = x.dtype == DType::bf16 && x.columns == padded && x.stride == padded;
-    if (want_bf16 && !dense_bf16) bf16 = bf16_rows_.get<uint16_t>(count * sizeof(uint16_t));
+    const bool as_it_lies = x.dtype == DType::bf16 && x.columns == padded;
+    if (want_bf16 && !as_it_lies) bf16 = bf16_rows_.get<uint16_t>(count * sizeof(uint16_t));
     if (want_f32) f32 = f32_rows_.get<float>(count * sizeof(float));
-    inputs.bf16 = dense_bf16 ? x.row<const uint16_t>(0) : bf16;
-    inputs.bf16_stride = inputs.f32_stride = padded;
+    inputs.bf16 = as_it_lies ? x.row<const uint16_t>(0) : bf16;
+    inputs.bf16_stride = as_it_lies ? x.stride : padded;
+    inputs.f32_stride = padded;
     inputs.f32 = f32;
     if (want_quant) {
         const size_t bytes = activation_bytes(x.rows, x.columns);
@@ -109,8 +108,8 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
 }
 
 /// In bf16 pairs: bf16 weights as they lie, others unpacked into the thread's cache.
-Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
-                             const Inputs& inputs, const ProductOut& out, PerThread& thread) {
+void Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
+                           const Inputs& inputs, const ProductOut& out, Scratch& scratch) {
     const auto* const dense = segment.dense();
     const int64_t columns = dense != nullptr ? dense->columns() : segment.quant()->columns();
     const int64_t padded = round_up<int64_t>(columns, 32);
@@ -118,7 +117,7 @@ Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel
     if (dense != nullptr && dense->type() == DType::bf16) {
         weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
     } else {
-        auto* const unpacked = thread.panel.get<uint16_t>(static_cast<size_t>(padded * panel_outputs) * 2);
+        auto* const unpacked = scratch.get<uint16_t>(static_cast<size_t>(padded * panel_outputs) * 2);
         if (dense != nullptr) {
             dense->unpack_panel_bf16(segment.storage, panel, unpacked);
         } else {
@@ -128,16 +127,13 @@ Status Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel
     }
     if (bf16_ == Bf16Way::tiles) {
         amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
-    } else if (inputs.few) {
-        bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
     } else {
-        return thread.dnnl.bf16_panel(x, rows, weights, padded, out);
+        bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
     }
-    return Status::ok();
 }
 
-Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
-                              int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread) {
+void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
+                            int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch) {
     const int64_t first = segment.first_output + panel * panel_outputs;
     ProductOut out;
     out.data = args.out.slice_columns(first, 0).row<std::byte>(row_begin);
@@ -149,16 +145,16 @@ Status Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segmen
     const int64_t rows = row_end - row_begin;
     if (multiplies_bf16(segment, inputs.few)) {
         const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
-        return multiply_bf16(segment, panel, x, rows, inputs, out, thread);
+        multiply_bf16(segment, panel, x, rows, inputs, out, scratch);
+        return;
     }
     const DensePanels& dense = *segment.dense();
     rows_panel(dense.type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
                dense.panel(segment.storage, panel), dense.columns_padded(), out);
-    return Status::ok();
 }
 
 void Matmul::multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
-                            int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread) {
+                            int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch) {
     const QuantPanels& quant = *segment.quant();
     if (group >= quant.groups()) return;  // the last panel is not full
     const int64_t rows = row_end - row_begin, first = group * quant_group_rows;
@@ -170,7 +166,7 @@ void Matmul::multiply_group(const MatmulArgs& args, const PackedWeight::Segment&
         return;
     }
     // The kernel writes output n of a row at y[n], so y stands `first` floats before this group's own sums.
-    auto* const sums = thread.panel.get<float>(static_cast<size_t>(rows * quant_group_rows + first) * sizeof(float));
+    auto* const sums = scratch.get<float>(static_cast<size_t>(rows * quant_group_rows + first) * sizeof(float));
     quant.multiply(segment.storage, x, group, group + 1, sums, quant_group_rows, bias, false);
     ProductOut out;
     out.data = to.slice_columns(first, 0).row<std::byte>(0);
@@ -199,26 +195,21 @@ Status Matmul::run(const MatmulArgs& args) {
         few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
     const int64_t parts = int8 ? panel_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
-    std::mutex mutex;
-    Status failed;
-    pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread_number) {
-        PerThread& thread = *threads_[static_cast<size_t>(thread_number)];
+    pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {
+        Scratch& scratch = unpacked_[static_cast<size_t>(thread)];
         const int64_t row_begin = task / panel_tasks * block_rows;
         const int64_t row_end = std::min(rows, row_begin + block_rows);
         int64_t panel = task % panel_tasks / parts;
         const int64_t part = task % parts;
         const PackedWeight::Segment& segment = weight.segment_of(panel);
         if (multiplies_int8(segment, few)) {
-            multiply_group(args, segment, panel * panel_groups + part, row_begin, row_end, inputs, thread);
+            multiply_group(args, segment, panel * panel_groups + part, row_begin, row_end, inputs, scratch);
             return;
         }
         if (part != 0) return;  // a dense segment between quantized ones
-        const Status status = multiply_panel(args, segment, panel, row_begin, row_end, inputs, thread);
-        if (status.is_ok()) return;
-        std::lock_guard lock(mutex);
-        failed = status;
+        multiply_panel(args, segment, panel, row_begin, row_end, inputs, scratch);
     });
-    return failed;
+    return Status::ok();
 }
 
 }  // namespace rondo::cpu

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "config/result.hpp"
 #include "kernels/backend.hpp"
-#include "kernels/cpu/gemm_dnnl.hpp"
 #include "kernels/cpu/packed_weight.hpp"
+#include "kernels/cpu/product_out.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
@@ -15,8 +14,7 @@ namespace rondo::cpu {
 
 /// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
 ///   f32         rows_panel
-///   bf16        as the device does: tiles for any number of rows, pairs (few rows bf16_rows_panel, many oneDNN), or
-///               rows_panel in f32
+///   bf16        as the device does: in tiles, in pairs (bf16_rows_panel) or in f32 (rows_panel), any number of rows
 ///   f16         few rows: rows_panel; many: unpacked to bf16, then as that, where it has products of its own
 ///   quantized   int8 for any number of rows, many with a lone row's bits; with tiles many are unpacked to bf16
 /// Owns scratch, so one product at a time.
@@ -29,23 +27,18 @@ private:
     struct Inputs;
     bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
     bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) const;
-    struct PerThread {
-        DnnlGemm dnnl;
-        Scratch panel;
-    };
-
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
-    Status multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
-                          int64_t row_begin, int64_t row_end, const Inputs& inputs, PerThread& thread);
+    void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
+                        int64_t row_end, const Inputs& inputs, Scratch& scratch);
     void multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group, int64_t row_begin,
-                        int64_t row_end, const Inputs& inputs, PerThread& thread);
-    Status multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
-                         const Inputs& inputs, const ProductOut& out, PerThread& thread);
+                        int64_t row_end, const Inputs& inputs, Scratch& scratch);
+    void multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
+                       const Inputs& inputs, const ProductOut& out, Scratch& scratch);
 
     ThreadPool& pool_;
     const Bf16Way bf16_;  ///< never `measured`
     Scratch bf16_rows_, f32_rows_, quant_rows_;
-    std::vector<std::unique_ptr<PerThread>> threads_;
+    std::vector<Scratch> unpacked_;  // by thread: a panel as bf16, or a group's sums
 };
 
 }  // namespace rondo::cpu

@@ -17,7 +17,7 @@ function(emulated_test name order filter)
   # One program, several tests: each has a report of its own, for tools/run_tests.sh to count.
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "RONDO_EMULATED_ORDER=${order};\
 GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/tests_${name}.xml;\
-TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp atexit_sleep_ms=0")
+TSAN_OPTIONS=atexit_sleep_ms=0")
 endfunction()
 
 if(RONDO_TSAN)
