@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "actors/api/conversation_id.hpp"
+#include "actors/gateway/bodies/conversation_id.hpp"
 #include "config/limits.hpp"
-#include "model/template_variables.hpp"
+#include "model/text/template_variables.hpp"
 
 namespace rondo {
 

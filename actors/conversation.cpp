@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/api/title.hpp"
+#include "actors/gateway/bodies/title.hpp"
 
 namespace rondo {
 

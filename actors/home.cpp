@@ -4,7 +4,7 @@
 
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
-#include "model/policies/decode_selection/quest.hpp"
+#include "model/attention/policies/decode_selection/quest.hpp"
 
 namespace rondo {
 

@@ -13,7 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/stages.hpp"
 #include "actors/turn_flow.hpp"
-#include "model/thoughts.hpp"
+#include "model/text/thoughts.hpp"
 
 namespace rondo {
 

@@ -12,8 +12,8 @@
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
-#include "model/selective_decode.hpp"
-#include "model/sparse_prefill.hpp"
+#include "model/attention/selective_decode.hpp"
+#include "model/attention/sparse_prefill.hpp"
 
 namespace rondo {
 

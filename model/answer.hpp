@@ -9,7 +9,7 @@
 #include "config/result.hpp"
 #include "model/model.hpp"
 #include "model/sampler.hpp"
-#include "model/stop_strings.hpp"
+#include "model/text/stop_strings.hpp"
 
 namespace rondo {
 

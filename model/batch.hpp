@@ -8,7 +8,7 @@
 #include "kernels/device.hpp"
 #include "kernels/ops.hpp"
 #include "memory/sequence_kv.hpp"
-#include "model/spec.hpp"
+#include "model/files/spec.hpp"
 
 namespace rondo {
 

@@ -9,9 +9,9 @@
 #include "config/result.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
+#include "model/attention/sequence_attention.hpp"
 #include "model/batch.hpp"
 #include "model/model.hpp"
-#include "model/sequence_attention.hpp"
 #include "model/transformer.hpp"
 
 namespace rondo {

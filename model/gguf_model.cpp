@@ -5,8 +5,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "config/in_quotes.hpp"
 #include "config/limits.hpp"
-#include "model/in_quotes.hpp"
 
 namespace rondo {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "config/result.hpp"
-#include "model/gguf.hpp"
-#include "model/spec.hpp"
-#include "model/tokenizer.hpp"
+#include "model/files/gguf.hpp"
+#include "model/files/spec.hpp"
+#include "model/text/tokenizer.hpp"
 
 namespace rondo {
 

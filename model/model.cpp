@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/template_variables.hpp"
-#include "model/thoughts.hpp"
+#include "model/text/template_variables.hpp"
+#include "model/text/thoughts.hpp"
 
 namespace rondo {
 

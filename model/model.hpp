@@ -9,9 +9,9 @@
 
 #include "config/result.hpp"
 #include "kernels/device.hpp"
-#include "model/chat_template.hpp"
 #include "model/model_files.hpp"
-#include "model/tokenizer.hpp"
+#include "model/text/chat_template.hpp"
+#include "model/text/tokenizer.hpp"
 #include "model/weights.hpp"
 
 namespace rondo {
@@ -23,7 +23,7 @@ struct Model {
     std::unique_ptr<Tokenizer> tokenizer;  ///< none when the folder has no tokenizer.json
     std::optional<ChatTemplate> chat_template;
     std::string bos_token, eos_token;
-    bool shows_thoughts = false;    ///< its template or vocabulary has the tags of model/thoughts.hpp
+    bool shows_thoughts = false;    ///< its template or vocabulary has the tags of model/text/thoughts.hpp
     int32_t thought_begin_id = -1;  ///< the tags where they are special tokens, which are no text; else -1
     int32_t thought_end_id = -1;
     std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for

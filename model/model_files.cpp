@@ -5,19 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include "config/in_quotes.hpp"
 #include "config/limits.hpp"
-#include "model/gguf.hpp"
+#include "model/files/gguf.hpp"
+#include "model/files/gguf_parts.hpp"
+#include "model/files/mapped_file.hpp"
+#include "model/files/mapped_weights.hpp"
+#include "model/files/path_text.hpp"
+#include "model/files/refused_files.hpp"
+#include "model/files/safetensors.hpp"
+#include "model/files/spec_tensors.hpp"
+#include "model/files/strict_json.hpp"
 #include "model/gguf_model.hpp"
-#include "model/gguf_parts.hpp"
-#include "model/in_quotes.hpp"
-#include "model/mapped_file.hpp"
-#include "model/mapped_weights.hpp"
-#include "model/path_text.hpp"
 #include "model/random_weights.hpp"
-#include "model/refused_files.hpp"
-#include "model/safetensors.hpp"
-#include "model/spec_tensors.hpp"
-#include "model/strict_json.hpp"
 
 namespace rondo {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "config/result.hpp"
-#include "model/spec.hpp"
-#include "model/tokenizer.hpp"
-#include "model/weights_file.hpp"
+#include "model/files/spec.hpp"
+#include "model/files/weights_file.hpp"
+#include "model/text/tokenizer.hpp"
 
 namespace rondo {
 

@@ -16,7 +16,7 @@
 #include "config/checked.hpp"
 #include "config/mix_bits.hpp"
 #include "memory/machine_memory.hpp"
-#include "model/spec_tensors.hpp"
+#include "model/files/spec_tensors.hpp"
 
 namespace rondo {
 namespace {

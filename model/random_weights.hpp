@@ -5,8 +5,8 @@
 #include <string>
 
 #include "config/result.hpp"
-#include "model/spec.hpp"
-#include "model/weights_file.hpp"
+#include "model/files/spec.hpp"
+#include "model/files/weights_file.hpp"
 
 namespace rondo {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <string>
 
-#include "model/device_buffer.hpp"
-#include "model/sequence_attention.hpp"
-#include "model/stopwatch.hpp"
+#include "config/stopwatch.hpp"
+#include "kernels/device_buffer.hpp"
+#include "model/attention/sequence_attention.hpp"
 
 namespace rondo {
 

@@ -6,8 +6,8 @@
 #include "config/result.hpp"
 #include "kernels/device.hpp"
 #include "kernels/ops.hpp"
-#include "model/spec.hpp"
-#include "model/weights_file.hpp"
+#include "model/files/spec.hpp"
+#include "model/files/weights_file.hpp"
 
 namespace rondo {
 

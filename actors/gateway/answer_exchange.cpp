@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <random>
 
-#include "actors/api/chat_response.hpp"
-#include "actors/api/completion_response.hpp"
-#include "actors/api/event_stream.hpp"
+#include "actors/gateway/bodies/chat_response.hpp"
+#include "actors/gateway/bodies/completion_response.hpp"
+#include "actors/gateway/bodies/event_stream.hpp"
 
 namespace rondo {
 

@@ -4,10 +4,10 @@
 #include <mutex>
 #include <vector>
 
-#include "actors/api/answer_parts.hpp"
-#include "actors/api/answer_request.hpp"
-#include "actors/api/token_logprobs.hpp"
 #include "actors/ask.hpp"
+#include "actors/gateway/bodies/answer_parts.hpp"
+#include "actors/gateway/bodies/answer_request.hpp"
+#include "actors/gateway/bodies/token_logprobs.hpp"
 #include "actors/gateway/gateway.hpp"
 
 namespace rondo {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "actors/api/chat_request.hpp"
-#include "actors/api/completion_request.hpp"
-#include "actors/api/listings.hpp"
 #include "actors/gateway/answer_exchange.hpp"
+#include "actors/gateway/bodies/chat_request.hpp"
+#include "actors/gateway/bodies/completion_request.hpp"
+#include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/gateway.hpp"
 
 namespace rondo {

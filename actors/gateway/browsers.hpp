@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "actors/api/api_error.hpp"
+#include "actors/gateway/bodies/api_error.hpp"
 #include "config/settings.hpp"
 #include "transport/http_server.hpp"
 

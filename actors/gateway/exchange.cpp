@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/api/event_stream.hpp"
+#include "actors/gateway/bodies/event_stream.hpp"
 #include "actors/gateway/browsers.hpp"
 
 namespace rondo {

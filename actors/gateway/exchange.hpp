@@ -7,8 +7,8 @@
 #include <stop_token>
 #include <string>
 
-#include "actors/api/access_log.hpp"
-#include "actors/api/api_error.hpp"
+#include "actors/gateway/bodies/access_log.hpp"
+#include "actors/gateway/bodies/api_error.hpp"
 #include "actors/turn_events.hpp"
 #include "transport/http_server.hpp"
 

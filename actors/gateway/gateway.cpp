@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <future>
 
-#include "actors/api/listings.hpp"
-#include "actors/api/tokenize_requests.hpp"
+#include "actors/gateway/bodies/listings.hpp"
+#include "actors/gateway/bodies/tokenize_requests.hpp"
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"

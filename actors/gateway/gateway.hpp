@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/api/answer_parts.hpp"
-#include "actors/api/answer_request.hpp"
-#include "actors/api/api_keys.hpp"
-#include "actors/api/listings.hpp"
-#include "actors/api/template_fields.hpp"
 #include "actors/engine.hpp"
+#include "actors/gateway/bodies/answer_parts.hpp"
+#include "actors/gateway/bodies/answer_request.hpp"
+#include "actors/gateway/bodies/api_keys.hpp"
+#include "actors/gateway/bodies/listings.hpp"
+#include "actors/gateway/bodies/template_fields.hpp"
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
 #include "actors/gateway/open_exchanges.hpp"

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "actors/api/listings.hpp"
+#include "actors/gateway/bodies/listings.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {

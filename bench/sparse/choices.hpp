@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/ops.hpp"
-#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 
 /// What no method chose: random, of a given size, and the same in every run.
 namespace rondo::bench {

@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 #include "sparse/parts.hpp"
 
 namespace rondo::bench {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "actors/api/access_log.hpp"
+#include "actors/gateway/bodies/access_log.hpp"
 
 namespace rondo {
 namespace {

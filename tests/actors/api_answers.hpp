@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/api/answer_parts.hpp"
-#include "model/unicode.hpp"
+#include "actors/gateway/bodies/answer_parts.hpp"
+#include "model/text/unicode.hpp"
 
 namespace rondo {
 

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/body_fields.hpp"
-#include "actors/api/chat_request.hpp"
-#include "actors/api/conversation_id.hpp"
+#include "actors/gateway/bodies/body_fields.hpp"
+#include "actors/gateway/bodies/chat_request.hpp"
+#include "actors/gateway/bodies/conversation_id.hpp"
 #include "config/limits.hpp"
 
 namespace rondo {

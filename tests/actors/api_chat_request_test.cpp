@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/chat_messages.hpp"
-#include "actors/api/chat_request.hpp"
+#include "actors/gateway/bodies/chat_messages.hpp"
+#include "actors/gateway/bodies/chat_request.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 

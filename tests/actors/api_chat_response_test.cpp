@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/chat_response.hpp"
-#include "actors/api/event_stream.hpp"
+#include "actors/gateway/bodies/chat_response.hpp"
+#include "actors/gateway/bodies/event_stream.hpp"
 #include "tests/actors/api_answers.hpp"
 
 namespace rondo {

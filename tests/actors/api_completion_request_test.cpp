@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/completion_request.hpp"
+#include "actors/gateway/bodies/completion_request.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 

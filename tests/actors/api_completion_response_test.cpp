@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/completion_response.hpp"
+#include "actors/gateway/bodies/completion_response.hpp"
 #include "tests/actors/api_answers.hpp"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "actors/api/api_error.hpp"
+#include "actors/gateway/bodies/api_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "actors/api/api_keys.hpp"
+#include "actors/gateway/bodies/api_keys.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/listings.hpp"
+#include "actors/gateway/bodies/listings.hpp"
 #include "tests/actors/api_answers.hpp"
 
 namespace rondo {

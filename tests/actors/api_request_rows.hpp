@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/api/api_error.hpp"
+#include "actors/gateway/bodies/api_error.hpp"
 
 namespace rondo {
 

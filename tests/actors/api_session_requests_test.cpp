@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/session_requests.hpp"
-#include "actors/api/tokenize_requests.hpp"
+#include "actors/gateway/bodies/session_requests.hpp"
+#include "actors/gateway/bodies/tokenize_requests.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 

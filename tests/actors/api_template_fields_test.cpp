@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/template_fields.hpp"
+#include "actors/gateway/bodies/template_fields.hpp"
 
 namespace rondo {
 namespace {

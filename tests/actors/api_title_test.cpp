@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "actors/api/title.hpp"
+#include "actors/gateway/bodies/title.hpp"
 
 namespace rondo {
 namespace {

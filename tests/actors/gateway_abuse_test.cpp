@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "actors/api/body_fields.hpp"
+#include "actors/gateway/bodies/body_fields.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/gateway_fixture.hpp"
 #include "tests/transport/http_server_fixture.hpp"

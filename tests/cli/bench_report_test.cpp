@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/bench/bench_plot.hpp"
+#include "cli/measure/bench/bench_plot.hpp"
 #include "tests/cli/svg_check.hpp"
 
 namespace rondo::cli {

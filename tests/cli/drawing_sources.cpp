@@ -1,6 +1,6 @@
 // The parts that draw and count, which are tested one by one.
-#include "cli/bench/bench_plot.cpp"
-#include "cli/bench/bench_report.cpp"
-#include "cli/panel.cpp"
-#include "cli/quantile.cpp"
-#include "cli/svg.cpp"
+#include "cli/measure/bench/bench_plot.cpp"
+#include "cli/measure/bench/bench_report.cpp"
+#include "cli/measure/panel.cpp"
+#include "cli/measure/quantile.cpp"
+#include "cli/measure/svg.cpp"

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/panel.hpp"
-#include "cli/quantile.hpp"
+#include "cli/measure/panel.hpp"
+#include "cli/measure/quantile.hpp"
 #include "tests/cli/svg_check.hpp"
 
 namespace rondo::cli {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/eval/bootstrap.hpp"
-#include "cli/eval/python_random.hpp"
+#include "cli/measure/eval/bootstrap.hpp"
+#include "cli/measure/eval/python_random.hpp"
 
 namespace rondo::cli::eval {
 namespace {

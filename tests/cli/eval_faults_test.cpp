@@ -1,14 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/eval/contestant.hpp"
-#include "cli/eval/faults.hpp"
-#include "cli/eval/roundtalk.hpp"
-#include "cli/eval/roundtalk_prompt.hpp"
-#include "cli/eval/seed_use.hpp"
+#include "cli/measure/eval/contestant.hpp"
+#include "cli/measure/eval/faults.hpp"
+#include "cli/measure/eval/roundtalk.hpp"
+#include "cli/measure/eval/roundtalk_prompt.hpp"
+#include "cli/measure/eval/seed_use.hpp"
 #include "kernels/backend.hpp"
+#include "model/attention/policies/decode_selection/decode_selection.hpp"
 #include "model/model_files.hpp"
-#include "model/policies/decode_selection/decode_selection.hpp"
 
 namespace rondo::cli::eval {
 namespace {

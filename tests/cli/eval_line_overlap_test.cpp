@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cli/eval/line_overlap.hpp"
+#include "cli/measure/eval/line_overlap.hpp"
 
 namespace rondo::cli::eval {
 namespace {

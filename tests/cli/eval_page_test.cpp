@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/eval/deviations.hpp"
-#include "cli/eval/eval_options.hpp"
-#include "cli/eval/methods_page.hpp"
+#include "cli/measure/eval/deviations.hpp"
+#include "cli/measure/eval/eval_options.hpp"
+#include "cli/measure/eval/methods_page.hpp"
 #include "config/setting_keys.hpp"
 
 namespace rondo::cli::eval {

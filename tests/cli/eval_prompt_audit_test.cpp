@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cli/eval/prompt_audit.hpp"
+#include "cli/measure/eval/prompt_audit.hpp"
 
 namespace rondo::cli::eval {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/eval/report.hpp"
+#include "cli/measure/eval/report.hpp"
 
 namespace rondo::cli::eval {
 namespace {

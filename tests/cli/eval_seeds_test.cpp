@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/eval/seed_use.hpp"
+#include "cli/measure/eval/seed_use.hpp"
 #include "tests/cli/rondo_process.hpp"
 
 namespace rondo::cli::eval {

@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-#include "cli/eval/roundtalk.hpp"
+#include "cli/measure/eval/roundtalk.hpp"
 #include "tests/cli/rondo_process.hpp"
 #include "tests/model/model_bytes.hpp"
 

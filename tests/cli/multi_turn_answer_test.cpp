@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/multi_turn/answer_stream.hpp"
+#include "cli/measure/multi_turn/answer_stream.hpp"
 
 namespace rondo::cli::multi_turn {
 namespace {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/multi_turn/plot.hpp"
+#include "cli/measure/multi_turn/plot.hpp"
 #include "tests/cli/svg_check.hpp"
 
 namespace rondo::cli::multi_turn {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cli/multi_turn/schedule.hpp"
+#include "cli/measure/multi_turn/schedule.hpp"
 
 namespace rondo::cli::multi_turn {
 namespace {

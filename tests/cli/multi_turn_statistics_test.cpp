@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/multi_turn/report.hpp"
-#include "cli/multi_turn/statistics.hpp"
+#include "cli/measure/multi_turn/report.hpp"
+#include "cli/measure/multi_turn/statistics.hpp"
 
 namespace rondo::cli::multi_turn {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <set>
 
-#include "cli/multi_turn/words.hpp"
-#include "cli/multi_turn/workload.hpp"
+#include "cli/measure/multi_turn/words.hpp"
+#include "cli/measure/multi_turn/workload.hpp"
 
 namespace rondo::cli::multi_turn {
 namespace {

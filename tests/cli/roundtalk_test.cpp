@@ -1,4 +1,4 @@
-#include "cli/eval/roundtalk.hpp"
+#include "cli/measure/eval/roundtalk.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/eval/python_random.hpp"
+#include "cli/measure/eval/python_random.hpp"
 
 namespace rondo::cli::eval {
 namespace {

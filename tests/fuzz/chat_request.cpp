@@ -1,19 +1,19 @@
-#include "actors/api/chat_request.hpp"
+#include "actors/gateway/bodies/chat_request.hpp"
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-#include "actors/api/chat_response.hpp"
-#include "actors/api/completion_request.hpp"
-#include "actors/api/completion_response.hpp"
-#include "actors/api/conversation_id.hpp"
-#include "actors/api/session_requests.hpp"
-#include "actors/api/tokenize_requests.hpp"
+#include "actors/gateway/bodies/chat_response.hpp"
+#include "actors/gateway/bodies/completion_request.hpp"
+#include "actors/gateway/bodies/completion_response.hpp"
+#include "actors/gateway/bodies/conversation_id.hpp"
+#include "actors/gateway/bodies/session_requests.hpp"
+#include "actors/gateway/bodies/tokenize_requests.hpp"
 #include "config/limits.hpp"
-#include "model/template_variables.hpp"
-#include "model/unicode.hpp"
+#include "model/text/template_variables.hpp"
+#include "model/text/unicode.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "model/chat_template.hpp"
+#include "model/text/chat_template.hpp"
 
 #include <cstdint>
 

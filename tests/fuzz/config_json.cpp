@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string>
 
-#include "model/safetensors.hpp"
-#include "model/spec.hpp"
-#include "model/spec_tensors.hpp"
+#include "model/files/safetensors.hpp"
+#include "model/files/spec.hpp"
+#include "model/files/spec_tensors.hpp"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t size_max);
 

@@ -1,13 +1,13 @@
-#include "model/gguf.hpp"
+#include "model/files/gguf.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
+#include "model/files/mapped_file.hpp"
+#include "model/files/mapped_weights.hpp"
+#include "model/files/spec_tensors.hpp"
 #include "model/gguf_model.hpp"
-#include "model/mapped_file.hpp"
-#include "model/mapped_weights.hpp"
-#include "model/spec_tensors.hpp"
 #include "tests/model/model_bytes.hpp"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t size_max);

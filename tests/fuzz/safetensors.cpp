@@ -1,11 +1,11 @@
-#include "model/safetensors.hpp"
+#include "model/files/safetensors.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "model/mapped_file.hpp"
-#include "model/mapped_weights.hpp"
+#include "model/files/mapped_file.hpp"
+#include "model/files/mapped_weights.hpp"
 #include "tests/model/model_bytes.hpp"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t size_max);

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "model/tokenizer.hpp"
-#include "model/unicode.hpp"
+#include "model/text/tokenizer.hpp"
+#include "model/text/unicode.hpp"
 
 // A tokenizer.json of any bytes is refused or works: no crash, ids inside the vocabulary, no special token from plain
 // text, valid UTF-8 back.

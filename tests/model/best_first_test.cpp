@@ -1,4 +1,4 @@
-#include "model/policies/prefill_sparsity/best_first.hpp"
+#include "model/attention/policies/prefill_sparsity/best_first.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "model/policies/decode_selection/oracle.hpp"
+#include "model/attention/policies/decode_selection/oracle.hpp"
 #include "tests/model/score_rows.hpp"
 
 // AdaKV, which shares a budget among heads, and the controls.

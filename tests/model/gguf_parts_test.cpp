@@ -1,4 +1,4 @@
-#include "model/gguf_parts.hpp"
+#include "model/files/gguf_parts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "model/gguf.hpp"
+#include "model/files/gguf.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "model/gguf_names.hpp"
-#include "model/mapped_file.hpp"
+#include "model/files/gguf_names.hpp"
+#include "model/files/mapped_file.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo {

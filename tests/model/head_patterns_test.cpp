@@ -1,4 +1,4 @@
-#include "model/policies/prefill_sparsity/head_patterns.hpp"
+#include "model/attention/policies/prefill_sparsity/head_patterns.hpp"
 
 #include <gtest/gtest.h>
 

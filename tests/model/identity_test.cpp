@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "config/checked.hpp"
+#include "model/attention/policies/decode_selection/top_keys.hpp"
 #include "model/generator.hpp"
-#include "model/policies/decode_selection/top_keys.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {

@@ -1,7 +1,7 @@
-#include "model/jinja_lexer.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "model/text/jinja/lexer.hpp"
 
 namespace rondo::jinja {
 namespace {

@@ -1,7 +1,7 @@
-#include "model/jinja_text.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "model/text/jinja/text.hpp"
 
 namespace rondo::jinja {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/policies/prefill_sparsity/line_sums.hpp"
+#include "model/attention/policies/prefill_sparsity/line_sums.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/spec_tensors.hpp"
+#include "model/files/spec_tensors.hpp"
 
 /// Model files made in memory for tests, right ones and wrong ones.
 namespace rondo::testing {

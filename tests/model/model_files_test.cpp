@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "model/files/spec_tensors.hpp"
 #include "model/model.hpp"
 #include "model/random_weights.hpp"
-#include "model/spec_tensors.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo {

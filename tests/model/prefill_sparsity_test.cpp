@@ -1,4 +1,4 @@
-#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "model/query_ring.hpp"
+#include "model/attention/query_ring.hpp"
 
 #include <gtest/gtest.h>
 
-#include "model/selective_decode.hpp"
+#include "model/attention/selective_decode.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {

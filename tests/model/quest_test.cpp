@@ -1,4 +1,4 @@
-#include "model/policies/decode_selection/quest.hpp"
+#include "model/attention/policies/decode_selection/quest.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

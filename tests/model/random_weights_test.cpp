@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "model/spec_tensors.hpp"
+#include "model/files/spec_tensors.hpp"
 
 namespace rondo {
 namespace {

@@ -1,11 +1,11 @@
-#include "model/safetensors.hpp"
+#include "model/files/safetensors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "model/mapped_file.hpp"
+#include "model/files/mapped_file.hpp"
 #include "tests/model/model_bytes.hpp"
 
 namespace rondo {

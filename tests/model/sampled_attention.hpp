@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 
 namespace rondo::testing {
 

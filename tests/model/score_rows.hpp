@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "model/policies/decode_selection/decode_selection.hpp"
+#include "model/attention/policies/decode_selection/decode_selection.hpp"
 
 /// Scores as attention makes them and as it should not, and what a selection does with them, done the slow way.
 namespace rondo::testing {

@@ -1,4 +1,4 @@
-#include "model/sparse_prefill.hpp"
+#include "model/attention/sparse_prefill.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "memory/sequence_kv.hpp"
-#include "model/policies/prefill_sparsity/line_sums.hpp"
+#include "model/attention/policies/prefill_sparsity/line_sums.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "model/spec.hpp"
+#include "model/files/spec.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/spec_tensors.hpp"
+#include "model/files/spec_tensors.hpp"
 
 namespace rondo {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "model/attention/page_selection.hpp"
 #include "model/generator.hpp"
-#include "model/page_selection.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "model/stop_strings.hpp"
+#include "model/text/stop_strings.hpp"
 
 #include <gtest/gtest.h>
 

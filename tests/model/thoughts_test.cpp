@@ -1,4 +1,4 @@
-#include "model/thoughts.hpp"
+#include "model/text/thoughts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "model/tokenizer.hpp"
-#include "model/unicode.hpp"
+#include "model/text/tokenizer.hpp"
+#include "model/text/unicode.hpp"
 
 namespace rondo {
 

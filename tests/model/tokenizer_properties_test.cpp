@@ -1,7 +1,7 @@
 #include <chrono>
 #include <thread>
 
-#include "model/bpe.hpp"
+#include "model/text/bpe.hpp"
 #include "tests/model/tokenizer_fixture.hpp"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "model/tokenizer_regex.hpp"
+#include "model/text/tokenizer_regex.hpp"
 
 #include <gtest/gtest.h>
 

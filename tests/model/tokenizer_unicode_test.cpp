@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "model/unicode.hpp"
+#include "model/text/unicode.hpp"
 
 namespace rondo::unicode {
 namespace {

@@ -13,7 +13,7 @@ const port = Number(process.argv[2] ?? 8080);
 const api_key = process.env.MOCK_KEY ?? '';
 const token_ms = Number(process.env.MOCK_TOKEN_MS ?? 20);
 const folder_of = (path) => fileURLToPath(new URL(`../../${path}/`, import.meta.url));
-const page_folder = folder_of('actors/api/page');
+const page_folder = folder_of('actors/gateway/page');
 const libraries_folder = `${process.env.PAGE_LIBRARIES ?? folder_of('build/page')}/`;
 const body_bytes_max = 1 << 20;
 const resident_max = 2;

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "actors/gateway/bodies/body_fields.hpp"
+#include "model/text/chat_template.hpp"
+
+namespace rondo {
+
+/// Reads a list of chat messages as OpenAI's API writes them; at least one where the member is there. "developer" is
+/// "system". The text parts of one message become lines of its content, as vLLM and llama.cpp have it.
+/// What else a message may have goes to the template (ChatMessage::more_json).
+void read_messages(BodyFields& fields, std::string_view name, std::vector<ChatMessage>& into);
+
+/// Whether a message that was read so has some.
+bool has_tool_calls(const ChatMessage& message);
+
+}  // namespace rondo

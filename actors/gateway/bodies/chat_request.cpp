@@ -1,0 +1,108 @@
+#include "actors/gateway/bodies/chat_request.hpp"
+
+#include "actors/gateway/bodies/chat_messages.hpp"
+#include "config/limits.hpp"
+
+namespace rondo {
+
+namespace {
+
+using Json = nlohmann::json;
+
+void read_tokens_max(BodyFields& fields, AnswerRequest& into) {
+    int64_t newer = into.options.tokens_max;
+    if (fields.find("max_completion_tokens") == nullptr) return;
+    fields.whole("max_completion_tokens", 1, limits::context_tokens_max, newer);
+    if (into.tokens_max_given && newer != into.options.tokens_max) {
+        fields.wrong("max_completion_tokens", std::to_string(newer) + " and max_tokens is not", "one of the two");
+    }
+    into.options.tokens_max = newer;
+    into.tokens_max_given = true;
+}
+
+void read_logprobs(BodyFields& fields, SamplingParams& into) {
+    bool wanted = false;
+    fields.flag("logprobs", wanted);
+    if (wanted) into.logprobs = 0;
+    if (fields.find("top_logprobs") == nullptr) return;
+    int top = 0;
+    fields.whole("top_logprobs", 0, limits::logprobs_max, top);
+    if (wanted) {
+        into.logprobs = top;
+    } else if (top > 0) {
+        fields.wrong("top_logprobs", "there without logprobs", "\"logprobs\": true");
+    }
+}
+
+void read_formats(BodyFields& fields) {
+    if (const Json* format = fields.find("response_format")) {
+        auto within = fields.within("response_format", *format, "{\"type\": \"text\"}");
+        if (!within) return;
+        within->refuse_unless("type", "text");
+        within->refuse_unless("json_schema", nullptr);
+        within->refuse_others();
+    }
+    fields.refuse_unless("modalities", Json::array({"text"}));
+}
+
+/// Tools may be named as long as none is to be called; then they change nothing.
+void read_tools(BodyFields& fields, const char* list_name, const char* choice_name) {
+    const Json* choice = fields.find(choice_name);
+    const Json* list = fields.array(list_name, limits::tools_max);
+    const bool none_called = choice != nullptr && *choice == "none";
+    if (!none_called && list != nullptr && !list->empty()) {
+        return fields.wrong(list_name, "not supported unless " + std::string(choice_name) + " is none",
+                            std::string(choice_name) + " none, or leaving it out,", "unsupported_parameter");
+    }
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+        if (!fields.within(item_name(list_name, i), (*list)[i], "an object")) return;
+    // Without tools the model may choose as it likes.
+    if (choice == nullptr || none_called || *choice == "auto") return;
+    fields.wrong(choice_name, "not supported but for none", "\"none\"", "unsupported_parameter");
+}
+
+/// Fields of OpenAI's that ask for what is not there.
+void refuse_unsupported(BodyFields& fields) {
+    read_tools(fields, "tools", "tool_choice");
+    read_tools(fields, "functions", "function_call");
+    fields.refuse_unless("verbosity", "medium");
+    fields.refuse_unless("echo", false);
+    fields.refuse_unless("add_generation_prompt", true);
+    fields.refuse_unless("continue_final_message", false);
+    for (const char* name : {"audio", "prediction", "web_search_options"}) fields.refuse_unless(name, nullptr);
+}
+
+/// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching. Nothing is
+/// stored beyond what `conversation` says, and no tools are called.
+void read_labels(BodyFields& fields) {
+    std::string unused;
+    bool ignored = false;
+    fields.flag("store", ignored);
+    fields.flag("parallel_tool_calls", ignored);
+    fields.text("safety_identifier", limits::name_bytes_max, unused);
+    fields.text("prompt_cache_key", limits::name_bytes_max, unused);
+    std::string tier = "auto";
+    fields.text("service_tier", limits::name_bytes_max, tier);
+    if (tier != "auto" && tier != "default") fields.wrong("service_tier", "unknown", "auto or default");
+    if (const Json* metadata = fields.find("metadata")) (void)fields.within("metadata", *metadata, "an object");
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary) {
+    return read_body<ChatRequest>(body, [vocabulary](BodyFields& fields, ChatRequest& request) {
+        read_messages(fields, "messages", request.messages);
+        if (request.messages.empty()) fields.missing("messages", "a list of messages");
+        read_answer_fields(fields, vocabulary, request);
+        read_tokens_max(fields, request);
+        if (!request.tokens_max_given) request.options.tokens_max = limits::context_tokens_max;
+        read_tokens_min(fields, request);
+        read_template_fields(fields, request.for_template);
+        read_logprobs(fields, request.options.sampling);
+        read_formats(fields);
+        refuse_unsupported(fields);
+        read_labels(fields);
+    });
+}
+
+}  // namespace rondo

@@ -1,0 +1,72 @@
+#include "actors/gateway/bodies/chat_response.hpp"
+
+#include "actors/gateway/bodies/event_stream.hpp"
+#include "actors/gateway/bodies/token_logprobs.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr const char* chunk_object = "chat.completion.chunk";
+
+/// A message, or what is new of it. Thoughts come under the name that vLLM gave them, and only where there are some.
+OrderedJson said(const TurnDelta& delta, bool is_message) {
+    OrderedJson json = OrderedJson::object();
+    if (is_message) json["role"] = "assistant";
+    if (!delta.thought.empty()) json["reasoning_content"] = delta.thought;
+    if (is_message || !delta.text.empty() || delta.thought.empty()) json["content"] = delta.text;
+    return json;
+}
+
+std::string event(const AnswerHead& head, OrderedJson choice) {
+    return stream_event(json_text(chunk_json(head, chunk_object, std::move(choice))));
+}
+
+}  // namespace
+
+std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer> answers, const TokenBytes& bytes_of) {
+    OrderedJson response = head_json(head, "chat.completion");
+    OrderedJson& choices = response["choices"] = OrderedJson::array();
+    for (const FinishedAnswer& answer : answers) {
+        choices.push_back({{"index", choices.size()},
+                           {"message", said(answer.delta, true)},
+                           {"logprobs", chat_logprobs(answer.delta, bytes_of)},
+                           {"finish_reason", finish_reason_json(answer.end.outcome)}});
+    }
+    response["usage"] = usage_json(usage_of(answers, head.each_prompt));
+    response["timings"] = timings_json(timings_of(answers));
+    response["attention"] = attention_json(attention_of(answers, head.each_prompt));
+    return json_text(response);
+}
+
+std::string chat_role_event(const AnswerHead& head, int index) {
+    return event(head, {{"index", index},
+                        {"delta", {{"role", "assistant"}, {"content", ""}}},
+                        {"logprobs", nullptr},
+                        {"finish_reason", nullptr}});
+}
+
+std::string chat_delta_event(const AnswerHead& head, int index, const TurnDelta& delta, const TokenBytes& bytes_of) {
+    if (delta.text.empty() && delta.thought.empty() && delta.logprobs.empty()) return {};
+    return event(head, {{"index", index},
+                        {"delta", said(delta, false)},
+                        {"logprobs", chat_logprobs(delta, bytes_of)},
+                        {"finish_reason", nullptr}});
+}
+
+std::string chat_finish_event(const AnswerHead& head, int index, const TurnEnd& end) {
+    OrderedJson chunk = chunk_json(head, chunk_object,
+                                   {{"index", index},
+                                    {"delta", OrderedJson::object()},
+                                    {"logprobs", nullptr},
+                                    {"finish_reason", finish_reason_json(end.outcome)}});
+    chunk["timings"] = timings_json(end.timings);
+    chunk["attention"] = attention_json(end.attention);
+    return stream_event(json_text(chunk));
+}
+
+std::string chat_usage_event(const AnswerHead& head, const TurnUsage& usage) {
+    return usage_event(head, chunk_object, usage);
+}
+
+}  // namespace rondo

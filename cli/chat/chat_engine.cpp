@@ -1,0 +1,110 @@
+#include <condition_variable>
+#include <mutex>
+
+#include "cli/chat/chat_partner.hpp"
+#include "cli/progress.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+/// The pipeline, in this process.
+class EnginePartner : public ChatPartner {
+public:
+    explicit EnginePartner(const ChatOptions& options) : options_(options) {}
+
+    Status open() {
+        RONDO_ASSIGN(const Settings settings, options_.model.settings());
+        Progress progress("loading " + model_path(settings.model.path).filename().string());
+        Engine::Options how;
+        how.progress = [&](double share) { progress.show(share); };
+        RONDO_ASSIGN(engine_, Engine::open(settings, std::move(how)));
+        progress.finish();
+        deadline_seconds_ = settings.server.deadline_s;
+        Preamble preamble;
+        if (!options_.system.empty()) preamble.push_back({"system", options_.system});
+        return engine_->create(name_, preamble).status();
+    }
+
+    std::string name() const override { return engine_->model().name + " on " + engine_->device_names(); }
+
+    Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
+        struct News {
+            std::mutex mutex;
+            std::condition_variable came;
+            std::string text;
+            std::optional<TurnEnd> end;
+        };
+        auto news = std::make_shared<News>();
+        TurnPort::Callbacks callbacks;
+        callbacks.on_delta = [news](TurnDelta delta) {
+            const std::lock_guard lock(news->mutex);
+            news->text += delta.text;
+            news->came.notify_one();
+        };
+        callbacks.on_end = [news](TurnEnd end) {
+            const std::lock_guard lock(news->mutex);
+            news->end = std::move(end);
+            news->came.notify_one();
+        };
+        Ask asked;
+        asked.conversation = name_;
+        asked.messages = {{"user", message}};
+        asked.options.tokens_max = options_.tokens_max.value_or(ChatOptions::default_tokens_max);
+        asked.options.sampling = options_.sampling();
+        asked.deadline_seconds = deadline_seconds_;
+        asked.method = method;
+        const TurnId turn = engine_->ask(std::move(asked), std::move(callbacks));
+        std::unique_lock lock(news->mutex);
+        bool cancelled = false;
+        for (;;) {
+            // The wait is short so that on_text can look around (Ctrl-C).
+            news->came.wait_for(lock, std::chrono::milliseconds(50),
+                                [&] { return !news->text.empty() || news->end.has_value(); });
+            const std::string text = std::exchange(news->text, {});
+            const bool over = news->end.has_value();
+            lock.unlock();
+            if (!on_text(text) && !std::exchange(cancelled, true)) engine_->cancel(turn);
+            lock.lock();
+            if (over && news->text.empty()) break;
+        }
+        if (news->end->outcome == TurnOutcome::failed) return news->end->error;
+        return std::move(*news->end);
+    }
+
+    Result<ConversationInfo> rounds() override {
+        RONDO_ASSIGN(const ConversationInfoPtr info, engine_->conversation(name_));
+        return *info;
+    }
+    Status rewind(int64_t round) override { return engine_->rewind(name_, round).status(); }
+    Result<ConversationPage> conversations(const std::string& after) override {
+        RONDO_ASSIGN(const ConversationPagePtr page, engine_->conversations({name_.tenant, after, 100}));
+        return *page;
+    }
+    Status open_conversation(const std::string& id) override {
+        RONDO_TRY(engine_->conversation({name_.tenant, id}).status());
+        name_.id = id;
+        return Status::ok();
+    }
+    std::vector<std::string> methods() const override {
+        std::vector<std::string> names;
+        for (const AttentionMethod& one : engine_->methods()) names.push_back(one.name);
+        return names;
+    }
+
+private:
+    const ChatOptions& options_;
+    ConversationName name_{"default", "chat"};
+    double deadline_seconds_ = 600.0;
+    std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatPartner>> open_engine_partner(const ChatOptions& options) {
+    auto partner = std::make_unique<EnginePartner>(options);
+    RONDO_TRY(partner->open());
+    return std::unique_ptr<ChatPartner>(std::move(partner));
+}
+
+}  // namespace rondo::cli

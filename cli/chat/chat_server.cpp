@@ -1,0 +1,170 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/chat/chat_answer.hpp"
+#include "cli/chat/chat_partner.hpp"
+#include "cli/chat/chat_resend.hpp"
+#include "cli/server_connection.hpp"
+
+namespace rondo::cli {
+
+namespace {
+
+using nlohmann::json;
+
+/// What a request of the same words asks a Rondo for.
+json request_of(const ChatOptions& options, const std::string& model, const std::string& conversation) {
+    const SamplingParams sampling = options.sampling();
+    return {{"model", model},
+            {"conversation", conversation},
+            {"continue", true},
+            {"stream", true},
+            {"stream_options", {{"include_usage", true}}},
+            {"max_tokens", options.tokens_max.value_or(ChatOptions::default_tokens_max)},
+            {"temperature", sampling.temperature},
+            {"top_p", sampling.top_p},
+            {"seed", sampling.seed}};
+}
+
+json message_of(const char* role, const std::string& content) {
+    return {{"role", role}, {"content", content}};
+}
+
+std::string path_of(const std::string& conversation) {
+    return "/sessions/" + percent_encoded(conversation);
+}
+
+/// A Rondo, which keeps the conversation. What was said here is kept here too: a server that was started anew is told.
+class RondoPartner : public ChatPartner {
+public:
+    RondoPartner(const ChatOptions& options, std::shared_ptr<ServerConnection> server, ServedModel served)
+        : options_(options), server_(std::move(server)), served_(std::move(served)) {}
+    ~RondoPartner() override { leave(); }
+    RondoPartner(const RondoPartner&) = delete;
+    RondoPartner& operator=(const RondoPartner&) = delete;
+
+    Status open() {
+        RONDO_ASSIGN(conversation_, begin());
+        return Status::ok();
+    }
+
+    std::string name() const override { return served_.model + " at " + server_->url().authority(); }
+    std::vector<std::string> methods() const override { return served_.methods; }
+
+    Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
+        json messages = json::array({message_of("user", message)});
+        bool is_gone = false;
+        Result<TurnEnd> end = ask_once(messages, on_text, is_gone);
+        if (!is_gone || !is_ours_) return end;
+        RONDO_ASSIGN(conversation_, begin());
+        std::fprintf(stderr, "rondo: the server no longer had this conversation; it gets all of it again\n");
+        messages = json::array();
+        for (const Said& round : said_) {
+            messages.insert(messages.end(), round.messages.begin(), round.messages.end());
+            if (!round.answer.empty()) messages.push_back(message_of("assistant", round.answer));
+        }
+        messages.push_back(message_of("user", message));
+        said_.clear();  // all of it is one round there
+        return ask_once(messages, on_text, is_gone);
+    }
+
+    Result<ConversationInfo> rounds() override {
+        RONDO_ASSIGN(const json said, server_->object_of(server_->send("GET", path_of(conversation_))));
+        ConversationInfo info;
+        info.id = conversation_;
+        for (const json& one : list_in(said, "rounds")) {
+            info.rounds.push_back(
+                {{{"user", text_in(one, "user")}}, text_in(one, "assistant"), count_in(one, "tokens")});
+        }
+        return info;
+    }
+
+    Status rewind(int64_t round) override {
+        const std::string body = json{{"round", round}}.dump();
+        RONDO_TRY(server_->object_of(server_->send("POST", path_of(conversation_) + "/rewind", body)));
+        if (round >= 0 && static_cast<size_t>(round) < said_.size()) said_.resize(static_cast<size_t>(round));
+        return Status::ok();
+    }
+
+    Result<ConversationPage> conversations(const std::string& after) override {
+        const std::string from = after.empty() ? "" : "&after=" + percent_encoded(after);
+        RONDO_ASSIGN(const json said, server_->object_of(server_->send("GET", "/sessions?limit=100" + from)));
+        ConversationPage page;
+        for (const json& one : list_in(said, "data"))
+            page.conversations.push_back(
+                {text_in(one, "id"), {count_in(one, "tokens"), count_in(one, "round_count"), 0}});
+        page.has_more = said.contains("has_more") && said["has_more"] == true;
+        return page;
+    }
+
+    Status open_conversation(const std::string& id) override {
+        RONDO_TRY(server_->object_of(server_->send("GET", path_of(id))));
+        leave();
+        conversation_ = id;
+        is_ours_ = false;
+        return Status::ok();
+    }
+
+private:
+    struct Said {
+        json messages;
+        std::string answer;
+    };
+
+    Result<std::string> begin() {
+        json wanted = json::object();
+        if (!options_.system.empty()) wanted["system"] = options_.system;
+        RONDO_ASSIGN(const json made, server_->object_of(server_->send("POST", "/sessions", to_text(wanted))));
+        const std::string id = text_in(made, "id");
+        if (id.empty()) return make_error(ErrorCode::corrupt, "the server began a conversation and gave it no id");
+        return id;
+    }
+
+    Result<TurnEnd> ask_once(const json& messages, const std::function<bool(std::string_view)>& on_text,
+                             bool& is_gone) {
+        json body = request_of(options_, served_.model, conversation_);
+        body["messages"] = messages;
+        if (!method.empty()) body["method"] = method;
+        ChatAnswer answer(on_text);
+        const auto response =
+            server_->stream("/chat/completions", body, [&](std::string_view piece) { return answer.take(piece); });
+        is_gone = response && response->status == 404;
+        if (response && !response->is_success()) return server_->refusal(*response);
+        if (!response && answer.fault() && !answer.stopped()) return response.error();
+        RONDO_ASSIGN(TurnEnd end, answer.finish(true));
+        said_.push_back({messages, answer.text()});
+        return end;
+    }
+
+    /// Nobody else knows the conversation that was begun here.
+    void leave() {
+        if (!conversation_.empty() && is_ours_) server_->forget(path_of(conversation_));
+    }
+
+    const ChatOptions& options_;
+    std::shared_ptr<ServerConnection> server_;
+    ServedModel served_;
+    std::string conversation_;
+    bool is_ours_ = true;     // begun here
+    std::vector<Said> said_;  // its rounds, as the server has them
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatPartner>> open_server_partner(const ChatOptions& options) {
+    RONDO_ASSIGN(std::shared_ptr<ServerConnection> server, ServerConnection::open(options.server));
+    const auto models = server->models();
+    // Not every server lists its models.
+    const bool is_named = !models && models.error().code == ErrorCode::not_found && !options.server.model_name.empty();
+    if (!models && !is_named) return models.error();
+    RONDO_ASSIGN(const ServedModel served, served_model(is_named ? json() : *models, options.server.model_name));
+    if (!served.is_rondo) return resending_partner(options, std::move(server), served.model);
+    auto partner = std::make_unique<RondoPartner>(options, server, served);
+    const Status opened = partner->open();
+    if (opened) return std::unique_ptr<ChatPartner>(std::move(partner));
+    // A proxy may let nothing through but OpenAI's own paths.
+    if (opened.error().code != ErrorCode::not_found) return opened.error();
+    return resending_partner(options, std::move(server), served.model);
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,368 @@
+#include "cli/measure/eval/contestant.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/measure/eval/line_overlap.hpp"
+#include "cli/measure/eval/variants.hpp"
+#include "cli/model_options.hpp"
+#include "config/setting_keys.hpp"
+#include "model/attention/policies/decode_selection/oracle.hpp"
+#include "model/attention/policies/decode_selection/quest.hpp"
+
+namespace rondo::cli::eval {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char by) {
+    std::vector<std::string> parts;
+    size_t begin = 0;
+    for (size_t end; (end = text.find(by, begin)) != std::string::npos; begin = end + 1)
+        parts.push_back(text.substr(begin, end - begin));
+    parts.push_back(text.substr(begin));
+    return parts;
+}
+
+/// Windows that a small budget cannot hold are cut by the methods; this is the budget alone.
+Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const Contestant& contestant, int budget,
+                                                  const GoldKeys& gold, int64_t tokens, bool measure,
+                                                  bool give_up_blocks) {
+    Generator::Options how;
+    how.chunk_tokens = machine.chunk_tokens;
+    how.kv_type = machine.kv_type;
+    how.context_tokens_max = tokens;
+    how.prefill = contestant.prefill;
+    how.decode = contestant.decode;
+    how.decode.budget_tokens = budget;
+    if (contestant.selection) how.decode_method = contestant.selection(how.decode, gold);
+    how.measure = measure;
+    how.give_up_blocks = give_up_blocks;
+    return Generator::create(machine.model, machine.device, how);
+}
+
+double bytes_in_use(const KvPool& pool) {
+    double bytes = 0.0;
+    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
+        if (pool.shape().layers_in(group) == 0) continue;
+        bytes += static_cast<double>(pool.blocks_total(group) - pool.blocks_free(group)) *
+                 static_cast<double>(pool.shape().block_bytes(group));
+    }
+    return bytes;
+}
+
+int32_t argmax_of(std::span<const float> logits) {
+    return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+double share(int64_t part, int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;
+}
+
+/// The prompt's rounds one by one, from the one that begins at token `begin` to the one that ends at `end`.
+Status see(Generator& generator, const PromptedQuestion& question, size_t begin, size_t end,
+           LineOverlap* overlap = nullptr) {
+    for (const size_t round : question.rounds) {
+        if (round <= begin) continue;
+        if (round > end) break;
+        generator.begin_round();
+        if (overlap != nullptr) overlap->begin_round();
+        const std::span<const int32_t> tokens(question.prompt);
+        RONDO_TRY(generator.prefill(tokens.subspan(begin, round - begin), round == question.prompt.size()));
+        begin = round;
+    }
+    return Status::ok();
+}
+
+/// Where the last round's prompt begins.
+size_t question_begin(const PromptedQuestion& question) {
+    return question.rounds.size() < 2 ? 0 : question.rounds[question.rounds.size() - 2];
+}
+
+bool is_of_prompts(const std::string& key) {
+    return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
+}
+
+/// What each method heeds, beside its budget.
+struct MethodKeys {
+    std::string_view method;
+    std::vector<std::string_view> keys;
+};
+const MethodKeys keys_of_prompts[] = {
+    {"loopserve", {"alpha", "alpha_of", "sample_rows", "first_keys", "near_keys", "blocks", "min_tokens", "overlap"}},
+    {"a_shape", {"density", "min_tokens"}},
+    {"tri_shape", {"density", "min_tokens"}},
+    {"minference", {"density", "patterns_file", "sample_rows", "min_tokens"}},
+    {"flexprefill", {"sample_rows", "min_tokens"}}};
+const MethodKeys keys_of_answers[] = {
+    {"progressive", {"cold_tokens", "reselect_every", "lag_steps", "observe", "pool", "pool_side", "sinks"}},
+    {"snapkv", {"pool", "pool_side", "window"}},
+    {"adakv", {"pool", "pool_side", "window"}},
+    {"streaming_llm", {"sinks", "shift"}},
+    {"h2o", {"pool", "pool_side", "window"}},
+    {"quest", {}},
+    {"random", {"cold_tokens", "reselect_every", "lag_steps"}},
+    {"recent", {"cold_tokens", "reselect_every", "lag_steps"}},
+    {"oracle", {"cold_tokens", "reselect_every", "lag_steps"}}};
+
+std::string_view name_of(PrefillAttention::Method method) {
+    return names_of_methods(MethodSlot::prefill)[static_cast<size_t>(method)];
+}
+
+std::string_view name_of(DecodeAttention::Method method) {
+    if (method == DecodeAttention::Method::oracle) return "oracle";
+    return names_of_methods(MethodSlot::decode)[static_cast<size_t>(method)];
+}
+
+/// Why the key does nothing, unless the method heeds it.
+std::string unheeded(std::span<const MethodKeys> methods, std::string_view method, const std::string& key) {
+    const auto& keys = std::ranges::find(methods, method, &MethodKeys::method)->keys;
+    if (std::ranges::count(keys, key) > 0) return {};
+    return "has no effect on " + std::string(method) + "; " + (keys.empty() ? "no key" : listed(keys)) +
+           " would be right";
+}
+
+/// Refuses what would have no effect: keys of a phase that is dense, or that something else says. `slot` is the setting
+/// that the name fills, if any.
+Status check_key(const Contestant& made, std::string_view slot, const std::string& key) {
+    const auto wrong = [&](const std::string& why) {
+        return make_error(ErrorCode::invalid_argument, "--methods " + made.label + ": " + key + " " + why);
+    };
+    if (key == "budget_tokens" && made.scaled)
+        return wrong("has no effect here; --budgets, in percent of the prompt, would be right");
+    if (key == "budget_tokens" && made.has_budget()) return Status::ok();
+    if (key == "method") {
+        if (slot.empty() || slot.starts_with(answer_keys)) return Status::ok();
+        return wrong("and the name both say how prompts attend; a name for answers would be right");
+    }
+    if (is_of_prompts(key)) {
+        if (made.prefill.method == PrefillAttention::Method::dense)
+            return wrong(
+                "has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+        if (key == "density" && !made.prefill.patterns_file.empty())
+            return wrong("has no effect beside patterns_file; one of them would be right");
+        const std::string why = unheeded(keys_of_prompts, name_of(made.prefill.method), key);
+        return why.empty() ? Status::ok() : wrong(why);
+    }
+    if (!made.has_budget())
+        return wrong("has no effect on dense answers; with a method for answers (progressive) it would be right");
+    const std::string why = unheeded(keys_of_answers, name_of(made.decode.method), key);
+    return why.empty() ? Status::ok() : wrong(why);
+}
+
+/// KV that the steps read: what they attended to, and what was looked at to choose it.
+double bytes_read(Generator& generator, int64_t keys_seen) {
+    const KvShape& shape = generator.pool().shape();
+    const double entry = static_cast<double>(shape.atom.bytes()) / kv_block_tokens;  // a key and its value of one head
+    const SelectiveDecode* const decode = generator.selective_decode();
+    if (decode == nullptr) return entry * static_cast<double>(keys_seen * shape.layers * shape.kv_heads);
+    const SelectionStats& stats = decode->stats();
+    return entry * (static_cast<double>(stats.attended) + static_cast<double>(stats.keys_scored) / 2.0) +
+           static_cast<double>(stats.bounds_read);
+}
+
+/// What there must be room for.
+int64_t tokens_of(const PromptedQuestion& question) {
+    return std::ssize(question.prompt) + std::ssize(question.answer) + 1;
+}
+
+/// Whether a choice has served: what quest chooses begins with the first step.
+bool has_chosen(const SelectiveDecode& decode) {
+    return decode.serving() || decode.stats().bounds_read > 0;
+}
+
+/// Forces an answer through, behind a prompt.
+Result<Attempt> answer_given(Generator& generator, std::span<const int32_t> answer) {
+    Attempt attempt;
+    int64_t keys_seen = 0;  // by the steps, of all there were
+    for (size_t i = 0; i < answer.size(); ++i) {
+        attempt.argmax.push_back(argmax_of(generator.logits()));
+        attempt.logits.emplace_back(generator.logits().begin(), generator.logits().end());
+        if (i + 1 == answer.size()) break;  // nothing follows the last token
+        RONDO_TRY(generator.step(answer[i]));
+        keys_seen += generator.tokens();
+    }
+    if (answer.size() > 1)
+        attempt.bytes_read = bytes_read(generator, keys_seen) / static_cast<double>(answer.size() - 1);
+    if (const SelectiveDecode* const decode = generator.selective_decode(); decode != nullptr)
+        attempt.density = share(decode->stats().attended, decode->stats().causal);
+    return attempt;
+}
+
+/// Of "budget=20".
+Result<int> parse_budget(const std::string& label, const std::string& part) {
+    const std::string text = part.substr(part.find('=') + 1);
+    int percent = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+    if (error == std::errc() && end == text.data() + text.size() && percent >= 1 && percent <= 100) return percent;
+    return make_error(ErrorCode::invalid_argument, "--methods " + label + ": budget must be a percent from 1 to 100");
+}
+
+}  // namespace
+
+Result<Contestant> parse_contestant(const std::string& text, std::vector<std::string> base) {
+    std::vector<std::string> parts = split(text, ':');
+    const std::vector<std::string> name_and_variant = split(parts[0], '@');
+    const std::string& name = name_and_variant[0];
+    const bool is_oracle = name == "oracle";
+    Contestant made;
+    made.label = text;
+    made.no_history = name == "no_history";
+    std::string slot;
+    if (!is_oracle && !made.no_history) {
+        RONDO_ASSIGN(slot, method_key(name));
+    }
+    const auto add = [&](const std::string& setting) {
+        const std::string key = setting.substr(0, setting.find('='));
+        base.push_back(std::string(is_of_prompts(key) ? prompt_keys : answer_keys) + setting);
+        return key;
+    };
+    if (name_and_variant.size() > 1) {
+        RONDO_ASSIGN(const Variant variant, find_variant(name, parts[0].substr(name.size() + 1), text));
+        made.scaled = variant.scaled;
+        if (!made.scaled) base = {std::string(prompt_keys) + "min_tokens=0"};
+        for (const std::string& setting : variant.keys) add(setting);
+    }
+    if (!slot.empty()) base.push_back(slot + "=" + name);
+    std::vector<std::string> keys;
+    for (const std::string& part : std::span(parts).subspan(1)) {
+        if (part.starts_with("budget=")) {
+            RONDO_ASSIGN(made.budget, parse_budget(text, part));
+        } else if (part.starts_with("match=")) {
+            if (part != "match=bytes")
+                return make_error(ErrorCode::invalid_argument, "--methods " + text + ": match must be bytes");
+            made.matches_bytes = true;
+        } else {
+            keys.push_back(add(part));
+        }
+    }
+    RONDO_ASSIGN(const Settings settings, settings_from_yaml("", "--methods", base));
+    made.prefill = settings.pipeline.prefill.attention;
+    made.decode = settings.pipeline.decode.attention;
+    // No setting can name it. Named here, it has the lag that settings give to methods which choose again and again.
+    if (is_oracle) {
+        made.decode.method = DecodeAttention::Method::oracle;
+        made.selection = make_oracle_selection;
+    }
+    for (const std::string& key : keys) RONDO_TRY(check_key(made, slot, key));
+    if ((made.budget || made.matches_bytes) && (!made.has_budget() || !made.scaled))
+        return make_error(ErrorCode::invalid_argument,
+                          "--methods " + text + ": a budget has no effect on " +
+                              (made.has_budget() ? "@preset; budget_tokens" : "dense answers; a method for answers") +
+                              " would be right");
+    return made;
+}
+
+Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base) {
+    std::vector<Contestant> made;
+    for (const std::string& text : split(list, ',')) {
+        if (std::ranges::count(made, text, &Contestant::label) > 0)
+            return make_error(ErrorCode::invalid_argument, "--methods " + list + ": each of them once would be right");
+        RONDO_ASSIGN(Contestant one, parse_contestant(text, base));
+        made.push_back(std::move(one));
+    }
+    return made;
+}
+
+int least_keys(const Contestant& contestant) {
+    constexpr int of_settings = 8;
+    if (contestant.decode.method != DecodeAttention::Method::quest) return of_settings;
+    return static_cast<int>(quest_pages_min * quest_page_keys);
+}
+
+Result<DensePrompt> DensePrompt::create(const Machine& machine, const PromptedQuestion& question) {
+    const int64_t tokens = tokens_of(question);
+    Contestant any;
+    any.decode.method = DecodeAttention::Method::progressive;  // so that there is room for copies of all keys
+    RONDO_ASSIGN(auto generator,
+                 open_generator(machine, any, static_cast<int>(tokens), question.gold, tokens, false, false));
+    RONDO_TRY(generator->answer_by({}));
+    RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
+    return DensePrompt(question, std::move(generator));
+}
+
+Result<Attempt> DensePrompt::answer(const Contestant& contestant, int budget) {
+    DecodeAttention how = contestant.decode;
+    how.budget_tokens = budget;
+    RONDO_TRY(generator_->answer_by(how, contestant.selection ? contestant.selection(how, question_->gold) : nullptr));
+    // The last rounds once more: the method wants their queries, and the one before has answered behind them.
+    const int64_t known = std::ssize(question_->prompt) - SelectiveDecode::prompt_rows(how);
+    size_t begin = 0;
+    for (const size_t round : question_->rounds) {
+        if (static_cast<int64_t>(round) <= known) begin = round;
+    }
+    generator_->truncate(static_cast<int64_t>(begin));
+    RONDO_TRY(see(*generator_, *question_, begin, question_->prompt.size()));
+    return answer_given(*generator_, question_->answer);
+}
+
+int keys_for(const Machine& machine, double bytes_read) {
+    const KvShape shape = Transformer::kv_shape(machine.model.spec, machine.kv_type);
+    const double key = static_cast<double>(shape.atom.bytes()) / kv_block_tokens * shape.layers * shape.kv_heads;
+    return std::max(8, static_cast<int>(std::lround(bytes_read / key)));
+}
+
+Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
+                      const PromptedQuestion& question) {
+    RONDO_ASSIGN(const auto generator,
+                 open_generator(machine, contestant, budget, question.gold, tokens_of(question), false, true));
+    RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
+    return answer_given(*generator, question.answer);
+}
+
+Status measure_choices(const Machine& machine, const Contestant& contestant, int budget,
+                       const PromptedQuestion& question, Attempt& attempt) {
+    const int64_t tokens = tokens_of(question);
+    // An evicting method's keys can only be measured against all keys while those are there: two runs.
+    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, false, true));
+    RONDO_TRY(see(*plain, question, 0, question.prompt.size()));
+    RONDO_ASSIGN(const Attempt again, answer_given(*plain, question.answer));
+    if (again.argmax != attempt.argmax)
+        return make_error(ErrorCode::internal, contestant.label + " answers otherwise where it gives up keys for good");
+    attempt.bytes_resident = bytes_in_use(plain->pool());
+    if (const SelectiveDecode* const decode = plain->selective_decode(); decode != nullptr)
+        *attempt.bytes_resident += static_cast<double>(decode->bytes_beside());
+
+    RONDO_ASSIGN(const auto measured, open_generator(machine, contestant, budget, question.gold, tokens, true, false));
+    LineOverlap overlap;
+    PromptAudit audit(question.gold, static_cast<int64_t>(question_begin(question)));
+    if (SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr) {
+        lines->listen([&overlap](int layer, const ChunkShape& chunk, std::span<const Lines> by_head) {
+            overlap.add(layer, chunk, by_head);
+        });
+        lines->audit([&audit](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                              const Lines& of_head) { audit.add(chunk, all, sampled, of_head); });
+    }
+    RONDO_TRY(see(*measured, question, 0, question.prompt.size(), &overlap));
+    for (size_t i = 0; i + 1 < question.answer.size(); ++i) {
+        RONDO_TRY(measured->step(question.answer[i]));
+        const SelectiveDecode* const decode = measured->selective_decode();
+        if (decode != nullptr && !has_chosen(*decode)) attempt.cold_masses = decode->masses().size();
+    }
+    attempt.prompt_density = 1.0;
+    if (const SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
+        attempt.prompt_density = share(lines->stats().covered, lines->stats().causal);
+    attempt.line_overlap = overlap.share();
+    attempt.prompt_mass = audit.of_sampled();
+    attempt.unsampled_mass = audit.of_others();
+    attempt.evidence_mass = audit.of_evidence();
+    if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr)
+        attempt.masses.assign(decode->masses().begin(), decode->masses().end());
+    return Status::ok();
+}
+
+Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contestant& contestant, int budget,
+                                           const PromptedQuestion& question, int64_t tokens_max) {
+    RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question.gold,
+                                                      std::ssize(question.prompt) + tokens_max + 1, false, true));
+    const std::span<const int32_t> prompt = question.prompt;
+    const size_t last = question_begin(question);
+    RONDO_TRY(see(*generator, question, 0, last));
+    GenerateOptions options;
+    options.tokens_max = tokens_max;
+    generator->begin_round();
+    RONDO_ASSIGN(const Generated made, generator->generate(prompt.subspan(last), options));
+    return made.ids;
+}
+
+}  // namespace rondo::cli::eval

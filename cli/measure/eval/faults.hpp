@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/measure/eval/eval_tables.hpp"
+
+namespace rondo::cli::eval {
+
+/// What is wrong with an evaluation itself, as far as its own figures tell: an answer that counts twice, a method that
+/// is right more often than dense (does it see the answer?), a method with a budget that attends to everything, or that
+/// says it attends to less and yet gives dense's logits to the bit. One sentence each.
+std::vector<std::string> find_faults(std::span<const EvalRecord> records, std::span<const EvalTable> tables);
+
+}  // namespace rondo::cli::eval

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/measure/eval/report.hpp"
+
+namespace rondo::cli::eval {
+
+/// One comparison of the page about all methods: what is run, and what it is to show.
+struct PageSection {
+    std::string title, text;
+    std::string methods, budgets, against;
+};
+/// What `rondo eval --report` runs, in order.
+const std::vector<PageSection>& page_sections();
+
+/// A section's answers.
+struct PageAnswers {
+    std::vector<EvalRecord> records;
+    std::vector<EvalTable> tables;
+};
+
+/// The page, as Markdown: docs/methods.md is this of the report's seeds. `answers` are by section.
+std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>& answers);
+
+}  // namespace rondo::cli::eval

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/result.hpp"
+#include "kernels/device.hpp"
+#include "kernels/ops.hpp"
+#include "memory/device_table.hpp"
+#include "memory/kv_pool.hpp"
+#include "memory/sequence_kv.hpp"
+#include "model/attention/policies/decode_selection/quest.hpp"
+#include "model/files/spec.hpp"
+
+namespace rondo {
+
+/// Quest for one sequence: before each step of each layer, the pages of keys that the step's row attends to, by bounds
+/// on what their keys can score (policies/decode_selection/quest.hpp). A page is a block of the sequence, which a round
+/// may have left partly filled. Keys stay where they lie.
+///
+/// Bounds are read from the pool: of a prompt at the first step that needs them, then key by key. Host work, so the
+/// pool must be in the host's memory.
+class PageSelection {
+public:
+    static Result<std::unique_ptr<PageSelection>> create(const ModelSpec& spec, const KvPool& pool, Device& device,
+                                                         int64_t budget_keys);
+
+    /// Nothing is known of the keys any more.
+    void clear();
+    /// For the row `step` of a sequence whose newest key is in the pool. Valid until the next call.
+    Result<SelectedKeys> choose(int layer, const ScoreArgs& step, const SequenceKv& kv);
+
+    /// Of the last step: keys attended to, by layer and KV head, and whether that was not all of them.
+    int64_t attended() const { return attended_; }
+    bool chose() const { return chose_; }
+    /// Of the bounds that are known, which each step that chooses reads.
+    int64_t bounds_bytes() const;
+    /// The pages of a layer by KV head, ascending, in the last step; empty where it attended to everything.
+    std::span<const std::vector<int32_t>> pages(int layer) const;
+
+private:
+    struct Bounds {
+        std::vector<float> lowest, highest;  // [pages, head_dim]
+    };
+    struct Layer {
+        int64_t keys = 0;  // whose bounds are known
+        std::vector<Bounds> heads;
+        std::vector<std::vector<int32_t>> pages;  // by KV head
+    };
+    struct PerHead {
+        RankScratch ranks;
+        std::vector<float> on_lowest, on_highest, scores;
+    };
+    PageSelection(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys);
+    Status extend(int layer, const SequenceKv& kv);
+    void choose_for_head(Layer& layer, int head, std::span<const float> queries);
+    SelectedKeys mark(int layer, const SequenceKv& kv);
+
+    const KvPool* pool_;
+    Device* device_;
+    int group_;  // query heads of a KV head
+    int64_t budget_;
+    std::vector<Layer> layers_;
+    std::vector<PerHead> scratch_;  // by KV head
+    DeviceTable<KvEntry> entries_;  // [kv_heads, pages but the last]
+    DeviceTable<int32_t> counts_;   // [kv_heads]
+    DeviceTable<int32_t> slots_;
+    std::vector<int32_t> page_of_;  // of the keys in slots_
+    Buffer keys_, values_;          // of those keys, [some, kv_heads · head_dim] f32
+    int64_t attended_ = 0;
+    bool chose_ = false;
+};
+
+}  // namespace rondo

@@ -1,0 +1,105 @@
+#include "model/files/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace rondo {
+
+namespace {
+constexpr uintptr_t read_ahead_step_bytes = 128 << 10;
+}  // namespace
+namespace {
+
+/// Closes a descriptor on every way out.
+struct Descriptor {
+    int fd = -1;
+    ~Descriptor() {
+        if (fd >= 0) ::close(fd);
+    }
+};
+
+Error refused(const std::string& name, const char* what) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+    return make_error(code, name + ": cannot " + what + ": " + std::strerror(errno));
+}
+
+uintptr_t page_bytes() {
+    return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path, const std::string& name) {
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
+    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (file.fd < 0) return refused(name, "open");
+    struct stat info {};
+    if (::fstat(file.fd, &info) != 0) return refused(name, "stat");
+    if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::io, name + ": not a regular file");
+    const auto size = static_cast<size_t>(info.st_size);
+    if (size == 0) return MappedFile({}, false);
+    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+    if (address == MAP_FAILED) return refused(name, "map");
+    return MappedFile({static_cast<const std::byte*>(address), size}, true);
+}
+
+MappedFile MappedFile::over(std::span<const std::byte> bytes) {
+    return {bytes, false};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), mapped_(std::exchange(other.mapped_, false)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    if (mapped_) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+bool MappedFile::contains(std::span<const std::byte> part) const {
+    const auto begin = reinterpret_cast<uintptr_t>(bytes_.data());
+    const auto address = reinterpret_cast<uintptr_t>(part.data());
+    return address >= begin && address - begin <= bytes_.size() && part.size() <= bytes_.size() - (address - begin);
+}
+
+void MappedFile::will_need(std::span<const std::byte> part) const {
+    if (!mapped_ || part.empty() || !contains(part)) return;
+    const auto address = reinterpret_cast<uintptr_t>(part.data());
+    const uintptr_t begin = address / page_bytes() * page_bytes();
+    // The kernel reads no more than a device's read-ahead for one call, so a large range is asked for piece by piece.
+    const uintptr_t end = address + part.size();
+    for (uintptr_t at = begin; at < end; at += read_ahead_step_bytes) {
+        ::madvise(reinterpret_cast<void*>(at), std::min<uintptr_t>(read_ahead_step_bytes, end - at), MADV_WILLNEED);
+    }
+}
+
+void MappedFile::done_with(std::span<const std::byte> part) const {
+    if (!mapped_ || part.empty() || !contains(part)) return;
+    const auto address = reinterpret_cast<uintptr_t>(part.data());
+    const uintptr_t begin = (address + page_bytes() - 1) / page_bytes() * page_bytes();
+    const uintptr_t end = (address + part.size()) / page_bytes() * page_bytes();
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+Result<std::string> read_text_file(const std::filesystem::path& path, const std::string& name, size_t bytes_max) {
+    RONDO_ASSIGN(const MappedFile file, MappedFile::open(path, name));
+    if (file.bytes().size() > bytes_max) {
+        return make_error(ErrorCode::out_of_range, name + ": " + std::to_string(file.bytes().size()) +
+                                                       " bytes; at most " + std::to_string(bytes_max) + " are read");
+    }
+    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+}  // namespace rondo

@@ -1,0 +1,139 @@
+#include "model/text/chat_template.hpp"
+
+#include <algorithm>
+#include <new>
+#include <set>
+
+#include "config/limits.hpp"
+#include "model/text/jinja/eval.hpp"
+#include "model/text/jinja/parser.hpp"
+#include "model/text/jinja/print.hpp"
+
+namespace rondo {
+
+struct ChatTemplate::Program {
+    std::string where;
+    std::string source;
+    std::set<std::string, std::less<>> words;
+    jinja::Block block;
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<const Program> program) : program_(std::move(program)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+bool is_chat_role(std::string_view role) {
+    return role == "system" || role == "user" || role == "assistant" || role == "tool";
+}
+
+Status check_roles(std::span<const ChatMessage> messages) {
+    for (size_t i = 0; i < messages.size(); ++i) {
+        if (is_chat_role(messages[i].role)) continue;
+        return make_error(
+            ErrorCode::invalid_argument,
+            "messages[" + std::to_string(i) + "].role is unknown; system, user, assistant or tool would be right");
+    }
+    return {};
+}
+
+namespace {
+
+using jinja::Value;
+
+Error describe(const std::string& where, int line, const jinja::Fault& fault) {
+    const std::string place = line > 0 ? where + ":" + std::to_string(line) : where;
+    std::string message = place + ": the chat template " + fault.message;
+    std::replace_if(
+        message.begin(), message.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    return make_error(fault.code, std::move(message));
+}
+
+Value message_dict(jinja::Runtime& runtime, const ChatMessage& message) {
+    std::vector<std::pair<Value, Value>> members{{runtime.text("role"), runtime.text(message.role)},
+                                                 {runtime.text("content"), runtime.text(message.content)}};
+    if (!message.more_json.empty()) {
+        const Value more = jinja::parse_json(runtime, message.more_json, "a message's further members");
+        if (!more.dict()) jinja::fail("wants a message's further members as a JSON object");
+        for (const auto& [name, value] : more.dict()->entries)
+            if (*name.text() != "role" && *name.text() != "content") members.emplace_back(name, value);
+    }
+    return runtime.dict(std::move(members));
+}
+
+/// The variables a template finds, as Hugging Face passes them: `tools` and `documents` are None unless given, a
+/// special token the model lacks is not defined.
+void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const jinja::Dict* extra,
+                  jinja::Scope& context) {
+    auto& variables = context.variables;
+    std::vector<Value> messages;
+    for (const ChatMessage& message : input.messages) messages.push_back(message_dict(runtime, message));
+    variables["messages"] = runtime.list(std::move(messages));
+    variables["add_generation_prompt"] = input.add_generation_prompt;
+    variables["tools"] = nullptr;
+    variables["documents"] = nullptr;
+    if (!input.bos_token.empty()) variables["bos_token"] = runtime.text(input.bos_token);
+    if (!input.eos_token.empty()) variables["eos_token"] = runtime.text(input.eos_token);
+    if (!extra) return;
+    for (const auto& [name, value] : extra->entries) {
+        if (*name.text() == "messages" || *name.text() == "add_generation_prompt")
+            jinja::fail("has '" + *name.text() + "' among its further variables");
+        variables[*name.text()] = value;
+    }
+}
+
+}  // namespace
+
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::string& where) {
+    if (source.size() > limits::template_bytes_max)
+        return make_error(ErrorCode::out_of_range, where + ": the chat template is longer than " +
+                                                       std::to_string(limits::template_bytes_max) + " bytes");
+    try {
+        auto program = std::make_unique<Program>();
+        program->where = where;
+        program->source = source;
+        std::vector<jinja::Token> tokens = jinja::tokenize(source);
+        for (const jinja::Token& token : tokens)
+            if (token.kind == jinja::Token::Kind::name || token.kind == jinja::Token::Kind::text)
+                program->words.insert(token.text);
+        program->block = jinja::Parser(std::move(tokens)).parse();
+        return ChatTemplate(std::move(program));
+    } catch (const jinja::Fault& fault) {
+        return describe(where, fault.line, fault);
+    } catch (const std::bad_alloc&) {
+        return make_error(ErrorCode::out_of_memory, where + ": no memory to parse the chat template");
+    }
+}
+
+bool ChatTemplate::names(std::string_view word) const {
+    return program_->words.contains(word);
+}
+
+bool ChatTemplate::mentions(std::string_view text) const {
+    return program_->source.find(text) != std::string::npos;
+}
+
+Result<std::string> ChatTemplate::render(const ChatTemplateInput& input) const {
+    jinja::Runtime runtime;
+    try {
+        Value extra;
+        jinja::Scope context;
+        if (!input.extra_json.empty()) {
+            extra = jinja::parse_json(runtime, input.extra_json, "the further variables");
+            if (!extra.dict()) jinja::fail("wants its further variables as a JSON object");
+        }
+        fill_context(runtime, input, extra.dict(), context);
+        jinja::TextBuilder out(runtime);
+        jinja::Evaluator(runtime, context).run(program_->block, out);
+        if (out.str().size() > limits::template_output_bytes_max)
+            jinja::fail("prints more than " + std::to_string(limits::template_output_bytes_max >> 20) + " MiB",
+                        ErrorCode::out_of_range);
+        return std::move(out.str());
+    } catch (const jinja::Fault& fault) {
+        return describe(program_->where, runtime.line, fault);
+    } catch (const std::bad_alloc&) {
+        return make_error(ErrorCode::out_of_memory, program_->where + ": no memory to render the chat template");
+    }
+}
+
+}  // namespace rondo

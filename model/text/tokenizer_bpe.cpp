@@ -1,0 +1,160 @@
+#include "model/text/tokenizer_bpe.hpp"
+
+#include <algorithm>
+
+#include "config/limits.hpp"
+#include "model/text/tokenizer_bytes.hpp"
+#include "model/text/unicode.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr char32_t table_characters = 0x10000;
+
+}  // namespace
+
+/// What one call of encode needs and writes.
+struct BpeTokenizer::Run {
+    Run(const BpeMerges& merges, bool special, const std::stop_token& stop)
+        : special(special), stop(stop), merger(merges, stop) {}
+    bool special;
+    const std::stop_token& stop;
+    BpeMerger merger;
+    std::vector<int32_t> ids;
+    std::vector<int32_t> symbols;
+    std::vector<AddedTokens::Segment> segments;
+};
+
+BpeTokenizer::BpeTokenizer(BpeParts parts) : parts_(std::move(parts)), character_ids_(table_characters, -1) {
+    parts_.added.prepare();
+    parts_.added_normalized.prepare();
+    for (int64_t id = 0; id < parts_.vocabulary.size(); ++id) {
+        if (parts_.vocabulary.kind(id) == Vocabulary::Kind::absent) continue;
+        const std::string_view content = parts_.vocabulary.content(static_cast<int32_t>(id));
+        if (content.size() > 3 || !unicode::is_one_character(content)) continue;
+        character_ids_[unicode::decode(content, 0).value] = producible(content);
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+        byte_ids_[byte] = parts_.vocabulary.find(name_of_byte(static_cast<uint8_t>(byte)));
+        if (is_special(byte_ids_[byte])) byte_ids_[byte] = -1;
+    }
+}
+
+int32_t BpeTokenizer::producible(std::string_view content) const {
+    const int32_t id = parts_.vocabulary.find(content);
+    const auto kind = parts_.vocabulary.kind(id);
+    return kind == Vocabulary::Kind::normal || kind == Vocabulary::Kind::added ? id : -1;
+}
+
+int32_t BpeTokenizer::id_of_character(std::string_view character) const {
+    if (character.size() <= 3) return character_ids_[unicode::decode(character, 0).value];
+    return producible(character);
+}
+
+bool BpeTokenizer::has_bytes_of(std::string_view character) const {
+    return std::all_of(character.begin(), character.end(),
+                       [&](char c) { return byte_ids_[static_cast<uint8_t>(c)] >= 0; });
+}
+
+/// What is asked to stop leaves its work half done; here is where that becomes an error.
+Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text, bool special,
+                                                  const std::stop_token& stop) const {
+    if (text.size() > limits::prompt_bytes_max)
+        return make_error(ErrorCode::out_of_range, "the text has " + std::to_string(text.size()) + " bytes; at most " +
+                                                       std::to_string(limits::prompt_bytes_max) + " can be tokenized");
+    if (!unicode::is_valid(text)) return make_error(ErrorCode::invalid_argument, "the text is not valid UTF-8");
+    Run run(parts_.merges, special, stop);
+    const Status done = encode_all(text, run);
+    if (stop.stop_requested()) return make_error(ErrorCode::cancelled, "nobody waits for the tokens any more");
+    RONDO_TRY(done);
+    return std::move(run.ids);
+}
+
+Status BpeTokenizer::encode_all(std::string_view text, Run& run) const {
+    std::vector<AddedTokens::Segment> segments;
+    parts_.added.split(text, run.special, segments);
+    for (const auto& segment : segments) {
+        if (segment.id >= 0) {
+            run.ids.push_back(segment.id);
+        } else {
+            RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0, run));
+        }
+        if (run.stop.stop_requested()) break;
+    }
+    return Status::ok();
+}
+
+Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, Run& run) const {
+    RONDO_ASSIGN(const std::string normal, parts_.normalizer.apply(std::string(text)));
+    parts_.added_normalized.split(normal, run.special, run.segments);
+    for (const auto& segment : run.segments) {
+        if (segment.id >= 0) {
+            run.ids.push_back(segment.id);
+            continue;
+        }
+        Pieces pieces;
+        pieces.text = normal.substr(segment.begin, segment.end - segment.begin);
+        pieces.ends = {pieces.text.size()};
+        pieces.from_start = from_start && segment.begin == 0;
+        pieces.stop = run.stop;
+        RONDO_TRY(parts_.pretokenizer.run(pieces));
+        size_t begin = 0;
+        for (const size_t end : pieces.ends) {
+            if (run.stop.stop_requested()) return Status::ok();
+            encode_word(std::string_view(pieces.text.data() + begin, end - begin), run);
+            begin = end;
+        }
+    }
+    return Status::ok();
+}
+
+void BpeTokenizer::encode_word(std::string_view word, Run& run) const {
+    if (parts_.ignores_merges) {
+        if (const int32_t id = producible(word); id >= 0) {
+            run.ids.push_back(id);
+            return;
+        }
+    }
+    run.symbols.clear();
+    bool after_unknown = false;
+    for (size_t at = 0; at < word.size();) {
+        const std::string_view character = word.substr(at, unicode::length_of(word[at]));
+        at += character.size();
+        const int32_t id = id_of_character(character);
+        const bool was_unknown = std::exchange(after_unknown, false);
+        if (id >= 0) {
+            run.symbols.push_back(id);
+        } else if (parts_.byte_fallback && has_bytes_of(character)) {
+            for (const char c : character) run.symbols.push_back(byte_ids_[static_cast<uint8_t>(c)]);
+        } else if (parts_.unknown_id >= 0) {
+            if (!was_unknown || !parts_.fuses_unknown) run.symbols.push_back(parts_.unknown_id);
+            after_unknown = true;
+        }
+    }
+    run.merger.merge(run.symbols, run.ids);
+}
+
+std::vector<int32_t> BpeTokenizer::with_template_tokens(std::vector<int32_t> ids) const {
+    ids.insert(ids.begin(), parts_.before.begin(), parts_.before.end());
+    ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
+    return ids;
+}
+
+std::string BpeTokenizer::bytes_of(int32_t id, bool special) const {
+    const auto kind = parts_.vocabulary.kind(id);
+    if (kind == Vocabulary::Kind::absent || (kind == Vocabulary::Kind::special && !special)) return {};
+    std::string content(parts_.vocabulary.content(id));
+    const bool plain = kind != Vocabulary::Kind::added && kind != Vocabulary::Kind::special;
+    if (parts_.decoding.byte_level) return plain ? bytes_of_characters(content) : content;
+    if (parts_.decoding.byte_fallback && plain) {
+        if (const int byte = byte_of_name(content); byte >= 0) return std::string(1, static_cast<char>(byte));
+    }
+    for (const auto& [what, with] : parts_.decoding.replacements) {
+        for (size_t at = content.find(what); at != std::string::npos; at = content.find(what, at + with.size()))
+            content.replace(at, what.size(), with);
+    }
+    return content;
+}
+
+}  // namespace rondo
