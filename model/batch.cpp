@@ -60,6 +60,7 @@ void Batch::clear() {
     logits_of_.clear();
     rows_ = bulk_rows_ = logit_rows_ = bulk_logit_rows_ = 0;
     bulk_sequences_ = 0;
+    narrowed_ = false;
 }
 
 Status Batch::add(const BatchPart& part) {
@@ -123,6 +124,7 @@ void Batch::place_tables() {
     for (int64_t& slots : slots_) place(slots, limits_.rows_max);
     place(logit_indices_, limits_.rows_max);
     place(row_begin_, limits_.sequences_max + 1);
+    place(logit_begin_, limits_.sequences_max + 1);
     place(kv_length_, limits_.sequences_max);
     place(block_count_, limits_.sequences_max);
     flat_entries_ = entries;
@@ -181,6 +183,7 @@ void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t
     staging[block_count_ + sequence] = static_cast<int32_t>(begins.size()) - 1;
     staging[kv_length_ + sequence] = static_cast<int32_t>(part.kv->tokens());
     staging[row_begin_ + sequence] = static_cast<int32_t>(row);
+    staging[logit_begin_ + sequence] = static_cast<int32_t>(logit);
     for (int64_t i = count - logit_rows_of(part); i < count; ++i)
         staging[logit_indices_ + logit++] = static_cast<int32_t>(row + i);
 }
@@ -206,24 +209,28 @@ Status Batch::prepare() {
         if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
     }
     staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);
+    staging_[static_cast<size_t>(logit_begin_) + parts_.size()] = static_cast<int32_t>(logit);
     const Status sent = send_tables();
     if (!sent.is_ok()) shrink(parts_.size());
     return sent;
+}
+
+void Batch::narrow() {
+    narrowed_ = true;
+    rows_ = logit_rows_;
+    bulk_rows_ = first_row(bulk_sequences_);
 }
 
 SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {
     SequenceTables tables;
     tables.sequences = count;
     tables.blocks_stride = blocks_stride_;
-    tables.row_begin = table(row_begin_) + first;
+    tables.row_begin = table(row_begin()) + first;
     tables.kv_length = table(kv_length_) + first;
     tables.block_count = table(block_count_) + first;
     tables.blocks = table(blocks_[static_cast<int>(group)]) + first * blocks_stride_;
     tables.block_begin = table(block_begin_) + first * blocks_stride_;
-    for (int s = first; s < first + count; ++s) {
-        const auto rows = static_cast<int>(part(s).tokens.size());
-        tables.rows += rows;
-    }
+    for (int s = first; s < first + count; ++s) tables.rows += static_cast<int>(rows_of(s));
     return tables;
 }
 

@@ -33,6 +33,8 @@ Status check_ids(std::span<const int32_t> ids, int64_t vocabulary);
 /// The rows of one step: which tokens, where their KV goes, what they may see; and their hidden states, so that a step
 /// can stop at a layer and go on later. Capacity is fixed, so a warm step allocates nothing and device pointers stay.
 ///     clear → add… → prepare → Transformer::forward (by layer ranges) → Transformer::logits
+/// In the last layer, once the KV of all rows is written, the batch may be narrowed to the rows whose logits are
+/// wanted.
 class Batch {
 public:
     struct Limits {
@@ -49,6 +51,9 @@ public:
     /// Extends every part's KV, lays rows out (bulk parts first) and sends the tables to the device. If a pool is
     /// exhausted or a sequence of very short rounds has more blocks than the tables hold, no part is extended.
     Status prepare();
+    /// From here on the batch's rows are its logit rows, in their order. The caller moves what it holds by row.
+    void narrow();
+    bool narrowed() const { return narrowed_; }
 
     int64_t rows() const { return rows_; }
     int64_t bulk_rows() const { return bulk_rows_; }
@@ -67,14 +72,16 @@ public:
     /// Sequences [first, first + count) of the batch, with a group's blocks.
     SequenceTables sequences(LayerGroup group, int first, int count) const;
     int sequence_count() const { return static_cast<int>(parts_.size()); }
-    /// What was added as the batch's sequence s, and the first of its rows.
+    /// What was added as the batch's sequence s, the first of its rows and their number.
     const BatchPart& part(int s) const { return parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])]; }
-    int64_t first_row(int s) const { return staging_[static_cast<size_t>(row_begin_ + s)]; }
+    int64_t first_row(int s) const { return staging_[static_cast<size_t>(row_begin() + s)]; }
+    int64_t rows_of(int s) const { return first_row(s + 1) - first_row(s); }
     Tensor hidden() const { return Tensor::of(hidden_.data(), DType::f32, rows_, width_); }
 
 private:
     Batch() = default;
     const int32_t* table(int64_t offset) const { return tables_.as<int32_t>() + offset; }
+    int64_t row_begin() const { return narrowed_ ? logit_begin_ : row_begin_; }
     void place_tables();
     Status send(int64_t offset, int64_t entries);
     Status send_tables();
@@ -93,10 +100,11 @@ private:
     std::vector<int64_t> logits_of_;
     int64_t rows_ = 0, bulk_rows_ = 0, logit_rows_ = 0, bulk_logit_rows_ = 0;
     int bulk_sequences_ = 0;
+    bool narrowed_ = false;
 
     std::vector<int32_t> staging_;  // host side of all tables, each at its place of `tables_`
-    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, kv_length_ = 0, block_count_ = 0,
-            block_begin_ = 0;
+    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, logit_begin_ = 0, kv_length_ = 0,
+            block_count_ = 0, block_begin_ = 0;
     int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
     int64_t blocks_stride_ = 0;
     int64_t flat_entries_ = 0;  // of the tables that are not by block, which stand first

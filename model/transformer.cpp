@@ -39,7 +39,7 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->normed_, weights.activation, spec.width));
     RONDO_TRY(allocate(made->qkv_, DType::f32, (spec.heads + 2 * spec.kv_heads) * d));
     RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
-    RONDO_TRY(allocate(made->gate_up_, DType::f32, 2 * spec.ffn_width));
+    RONDO_TRY(allocate(made->gate_up_, DType::f32, std::max(2 * spec.ffn_width, spec.heads * d)));
     RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
@@ -62,7 +62,7 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
     RONDO_TRY(ops.rope_angles(angles, batch.positions(), inverse_frequency_.as<double>()));
     for (int layer = layers.begin; layer < layers.end; ++layer) {
         RONDO_TRY(attention(batch, layer));
-        RONDO_TRY(feed_forward(batch, layer));
+        if (batch.rows() > 0) RONDO_TRY(feed_forward(batch, layer));
     }
     return Status::ok();
 }
@@ -86,8 +86,7 @@ AttendArgs Transformer::attend_args(const Batch& batch, int layer, int first_seq
     const KvShape& shape = pool_.shape();
     AttendArgs args;
     args.out = scratch(attended_, weights_.activation, batch.rows(), spec.heads * d);
-    args.q =
-        scratch(qkv_, DType::f32, batch.rows(), (spec.heads + 2 * spec.kv_heads) * d).slice_columns(0, spec.heads * d);
+    args.q = queries(batch);
     args.heads = spec.heads;
     args.kv = pool_.layer(layer);
     args.sequences = batch.sequences(shape.group_of(layer), first_sequence, sequences);
@@ -96,15 +95,47 @@ AttendArgs Transformer::attend_args(const Batch& batch, int layer, int first_seq
     return args;
 }
 
+Tensor Transformer::queries(const Batch& batch) const {
+    const ModelSpec& spec = weights_.spec;
+    const int64_t columns = spec.heads * spec.head_dim;
+    if (batch.narrowed()) return scratch(gate_up_, DType::f32, batch.rows(), columns);
+    return scratch(qkv_, DType::f32, batch.rows(), columns + 2 * spec.kv_heads * spec.head_dim)
+        .slice_columns(0, columns);
+}
+
 Tensor Transformer::queries_of(const Batch& batch, int sequence) const {
-    return attend_args(batch, 0, 0, 0, Rows::bulk)
-        .q.slice_rows(batch.first_row(sequence), std::ssize(batch.part(sequence).tokens));
+    return queries(batch).slice_rows(batch.first_row(sequence), batch.rows_of(sequence));
+}
+
+bool Transformer::may_narrow(const Batch& batch) const {
+    if (batch.logit_rows() == batch.rows()) return false;
+    for (int s = 0; s < batch.bulk_sequences(); ++s) {
+        const BatchPart& part = batch.part(s);
+        if (part.attention == nullptr || part.attention->prefill == nullptr) continue;
+        // Lines are chosen for all rows of a chunk together.
+        if (part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens())) return false;
+    }
+    return true;
+}
+
+Status Transformer::narrow(Batch& batch) {
+    const Tensor hidden = batch.hidden(), q = queries(batch);
+    batch.narrow();
+    if (batch.rows() == 0) return Status::ok();
+    const Tensor taken = scratch(taken_, DType::f32, batch.rows(), weights_.spec.width);
+    RONDO_TRY(device_.ops().take_rows(queries(batch), q, batch.logit_row_indices()));
+    RONDO_TRY(device_.ops().take_rows(taken, hidden, batch.logit_row_indices()));
+    const size_t bytes = bytes_of(DType::f32, batch.rows() * weights_.spec.width);
+    return device_.copy(batch.hidden().data, taken.data, bytes, StreamId::compute);
 }
 
 Status Transformer::attend(const Batch& batch, int layer) {
     RONDO_TRY(attend_prompts(batch, layer));
-    RONDO_TRY(attend_answers(batch, layer));
-    for (int s = 0; s < batch.sequence_count(); ++s) {
+    return attend_answers(batch, layer);
+}
+
+Status Transformer::keep_queries(const Batch& batch, int layer, int first_sequence, int sequences) {
+    for (int s = first_sequence; s < first_sequence + sequences; ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->decode == nullptr) continue;
         RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.kv->tokens()));
@@ -187,9 +218,14 @@ Status Transformer::attention(Batch& batch, int layer) {
     RONDO_TRY(ops.rope(q, angles, spec.heads));
     RONDO_TRY(ops.rope(k, angles, spec.kv_heads));
     RONDO_TRY(ops.append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer))));
+    const int prompts = batch.bulk_sequences();
+    RONDO_TRY(keep_queries(batch, layer, 0, prompts));
+    if (layer + 1 == spec.layers && may_narrow(batch)) RONDO_TRY(narrow(batch));
+    if (batch.rows() == 0) return Status::ok();
     RONDO_TRY(attend(batch, layer));
-    const Tensor attended = scratch(attended_, weights_.activation, rows, q_columns);
-    return multiply(batch.bulk_rows(), hidden, attended, *w.output, w.output_bias.as<float>(), true);
+    RONDO_TRY(keep_queries(batch, layer, prompts, batch.sequence_count() - prompts));
+    const Tensor attended = scratch(attended_, weights_.activation, batch.rows(), q_columns);
+    return multiply(batch.bulk_rows(), batch.hidden(), attended, *w.output, w.output_bias.as<float>(), true);
 }
 
 Status Transformer::feed_forward(Batch& batch, int layer) {
@@ -209,9 +245,10 @@ Status Transformer::feed_forward(Batch& batch, int layer) {
 Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out) {
     const ModelSpec& spec = weights_.spec;
     Ops& ops = device_.ops();
-    const Tensor taken = scratch(taken_, DType::f32, out.rows, spec.width);
+    Tensor taken = batch.narrowed() ? batch.hidden().slice_rows(first, out.rows)
+                                    : scratch(taken_, DType::f32, out.rows, spec.width);
     const Tensor normed = scratch(normed_, weights_.activation, out.rows, spec.width);
-    RONDO_TRY(ops.take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
+    if (!batch.narrowed()) RONDO_TRY(ops.take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
     RONDO_TRY(ops.rms_norm(normed, taken, weights_.final_norm.as<float>(), spec.norm_eps));
     const int64_t bulk = std::clamp<int64_t>(batch.bulk_logit_rows() - first, 0, out.rows);
     return multiply(bulk, out, normed, weights_.output_head(), nullptr, false);

@@ -45,12 +45,17 @@ private:
     Transformer(const Weights& weights, const KvPool& pool, Device& device, int64_t rows_max)
         : weights_(weights), pool_(pool), device_(device), rows_max_(rows_max) {}
 
+    /// Whether the rows without logits need no more of the last layer than their KV.
+    bool may_narrow(const Batch& batch) const;
+    Status narrow(Batch& batch);
     Status attention(Batch& batch, int layer);
     AttendArgs attend_args(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) const;
     Status attend(const Batch& batch, int layer);
     Status attend_prompts(const Batch& batch, int layer);
     Status attend_answers(const Batch& batch, int layer);
+    Tensor queries(const Batch& batch) const;
     Tensor queries_of(const Batch& batch, int sequence) const;
+    Status keep_queries(const Batch& batch, int layer, int first_sequence, int sequences);
     Status feed_forward(Batch& batch, int layer);
     /// out (+)= x · w, the first `bulk` rows and the others each by their own kernel.
     Status multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
@@ -68,7 +73,7 @@ private:
     Buffer normed_;                       // [rows, D]
     Buffer qkv_;                          // [rows, (H + 2G)·d] f32
     Buffer attended_;                     // [rows, H·d]
-    Buffer gate_up_;                      // [rows, 2F]
+    Buffer gate_up_;                      // [rows, 2F] f32; in between the queries of a batch that was narrowed
     Buffer activated_;                    // [rows, F]
     Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
     std::vector<SelectedKeys> selected_;  // by sequence that decodes

@@ -156,6 +156,51 @@ TEST_P(Steps, PromptsAndAnswersOfOneBatchGiveWhatTheyGiveAlone) {
     }
 }
 
+/// In the last layer only rows whose logits are wanted go on behind their KV: what is left of a batch gives what it
+/// gives when all logits are wanted, and what was dropped has its KV.
+TEST_P(Steps, RowsWithoutLogitsGoNoFurtherAndChangeNothing) {
+    TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), options());
+    const int64_t vocabulary = engine.model.spec.vocabulary;
+    std::mt19937 random(25);
+    constexpr size_t parts = 4;
+    constexpr Logits wanted[parts] = {Logits::none, Logits::last, Logits::all, Logits::none};
+    const auto next = random_ids(random, 1, vocabulary);
+    std::vector<std::vector<int32_t>> ids;
+    std::vector<std::unique_ptr<SequenceKv>> kvs;
+    std::vector<std::vector<float>> alone, next_alone;
+    Batch batch = engine.batch();
+    for (size_t s = 0; s < parts; ++s) ids.push_back(random_ids(random, 9 + 13 * static_cast<int64_t>(s), vocabulary));
+    for (size_t s = 0; s < parts; ++s) {
+        SequenceKv own(*engine.pool);
+        alone.push_back(engine.run({{&own, ids[s], Rows::bulk, Logits::all}}));
+        next_alone.push_back(engine.run({{&own, next, Rows::invariant, Logits::last}}));
+        kvs.push_back(std::make_unique<SequenceKv>(*engine.pool));
+        need(batch.add({kvs.back().get(), ids[s], Rows::bulk, wanted[s]}));
+    }
+    SequenceKv answer(*engine.pool), answer_alone(*engine.pool);
+    const auto answer_logits = engine.run({{&answer_alone, next, Rows::invariant, Logits::last}});
+    need(batch.add({&answer, next, Rows::invariant, Logits::last}));
+    need(batch.prepare());
+    need(engine.transformer->forward(batch, {0, 1}));
+    EXPECT_FALSE(batch.narrowed());
+    need(engine.transformer->forward(batch, {1, 2}));
+    EXPECT_TRUE(batch.narrowed());
+    EXPECT_EQ(batch.rows(), 1 + std::ssize(ids[2]) + 1);
+
+    const std::vector<float> logits = engine.logits(batch);
+    const double near = GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2;
+    const auto rows_of = [&](size_t part, size_t rows) {
+        return std::span(logits).subspan(static_cast<size_t>(batch.logits_of(part) * vocabulary),
+                                         rows * static_cast<size_t>(vocabulary));
+    };
+    const auto last_alone = std::span(alone[1]).last(static_cast<size_t>(vocabulary));
+    EXPECT_LE(golden::relative_error(rows_of(1, 1), last_alone), near);
+    EXPECT_LE(golden::relative_error(rows_of(2, ids[2].size()), alone[2]), near);
+    EXPECT_TRUE(same_bits(rows_of(parts, 1), answer_logits));
+    for (size_t s = 0; s < parts; ++s)
+        EXPECT_TRUE(same_bits(engine.run({{kvs[s].get(), next, Rows::invariant, Logits::last}}), next_alone[s])) << s;
+}
+
 TEST_P(Steps, LayerRangesMakeTheWhole) {
     TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), options());
     std::mt19937 random(21);
