@@ -3,9 +3,10 @@
 the machine itself can do, with one, and with the other. A ratio is the median of the rounds' own ratios: what a shared
 machine gives changes by the minute, and a median of one and a median of the other may come from different minutes.
 
-  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--list] [--no-save]
+  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--search] [--list] [--no-save]
 
-NAME may end in *. --tier makes Rondo use no more than that of the processor. Needs root (tools/peer.sh sets llama.cpp up
+NAME may end in *. Which of llama.cpp's flags are its fastest is found out once for a machine and kept beside the
+measurements; --search finds it out anew. --tier makes Rondo use no more than that of the processor. Needs root (tools/peer.sh sets llama.cpp up
 in a root of its own), numpy, and 8 GB in MODELS_DIR (/tmp/models). Writes build/measurements/peer-DATE.md and .json.
 """
 import argparse
@@ -17,8 +18,8 @@ import os
 import statistics
 from dataclasses import dataclass, field
 
-from peer_setup import (BYTES_PER_WEIGHT, LLAMA, PROGRAMS, QWEN, Progress, Shape, commit, in_peer, machine_name,
-                        make_model, run, save, set_up_peer)
+from peer_setup import (BYTES_PER_WEIGHT, LLAMA, PROGRAMS, QWEN, RESULTS, Progress, Shape, commit, in_peer,
+                        machine_name, make_model, run, save, set_up_peer)
 
 
 @dataclass
@@ -108,6 +109,24 @@ def fastest_setting(group, threads):
     return max(speeds, key=speeds.get)
 
 
+def fastest_settings(grouped, args, version, progress):
+    """Of each group, as found now or before: searching takes longer than measuring."""
+    path = os.path.join(RESULTS, "peer-flags.json")
+    kept = {}
+    if os.path.exists(path) and not args.search:
+        with open(path, encoding="utf-8") as file:
+            kept = json.load(file)
+    for group in grouped:
+        progress.step(f"{group[0].title}: llama.cpp's fastest flags")
+        key = f"{machine_name()}, {args.threads} threads, {version}: {group[0].title}"
+        if key not in kept:
+            kept[key] = fastest_setting(group, args.threads)
+            os.makedirs(RESULTS, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=1)
+        yield kept[key]
+
+
 def ceilings():
     """What bench/ceilings.cpp measures: name -> figure."""
     return json.loads(run([os.path.join(PROGRAMS, "bench_ceilings"), "--json"]))
@@ -190,6 +209,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="*", help="tests by name; --list names them")
     parser.add_argument("--tier", default="", help="what Rondo may use of the processor (RONDO_CPU)")
+    parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--list", action="store_true", help="name all tests")
     parser.add_argument("--no-save", action="store_true", help="print the table only")
     args = parser.parse_args()
@@ -199,6 +219,9 @@ def main():
     tests = [test for test in TESTS if any(fnmatch.fnmatch(test.name, one) for one in args.only.split(","))]
     if not tests:
         parser.error(f"--only {args.only}: no such test; --list names all")
+    for program in ("rondo", "bench_ceilings"):
+        if not os.path.exists(os.path.join(PROGRAMS, program)):
+            parser.error(f"no {program} in {PROGRAMS}: make build builds it, or set PROGRAMS_DIR")
 
     grouped = groups(tests)
     progress = Progress(1 + len(grouped) + 2 * len(grouped) * args.rounds)
@@ -206,10 +229,7 @@ def main():
     version = set_up_peer()
     for group in grouped:
         make_model(group[0].shape, group[0].weights)
-    flags = []
-    for group in grouped:
-        progress.step(f"{group[0].title}: llama.cpp's fastest flags")
-        flags.append(fastest_setting(group, args.threads))
+    flags = list(fastest_settings(grouped, args, version, progress))
     measure(grouped, flags, args, progress)
 
     commands = []
