@@ -44,12 +44,13 @@ RONDO_VNNI_INLINE __m512i join_high_bits(__m512i low, __m512i high, char mask) {
     return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi8(mask), 0xF8);
 }
 
-/// Whether quads from 4 on stay in their high nibbles: they come sixteen times too large.
-template <DType Type>
-constexpr bool high_nibbles_stay = quant_layout(Type).code_bits == 4 && !has_codebook(Type);
+/// Whether quads from 4 on stay in their high nibbles: they come sixteen times too large, which spares few rows their
+/// shifts and costs many rows a sum each.
+template <DType Type, int M>
+constexpr bool high_nibbles_stay = quant_layout(Type).code_bits == 4 && !has_codebook(Type) && M <= 2;
 
-/// The codes of quad q of a block: 16 rows × 4 inputs.
-template <DType Type, int Q>
+/// The codes of quad q of a block, for M rows of x: 16 rows × 4 inputs.
+template <DType Type, int M, int Q>
 RONDO_VNNI_INLINE __m512i load_quad(const std::byte* codes) {
     constexpr int Bits = quant_layout(Type).code_bits;
     if constexpr (has_codebook(Type)) {
@@ -59,8 +60,8 @@ RONDO_VNNI_INLINE __m512i load_quad(const std::byte* codes) {
     if constexpr (Bits == 2) return low_pair<Q>(codes);
     if constexpr (Bits == 3) return join_high_bits<Q, 2>(low_pair<Q>(codes), _mm512_load_si512(codes + 128), 0x04);
     if constexpr (Bits == 8) return _mm512_load_si512(codes + Q * 64);
-    if constexpr (high_nibbles_stay<Type> && Q < 4) return low_bits<Q>(codes);
-    if constexpr (high_nibbles_stay<Type> && Q >= 4) {
+    if constexpr (Bits == 4 && (Q < 4 || !high_nibbles_stay<Type, M>)) return low_bits<Q>(codes);
+    if constexpr (Bits == 4 && Q >= 4 && high_nibbles_stay<Type, M>) {
         return _mm512_and_si512(_mm512_load_si512(codes + (Q - 4) * 64), _mm512_set1_epi8(static_cast<char>(0xF0)));
     }
     if constexpr (Bits == 5) return join_high_bits<Q>(low_bits<Q>(codes), _mm512_load_si512(codes + 256), 0x10);
@@ -70,14 +71,16 @@ RONDO_VNNI_INLINE __m512i load_quad(const std::byte* codes) {
     }
 }
 
-/// sums[r] += Σ u·a over quads [First, First + Quads) for M rows of codes, `stride` apart. The rows take turns, so that
-/// consecutive instructions do not wait for each other.
-template <int M, int First, int Quads>
-RONDO_VNNI_INLINE void add_dots(const __m512i* u, const int8_t* a, int64_t stride, __m512i* sums) {
-    for (int q = First; q < First + Quads; ++q) {
+/// sums[r] += Σ u·a over quads [First, First + 4) for M rows of x, `stride` apart. The rows take turns, so that
+/// consecutive instructions do not wait for each other. Four quads at a time leave registers for more rows.
+template <DType Type, int M, int First>
+RONDO_VNNI_INLINE void add_dots(const std::byte* codes, const int8_t* a, int64_t stride, __m512i* sums) {
+    const __m512i u[4] = {load_quad<Type, M, First>(codes), load_quad<Type, M, First + 1>(codes),
+                          load_quad<Type, M, First + 2>(codes), load_quad<Type, M, First + 3>(codes)};
+    for (int q = 0; q < 4; ++q) {
         for (int r = 0; r < M; ++r) {
             int32_t four;
-            std::memcpy(&four, a + r * stride + 4 * q, 4);
+            std::memcpy(&four, a + r * stride + 4 * (First + q), 4);
             sums[r] = _mm512_dpbusd_epi32(sums[r], u[q], _mm512_set1_epi32(four));
         }
     }
@@ -124,10 +127,9 @@ RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
 
 /// Adds sub-block S of a block to the sums of M rows of x. `at` is the block's place in the tables of the first row.
 template <DType Type, int M, int S>
-RONDO_VNNI_INLINE void add_subblock(const __m512i* u, __m512 scale, const QuantActivations& x, const int8_t* a,
+RONDO_VNNI_INLINE void add_subblock(const std::byte* codes, __m512 scale, const QuantActivations& x, const int8_t* a,
                                     int64_t at, __m512* sums) {
     constexpr QuantLayout layout = quant_layout(Type);
-    constexpr int quads = 8 / layout.subblocks;
     const int64_t x_blocks = x.columns / quant_block;
     __m512i dots[M];
     for (int r = 0; r < M; ++r) {
@@ -135,14 +137,15 @@ RONDO_VNNI_INLINE void add_subblock(const __m512i* u, __m512 scale, const QuantA
         const int32_t code_sum = layout.subblocks == 2 ? x.half_sums[2 * row_at + S] : x.sums[row_at];
         dots[r] = _mm512_set1_epi32(layout.minima ? 0 : -layout.offset * code_sum);
     }
-    if constexpr (high_nibbles_stay<Type>) {
+    if constexpr (high_nibbles_stay<Type, M>) {
         __m512i sixteenfold[M];
         for (int r = 0; r < M; ++r) sixteenfold[r] = _mm512_setzero_si512();
-        add_dots<M, 4, 4>(u, a, x.columns, sixteenfold);
-        add_dots<M, 0, 4>(u, a, x.columns, dots);
+        add_dots<Type, M, 4>(codes, a, x.columns, sixteenfold);
+        add_dots<Type, M, 0>(codes, a, x.columns, dots);
         for (int r = 0; r < M; ++r) dots[r] = _mm512_add_epi32(dots[r], _mm512_srai_epi32(sixteenfold[r], 4));
     } else {
-        add_dots<M, S * quads, quads>(u, a, x.columns, dots);
+        add_dots<Type, M, 4 * S>(codes, a, x.columns, dots);
+        if constexpr (layout.subblocks == 1) add_dots<Type, M, 4>(codes, a, x.columns, dots);
     }
     for (int r = 0; r < M; ++r) {
         const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * x_blocks]);
@@ -164,17 +167,14 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const Q
     for (int64_t b = 0; b < blocks; ++b, a += quant_block) {
         if (row == 0) prefetch_block<Type>(chunk, b);
         const std::byte* codes = chunk + b * layout.code_bytes();
-        const __m512i u[8] = {load_quad<Type, 0>(codes), load_quad<Type, 1>(codes), load_quad<Type, 2>(codes),
-                              load_quad<Type, 3>(codes), load_quad<Type, 4>(codes), load_quad<Type, 5>(codes),
-                              load_quad<Type, 6>(codes), load_quad<Type, 7>(codes)};
         const int64_t at = row * x_blocks + block0 + b;
         __m512 scale = load_f16(d_at + (layout.super_blocks ? 0 : 32 * b));
         if constexpr (layout.subblocks == 2) {
-            add_subblock<Type, M, 0>(u, sub_scale<Type>(scale, scales_at + 32 * b), x, a, at, sums);
-            add_subblock<Type, M, 1>(u, sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
+            add_subblock<Type, M, 0>(codes, sub_scale<Type>(scale, scales_at + 32 * b), x, a, at, sums);
+            add_subblock<Type, M, 1>(codes, sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
         } else {
             if constexpr (layout.super_blocks) scale = _mm512_mul_ps(scale, load_i8(scales_at + 16 * b));
-            add_subblock<Type, M, 0>(u, scale, x, a, at, sums);
+            add_subblock<Type, M, 0>(codes, scale, x, a, at, sums);
         }
         if constexpr (layout.scale_nibbles) {
             add_nibble_minima<M>(load_f16(m_at), scales_at + 32 * b, x, at, sums);
@@ -204,7 +204,7 @@ RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivation
     const int64_t blocks = product.columns / quant_block;
     __m512 sums[M];
     for (int r = 0; r < M; ++r) sums[r] = _mm512_setzero_ps();
-    if constexpr (M == 8) prefetch_outputs<M>(product, group, row);
+    if constexpr (M >= 8) prefetch_outputs<M>(product, group, row);
     int64_t block = 0;
     for (; block + quant_chunk_blocks <= blocks; block += quant_chunk_blocks) {
         add_chunk<Type, M>(chunk, quant_chunk_blocks, x, row, block, sums);
@@ -228,6 +228,9 @@ template <DType Type>
 void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
     for (int64_t group = product.group_begin; group < product.group_end; ++group) {
         int64_t row = 0;
+        if constexpr (quant_layout(Type).code_bits < 6) {
+            for (; row + 12 <= x.rows; row += 12) multiply_rows<Type, 12>(product, x, group, row);
+        }
         for (; row + 8 <= x.rows; row += 8) multiply_rows<Type, 8>(product, x, group, row);
         for (; row + 4 <= x.rows; row += 4) multiply_rows<Type, 4>(product, x, group, row);
         for (; row + 2 <= x.rows; row += 2) multiply_rows<Type, 2>(product, x, group, row);
