@@ -19,6 +19,11 @@ uint64_t seed_of(std::span<const int32_t> tokens, int64_t keys) {
     return hash;
 }
 
+bool chooses_lines(const BatchPart& part) {
+    return part.attention != nullptr && part.attention->prefill != nullptr &&
+           part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens());
+}
+
 }  // namespace
 
 KvShape Transformer::kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers) {
@@ -109,13 +114,18 @@ Tensor Transformer::queries_of(const Batch& batch, int sequence) const {
 
 bool Transformer::may_narrow(const Batch& batch) const {
     if (batch.logit_rows() == batch.rows()) return false;
+    // Lines are chosen for all rows of a chunk together.
+    for (int s = 0; s < batch.bulk_sequences(); ++s)
+        if (chooses_lines(batch.part(s))) return false;
+    return true;
+}
+
+void Transformer::count_dense_prompts(const Batch& batch) {
     for (int s = 0; s < batch.bulk_sequences(); ++s) {
         const BatchPart& part = batch.part(s);
-        if (part.attention == nullptr || part.attention->prefill == nullptr) continue;
-        // Lines are chosen for all rows of a chunk together.
-        if (part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens())) return false;
+        if (part.attention == nullptr || part.attention->prefill == nullptr || chooses_lines(part)) continue;
+        part.attention->prefill->count_dense(std::ssize(part.tokens), part.kv->tokens());
     }
-    return true;
 }
 
 Status Transformer::narrow(Batch& batch) {
@@ -145,15 +155,9 @@ Status Transformer::keep_queries(const Batch& batch, int layer, int first_sequen
 
 /// Dense ones together, the others one by one.
 Status Transformer::attend_prompts(const Batch& batch, int layer) {
-    const auto is_sparse = [&](int s) {
-        const BatchPart& part = batch.part(s);
-        return part.attention != nullptr && part.attention->prefill != nullptr &&
-               part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens());
-    };
     const int sequences = batch.bulk_sequences();
     for (int s = 0; s < sequences;) {
-        if (is_sparse(s)) {
-            const BatchPart& part = batch.part(s);
+        if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
             RONDO_TRY(part.attention->prefill->attend(layer, attend_args(batch, layer, s, 1, Rows::bulk),
                                                       queries_of(batch, s), part.kv->block_begin(),
                                                       seed_of(part.tokens, part.kv->tokens())));
@@ -161,14 +165,10 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
             continue;
         }
         int end = s + 1;
-        while (end < sequences && !is_sparse(end)) ++end;
+        while (end < sequences && !chooses_lines(batch.part(end))) ++end;
         const Stopwatch watch(attend_seconds_);
         RONDO_TRY(device_.ops().attend(attend_args(batch, layer, s, end - s, Rows::bulk)));
-        for (; s < end; ++s) {
-            const BatchPart& part = batch.part(s);
-            if (part.attention != nullptr && part.attention->prefill != nullptr)
-                part.attention->prefill->count_dense(std::ssize(part.tokens), part.kv->tokens());
-        }
+        s = end;
     }
     return Status::ok();
 }
@@ -220,6 +220,7 @@ Status Transformer::attention(Batch& batch, int layer) {
     RONDO_TRY(ops.append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer))));
     const int prompts = batch.bulk_sequences();
     RONDO_TRY(keep_queries(batch, layer, 0, prompts));
+    count_dense_prompts(batch);
     if (layer + 1 == spec.layers && may_narrow(batch)) RONDO_TRY(narrow(batch));
     if (batch.rows() == 0) return Status::ok();
     RONDO_TRY(attend(batch, layer));

@@ -48,6 +48,7 @@ private:
     /// Whether the rows without logits need no more of the last layer than their KV.
     bool may_narrow(const Batch& batch) const;
     Status narrow(Batch& batch);
+    static void count_dense_prompts(const Batch& batch);
     Status attention(Batch& batch, int layer);
     AttendArgs attend_args(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) const;
     Status attend(const Batch& batch, int layer);

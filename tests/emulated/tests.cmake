@@ -9,7 +9,7 @@ string(CONCAT long "*Attend.InvariantRows*:*Attend.PrefillRows*:*Attend.ChunksOf
   "*Attend.ADecodeRow*:*Matmul.*EveryWeightType*:*Matmul.*ModelSized*:*Matmul.*SeveralBlocks*:*Matmul.InvariantRows*:"
   "CudaDevice.OrderPuts*:CudaDevice.NotifyComes*:CudaDevice.StreamsNotOrdered*")
 string(CONCAT some_models "*Golden.TheGpuMatchesToo/*gqa7_head64_tied:*Golden.TheGpuMatchesToo/*q4_k:"
-  "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*")
+  "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*:EngineOnGpu/Steps.RowsWithoutLogits*/bf16_*")
 
 # emulated_test(NAME ORDER FILTER)
 function(emulated_test name order filter)
