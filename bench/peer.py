@@ -103,8 +103,8 @@ def settings(group):
 
 
 def fastest_setting(group, threads):
-    """By the group's longest prompt, or its decode where it has none: the peer gets its best flags for the test."""
-    test = max(group, key=lambda one: (one.phase == "prefill", one.tokens))
+    """By the group's prompt nearest to 512 tokens, or its decode where it has none: the peer gets its best flags."""
+    test = max(group, key=lambda one: (one.phase == "prefill", -abs(one.tokens - 512)))
     speeds = {setting: measure_peer([test], threads, setting)[0] for setting in settings(group)}
     return max(speeds, key=speeds.get)
 
