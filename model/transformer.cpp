@@ -59,6 +59,8 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
                                                        " rows; this transformer runs " + std::to_string(rows_max_) +
                                                        " at most");
     }
+    if (batch.narrowed())
+        return make_error(ErrorCode::internal, "a batch that has passed all layers; it must be laid out anew");
     Ops& ops = device_.ops();
     if (layers.begin == 0) {
         RONDO_TRY(ops.embed(batch.hidden(), batch.ids(), *weights_.embedding));

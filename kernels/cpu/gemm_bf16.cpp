@@ -10,8 +10,8 @@ namespace rondo::cpu {
 namespace {
 
 constexpr int together = 6;             // rows: with four registers of outputs what 32 registers hold
-constexpr int64_t pairs_at_once = 512;  // of a panel: 16 KiB, which stay in L1 for all rows
-constexpr int64_t rows_at_once = 96;
+constexpr int64_t pairs_at_once = 512;  // of a panel: 128 KiB, which stay in L2 for all rows
+constexpr int64_t rows_at_once = 96;    // a multiple of `together`; their sums are 24 KiB
 constexpr int64_t prefetch_bytes = 4096;
 constexpr int registers = panel_outputs / 16;
 

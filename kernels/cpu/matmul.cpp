@@ -16,7 +16,7 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t few_rows = 16;        // up to here reading weights costs more than arithmetic
+constexpr int64_t few_rows = 16;        // up to here unpacking an f16 panel costs more than its products in f32
 constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past

@@ -186,6 +186,7 @@ TEST_P(Steps, RowsWithoutLogitsGoNoFurtherAndChangeNothing) {
     need(engine.transformer->forward(batch, {1, 2}));
     EXPECT_TRUE(batch.narrowed());
     EXPECT_EQ(batch.rows(), 1 + std::ssize(ids[2]) + 1);
+    EXPECT_FALSE(engine.transformer->forward(batch).is_ok()) << "its rows are not those that were laid out";
 
     const std::vector<float> logits = engine.logits(batch);
     const double near = GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2;
