@@ -104,7 +104,7 @@ TEST(ChatMessages, NeverRepeatsWhatWasSaid) {
     }
 }
 
-/// By their own words, or for want of anything to change.
+/// Its arguments come as text, and go to the template as the object that they are, in their own order.
 TEST(ChatMessages, KeepsWhatAMessageCarriesForTheTemplate) {
     const ChatRequest request = accepted(saying(
         R"([{"role":"user","content":"x","name":"Ann \"A\""},{"role":"assistant","content":null,"refusal":null,)"

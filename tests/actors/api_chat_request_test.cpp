@@ -252,6 +252,7 @@ TEST(ChatRequest, BoundsItsLists) {
                    with);
 }
 
+/// By their own words, or for want of anything to change.
 TEST(ChatRequest, TakesWhatChangesNothing) {
     for (const char* member :
          {R"("store":true,"metadata":{"a":"b"})", R"("verbosity":"medium")", R"("parallel_tool_calls":true)",
@@ -284,7 +285,6 @@ TEST(ChatRequest, ReadsWhenAnswersMayEndAndHowTheyAreWritten) {
     EXPECT_EQ(accepted(with(R"("min_tokens":5000)")).options.tokens_min, 5000) << "as long as the context allows";
 }
 
-/// Its arguments come as text, and go to the template as the object that they are, in their own order.
 TEST(ChatRequest, BoundsWhatItGivesTheTemplate) {
     std::string many = R"("chat_template_kwargs":{"a":0)", deep = R"("chat_template_kwargs":{"a":)";
     for (size_t i = 0; i < limits::template_variables_max; ++i) many += ",\"a" + std::to_string(i) + "\":1";
