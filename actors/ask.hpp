@@ -24,7 +24,7 @@ struct Ask {
     bool thoughts_apart = false;  ///< what the model thinks before its answer is told apart, where it shows that
     GenerateOptions options;
     int priority = 0;
-    std::string method;         ///< how it attends: one of home's methods; "": the configured one
+    std::string method;         ///< how it attends: one of runtime's methods; "": the configured one
     int64_t budget_tokens = 0;  ///< that its answer attends to, within what is configured; 0: the method's own
     double deadline_seconds = 600.0;
     std::shared_ptr<Places> places;  ///< of several turns that are let in together; none: this one alone

@@ -39,7 +39,7 @@ void Decode::on_exit() {
     rows_.clear();
     runner_ = nullptr;
     selector_ = nullptr;
-    store_ = nullptr;
+    cache_ = nullptr;
 }
 
 /// Every row of the next step has a place for its token, or somebody is asked for one.
@@ -52,7 +52,7 @@ bool Decode::make_room() {
     if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return false;
     busy_ = true;
     when_answered(
-        request(store_, options_.timeout, room_atom::value, short_of),
+        request(cache_, options_.timeout, room_atom::value, short_of),
         [this](bool room) {
             busy_ = false;
             if (!room) preempt();
@@ -63,7 +63,7 @@ bool Decode::make_room() {
 }
 
 /// The lowest priority, and of those who have it the last to come: so the first always gets to its end. One that is
-/// alone comes back to rounds in no more blocks than they fill (see Store::take).
+/// alone comes back to rounds in no more blocks than they fill (see Cache::take).
 void Decode::preempt() {
     if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return;
     const RowAt victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {

@@ -11,7 +11,7 @@
 namespace rondo {
 
 /// The continuous batch of one device: turns join and leave between steps, and each step gives all of them a token.
-/// When memory runs out it asks the store for room, and then hands back the turn that came last. A turn that attends to
+/// When memory runs out it asks the cache for room, and then hands back the turn that came last. A turn that attends to
 /// chosen keys has them chosen by the selector beside its steps; it misses steps only while a choice is due and not
 /// ready, and the others go on.
 class Decode : public decode_actor::base {
@@ -19,15 +19,15 @@ public:
     struct Options {
         size_t rows_max = 32;  ///< of a step; further turns wait
         int64_t context_tokens = 0;
-        caf::timespan timeout = std::chrono::minutes(2);  ///< of a step, and of the store
+        caf::timespan timeout = std::chrono::minutes(2);  ///< of a step, and of the cache
     };
-    Decode(caf::actor_config& config, device_runner_actor runner, selector_actor selector, store_actor store,
+    Decode(caf::actor_config& config, device_runner_actor runner, selector_actor selector, cache_actor cache,
            const Options& options)
         : decode_actor::base(config),
           options_(options),
           runner_(std::move(runner)),
           selector_(std::move(selector)),
-          store_(std::move(store)) {}
+          cache_(std::move(cache)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "decode"; }
     void on_exit() override;
@@ -64,7 +64,7 @@ private:
     Options options_;
     device_runner_actor runner_;
     selector_actor selector_;
-    store_actor store_;
+    cache_actor cache_;
     std::list<Row> rows_;          // in order of joining
     std::vector<RowAt> stepping_;  // those of the step under way
     bool busy_ = false;            // a step or a request for room is under way

@@ -88,8 +88,9 @@ Status DeviceRunner::issue(Chunk& chunk) {
 Status DeviceRunner::begin_chunk(Turn& turn) {
     const DecodeAttention answer = turn.decode();
     if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
-        RONDO_ASSIGN(turn.choice, SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices.back(),
-                                                          SelectiveDecode::options_of(answer)));
+        RONDO_ASSIGN(turn.choice,
+                     SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
+                                             SelectiveDecode::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
     const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),

@@ -24,13 +24,13 @@ struct Progress {
 /// runs on this actor's own thread, and is complete when it has been issued.
 class DeviceRunner : public device_runner_actor::base {
 public:
-    /// By home's methods, how prompts attend on this device; null: to everything.
+    /// By runtime's methods, how prompts attend on this device; null: to everything.
     using PromptAttention = std::vector<std::unique_ptr<SparsePrefill>>;
 
-    DeviceRunner(caf::actor_config& config, HomePtr home, std::shared_ptr<Stepper> stepper,
+    DeviceRunner(caf::actor_config& config, RuntimePtr runtime, std::shared_ptr<Stepper> stepper,
                  std::shared_ptr<PromptAttention> prompts, std::shared_ptr<Progress> progress, size_t device)
         : device_runner_actor::base(config),
-          home_(std::move(home)),
+          runtime_(std::move(runtime)),
           stepper_(std::move(stepper)),
           prompts_(std::move(prompts)),
           progress_(std::move(progress)),
@@ -60,7 +60,7 @@ private:
     void collect(Chunk& chunk);
     void collect(SelectionPiece& piece);
 
-    const HomePtr home_;  // the stepper uses it
+    const RuntimePtr runtime_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;
     std::shared_ptr<PromptAttention> prompts_;
     std::shared_ptr<Progress> progress_;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "actors/admission.hpp"
+#include "actors/cache.hpp"
 #include "actors/decode.hpp"
 #include "actors/prefill.hpp"
-#include "actors/restore.hpp"
 #include "actors/selector.hpp"
-#include "actors/store.hpp"
 #include "actors/supervisor.hpp"
 #include "kernels/backend.hpp"
 #include "memory/machine_memory.hpp"
@@ -50,37 +50,37 @@ Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options o
 }
 
 Status Engine::load_all(const Settings& settings, const Options& options) {
-    home_->methods = attention_methods(settings.pipeline);
-    home_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
-                                   ? settings.pipeline.budget_tokens_max
-                                   : settings.pipeline.decode.attention.budget_tokens;
+    runtime_->methods = attention_methods(settings.pipeline);
+    runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
+                                      ? settings.pipeline.budget_tokens_max
+                                      : settings.pipeline.decode.attention.budget_tokens;
     const std::string& prompts = settings.pipeline.prefill.on.front();
     const std::string& answers = settings.pipeline.decode.on.front();
-    home_->devices.resize(1);
-    RONDO_ASSIGN(home_->devices[0], open_named(settings, prompts));
+    runtime_->devices.resize(1);
+    RONDO_ASSIGN(runtime_->devices[0], open_named(settings, prompts));
     if (answers != prompts) {
-        home_->devices.resize(2);
-        RONDO_ASSIGN(home_->devices[1], open_named(settings, answers));
-        if (!(home_->devices[0]->space() == home_->devices[1]->space())) {
+        runtime_->devices.resize(2);
+        RONDO_ASSIGN(runtime_->devices[1], open_named(settings, answers));
+        if (!(runtime_->devices[0]->space() == runtime_->devices[1]->space())) {
             return make_error(ErrorCode::unsupported,
                               "pipeline.prefill.on is " + prompts + " and decode.on " + answers +
                                   ", which do not share memory; two CPU devices would be right");
         }
     }
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(home_->model,
-                 load_model(model_path(settings.model.path), choice, *home_->devices[0], options.progress));
-    if (!settings.server.served_model_names.empty()) home_->model.name = settings.server.served_model_names.front();
-    home_->context_tokens = home_->model.spec.context_tokens;
+    RONDO_ASSIGN(runtime_->model,
+                 load_model(model_path(settings.model.path), choice, *runtime_->devices[0], options.progress));
+    if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
+    runtime_->context_tokens = runtime_->model.spec.context_tokens;
     // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
-    if (home_->model.spec.sliding_window > 0)
-        home_->context_tokens = std::min(home_->context_tokens, home_->model.spec.sliding_window);
-    const KvShape shape = Transformer::kv_shape(home_->model.spec, kv_dtype(settings.memory.kv_dtype));
+    if (runtime_->model.spec.sliding_window > 0)
+        runtime_->context_tokens = std::min(runtime_->context_tokens, runtime_->model.spec.sliding_window);
+    const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     const size_t kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
     // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
     if (const size_t machine = machine_memory_bytes();
-        kv_bytes > machine && home_->devices[0]->space().kind == DeviceKind::cpu) {
+        kv_bytes > machine && runtime_->devices[0]->space().kind == DeviceKind::cpu) {
         return make_error(ErrorCode::out_of_memory,
                           "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
                               "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
@@ -91,18 +91,19 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
                           "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
                               "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
     }
-    home_->context_tokens = std::min(home_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
-    RONDO_ASSIGN(home_->pool, KvPool::create(*home_->devices[0], shape, blocks));
+    runtime_->context_tokens = std::min(runtime_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
+    RONDO_ASSIGN(runtime_->pool, KvPool::create(*runtime_->devices[0], shape, blocks));
     return Status::ok();
 }
 
 void Engine::start(const Settings& settings, const Options& options) {
     Router::Options router;
-    metrics_ = std::make_shared<Metrics>(home_->model.name);
-    metrics_->device(settings.pipeline.prefill.on.front(), home_->devices.front()->name());
-    if (home_->devices.size() > 1) metrics_->device(settings.pipeline.decode.on.front(), home_->devices[1]->name());
+    metrics_ = std::make_shared<Metrics>(runtime_->model.name);
+    metrics_->device(settings.pipeline.prefill.on.front(), runtime_->devices.front()->name());
+    if (runtime_->devices.size() > 1)
+        metrics_->device(settings.pipeline.decode.on.front(), runtime_->devices[1]->name());
     running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
-    router.session.home = home_;
+    router.session.runtime = runtime_;
     router.session.metrics = metrics_;
     router.several_tenants = !settings.server.api_keys_file.empty();
     router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
@@ -140,12 +141,12 @@ void Engine::watch(const Actor& actor, const char* name, const std::function<voi
 
 Result<std::shared_ptr<DeviceRunner::PromptAttention>> Engine::prompt_attention(Device& device) const {
     // What is counted costs time: of each chunk one layer or two, not always the same.
-    const int measured_layers = std::max(1, home_->model.spec.layers - 1);
+    const int measured_layers = std::max(1, runtime_->model.spec.layers - 1);
     auto made = std::make_shared<DeviceRunner::PromptAttention>();
-    for (const AttentionMethod& method : home_->methods) {
+    for (const AttentionMethod& method : runtime_->methods) {
         made->emplace_back();
         if (method.prefill.method == PrefillAttention::Method::dense) continue;
-        RONDO_ASSIGN(made->back(), SparsePrefill::create(home_->model.spec, device, method.prefill));
+        RONDO_ASSIGN(made->back(), SparsePrefill::create(runtime_->model.spec, device, method.prefill));
         made->back()->measure(measured_layers);
     }
     return made;
@@ -156,37 +157,38 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     Supervisor::Pipeline made;
     const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
     std::vector<device_runner_actor> runners;
-    for (size_t i = 0; i < home_->devices.size(); ++i) {
-        const auto& device = home_->devices[i];
+    for (size_t i = 0; i < runtime_->devices.size(); ++i) {
+        const auto& device = runtime_->devices[i];
         Stepper::Limits limits;
-        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, home_->context_tokens);
+        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, runtime_->context_tokens);
         limits.decode_rows = pipeline.decode.batch_max;
-        limits.context_tokens = home_->context_tokens;
+        limits.context_tokens = runtime_->context_tokens;
         limits.open_chunks = open_chunks;
-        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper, Stepper::create(home_->model, *home_->pool, *device, limits));
+        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper,
+                     Stepper::create(runtime_->model, *runtime_->pool, *device, limits));
         RONDO_ASSIGN(const auto lines, prompt_attention(*device));
-        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(home_, stepper, lines, progress_, i)
-                                   : self.spawn<DeviceRunner>(home_, stepper, lines, progress_, i));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(runtime_, stepper, lines, progress_, i)
+                                   : self.spawn<DeviceRunner>(runtime_, stepper, lines, progress_, i));
         keep(runners.back());
     }
-    made.stages.store = self.spawn<Store>(home_, load_);
-    Restore::Options restore;
-    restore.running_max = static_cast<size_t>(pipeline.decode.batch_max);
-    restore.tokens_max = home_->context_tokens;
-    made.stages.restore = self.spawn<Restore>(made.stages.store, restore);
+    made.stages.cache = self.spawn<Cache>(runtime_, load_);
+    Admission::Options admission;
+    admission.running_max = static_cast<size_t>(pipeline.decode.batch_max);
+    admission.tokens_max = runtime_->context_tokens;
+    made.stages.admission = self.spawn<Admission>(made.stages.cache, admission);
     Prefill::Options prefill;
     prefill.open_max = open_chunks;
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
-    made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.store, prefill);
+    made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.cache, prefill);
     Decode::Options decode;
     decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
-    decode.context_tokens = home_->context_tokens;
+    decode.context_tokens = runtime_->context_tokens;
     const selector_actor selector =
-        detached ? self.spawn<Selector, caf::detached>(runners.back(), made.stages.store, Selector::Options{})
-                 : self.spawn<Selector>(runners.back(), made.stages.store, Selector::Options{});
-    made.stages.decode = self.spawn<Decode>(runners.back(), selector, made.stages.store, decode);
-    keep(made.stages.store);
-    keep(made.stages.restore);
+        detached ? self.spawn<Selector, caf::detached>(runners.back(), made.stages.cache, Selector::Options{})
+                 : self.spawn<Selector>(runners.back(), made.stages.cache, Selector::Options{});
+    made.stages.decode = self.spawn<Decode>(runners.back(), selector, made.stages.cache, decode);
+    keep(made.stages.cache);
+    keep(made.stages.admission);
     keep(made.stages.prefill);
     keep(selector);
     keep(made.stages.decode);
@@ -283,8 +285,8 @@ Result<bool> Engine::remove(const ConversationName& name) {
 }
 
 std::string Engine::device_names() const {
-    std::string names = home_->devices.front()->name();
-    if (home_->devices.size() > 1) names += " for prompts, " + home_->devices.back()->name() + " for answers";
+    std::string names = runtime_->devices.front()->name();
+    if (runtime_->devices.size() > 1) names += " for prompts, " + runtime_->devices.back()->name() + " for answers";
     return names;
 }
 

@@ -89,14 +89,14 @@ public:
     Result<bool> remove(const ConversationName& name);
 
     /// The number of a method that turns may ask for; an error names all of them.
-    Result<size_t> method(std::string_view name) const { return home_->method(name); }
+    Result<size_t> method(std::string_view name) const { return runtime_->method(name); }
     /// The first is what turns get that do not ask.
-    const std::vector<AttentionMethod>& methods() const { return home_->methods; }
+    const std::vector<AttentionMethod>& methods() const { return runtime_->methods; }
     /// For whoever may compute with any of it when the engine is gone.
-    std::shared_ptr<const Home> home() const { return home_; }
-    const Model& model() const { return home_->model; }
-    int64_t context_tokens() const { return home_->context_tokens; }
-    const KvPool& pool() const { return *home_->pool; }
+    std::shared_ptr<const Runtime> runtime() const { return runtime_; }
+    const Model& model() const { return runtime_->model; }
+    int64_t context_tokens() const { return runtime_->context_tokens; }
+    const KvPool& pool() const { return *runtime_->pool; }
     const Load& load() const { return *load_; }
     const Progress& progress() const { return *progress_; }
     Metrics& metrics() { return *metrics_; }
@@ -119,7 +119,7 @@ private:
     template <class Answer, class... Request>
     Result<Answer> request(Request... request);
 
-    HomePtr home_ = std::make_shared<Home>();
+    RuntimePtr runtime_ = std::make_shared<Runtime>();
     std::shared_ptr<Load> load_ = std::make_shared<Load>();
     std::shared_ptr<Metrics> metrics_;
     size_t running_max_ = 0;

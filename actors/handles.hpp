@@ -53,10 +53,10 @@ using device_runner_actor = caf::typed_actor<
     caf::reacts_to<done_atom, StatusPtr>>;
 
 /// KV that may be used again.
-using store_actor = caf::typed_actor<
+using cache_actor = caf::typed_actor<
     /// Chooses who is let in, gives that turn the blocks of its prompt's longest known beginning, and sets the others
     /// aside.
-    caf::replies_to<take_atom, AdmissionPtr>::with<AdmissionPtr>,
+    caf::replies_to<take_atom, AdmissionChoicePtr>::with<AdmissionChoicePtr>,
     /// A turn waits: what it will need goes after what nobody waits for. Until it is let in or withdrawn.
     caf::reacts_to<claim_atom, PromptClaimPtr>, caf::reacts_to<withdraw_atom, TurnId>,
     /// What a turn has computed may be used again.
@@ -67,7 +67,7 @@ using store_actor = caf::typed_actor<
     caf::replies_to<room_atom, int64_t>::with<bool>>;
 
 /// Lets turns in, in fair order, when there is memory for them, and brings back what is known of their prompts.
-using restore_actor =
+using admission_actor =
     caf::typed_actor<caf::replies_to<open_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
                      /// A turn has let go of its memory.
                      caf::reacts_to<closed_atom, TurnId>, caf::reacts_to<pump_atom>>;

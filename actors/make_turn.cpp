@@ -23,19 +23,19 @@ size_t content_bytes(std::span<const ChatMessage> messages) {
     return bytes;
 }
 
-size_t content_bytes_max(const Home& home) {
-    return static_cast<size_t>(home.context_tokens) * limits::prompt_bytes_per_token_max;
+size_t content_bytes_max(const Runtime& runtime) {
+    return static_cast<size_t>(runtime.context_tokens) * limits::prompt_bytes_per_token_max;
 }
 
-Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, const HomePtr& home) {
-    const Model& model = home->model;
+Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime) {
+    const Model& model = runtime->model;
     const Tenant& tenant = ask.conversation.tenant;
     std::vector<int32_t> ids = ask.ids;
     const size_t bytes = content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation.preamble) : size_t{0});
-    if (bytes > content_bytes_max(*home)) {  // before it is tokenized
+    if (bytes > content_bytes_max(*runtime)) {  // before it is tokenized
         return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
                                                        " bytes fit into a context of " +
-                                                       std::to_string(home->context_tokens) + " tokens");
+                                                       std::to_string(runtime->context_tokens) + " tokens");
     }
     if (ids.empty()) {
         RONDO_ASSIGN(ids, conversation.prompt(ask.messages, ask.template_variables));
@@ -43,27 +43,27 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
     const auto tokens = static_cast<int64_t>(ids.size());
     if (tokens == 0)
         return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
-    if (tokens >= home->context_tokens) {
+    if (tokens >= runtime->context_tokens) {
         return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +
-                                                       std::to_string(home->context_tokens) +
+                                                       std::to_string(runtime->context_tokens) +
                                                        " with the answer: rewinding or dropping rounds would help");
     }
     GenerateOptions options = ask.options;
     RONDO_TRY(options.check(model));
-    options.tokens_max = std::min(options.tokens_max, home->context_tokens - tokens);
+    options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     RONDO_TRY(check_ids(ids, model.spec.vocabulary));
-    RONDO_ASSIGN(const size_t method, home->method(ask.method));
-    RONDO_TRY(home->check_budget(method, ask.budget_tokens));
-    DecodeAttention decode = home->methods[method].decode;
+    RONDO_ASSIGN(const size_t method, runtime->method(ask.method));
+    RONDO_TRY(runtime->check_budget(method, ask.budget_tokens));
+    DecodeAttention decode = runtime->methods[method].decode;
     const int64_t budget_tokens = ask.budget_tokens == decode.budget_tokens ? 0 : ask.budget_tokens;
     if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
     Answer answer(model, std::move(options), ids);
     return std::make_shared<Turn>(Turn{
-        .home = home,
+        .runtime = runtime,
         .id = ask.id,
-        .space = space_of(tenant, home->methods[method], budget_tokens),
+        .space = space_of(tenant, runtime->methods[method], budget_tokens),
         // A client without a conversation is one of his own.
         .flow = tenant + '\n' + (ask.conversation.id.empty() ? '\n' + std::to_string(ask.id) : ask.conversation.id),
         .priority = ask.priority,
@@ -72,7 +72,7 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
         .ids = std::move(ids),
         .prompt_tokens = tokens,
         .recomputed_min = SelectiveDecode::prompt_rows(decode),
-        .kv = SequenceKv(*home->pool),
+        .kv = SequenceKv(*runtime->pool),
         .chunk_rows = 0,
         .choice = {},
         .answer = std::move(answer),

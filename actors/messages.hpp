@@ -76,15 +76,15 @@ struct StageReply {
     Error error;  ///< of a refused one
 };
 
-/// What a turn that waits will ask the store for.
+/// What a turn that waits will ask the cache for.
 struct PromptClaim {
     TurnId turn = 0;
     std::string space;
-    std::vector<int32_t> tokens;
+    std::vector<int32_t> ids;
 };
 
 /// Who may be let in, and who is.
-struct Admission {
+struct AdmissionChoice {
     enum class Outcome : uint8_t { let_in, no_room, later };
     struct Candidate {
         TurnPtr turn;
@@ -130,7 +130,7 @@ struct DeltaOf {
     TurnDelta delta;
 };
 
-using AdmissionPtr = std::shared_ptr<Admission>;
+using AdmissionChoicePtr = std::shared_ptr<AdmissionChoice>;
 using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
@@ -156,7 +156,7 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 }  // namespace rondo
 
 // These never leave the process.
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)

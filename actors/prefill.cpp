@@ -8,9 +8,9 @@
 
 namespace rondo {
 
-Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, store_actor store,
+Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, cache_actor cache,
                  const Options& options)
-    : prefill_actor::base(config), options_(options), store_(std::move(store)) {
+    : prefill_actor::base(config), options_(options), cache_(std::move(cache)) {
     const bool same = prompts == home;
     lanes_.push_back({std::move(prompts), {}, {}, {}, {}, {}, 0.0});
     if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, {}, 0.0});
@@ -40,7 +40,7 @@ Prefill::behavior_type Prefill::make_behavior() {
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Prefill::on_exit() {
     for (Lane& lane : lanes_) lane.jobs.clear();
-    store_ = nullptr;
+    cache_ = nullptr;
 }
 
 /// Where it would be done sooner by what was measured; a long prompt does not go where answers are made.
@@ -132,7 +132,7 @@ void Prefill::share(size_t index, TurnId id) {
     lane.jobs.at(id).complete = true;
     const auto finished = [=, this] { finish(lanes_[index], id, StageReply::Outcome::done); };
     when_answered(
-        request(store_, options_.timeout, share_atom::value, lane.jobs.at(id).turn), [=](bool) { finished(); },
+        request(cache_, options_.timeout, share_atom::value, lane.jobs.at(id).turn), [=](bool) { finished(); },
         [=](const caf::error&) { finished(); });
 }
 

@@ -23,7 +23,7 @@ public:
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
     };
     /// The first runner is meant for prompts; `home` decodes, and may be the same.
-    Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, store_actor store,
+    Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, cache_actor cache,
             const Options& options);
     behavior_type make_behavior() override;
     const char* name() const override { return "prefill"; }
@@ -34,7 +34,7 @@ private:
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
         bool withdrawn = false;
-        bool complete = false;     // only the store's word is missing
+        bool complete = false;     // only the cache's word is missing
         int64_t chunk_tokens = 0;  // of the chunk under way
         double chunk_seconds = 0.0;
     };
@@ -59,7 +59,7 @@ private:
     void withdraw(size_t lane, TurnId id);
 
     Options options_;
-    store_actor store_;
+    cache_actor cache_;
     std::vector<Lane> lanes_;
 };
 

@@ -320,7 +320,7 @@ void Router::down(const caf::down_msg& message) {
 /// A session that died cannot take its turn back from the stage that holds it.
 void Router::withdraw(TurnId id) {
     if (!stages_) return;
-    send(stages_->restore, withdraw_atom::value, id);
+    send(stages_->admission, withdraw_atom::value, id);
     send(stages_->prefill, withdraw_atom::value, id);
     send(stages_->decode, withdraw_atom::value, id);
 }
@@ -355,7 +355,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
         return promise;
     };
     if (const Status roles = check_roles(preamble); !roles) return refused(roles.error());
-    const size_t bytes = content_bytes(preamble), bytes_max = content_bytes_max(*options_.session.home);
+    const size_t bytes = content_bytes(preamble), bytes_max = content_bytes_max(*options_.session.runtime);
     if (bytes > bytes_max) {  // which no turn could begin with
         return refused(make_error(ErrorCode::out_of_range,
                                   "the conversation's system text has " + std::to_string(bytes) + " bytes; at most " +

@@ -30,7 +30,7 @@ public:
     Router(caf::actor_config& config, std::shared_ptr<Load> load, std::shared_ptr<std::atomic<TurnId>> last_turn,
            const Options& options)
         : router_actor::base(config),
-          model_(options.session.home->model),
+          model_(options.session.runtime->model),
           load_(std::move(load)),
           last_turn_(std::move(last_turn)),
           options_(options),

@@ -28,7 +28,7 @@ Selector::behavior_type Selector::make_behavior() {
 void Selector::on_exit() {
     jobs_.clear();
     runner_ = nullptr;
-    store_ = nullptr;
+    cache_ = nullptr;
 }
 
 void Selector::pump() {
@@ -57,7 +57,7 @@ void Selector::ask_for_room(int64_t blocks) {
         pump();
     };
     when_answered(
-        request(store_, options_.timeout, room_atom::value, blocks), [go_on](bool) { go_on(); },
+        request(cache_, options_.timeout, room_atom::value, blocks), [go_on](bool) { go_on(); },
         [go_on](const caf::error&) { go_on(); });
 }
 

@@ -11,10 +11,10 @@ namespace rondo {
 class Selector : public selector_actor::base {
 public:
     struct Options {
-        caf::timespan timeout = std::chrono::minutes(2);  ///< of a piece, and of the store
+        caf::timespan timeout = std::chrono::minutes(2);  ///< of a piece, and of the cache
     };
-    Selector(caf::actor_config& config, device_runner_actor runner, store_actor store, const Options& options)
-        : selector_actor::base(config), options_(options), runner_(std::move(runner)), store_(std::move(store)) {}
+    Selector(caf::actor_config& config, device_runner_actor runner, cache_actor cache, const Options& options)
+        : selector_actor::base(config), options_(options), runner_(std::move(runner)), cache_(std::move(cache)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "selector"; }
     void on_exit() override;
@@ -35,7 +35,7 @@ private:
 
     Options options_;
     device_runner_actor runner_;
-    store_actor store_;
+    cache_actor cache_;
     std::deque<Job> jobs_;  // the first is under way; at most one a turn
     bool busy_ = false;     // a piece or a request for room is under way
 };

@@ -14,7 +14,7 @@ namespace {
 constexpr double grace_seconds = 60.0;
 
 TurnAttention attention_of(const Turn& turn) {
-    const AttentionMethod& method = turn.home->methods[turn.method];
+    const AttentionMethod& method = turn.runtime->methods[turn.method];
     const DecodeAttention decode = turn.decode();
     const SparsePrefillStats& prompt = turn.prompt_attention;
     const SelectionStats& answer = turn.answer_attention;
@@ -110,7 +110,7 @@ void Session::start_next() {
     while (flow_.idle() && stages_ && !waiting_.empty()) {
         auto [ask, arrived] = std::move(waiting_.front());
         waiting_.pop_front();
-        Result<TurnPtr> turn = make_turn(*ask, conversation_, options_.home);
+        Result<TurnPtr> turn = make_turn(*ask, conversation_, options_.runtime);
         if (!turn) {
             refuse(this, ask, turn.error());
             continue;
@@ -128,7 +128,7 @@ void Session::start_next() {
         attention_ = attention_of(*turn_);
         error_ = {};
         serving_ = stages_;
-        monitor(serving_->restore);
+        monitor(serving_->admission);
         monitor(serving_->prefill);
         monitor(serving_->decode);
         happen(TurnFlow::Event::start);
@@ -163,7 +163,7 @@ void Session::happen(TurnFlow::Event event) {
 void Session::act(TurnFlow::Action action) {
     switch (action) {
         case TurnFlow::Action::open:
-            return dispatch(Stage::restore);
+            return dispatch(Stage::admission);
         case TurnFlow::Action::prefill:
             return dispatch(Stage::prefill);
         case TurnFlow::Action::decode:
@@ -180,7 +180,7 @@ void Session::act(TurnFlow::Action action) {
             return withdraw();
         case TurnFlow::Action::keep_kv:
             if (cancelled_) remember();
-            if (turn_ && turn_->kv.tokens() > 0) send(serving_->store, keep_atom::value, turn_);
+            if (turn_ && turn_->kv.tokens() > 0) send(serving_->cache, keep_atom::value, turn_);
             return;
         case TurnFlow::Action::drop_kv:
             return turn_.reset();
@@ -205,8 +205,8 @@ void Session::dispatch(Stage stage) {
     TurnPtr turn = std::move(turn_);
     turn_.reset();
     switch (stage) {
-        case Stage::restore:
-            return when_answered(request(stages.restore, timeout, open_atom::value, turn), answered, failed);
+        case Stage::admission:
+            return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
         case Stage::prefill:
             return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
         case Stage::decode:
@@ -219,7 +219,7 @@ void Session::replied(StageReply reply) {
     using Outcome = StageReply::Outcome;
     const double spent = now() - entered_;
     turn_ = std::move(reply.turn);
-    if (stage_ == Stage::restore) {
+    if (stage_ == Stage::admission) {
         timings_.queued += spent - (turn_->restore_seconds - timings_.restore);
         timings_.restore = turn_->restore_seconds;
     } else {
@@ -235,7 +235,7 @@ void Session::replied(StageReply reply) {
         running_.reset();
         return happen(TurnFlow::Event::preempted);
     }
-    if (stage_ == Stage::restore) {
+    if (stage_ == Stage::admission) {
         running_.emplace(options_.load);
         if (timings_.preemptions == 0) {
             usage_.cached_tokens = turn_->kv.tokens();
@@ -296,7 +296,7 @@ void Session::give(TurnDelta delta, bool last) {
 
 void Session::end(TurnOutcome outcome, Error error) {
     if (!turn_) {  // its stage has it still
-        double& spent = stage_ == Stage::restore   ? timings_.queued
+        double& spent = stage_ == Stage::admission ? timings_.queued
                         : stage_ == Stage::prefill ? timings_.prefill
                                                    : timings_.decode;
         spent += now() - entered_;
@@ -339,11 +339,11 @@ void Session::let_go() {
     turn_.reset();
     running_.reset();
     ++asked_;
-    demonitor(serving_->restore.address());
+    demonitor(serving_->admission.address());
     demonitor(serving_->prefill.address());
     demonitor(serving_->decode.address());
     options_.metrics->attended(attention_);
-    send(serving_->restore, closed_atom::value, current_->id);
+    send(serving_->admission, closed_atom::value, current_->id);
     tell_over();
     serving_.reset();
     current_.reset();
@@ -352,8 +352,8 @@ void Session::let_go() {
 void Session::withdraw() {
     const Stages& stages = *serving_;
     switch (stage_) {
-        case Stage::restore:
-            return send(stages.restore, withdraw_atom::value, current_->id);
+        case Stage::admission:
+            return send(stages.admission, withdraw_atom::value, current_->id);
         case Stage::prefill:
             return send(stages.prefill, withdraw_atom::value, current_->id);
         case Stage::decode:
@@ -369,7 +369,7 @@ void Session::down(const caf::down_msg& message) {
     if (!current_) return;
     if (is(current_->listener)) return stop(current_->id, TurnFlow::Event::cancel);
     const Stages& stages = *serving_;
-    if (!is(stages.restore) && !is(stages.prefill) && !is(stages.decode)) return;
+    if (!is(stages.admission) && !is(stages.prefill) && !is(stages.decode)) return;
     if (serving_ == stages_) stages_.reset();  // until the router tells of others
     error_ = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
     happen(TurnFlow::Event::lost);

@@ -21,7 +21,7 @@ namespace rondo {
 class Session : public session_actor::base {
 public:
     struct Options {
-        HomePtr home;
+        RuntimePtr runtime;
         std::shared_ptr<Metrics> metrics;
         std::shared_ptr<Load> load;
         size_t waiting_max = 8;       ///< turns behind the one under way
@@ -32,7 +32,7 @@ public:
             StagesPtr stages, const Options& options)
         : session_actor::base(config),
           options_(options),
-          model_(options.home->model),
+          model_(options.runtime->model),
           conversation_(std::move(conversation)),
           name_(std::move(name)),
           router_(std::move(router)),
@@ -43,7 +43,7 @@ public:
     void on_exit() override;
 
 private:
-    enum class Stage : uint8_t { restore, prefill, decode };
+    enum class Stage : uint8_t { admission, prefill, decode };
 
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
@@ -83,7 +83,7 @@ private:
     StagesPtr serving_;                     // the turn under way
     TurnPtr turn_;                          // while no stage holds it
     std::optional<Running> running_;        // while it has KV
-    Stage stage_ = Stage::restore;          // the one asked last
+    Stage stage_ = Stage::admission;        // the one asked last
     uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
     double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
     double last_piece_ = 0.0;

@@ -6,10 +6,10 @@ namespace rondo {
 
 /// The stages of a pipeline, as they stand since they were last started.
 struct Stages {
-    restore_actor restore;
+    admission_actor admission;
     prefill_actor prefill;
     decode_actor decode;
-    store_actor store;
+    cache_actor cache;
 };
 
 }  // namespace rondo

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/home.hpp"
+#include "actors/runtime.hpp"
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
@@ -23,12 +23,12 @@ using TurnId = uint64_t;
 /// touched only by the stage that holds it (while its keys are chosen, decode and selector share it as SelectiveDecode
 /// says); its blocks go back when the last stage lets go of it.
 struct Turn {
-    HomePtr home;
+    RuntimePtr runtime;
     TurnId id = 0;
     std::string space;          ///< the prefix cache's name space
     std::string flow;           ///< whom it is served for: its tenant, then a line of its own
     int priority = 0;           ///< higher first
-    size_t method = 0;          ///< of home's: how it attends
+    size_t method = 0;          ///< of runtime's: how it attends
     int64_t budget_tokens = 0;  ///< of its answer, where that is not the method's own
 
     std::vector<int32_t> ids;    ///< the prompt, then the answer; the last has no key yet while the turn goes on
@@ -55,7 +55,7 @@ struct Turn {
     }
     /// How its answer attends.
     DecodeAttention decode() const {
-        DecodeAttention decode = home->methods[method].decode;
+        DecodeAttention decode = runtime->methods[method].decode;
         if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
         return decode;
     }

@@ -26,7 +26,7 @@ PrefixCache::~PrefixCache() = default;
 size_t PrefixCache::Hash::operator()(const Key& key) const {
     auto hash = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(key.parent)) * 0x9E3779B97F4A7C15U;
     for (int32_t i = 0; i < key.size; ++i) {
-        hash = (hash ^ static_cast<uint32_t>(key.tokens[static_cast<size_t>(i)])) * 0xFF51AFD7ED558CCDU;
+        hash = (hash ^ static_cast<uint32_t>(key.ids[static_cast<size_t>(i)])) * 0xFF51AFD7ED558CCDU;
         hash ^= hash >> 32;
     }
     return hash;
@@ -38,28 +38,28 @@ PrefixCache::Node* PrefixCache::root_of(std::string_view space) {
     return root.get();
 }
 
-PrefixCache::Key PrefixCache::key_of(const Node* parent, std::span<const int32_t> tokens) {
-    Key key{parent, static_cast<int32_t>(tokens.size()), {}};
-    std::copy(tokens.begin(), tokens.end(), key.tokens.begin());
+PrefixCache::Key PrefixCache::key_of(const Node* parent, std::span<const int32_t> ids) {
+    Key key{parent, static_cast<int32_t>(ids.size()), {}};
+    std::copy(ids.begin(), ids.end(), key.ids.begin());
     return key;
 }
 
-PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> tokens, int32_t size) const {
-    if ((node->child_sizes >> size & 1U) == 0 || tokens.size() < static_cast<size_t>(size)) return nullptr;
-    const auto found = nodes_.find(key_of(node, tokens.first(static_cast<size_t>(size))));
+PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> ids, int32_t size) const {
+    if ((node->child_sizes >> size & 1U) == 0 || ids.size() < static_cast<size_t>(size)) return nullptr;
+    const auto found = nodes_.find(key_of(node, ids.first(static_cast<size_t>(size))));
     return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-/// Every way down that spells `tokens`, full blocks first; the node that is reached last in terms of tokens.
-PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> tokens) const {
+/// Every way down that spells `ids`, full blocks first; the node that is reached last in terms of tokens.
+PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> ids) const {
     Node* best = root;
     std::vector<Node*> open{root};
     for (int visits = 0; !open.empty() && visits < visits_max; ++visits) {
         Node* const node = open.back();
         open.pop_back();
         if (node->depth > best->depth) best = node;
-        if (best->depth == static_cast<int64_t>(tokens.size())) break;
-        const auto rest = tokens.subspan(static_cast<size_t>(node->depth));
+        if (best->depth == static_cast<int64_t>(ids.size())) break;
+        const auto rest = ids.subspan(static_cast<size_t>(node->depth));
         for (int32_t size = 1; size <= kv_block_tokens; ++size)
             if (Node* const next = child(node, rest, size); next != nullptr) open.push_back(next);
     }
@@ -71,12 +71,11 @@ void PrefixCache::touch(Node* node) {
     for (; node->parent != nullptr; node = node->parent) by_use_.splice(by_use_.begin(), by_use_, node->place);
 }
 
-SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> tokens, int64_t tokens_max) {
+SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max) {
     SequenceKv kv(pool_);
     const auto root = roots_.find(std::string(space));
     if (root == roots_.end()) return kv;
-    Node* const last =
-        deepest(root->second.get(), tokens.first(std::min(tokens.size(), static_cast<size_t>(tokens_max))));
+    Node* const last = deepest(root->second.get(), ids.first(std::min(ids.size(), static_cast<size_t>(tokens_max))));
     touch(last);
     std::vector<const Node*> path;
     for (const Node* node = last; node->parent != nullptr; node = node->parent) path.push_back(node);
@@ -100,25 +99,25 @@ SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> t
     return kv;
 }
 
-void PrefixCache::insert(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv) {
-    insert_blocks(space, tokens, kv, kv.block_begin().size() - 1);
+void PrefixCache::insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv) {
+    insert_blocks(space, ids, kv, kv.block_begin().size() - 1);
 }
 
-void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv) {
+void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv) {
     const std::span<const int32_t> begins = kv.block_begin();
     size_t count = begins.size() - 1;
     if (count > 0 && begins[count] - begins[count - 1] < kv_block_tokens) --count;
-    insert_blocks(space, tokens, kv, count);
+    insert_blocks(space, ids, kv, count);
 }
 
-void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv,
+void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
                                 size_t count) {
-    assert(static_cast<int64_t>(tokens.size()) >= kv.tokens());
+    assert(static_cast<int64_t>(ids.size()) >= kv.tokens());
     Node* node = root_of(space);
     const std::span<const int32_t> begins = kv.block_begin();
     for (size_t block = 0; block < count; ++block) {
         const auto part =
-            tokens.subspan(static_cast<size_t>(begins[block]), static_cast<size_t>(begins[block + 1] - begins[block]));
+            ids.subspan(static_cast<size_t>(begins[block]), static_cast<size_t>(begins[block + 1] - begins[block]));
         if (part.empty()) continue;
         const Key key = key_of(node, part);
         std::unique_ptr<Node>& next = nodes_[key];
@@ -247,13 +246,13 @@ bool PrefixCache::make_room(int64_t blocks) {
     return enough();
 }
 
-void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int32_t> tokens) {
+void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int32_t> ids) {
     const auto [made, is_new] = claims_.try_emplace(id);
     if (!is_new) return;
     Node* const root = root_of(space);
     Claim& claim = made->second;
-    claim.tokens.assign(tokens.begin(), tokens.end());
-    claim.at = deepest(root, claim.tokens);
+    claim.ids.assign(ids.begin(), ids.end());
+    claim.at = deepest(root, claim.ids);
     claim.at->claims.push_back(&claim);
     for (Node* node = claim.at; node->parent != nullptr; node = node->parent) ++node->claimed;
     touch(claim.at);
@@ -304,8 +303,8 @@ void PrefixCache::move_claim(Claim& claim, Node* to) {
 void PrefixCache::advance_claims(Node* from, Node* to) {
     for (size_t i = 0; i < from->claims.size();) {
         Claim& claim = *from->claims[i];
-        const auto rest = std::span(claim.tokens).subspan(static_cast<size_t>(from->depth));
-        const auto part = std::span(to->key.tokens).first(static_cast<size_t>(to->key.size));
+        const auto rest = std::span(claim.ids).subspan(static_cast<size_t>(from->depth));
+        const auto part = std::span(to->key.ids).first(static_cast<size_t>(to->key.size));
         if (rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
             move_claim(claim, to);
             ++to->claimed;

@@ -33,20 +33,20 @@ public:
     PrefixCache(const PrefixCache&) = delete;
     PrefixCache& operator=(const PrefixCache&) = delete;
 
-    /// A sequence that holds the blocks of the longest stored prefix of `tokens`, at most `tokens_max` of them.
-    SequenceKv match(std::string_view space, std::span<const int32_t> tokens, int64_t tokens_max);
-    /// Keeps the blocks of a sequence whose keys are those of `tokens` (as many as it has keys). Their contents must be
+    /// A sequence that holds the blocks of the longest stored prefix of `ids`, at most `tokens_max` of them.
+    SequenceKv match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max);
+    /// Keeps the blocks of a sequence whose keys are those of `ids` (as many as it has keys). Their contents must be
     /// complete, and nobody may write to them again.
-    void insert(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
+    void insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv);
     /// The same for a sequence that goes on: all but a last block that is not full.
-    void insert_full(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv);
+    void insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv);
     /// Gives blocks back until `blocks` are free in every group that has layers; false, and nothing goes, if that
     /// cannot be.
     bool make_room(int64_t blocks);
 
     /// What `match` will be asked for under this id, until it is forgotten; nothing happens if the id has a claim.
     /// Where the same tokens are stored in several ways, the claim follows one of them.
-    void claim(uint64_t id, std::string_view space, std::span<const int32_t> tokens);
+    void claim(uint64_t id, std::string_view space, std::span<const int32_t> ids);
     void forget_claim(uint64_t id);
     /// The claims' order from now on, the next to be served first. Those that are not named come behind these.
     void order_claims(std::span<const uint64_t> ids);
@@ -67,7 +67,7 @@ public:
 private:
     struct Node;
     struct Claim {
-        std::vector<int32_t> tokens;
+        std::vector<int32_t> ids;
         Node* at;          // the last of its blocks that is stored; a root if none is
         uint64_t place;    // the least is served next
         uint64_t arrived;  // its place while nobody says one
@@ -76,7 +76,7 @@ private:
     struct Key {
         const Node* parent;
         int32_t size;
-        std::array<int32_t, kv_block_tokens> tokens;
+        std::array<int32_t, kv_block_tokens> ids;
         bool operator==(const Key&) const = default;
     };
     struct Hash {
@@ -94,11 +94,11 @@ private:
         std::vector<Claim*> claims;        // that end here
     };
 
-    void insert_blocks(std::string_view space, std::span<const int32_t> tokens, const SequenceKv& kv, size_t count);
+    void insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, size_t count);
     Node* root_of(std::string_view space);
-    static Key key_of(const Node* parent, std::span<const int32_t> tokens);
-    Node* child(const Node* node, std::span<const int32_t> tokens, int32_t size) const;
-    Node* deepest(Node* root, std::span<const int32_t> tokens) const;
+    static Key key_of(const Node* parent, std::span<const int32_t> ids);
+    Node* child(const Node* node, std::span<const int32_t> ids, int32_t size) const;
+    Node* deepest(Node* root, std::span<const int32_t> ids) const;
     void touch(Node* node);
     void advance_claims(Node* from, Node* to);
     static void move_claim(Claim& claim, Node* to);

@@ -22,7 +22,7 @@ int64_t logit_rows_of(const BatchPart& part) {
         case BatchPart::Logits::last:
             return 1;
         case BatchPart::Logits::all:
-            return static_cast<int64_t>(part.tokens.size());
+            return static_cast<int64_t>(part.ids.size());
     }
     return 0;
 }
@@ -64,7 +64,7 @@ void Batch::clear() {
 }
 
 Status Batch::add(const BatchPart& part) {
-    const auto count = static_cast<int64_t>(part.tokens.size());
+    const auto count = static_cast<int64_t>(part.ids.size());
     if (count == 0) return make_error(ErrorCode::invalid_argument, "a batch part without tokens");
     if (sequence_count() >= limits_.sequences_max || rows_ + count > limits_.rows_max) {
         return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
@@ -79,17 +79,17 @@ Status Batch::add(const BatchPart& part) {
                                                        " tokens; the context holds " +
                                                        std::to_string(limits_.context_tokens_max));
     }
-    RONDO_TRY(check_ids(part.tokens, vocabulary_));
+    RONDO_TRY(check_ids(part.ids, vocabulary_));
     parts_.push_back(part);
     rows_ += count;
     return Status::ok();
 }
 
 Status Batch::extend(const BatchPart& part) const {
-    RONDO_TRY(part.kv->extend(static_cast<int64_t>(part.tokens.size())));
+    RONDO_TRY(part.kv->extend(static_cast<int64_t>(part.ids.size())));
     const auto blocks = static_cast<int64_t>(part.kv->block_begin().size()) - 1;
     if (blocks <= blocks_max(limits_)) return Status::ok();
-    part.kv->truncate(part.kv->tokens() - static_cast<int64_t>(part.tokens.size()));
+    part.kv->truncate(part.kv->tokens() - static_cast<int64_t>(part.ids.size()));
     return make_error(ErrorCode::out_of_range,
                       "a sequence of " + std::to_string(blocks) + " KV blocks; the batch holds " +
                           std::to_string(blocks_max(limits_)) + ", longer rounds would be right");
@@ -108,7 +108,7 @@ Status Batch::extend_all() {
 void Batch::shrink(size_t count) {
     for (size_t i = 0; i < count; ++i) {
         SequenceKv& kv = *parts_[i].kv;
-        kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[i].tokens.size()));
+        kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[i].ids.size()));
     }
 }
 
@@ -165,10 +165,10 @@ Status Batch::send_tables() {
 
 void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
     int32_t* const staging = staging_.data();
-    const auto count = static_cast<int64_t>(part.tokens.size());
+    const auto count = static_cast<int64_t>(part.ids.size());
     const int64_t first = part.kv->tokens() - count;
     for (int64_t i = 0; i < count; ++i) {
-        staging[ids_ + row + i] = part.tokens[static_cast<size_t>(i)];
+        staging[ids_ + row + i] = part.ids[static_cast<size_t>(i)];
         staging[positions_ + row + i] = static_cast<int32_t>(first + i);
     }
     for (int g = 0; g < layer_groups; ++g) {
@@ -205,7 +205,7 @@ Status Batch::prepare() {
         const auto part = static_cast<size_t>(order_[s]);
         logits_of_[part] = logit;
         write_part(static_cast<int>(s), parts_[part], row, logit);
-        row += static_cast<int64_t>(parts_[part].tokens.size());
+        row += static_cast<int64_t>(parts_[part].ids.size());
         if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
     }
     staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);

@@ -16,9 +16,9 @@ struct SequenceAttention;
 
 /// Some new tokens of one sequence in a batch.
 struct BatchPart {
-    /// Whose KV: `tokens` are appended to it when the batch is prepared.
+    /// Whose KV: `ids` are appended to it when the batch is prepared.
     SequenceKv* kv = nullptr;
-    std::span<const int32_t> tokens;
+    std::span<const int32_t> ids;
     /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are
     /// `bulk`.
     Rows rows = Rows::bulk;

@@ -94,14 +94,14 @@ void Generator::forget() {
     history_.clear();
 }
 
-Status Generator::check(std::span<const int32_t> tokens) const {
-    const int64_t wanted = this->tokens() + static_cast<int64_t>(tokens.size());
+Status Generator::check(std::span<const int32_t> ids) const {
+    const int64_t wanted = this->tokens() + static_cast<int64_t>(ids.size());
     if (wanted > context_tokens_max_) {
         return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(wanted) +
                                                        " tokens; the context holds " +
                                                        std::to_string(context_tokens_max_));
     }
-    return check_ids(tokens, model_.spec.vocabulary);
+    return check_ids(ids, model_.spec.vocabulary);
 }
 
 Status Generator::run(BatchPart part) {
@@ -110,7 +110,7 @@ Status Generator::run(BatchPart part) {
     RONDO_TRY(batch_->add(part));
     const int64_t before = tokens();
     RONDO_TRY(batch_->prepare());
-    history_.insert(history_.end(), part.tokens.begin(), part.tokens.end());
+    history_.insert(history_.end(), part.ids.begin(), part.ids.end());
     const Status status = transformer_->forward(*batch_);
     if (!status.is_ok()) truncate(before);  // keys that were not all written must not be found again
     return status;
@@ -139,22 +139,22 @@ Status Generator::read_logits(int64_t first, int64_t rows, std::span<float> out)
     return device_.wait(StreamId::compute);
 }
 
-Status Generator::prefill(std::span<const int32_t> tokens, bool answer_follows) {
-    RONDO_TRY(check(tokens));
+Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
+    RONDO_TRY(check(ids));
     if (has_gaps()) {
         std::vector<int32_t> all = history_;
-        all.insert(all.end(), tokens.begin(), tokens.end());
+        all.insert(all.end(), ids.begin(), ids.end());
         forget();
         return prefill(all, answer_follows);
     }
-    for (size_t begin = 0; begin < tokens.size();) {
-        const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
-        const bool last = begin + count == tokens.size();
-        RONDO_TRY(run({kv_.get(), tokens.subspan(begin, count), Rows::bulk,
+    for (size_t begin = 0; begin < ids.size();) {
+        const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        const bool last = begin + count == ids.size();
+        RONDO_TRY(run({kv_.get(), ids.subspan(begin, count), Rows::bulk,
                        last ? BatchPart::Logits::last : BatchPart::Logits::none}));
         begin += count;
     }
-    if (tokens.empty()) return Status::ok();
+    if (ids.empty()) return Status::ok();
     RONDO_TRY(read_logits(0, 1, host_logits_));
     if (decode_ == nullptr || !answer_follows) return Status::ok();
     decode_->after_prefill(*kv_);
@@ -174,17 +174,17 @@ Status Generator::step(int32_t token) {
     return decode_->work_now(*kv_);
 }
 
-Status Generator::score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume) {
-    RONDO_TRY(check(tokens));
+Status Generator::score(std::span<const int32_t> ids, const std::function<void(std::span<const float>)>& consume) {
+    RONDO_TRY(check(ids));
     if (has_gaps()) {
         const std::vector<int32_t> all = history_;
         forget();
         RONDO_TRY(prefill(all, false));
     }
     std::vector<float> rows(static_cast<size_t>(logit_rows_max * model_.spec.vocabulary));
-    for (size_t begin = 0; begin < tokens.size();) {
-        const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(options_.chunk_tokens));
-        RONDO_TRY(run({kv_.get(), tokens.subspan(begin, count), Rows::bulk, BatchPart::Logits::all}));
+    for (size_t begin = 0; begin < ids.size();) {
+        const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        RONDO_TRY(run({kv_.get(), ids.subspan(begin, count), Rows::bulk, BatchPart::Logits::all}));
         for (int64_t first = 0; first < batch_->logit_rows(); first += logit_rows_max) {
             const int64_t some = std::min(logit_rows_max, batch_->logit_rows() - first);
             const std::span<float> out(rows.data(), static_cast<size_t>(some * model_.spec.vocabulary));

@@ -50,10 +50,10 @@ public:
                                const std::function<bool(std::string_view)>& on_text = {});
     /// The logits of every token given, appended to what is there: `consume` is called with rows [n, V] f32 in host
     /// memory, in order.
-    Status score(std::span<const int32_t> tokens, const std::function<void(std::span<const float>)>& consume);
+    Status score(std::span<const int32_t> ids, const std::function<void(std::span<const float>)>& consume);
     /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`. Where no answer
     /// follows (history that comes round by round), nothing is chosen for one.
-    Status prefill(std::span<const int32_t> tokens, bool answer_follows = true);
+    Status prefill(std::span<const int32_t> ids, bool answer_follows = true);
     /// From here on answers attend by this; what an earlier method has chosen is forgotten, the KV stays. The pool has
     /// room for the copies of `Options::decode.budget_tokens` keys, no more.
     Status answer_by(const DecodeAttention& decode, std::shared_ptr<const DecodeSelection> method = {});
@@ -79,7 +79,7 @@ public:
 private:
     Generator(const Model& model, Device& device) : model_(model), device_(device) {}
     /// Refuses, before anything is computed, tokens beyond the context or outside the vocabulary.
-    Status check(std::span<const int32_t> tokens) const;
+    Status check(std::span<const int32_t> ids) const;
     Status create_attention();
     Status create_decode();
     /// An evicting method has given up keys that further prompts must see.

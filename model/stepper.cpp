@@ -75,14 +75,14 @@ int Stepper::chunk_layers_left(const SequenceKv& kv) const {
     return found == chunks_.end() ? 0 : model_.spec.layers - found->layer;
 }
 
-Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
+Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, bool wants_logits,
                             const SequenceAttention& attention) {
     assert(chunk_of(&kv) == nullptr && chunk_of(nullptr) != nullptr);
     OpenChunk& chunk = *chunk_of(nullptr);
     chunk.attention = attention;
     chunk.batch.clear();
     RONDO_TRY(chunk.batch.add(
-        {&kv, tokens, Rows::bulk, wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk.attention}));
+        {&kv, ids, Rows::bulk, wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk.attention}));
     chunk.begin = kv.tokens();
     RONDO_TRY(chunk.batch.prepare());
     chunk.kv = &kv;

@@ -44,7 +44,7 @@ public:
 
     /// Starts a chunk of a prompt: appends the tokens to `kv` and embeds them. A sequence has one open chunk at the
     /// most; chunks of other sequences may stay open meanwhile (parked between two layers), `open_chunks` in all.
-    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> tokens, bool wants_logits,
+    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, bool wants_logits,
                        const SequenceAttention& attention = {});
     /// Runs the sequence's open chunk through as many more layers. After the last, it is closed, and its logits
     /// computed.

@@ -13,15 +13,15 @@ namespace rondo {
 namespace {
 
 /// Of the rows that are sampled of a chunk: the same in every layer, and whatever else runs.
-uint64_t seed_of(std::span<const int32_t> tokens, int64_t keys) {
+uint64_t seed_of(std::span<const int32_t> ids, int64_t keys) {
     uint64_t hash = 0xcbf29ce484222325ULL ^ static_cast<uint64_t>(keys);
-    for (const int32_t token : tokens) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3ULL;
+    for (const int32_t token : ids) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3ULL;
     return hash;
 }
 
 bool chooses_lines(const BatchPart& part) {
     return part.attention != nullptr && part.attention->prefill != nullptr &&
-           part.attention->prefill->wanted(std::ssize(part.tokens), part.kv->tokens());
+           part.attention->prefill->wanted(std::ssize(part.ids), part.kv->tokens());
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ void Transformer::count_dense_prompts(const Batch& batch) {
     for (int s = 0; s < batch.bulk_sequences(); ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->prefill == nullptr || chooses_lines(part)) continue;
-        part.attention->prefill->count_dense(std::ssize(part.tokens), part.kv->tokens());
+        part.attention->prefill->count_dense(std::ssize(part.ids), part.kv->tokens());
     }
 }
 
@@ -162,7 +162,7 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
             RONDO_TRY(part.attention->prefill->attend(layer, attend_args(batch, layer, s, 1, Rows::bulk),
                                                       queries_of(batch, s), part.kv->block_begin(),
-                                                      seed_of(part.tokens, part.kv->tokens())));
+                                                      seed_of(part.ids, part.kv->tokens())));
             ++s;
             continue;
         }

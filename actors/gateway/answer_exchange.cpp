@@ -26,8 +26,8 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
       head_(std::move(head)),
       request_(std::move(request)),
       ask_(std::move(ask)),
-      bytes_of_([home = engine.home()](int32_t id) {
-          const Tokenizer* const tokenizer = home->model.tokenizer.get();
+      bytes_of_([runtime = engine.runtime()](int32_t id) {
+          const Tokenizer* const tokenizer = runtime->model.tokenizer.get();
           return tokenizer == nullptr ? std::string() : tokenizer->bytes_of(id, true);
       }),
       choices_(static_cast<size_t>(request_.n)) {

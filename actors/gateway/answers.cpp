@@ -30,7 +30,7 @@ std::vector<ServedModel> Gateway::served_models() const {
         model.created_s = started_s_;
         model.context_tokens_max = engine_.context_tokens();
         for (const AttentionMethod& method : engine_.methods()) model.methods.push_back(method.name);
-        model.budget_tokens_max = engine_.home()->budget_tokens_max;
+        model.budget_tokens_max = engine_.runtime()->budget_tokens_max;
     }
     return served;
 }
@@ -49,7 +49,7 @@ ApiResult<Ask> Gateway::make_ask(const std::string& tenant, const AnswerRequest&
         return unknown_model(request.model, names);
     const Result<size_t> method = engine_.method(request.method);
     if (!method) return bad_field("method", "unsupported_value", method.error().message);
-    if (const Status budget = engine_.home()->check_budget(*method, request.budget_tokens); !budget)
+    if (const Status budget = engine_.runtime()->check_budget(*method, request.budget_tokens); !budget)
         return bad_field("method.budget_tokens", "unsupported_value", budget.error().message);
     Ask ask;
     ask.conversation = {tenant, request.conversation};
@@ -110,11 +110,11 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     }
     AnswerHead head = answer_head("cmpl-", *request);
     auto prompts = std::move(request->prompts);
-    auto start = [home = engine_.home(), exchange, echo = request->echo, special = request->options.special_text,
+    auto start = [runtime = engine_.runtime(), exchange, echo = request->echo, special = request->options.special_text,
                   prompts = std::move(prompts),
                   answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion,
                                                             std::move(head), std::move(*request), std::move(*ask))] {
-        const Model& model = home->model;
+        const Model& model = runtime->model;
         for (const CompletionRequest::Prompt& prompt : prompts) {
             const auto* const text = std::get_if<std::string>(&prompt);
             Result<std::vector<int32_t>> ids = text == nullptr ? std::get<std::vector<int32_t>>(prompt)

@@ -161,16 +161,17 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
         return exchange->send_error(*error);
     ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
     if (!variables) return exchange->send_error(variables.error());
-    apart(exchange, [home = engine_.home(), exchange, wanted = std::move(*request), variables = std::move(*variables)] {
-        const Model& model = home->model;
-        const std::stop_token stop = exchange->stop_token();
-        const Result<std::vector<int32_t>> ids =
-            !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, variables)
-            : wanted.add_special     ? model.encode_text(wanted.text, stop)
-                                     : model.tokenizer->encode(wanted.text, true, stop);
-        if (!ids) return exchange->send_error(ids.error());
-        exchange->send_json(200, tokenize_response(*ids));
-    });
+    apart(exchange,
+          [runtime = engine_.runtime(), exchange, wanted = std::move(*request), variables = std::move(*variables)] {
+              const Model& model = runtime->model;
+              const std::stop_token stop = exchange->stop_token();
+              const Result<std::vector<int32_t>> ids =
+                  !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, variables)
+                  : wanted.add_special     ? model.encode_text(wanted.text, stop)
+                                           : model.tokenizer->encode(wanted.text, true, stop);
+              if (!ids) return exchange->send_error(ids.error());
+              exchange->send_json(200, tokenize_response(*ids));
+          });
 }
 
 void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
@@ -187,7 +188,7 @@ std::optional<Error> Gateway::no_tokenizer() const {
 
 /// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.
 std::optional<Error> Gateway::too_long(const char* what, size_t bytes) const {
-    if (bytes <= content_bytes_max(*engine_.home())) return {};
+    if (bytes <= content_bytes_max(*engine_.runtime())) return {};
     return make_error(ErrorCode::out_of_range, std::string("the ") + what + " is too long: no " +
                                                    std::to_string(bytes) + " bytes fit into a context of " +
                                                    std::to_string(engine_.context_tokens()) + " tokens");

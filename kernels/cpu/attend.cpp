@@ -10,7 +10,7 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t lines_per_tile = 64;
+constexpr int64_t queries_per_tile = 64;
 constexpr int64_t split_atoms = 32;    // of keys, for sequences with few rows: 512 keys of full blocks
 constexpr int64_t split_rows_max = 8;  // more rows in bulk than this give enough tiles without splitting the keys
 constexpr int64_t atoms_ahead = 4;     // of the next split, which its tile asks for early
@@ -23,11 +23,11 @@ struct Work {
     int32_t rows;
     int32_t split;  // which, of
     int32_t splits;
-    int64_t first_line;  // of the partial sums, when splits > 1
+    int64_t first_query;  // of the partial sums, when splits > 1
 };
 
 int64_t rows_per_tile(int group) {
-    return std::max<int64_t>(1, lines_per_tile / group);
+    return std::max<int64_t>(1, queries_per_tile / group);
 }
 
 struct Call {
@@ -50,7 +50,7 @@ struct Planner {
     const Call& call;
     Work* work = nullptr;  // null while counting
     int64_t count = 0;
-    int64_t partial_lines = 0;
+    int64_t partial_queries = 0;
 
     void add(int s) {
         const int64_t rows = call.rows(s), step = rows_per_tile(call.group());
@@ -67,9 +67,9 @@ struct Planner {
                                        static_cast<int32_t>(used),
                                        static_cast<int32_t>(split),
                                        static_cast<int32_t>(splits),
-                                       partial_lines};
+                                       partial_queries};
                     }
-                    if (splits > 1) partial_lines += round_up<int64_t>(used * call.group(), 16);
+                    if (splits > 1) partial_queries += round_up<int64_t>(used * call.group(), 16);
                 }
             }
         }
@@ -112,26 +112,26 @@ Status Attend::run(const AttendArgs& args, const SelectedKeys* selected, const s
     for (int s = 0; s < args.sequences.sequences; ++s) plan.add(s);
     const Work* const work = plan.work;
 
-    const int64_t partial_lines = plan.partial_lines;
-    auto* const partials = partials_.get<float>(static_cast<size_t>(sums_floats(partial_lines, d)) * sizeof(float));
+    const int64_t partial_queries = plan.partial_queries;
+    auto* const partials = partials_.get<float>(static_cast<size_t>(sums_floats(partial_queries, d)) * sizeof(float));
     pool_.run_stretches(plan.count, [&](int64_t i, int thread) {
         PerThread& own = scratch_[static_cast<size_t>(thread)];
         AttendTile tile = tile_of(call, work[i], &own.keys);
         tile.bf16 = bf16_;
-        const int64_t lines = round_up<int64_t>(tile.lines(), 16);
+        const int64_t queries = round_up<int64_t>(tile.queries(), 16);
         if (work[i].splits > 1) {
-            attend_tile(tile, own.kernel, place_sums(partials, partial_lines, work[i].first_line, d));
+            attend_tile(tile, own.kernel, place_sums(partials, partial_queries, work[i].first_query, d));
             return;
         }
-        auto* const memory = own.sums.get<float>(static_cast<size_t>(sums_floats(lines, d)) * sizeof(float));
-        const AttendSums sums = place_sums(memory, lines, 0, d);
+        auto* const memory = own.sums.get<float>(static_cast<size_t>(sums_floats(queries, d)) * sizeof(float));
+        const AttendSums sums = place_sums(memory, queries, 0, d);
         attend_tile(tile, own.kernel, sums);
         write_tile(tile, 1, sums, args.out, work[i].row);
     });
-    if (partial_lines == 0) return Status::ok();
+    if (partial_queries == 0) return Status::ok();
     pool_.run(plan.count, [&](int64_t i, int) {
         if (work[i].splits == 1 || work[i].split != 0) return;
-        const AttendSums sums = place_sums(partials, partial_lines, work[i].first_line, d);
+        const AttendSums sums = place_sums(partials, partial_queries, work[i].first_query, d);
         write_tile(tile_of(call, work[i], nullptr), work[i].splits, sums, args.out, work[i].row);
     });
     return Status::ok();

@@ -31,7 +31,7 @@ private:
     ThreadPool& pool_;
     Bf16Way bf16_;
     std::vector<PerThread> scratch_;  // by thread
-    Scratch partials_;                // weighted sums, maxima and totals of all split lines
+    Scratch partials_;                // weighted sums, maxima and totals of all split queries
     Scratch plan_;
 };
 

@@ -5,13 +5,13 @@ namespace rondo::cpu {
 
 namespace {
 
-/// Asks for what comes soon, line by line, into L1. Much of it is in L2 by then; what is not was asked for while the
-/// machine was too busy to note it.
+/// Asks for what comes soon, cache line by cache line, into L1. Much of it is in L2 by then; what is not was asked for
+/// while the machine was too busy to note it.
 class Soon {
 public:
     explicit Soon(const std::byte* at) : at_(at) {}
-    void ask(int64_t lines) {
-        for (const std::byte* const end = at_ + lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T0);
+    void ask(int64_t cache_lines) {
+        for (const std::byte* const end = at_ + cache_lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T0);
     }
 
 private:
@@ -24,59 +24,60 @@ struct Bf16Products {
     static constexpr int64_t few_rows_blocks = 2;
     static constexpr bool widens = false;
     static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
-    static constexpr int64_t lines_of_32_channels = 2 * kv_block_tokens * 32 / 64;  // of a block's keys, or values
+    static constexpr int64_t cache_lines_of_32_channels =
+        2 * kv_block_tokens * 32 / 64;  // of a block's keys, or values
 
-    template <int Lines>
+    template <int Queries>
     static void begin() {}
     static void end() {}
 
-    template <int Lines>
+    template <int Queries>
     RONDO_BF16 static void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, Ahead& ahead,
                                           float* scores) {
         for (int64_t b = 0; b < chunk.count; ++b) {
             Soon values(chunk.v[b]), keys(chunk.k[b + 1]);
             const auto meanwhile = [&]() RONDO_BF16 {
-                ahead.ask(lines_each_product);
-                values.ask(lines_of_32_channels);
-                if (b + 1 < chunk.count) keys.ask(lines_of_32_channels);
+                ahead.ask(cache_lines_each_product);
+                values.ask(cache_lines_of_32_channels);
+                if (b + 1 < chunk.count) keys.ask(cache_lines_of_32_channels);
             };
-            score_block<Lines>(reinterpret_cast<const uint16_t*>(chunk.k[b]), q, d,
-                               scores + b * kv_block_tokens * Lines, meanwhile);
+            score_block<Queries>(reinterpret_cast<const uint16_t*>(chunk.k[b]), q, d,
+                                 scores + b * kv_block_tokens * Queries, meanwhile);
         }
     }
 
-    /// Eight lines and 32 channels at a time: sixteen sums, and each weight that is spread to all lanes serves twice.
-    template <int Lines>
+    /// Eight queries and 32 channels at a time: sixteen sums, and each weight that is spread to all lanes serves twice.
+    template <int Queries>
     RONDO_BF16 static void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, Ahead& ahead,
                                       float* weighted) {
         constexpr int together = 8, pairs = kv_block_tokens / 2;
         Soon keys(chunk.k[chunk.count]);
         for (int64_t c = 0; c < d; c += 32) {
-            for (int first = 0; first < Lines; first += together) {
+            for (int first = 0; first < Queries; first += together) {
                 float* const to = weighted + first * d + c;
                 __m512 low[together], high[together];
-                for (int line = 0; line < together; ++line) {
-                    low[line] = _mm512_loadu_ps(to + line * d);
-                    high[line] = _mm512_loadu_ps(to + line * d + 16);
+                for (int query = 0; query < together; ++query) {
+                    low[query] = _mm512_loadu_ps(to + query * d);
+                    high[query] = _mm512_loadu_ps(to + query * d + 16);
                 }
                 for (int64_t b = 0; b < chunk.count; ++b) {
                     const auto* const v = reinterpret_cast<const uint16_t*>(chunk.v[b]) + 2 * c;
                     const auto* const of_block =
-                        reinterpret_cast<const uint32_t*>(weights + (b * Lines + first) * kv_block_tokens);
+                        reinterpret_cast<const uint32_t*>(weights + (b * Queries + first) * kv_block_tokens);
                     for (int pair = 0; pair < pairs; ++pair) {
                         const __m512bh v_low = load_pairs(v + pair * 2 * d), v_high = load_pairs(v + pair * 2 * d + 32);
-                        for (int line = 0; line < together; ++line) {
-                            const __m512bh weight = all_lanes(of_block + line * pairs + pair);
-                            low[line] = _mm512_dpbf16_ps(low[line], weight, v_low);
-                            high[line] = _mm512_dpbf16_ps(high[line], weight, v_high);
+                        for (int query = 0; query < together; ++query) {
+                            const __m512bh weight = all_lanes(of_block + query * pairs + pair);
+                            low[query] = _mm512_dpbf16_ps(low[query], weight, v_low);
+                            high[query] = _mm512_dpbf16_ps(high[query], weight, v_high);
                         }
                     }
-                    ahead.ask(lines_each_product * together / Lines);
-                    if (first == 0) keys.ask(lines_of_32_channels / chunk.count);
+                    ahead.ask(cache_lines_each_product * together / Queries);
+                    if (first == 0) keys.ask(cache_lines_of_32_channels / chunk.count);
                 }
-                for (int line = 0; line < together; ++line) {
-                    _mm512_storeu_ps(to + line * d, low[line]);
-                    _mm512_storeu_ps(to + line * d + 16, high[line]);
+                for (int query = 0; query < together; ++query) {
+                    _mm512_storeu_ps(to + query * d, low[query]);
+                    _mm512_storeu_ps(to + query * d + 16, high[query]);
                 }
             }
         }

@@ -16,18 +16,18 @@
 ///     few_rows_blocks                                            in a chunk, where the rows are few
 ///     widens, prepare(chunk, d)                                  whether it wants a chunk as floats, and what it makes
 ///     of
-///                                                                one before any group of lines
-///     begin<Lines>(), end()                                      around a tile
-///     compute_scores<Lines>(chunk, q, d, ahead, scores)          scores[key][line] = q·k of one group of lines
-///     add_values<Lines>(chunk, weights, d, ahead, weighted)      weighted[line][c] += Σ_key weights · v
+///                                                                one before any group of queries
+///     begin<Queries>(), end()                                      around a tile
+///     compute_scores<Queries>(chunk, q, d, ahead, scores)          scores[key][query] = q·k of one group of queries
+///     add_values<Queries>(chunk, weights, d, ahead, weighted)      weighted[query][c] += Σ_key weights · v
 namespace rondo::cpu {
 
 namespace {
 
-// Between two looks at the running maximum. So few that a chunk stays in L1 for all groups of lines.
+// Between two looks at the running maximum. So few that a chunk stays in L1 for all groups of queries.
 constexpr int64_t chunk_blocks_max = 4;
 constexpr int64_t chunk_keys_max = chunk_blocks_max * kv_block_tokens;
-constexpr int64_t lines_max = 16;  // in a group
+constexpr int64_t queries_max = 16;  // in a group
 
 /// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
 struct Chunk {
@@ -41,9 +41,9 @@ struct Chunk {
 };
 
 /// Asks for the chunk that comes next, cache line by cache line, into L2. The four steps of a chunk each ask for a
-/// quarter of it, a few lines between any two tile products or registers of weights: what is asked for all at once
-/// waits for itself, and nothing comes while nothing is asked for. In the order of addresses, because the machine's own
-/// prefetcher then helps.
+/// quarter of it, a few cache lines between any two tile products or registers of weights: what is asked for all at
+/// once waits for itself, and nothing comes while nothing is asked for. In the order of addresses, because the
+/// machine's own prefetcher then helps.
 class Ahead {
 public:
     Ahead(const AttendTile& tile, int64_t block, int64_t blocks)
@@ -54,9 +54,9 @@ public:
         next_atom();
     }
 
-    void ask(int64_t lines) {
+    void ask(int64_t cache_lines) {
         if (at_ == nullptr) return;
-        for (const std::byte* const end = at_ + lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+        for (const std::byte* const end = at_ + cache_lines * 64; at_ != end; at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
         if (at_ >= end_) next_atom();
     }
 
@@ -73,22 +73,22 @@ private:
     const std::byte* at_ = nullptr;
     const std::byte* end_ = nullptr;
 };
-constexpr int64_t lines_each_product = 8;  // a quarter of a bf16 atom over its d / 32 tile products
+constexpr int64_t cache_lines_each_product = 8;  // a quarter of a bf16 atom over its d / 32 tile products
 
-/// Buffers of one tile of work, whose lines stand in groups of 8 (a decode row seldom has more: its softmax then takes
-/// half the registers) or 16. Whichever it is, a line is summed in the same order.
+/// Buffers of one tile of work, whose queries stand in groups of 8 (a decode row seldom has more: its softmax then
+/// takes half the registers) or 16. Whichever it is, a query is summed in the same order.
 struct Buffers {
-    uint16_t* q;        // [groups][d/32][16 pairs][lines][2]
-    float* scores;      // [keys of a chunk][lines]
-    uint16_t* weights;  // [blocks of a chunk][lines][16 keys]
+    uint16_t* q;        // [groups][d/32][16 pairs][queries][2]
+    float* scores;      // [keys of a chunk][queries]
+    uint16_t* weights;  // [blocks of a chunk][queries][16 keys]
     std::byte* staged;  // [blocks of a chunk] atoms in bf16: i8 atoms, and those with unfilled slots
     float* wide;        // a chunk's keys and values as floats, or nothing
 };
 
-Buffers place(Scratch& scratch, int64_t lines, int64_t d, bool widens) {
-    const auto q_bytes = static_cast<size_t>(lines * d) * sizeof(uint16_t);
-    const auto score_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(float);
-    const auto weight_bytes = static_cast<size_t>(chunk_keys_max * lines_max) * sizeof(uint16_t);
+Buffers place(Scratch& scratch, int64_t queries, int64_t d, bool widens) {
+    const auto q_bytes = static_cast<size_t>(queries * d) * sizeof(uint16_t);
+    const auto score_bytes = static_cast<size_t>(chunk_keys_max * queries_max) * sizeof(float);
+    const auto weight_bytes = static_cast<size_t>(chunk_keys_max * queries_max) * sizeof(uint16_t);
     const auto staged_bytes = static_cast<size_t>(chunk_blocks_max) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
     const auto wide_bytes = widens ? static_cast<size_t>(2 * chunk_keys_max * d) * sizeof(float) : 0;
     auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes + wide_bytes);
@@ -101,26 +101,26 @@ Buffers place(Scratch& scratch, int64_t lines, int64_t d, bool widens) {
     return buffers;
 }
 
-/// Queries as tiles of pairs: element (line, c) at [line/Lines][c/32][(c%32)/2][line%Lines][c%2]. Lines that fill up
-/// are zero.
-template <int Lines>
+/// Queries as tiles of pairs: element (query, c) at [query/Queries][c/32][(c%32)/2][query%Queries][c%2]. Queries that
+/// fill up are zero.
+template <int Queries>
 void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     const int64_t d = tile.head_dim();
     uint16_t converted[1024];
-    for (int64_t line = 0; line < groups * Lines; ++line) {
+    for (int64_t query = 0; query < groups * Queries; ++query) {
         const uint16_t* from = converted;
-        if (line >= tile.lines()) {
+        if (query >= tile.queries()) {
             std::fill(converted, converted + d, uint16_t{0});
         } else {
-            const int64_t column = (tile.first_head + line % tile.group) * d;
+            const int64_t column = (tile.first_head + query % tile.group) * d;
             if (tile.q.dtype == DType::bf16) {
-                from = tile.q.row<const uint16_t>(line / tile.group) + column;
+                from = tile.q.row<const uint16_t>(query / tile.group) + column;
             } else {
-                convert_row(tile.q.row<const float>(line / tile.group) + column, converted, d);
+                convert_row(tile.q.row<const float>(query / tile.group) + column, converted, d);
             }
         }
-        uint16_t* const group = packed + line / Lines * Lines * d + line % Lines * 2;
-        for (int64_t c = 0; c < d; c += 2) std::memcpy(group + c * Lines, from + c, 2 * sizeof(uint16_t));
+        uint16_t* const group = packed + query / Queries * Queries * d + query % Queries * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(group + c * Queries, from + c, 2 * sizeof(uint16_t));
     }
 }
 
@@ -151,21 +151,21 @@ RONDO_BF16 inline __m512 swap_halves(__m512 x) {
     return _mm512_shuffle_f32x4(x, x, 0x4e);
 }
 
-/// The greatest score by line; scores that a line must not see are masked. Register r of a block holds key r, or keys
-/// 2r and 2r + 1 with eight lines.
-template <int Lines>
+/// The greatest score by query; scores that a query must not see are masked. Register r of a block holds key r, or keys
+/// 2r and 2r + 1 with eight queries.
+template <int Queries>
 RONDO_BF16 __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, int64_t d,
                                        Ahead& ahead, float* scores) {
-    constexpr int keys_each = 16 / Lines;
+    constexpr int keys_each = 16 / Queries;
     const __m512i lane_key =
-        _mm512_mask_set1_epi32(_mm512_setzero_si512(), Lines == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
+        _mm512_mask_set1_epi32(_mm512_setzero_si512(), Queries == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
     __m512 max = _mm512_set1_ps(masked_score);
     for (int64_t b = 0; b < chunk.count; ++b) {
-        float* const block = scores + b * kv_block_tokens * Lines;
+        float* const block = scores + b * kv_block_tokens * Queries;
         if (chunk.allowed[b] != 0xffff || chunk.first[b] + kv_block_tokens > visible_min) {
             const __m512i allowed = _mm512_set1_epi32(static_cast<int32_t>(chunk.allowed[b]));
             const __m512i first = _mm512_set1_epi32(chunk.first[b]);
-            for (int r = 0; r < Lines; ++r) {
+            for (int r = 0; r < Queries; ++r) {
                 const __m512i token = _mm512_add_epi32(lane_key, _mm512_set1_epi32(r * keys_each));
                 const __m512i key = _mm512_add_epi32(first, token);
                 const __m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), token);
@@ -173,29 +173,29 @@ RONDO_BF16 __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int6
                 _mm512_mask_store_ps(block + 16 * r, static_cast<__mmask16>(~seen), _mm512_set1_ps(masked_score));
             }
         }
-        for (int r = 0; r < Lines; ++r) max = _mm512_max_ps(max, _mm512_load_ps(block + 16 * r));
+        for (int r = 0; r < Queries; ++r) max = _mm512_max_ps(max, _mm512_load_ps(block + 16 * r));
         ahead.ask(d / 4);
     }
-    return Lines == 8 ? _mm512_max_ps(max, swap_halves(max)) : max;
+    return Queries == 8 ? _mm512_max_ps(max, swap_halves(max)) : max;
 }
 
-/// Eight registers of pairs [pair][16 lines] become 16 rows of 8 pairs, 32 bytes each, `stride` bytes apart.
+/// Eight registers of pairs [pair][16 queries] become 16 rows of 8 pairs, 32 bytes each, `stride` bytes apart.
 RONDO_BF16 void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) {
     __m512i a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm512_unpacklo_epi32(p[i], p[i + 1]);      // lines 0 1 | 4 5 | 8 9 | 12 13, pairs i, i+1
-        a[i + 1] = _mm512_unpackhi_epi32(p[i], p[i + 1]);  // lines 2 3 | 6 7 | …
+        a[i] = _mm512_unpacklo_epi32(p[i], p[i + 1]);      // queries 0 1 | 4 5 | 8 9 | 12 13, pairs i, i+1
+        a[i + 1] = _mm512_unpackhi_epi32(p[i], p[i + 1]);  // queries 2 3 | 6 7 | …
     }
     for (int i = 0; i < 8; i += 4) {
-        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);          // line 0 | 4 | 8 | 12, pairs i … i+3
-        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);      // line 1 | 5 | …
-        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);  // line 2 | …
-        b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);  // line 3 | …
+        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);          // query 0 | 4 | 8 | 12, pairs i … i+3
+        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);      // query 1 | 5 | …
+        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);  // query 2 | …
+        b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);  // query 3 | …
     }
     for (int i = 0; i < 4; ++i) {
-        // Quarter j of b[i] and b[i + 4] are the two halves of line 4j + i.
-        const __m512i low = _mm512_shuffle_i32x4(b[i], b[i + 4], 0x44);   // lines i, i+4: first halves, then second
-        const __m512i high = _mm512_shuffle_i32x4(b[i], b[i + 4], 0xee);  // lines i+8, i+12
+        // Quarter j of b[i] and b[i + 4] are the two halves of query 4j + i.
+        const __m512i low = _mm512_shuffle_i32x4(b[i], b[i + 4], 0x44);   // queries i, i+4: first halves, then second
+        const __m512i high = _mm512_shuffle_i32x4(b[i], b[i + 4], 0xee);  // queries i+8, i+12
         const __m512i low_rows = _mm512_shuffle_i32x4(low, low, 0xd8);
         const __m512i high_rows = _mm512_shuffle_i32x4(high, high, 0xd8);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * stride), _mm512_castsi512_si256(low_rows));
@@ -206,13 +206,13 @@ RONDO_BF16 void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride)
     }
 }
 
-/// Four registers of weights [4 keys][8 lines] become eight rows of 16 keys.
+/// Four registers of weights [4 keys][8 queries] become eight rows of 16 keys.
 RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
-    // By line, four keys each: line i at 2i and line i + 4 at 2i + 1, so that what follows leaves them in order.
-    const __m512i by_line = _mm512_set_epi16(31, 23, 15, 7, 27, 19, 11, 3, 30, 22, 14, 6, 26, 18, 10, 2, 29, 21, 13, 5,
-                                             25, 17, 9, 1, 28, 20, 12, 4, 24, 16, 8, 0);
+    // By query, four keys each: query i at 2i and query i + 4 at 2i + 1, so that what follows leaves them in order.
+    const __m512i by_query = _mm512_set_epi16(31, 23, 15, 7, 27, 19, 11, 3, 30, 22, 14, 6, 26, 18, 10, 2, 29, 21, 13, 5,
+                                              25, 17, 9, 1, 28, 20, 12, 4, 24, 16, 8, 0);
     __m512i q[4];
-    for (int i = 0; i < 4; ++i) q[i] = _mm512_permutexvar_epi16(by_line, p[i]);
+    for (int i = 0; i < 4; ++i) q[i] = _mm512_permutexvar_epi16(by_query, p[i]);
     const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
                   last = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
     const __m512i low01 = _mm512_unpacklo_epi64(q[0], q[1]), low23 = _mm512_unpacklo_epi64(q[2], q[3]);
@@ -223,22 +223,22 @@ RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
     _mm512_store_si512(to + 192, _mm512_permutex2var_epi64(high01, last, high23));
 }
 
-/// weights[line][key] = 2^(score · scale − max) in bf16; returns their sums by line: those of even keys, then those of
-/// odd ones.
-template <int Lines>
+/// weights[query][key] = 2^(score · scale − max) in bf16; returns their sums by query: those of even keys, then those
+/// of odd ones.
+template <int Queries>
 RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
                                   Ahead& ahead, uint16_t* weights) {
     const __m512 factor = _mm512_set1_ps(scale);
     __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
     for (int64_t b = 0; b < chunk.count; ++b) {
-        const float* const block = scores + b * kv_block_tokens * Lines;
-        __m512i pairs[Lines / 2];
-        for (int i = 0; i < Lines / 2; ++i) {
+        const float* const block = scores + b * kv_block_tokens * Queries;
+        __m512i pairs[Queries / 2];
+        for (int i = 0; i < Queries / 2; ++i) {
             const __m512 one = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i), factor, max));
             const __m512 two = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 32 * i + 16), factor, max));
             pairs[i] = (__m512i)_mm512_cvtne2ps_pbh(two, one);
-            ahead.ask(d / (2 * Lines));
-            if constexpr (Lines == 16) {
+            ahead.ask(d / (2 * Queries));
+            if constexpr (Queries == 16) {
                 even = _mm512_add_ps(even, one);
                 odd = _mm512_add_ps(odd, two);
                 pairs[i] = interleave_halves(pairs[i]);
@@ -246,67 +246,67 @@ RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float
                 even = _mm512_add_ps(_mm512_add_ps(even, one), two);
             }
         }
-        auto* const to = reinterpret_cast<std::byte*>(weights + b * kv_block_tokens * Lines);
-        if constexpr (Lines == 16) {
+        auto* const to = reinterpret_cast<std::byte*>(weights + b * kv_block_tokens * Queries);
+        if constexpr (Queries == 16) {
             store_transposed(pairs, to, kv_block_tokens * sizeof(uint16_t));
         } else {
             store_transposed(pairs, to);
         }
     }
-    return _mm512_add_ps(even, Lines == 16 ? odd : swap_halves(even));
+    return _mm512_add_ps(even, Queries == 16 ? odd : swap_halves(even));
 }
 
-/// Lines whose maximum rose: what they have summed so far shrinks.
-RONDO_BF16 void rescale(float* weighted, int64_t lines, int64_t d, __m512 factors) {
-    alignas(64) float factor[lines_max];
+/// Queries whose maximum rose: what they have summed so far shrinks.
+RONDO_BF16 void rescale(float* weighted, int64_t queries, int64_t d, __m512 factors) {
+    alignas(64) float factor[queries_max];
     _mm512_store_ps(factor, factors);
-    for (int64_t line = 0; line < lines; ++line) {
-        if (factor[line] == 1.0F) continue;
-        const __m512 f = _mm512_set1_ps(factor[line]);
-        float* const row = weighted + line * d;
+    for (int64_t query = 0; query < queries; ++query) {
+        if (factor[query] == 1.0F) continue;
+        const __m512 f = _mm512_set1_ps(factor[query]);
+        float* const row = weighted + query * d;
         for (int64_t c = 0; c < d; c += 16) _mm512_storeu_ps(row + c, _mm512_mul_ps(_mm512_loadu_ps(row + c), f));
     }
 }
 
-/// The lines of one group against one chunk.
-template <class Products, int Lines>
+/// The queries of one group against one chunk.
+template <class Products, int Queries>
 RONDO_BF16 void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
                              Ahead& ahead, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
-    const int64_t first_line = group * Lines;
-    const int64_t lines = std::min<int64_t>(Lines, tile.lines() - first_line);
-    if (chunk.first[0] >= tile.visible(first_line + lines - 1)) return;  // all later than every line
-    alignas(64) int32_t visible[lines_max];
-    for (int64_t i = 0; i < lines_max; ++i) {
-        visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i % Lines, lines - 1)));
+    const int64_t first_query = group * Queries;
+    const int64_t queries = std::min<int64_t>(Queries, tile.queries() - first_query);
+    if (chunk.first[0] >= tile.visible(first_query + queries - 1)) return;  // all later than every query
+    alignas(64) int32_t visible[queries_max];
+    for (int64_t i = 0; i < queries_max; ++i) {
+        visible[i] = static_cast<int32_t>(tile.visible(first_query + std::min(i % Queries, queries - 1)));
     }
     const float scale = tile.scale * log2_e;
-    Products::template compute_scores<Lines>(chunk, buffers.q + first_line * d, d, ahead, buffers.scores);
-    float* const max_at = sums.max + first_line;
-    float* const total_at = sums.total + first_line;
+    Products::template compute_scores<Queries>(chunk, buffers.q + first_query * d, d, ahead, buffers.scores);
+    float* const max_at = sums.max + first_query;
+    float* const total_at = sums.total + first_query;
     const __m512 before = _mm512_loadu_ps(max_at);
     const __m512 highest =
-        mask_and_find_maxima<Lines>(chunk, _mm512_load_si512(visible), visible[0], d, ahead, buffers.scores);
+        mask_and_find_maxima<Queries>(chunk, _mm512_load_si512(visible), visible[0], d, ahead, buffers.scores);
     const __m512 max = _mm512_max_ps(before, _mm512_mul_ps(highest, _mm512_set1_ps(scale)));
-    const __m512 total = compute_weights<Lines>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
+    const __m512 total = compute_weights<Queries>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
     const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
     _mm512_storeu_ps(max_at, max);
     _mm512_storeu_ps(total_at, _mm512_fmadd_ps(_mm512_loadu_ps(total_at), factor, total));
-    float* const weighted = sums.weighted + first_line * d;
-    rescale(weighted, lines, d, factor);
-    Products::template add_values<Lines>(chunk, buffers.weights, d, ahead, weighted);
+    float* const weighted = sums.weighted + first_query * d;
+    rescale(weighted, queries, d, factor);
+    Products::template add_values<Queries>(chunk, buffers.weights, d, ahead, weighted);
 }
 
-template <class Products, int Lines>
-RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+template <class Products, int Queries>
+RONDO_BF16 void attend_queries_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
-    const int64_t groups = ceil_div<int64_t>(tile.lines(), Lines);
-    const Buffers buffers = place(scratch, groups * Lines, d, Products::widens);
-    pack_queries<Lines>(tile, groups, buffers.q);
-    std::fill_n(sums.max, groups * lines_max, nothing_seen);
-    std::fill_n(sums.total, groups * lines_max, 0.0F);
-    std::fill_n(sums.weighted, groups * Lines * d, 0.0F);
-    Products::template begin<Lines>();
+    const int64_t groups = ceil_div<int64_t>(tile.queries(), Queries);
+    const Buffers buffers = place(scratch, groups * Queries, d, Products::widens);
+    pack_queries<Queries>(tile, groups, buffers.q);
+    std::fill_n(sums.max, groups * queries_max, nothing_seen);
+    std::fill_n(sums.total, groups * queries_max, 0.0F);
+    std::fill_n(sums.weighted, groups * Queries * d, 0.0F);
+    Products::template begin<Queries>();
     static_assert(Products::few_rows_blocks <= chunk_blocks_max);
     const int64_t blocks = tile.many_rows ? chunk_blocks_max : Products::few_rows_blocks;
     for (int64_t block = 0; block < tile.count; block += blocks) {
@@ -314,7 +314,7 @@ RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, c
         Products::prepare(chunk, d);
         Ahead ahead(tile, block + blocks, blocks);
         for (int64_t group = 0; group < groups; ++group)
-            attend_group<Products, Lines>(tile, chunk, group, buffers, ahead, sums);
+            attend_group<Products, Queries>(tile, chunk, group, buffers, ahead, sums);
     }
     Products::end();
 }
@@ -322,10 +322,10 @@ RONDO_BF16 void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, c
 template <class Products>
 void attend_in_chunks(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
     assert(tile.head_dim() % 32 == 0 && tile.head_dim() <= 1024 && tile.scale > 0.0F);
-    if (tile.lines() <= 8) {
-        attend_lines_of_tile<Products, 8>(tile, scratch, sums);
+    if (tile.queries() <= 8) {
+        attend_queries_of_tile<Products, 8>(tile, scratch, sums);
     } else {
-        attend_lines_of_tile<Products, 16>(tile, scratch, sums);
+        attend_queries_of_tile<Products, 16>(tile, scratch, sums);
     }
 }
 

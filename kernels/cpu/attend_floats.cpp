@@ -5,12 +5,12 @@ namespace rondo::cpu {
 namespace {
 
 /// For processors whose product of pairs is slower than two of floats: a chunk's keys and values are widened once for
-/// all groups of lines, so that what remains is one fused multiply-add a product.
+/// all groups of queries, so that what remains is one fused multiply-add a product.
 struct FloatProducts {
     static constexpr int64_t few_rows_blocks = 2;
     static constexpr bool widens = true;
 
-    template <int Lines>
+    template <int Queries>
     static void begin() {}
     static void end() {}
 
@@ -35,56 +35,56 @@ struct FloatProducts {
         }
     }
 
-    template <int Lines>
+    template <int Queries>
     RONDO_BF16 static void compute_scores(const Chunk& chunk, const uint16_t* q, int64_t d, Ahead& ahead,
                                           float* scores) {
         for (int64_t b = 0; b < chunk.count; ++b) {
             const float* const keys = chunk.wide + b * kv_block_tokens * d;
-            if constexpr (Lines == 16) {
-                score_sixteen(keys, q, d, ahead, scores + b * kv_block_tokens * Lines);
+            if constexpr (Queries == 16) {
+                score_sixteen(keys, q, d, ahead, scores + b * kv_block_tokens * Queries);
             } else {
-                score_eight(keys, q, d, ahead, scores + b * kv_block_tokens * Lines);
+                score_eight(keys, q, d, ahead, scores + b * kv_block_tokens * Queries);
             }
         }
     }
 
-    /// Eight lines and 32 channels at a time, as in attend_bf16.cpp.
-    template <int Lines>
+    /// Eight queries and 32 channels at a time, as in attend_bf16.cpp.
+    template <int Queries>
     RONDO_BF16 static void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, Ahead& ahead,
                                       float* weighted) {
         constexpr int together = 8;
-        alignas(64) float wide_weights[chunk_keys_max * Lines];
-        for (int64_t i = 0; i < chunk.count * kv_block_tokens * Lines; i += 32) {
-            const __m512i two_lines = _mm512_loadu_si512(weights + i);
-            const __m512i first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(two_lines));
-            const __m512i second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(two_lines, 1));
+        alignas(64) float wide_weights[chunk_keys_max * Queries];
+        for (int64_t i = 0; i < chunk.count * kv_block_tokens * Queries; i += 32) {
+            const __m512i two_queries = _mm512_loadu_si512(weights + i);
+            const __m512i first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(two_queries));
+            const __m512i second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(two_queries, 1));
             _mm512_store_ps(wide_weights + i, _mm512_castsi512_ps(_mm512_slli_epi32(first, 16)));
             _mm512_store_ps(wide_weights + i + 16, _mm512_castsi512_ps(_mm512_slli_epi32(second, 16)));
         }
         for (int64_t c = 0; c < d; c += 32) {
-            for (int first = 0; first < Lines; first += together) {
+            for (int first = 0; first < Queries; first += together) {
                 float* const to = weighted + first * d + c;
                 __m512 low[together], high[together];
-                for (int line = 0; line < together; ++line) {
-                    low[line] = _mm512_loadu_ps(to + line * d);
-                    high[line] = _mm512_loadu_ps(to + line * d + 16);
+                for (int query = 0; query < together; ++query) {
+                    low[query] = _mm512_loadu_ps(to + query * d);
+                    high[query] = _mm512_loadu_ps(to + query * d + 16);
                 }
                 for (int64_t b = 0; b < chunk.count; ++b) {
                     const float* const v = values_of(chunk, d) + b * kv_block_tokens * d + c;
-                    const float* const of_block = wide_weights + (b * Lines + first) * kv_block_tokens;
+                    const float* const of_block = wide_weights + (b * Queries + first) * kv_block_tokens;
                     for (int64_t key = 0; key < kv_block_tokens; ++key) {
                         const __m512 v_low = _mm512_loadu_ps(v + key * d), v_high = _mm512_loadu_ps(v + key * d + 16);
-                        for (int line = 0; line < together; ++line) {
-                            const __m512 weight = _mm512_set1_ps(of_block[line * kv_block_tokens + key]);
-                            low[line] = _mm512_fmadd_ps(weight, v_low, low[line]);
-                            high[line] = _mm512_fmadd_ps(weight, v_high, high[line]);
+                        for (int query = 0; query < together; ++query) {
+                            const __m512 weight = _mm512_set1_ps(of_block[query * kv_block_tokens + key]);
+                            low[query] = _mm512_fmadd_ps(weight, v_low, low[query]);
+                            high[query] = _mm512_fmadd_ps(weight, v_high, high[query]);
                         }
                     }
-                    ahead.ask(lines_each_product * together / Lines);
+                    ahead.ask(cache_lines_each_product * together / Queries);
                 }
-                for (int line = 0; line < together; ++line) {
-                    _mm512_storeu_ps(to + line * d, low[line]);
-                    _mm512_storeu_ps(to + line * d + 16, high[line]);
+                for (int query = 0; query < together; ++query) {
+                    _mm512_storeu_ps(to + query * d, low[query]);
+                    _mm512_storeu_ps(to + query * d + 16, high[query]);
                 }
             }
         }
@@ -109,7 +109,7 @@ private:
                 sums[key] = _mm512_fmadd_ps(even, _mm512_set1_ps(keys[key * d + c]), sums[key]);
                 sums[key] = _mm512_fmadd_ps(odd, _mm512_set1_ps(keys[key * d + c + 1]), sums[key]);
             }
-            if (c % 32 == 30) ahead.ask(lines_each_product);
+            if (c % 32 == 30) ahead.ask(cache_lines_each_product);
         }
         for (int key = 0; key < kv_block_tokens; ++key) _mm512_storeu_ps(scores + key * 16, sums[key]);
     }
@@ -126,7 +126,7 @@ private:
                 sums[key] = _mm256_fmadd_ps(even, _mm256_set1_ps(keys[key * d + c]), sums[key]);
                 sums[key] = _mm256_fmadd_ps(odd, _mm256_set1_ps(keys[key * d + c + 1]), sums[key]);
             }
-            if (c % 32 == 30) ahead.ask(lines_each_product);
+            if (c % 32 == 30) ahead.ask(cache_lines_each_product);
         }
         for (int key = 0; key < kv_block_tokens; ++key) _mm256_storeu_ps(scores + key * 8, sums[key]);
     }

@@ -13,12 +13,12 @@
 #include "kernels/cpu/lanes-inl.hpp"
 #include "kernels/cpu/widen_kv-inl.hpp"
 
-// Lines stand side by side in registers, so a line's bits depend on nothing but its own keys, and the softmax needs no
-// sums across a register. `Vectors` registers of lines make a group.
+// Queries stand side by side in registers, so a query's bits depend on nothing but its own keys, and the softmax needs
+// no sums across a register. `Vectors` registers of queries make a group.
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-constexpr int64_t lines_padded = 16;  // what arrays of lines are rounded up to
+constexpr int64_t queries_padded = 16;  // what arrays of queries are rounded up to
 
 HWY_INLINE int64_t lane_count() {
     return static_cast<int64_t>(hn::Lanes(F32()));
@@ -26,32 +26,33 @@ HWY_INLINE int64_t lane_count() {
 
 /// What a tile works in, in the thread's scratch.
 struct Workspace {
-    float* q;       // [group][d][lines of a group], scaled
+    float* q;       // [group][d][queries of a group], scaled
     float* k;       // [16][d]
     float* v;       // [16][d]
-    float* scores;  // [16][lines of a group], then their weights
+    float* scores;  // [16][queries of a group], then their weights
 };
 
-/// q[c][line] of each group; lines that fill up are zero.
-void pack_queries(const AttendTile& tile, int64_t groups, int64_t group_lines, float* packed) {
+/// q[c][query] of each group; queries that fill up are zero.
+void pack_queries(const AttendTile& tile, int64_t groups, int64_t group_queries, float* packed) {
     const int64_t d = tile.head_dim();
     const float scale = tile.scale * log2_e;
-    std::fill_n(packed, groups * group_lines * d, 0.0F);
-    for (int64_t line = 0; line < tile.lines(); ++line) {
-        const int64_t column = (tile.first_head + line % tile.group) * d;
-        float* const to = packed + line / group_lines * group_lines * d + line % group_lines;
+    std::fill_n(packed, groups * group_queries * d, 0.0F);
+    for (int64_t query = 0; query < tile.queries(); ++query) {
+        const int64_t column = (tile.first_head + query % tile.group) * d;
+        float* const to = packed + query / group_queries * group_queries * d + query % group_queries;
         with_elements_of(tile.q.dtype, [&](auto element) {
-            const auto* const from = tile.q.row<const decltype(element)>(line / tile.group) + column;
+            const auto* const from = tile.q.row<const decltype(element)>(query / tile.group) + column;
             for_lanes(d, [&](int64_t c, auto load, auto) HWY_ATTR {
                 float some[HWY_MAX_BYTES / sizeof(float)];
                 hn::StoreU(load(from + c), F32(), some);
-                for (int64_t i = 0; i < std::min(lane_count(), d - c); ++i) to[(c + i) * group_lines] = some[i] * scale;
+                for (int64_t i = 0; i < std::min(lane_count(), d - c); ++i)
+                    to[(c + i) * group_queries] = some[i] * scale;
             });
         });
     }
 }
 
-/// scores[key][line] = q·k for `Keys` keys and the lines of one group.
+/// scores[key][query] = q·k for `Keys` keys and the queries of one group.
 template <int Keys, int Vectors>
 HWY_INLINE void score_keys(const float* q, const float* k, int64_t d, float* scores) {
     const F32 f;
@@ -61,11 +62,11 @@ HWY_INLINE void score_keys(const float* q, const float* k, int64_t d, float* sco
         for (int i = 0; i < Vectors; ++i) sums[key][i] = hn::Zero(f);
     }
     for (int64_t c = 0; c < d; ++c, q += Vectors * width) {
-        Lanes lines[Vectors];
-        for (int i = 0; i < Vectors; ++i) lines[i] = hn::LoadU(f, q + i * width);
+        Lanes queries[Vectors];
+        for (int i = 0; i < Vectors; ++i) queries[i] = hn::LoadU(f, q + i * width);
         for (int key = 0; key < Keys; ++key) {
             const Lanes channel = hn::Set(f, k[key * d + c]);
-            for (int i = 0; i < Vectors; ++i) sums[key][i] = hn::MulAdd(channel, lines[i], sums[key][i]);
+            for (int i = 0; i < Vectors; ++i) sums[key][i] = hn::MulAdd(channel, queries[i], sums[key][i]);
         }
     }
     for (int key = 0; key < Keys; ++key) {
@@ -73,7 +74,7 @@ HWY_INLINE void score_keys(const float* q, const float* k, int64_t d, float* sco
     }
 }
 
-/// Takes out the scores of keys that do not count, or that a line must not see; visible[line] is what each sees.
+/// Takes out the scores of keys that do not count, or that a query must not see; visible[query] is what each sees.
 template <int Vectors>
 HWY_INLINE void mask_scores(const TileKeys& keys, const int32_t* visible, float* scores) {
     const F32 f;
@@ -90,7 +91,7 @@ HWY_INLINE void mask_scores(const TileKeys& keys, const int32_t* visible, float*
     }
 }
 
-/// Scores become weights under the new maximum of each line; `factors` is by how much what was summed before shrinks.
+/// Scores become weights under the new maximum of each query; `factors` is by how much what was summed before shrinks.
 template <int Vectors>
 HWY_INLINE void weigh(float* scores, float* max, float* total, float* factors) {
     const F32 f;
@@ -115,69 +116,70 @@ HWY_INLINE void weigh(float* scores, float* max, float* total, float* factors) {
     }
 }
 
-/// weighted[line][c] = weighted · factor + Σ_key weights · v for `Lines` lines.
-template <int Lines, int Vectors>
+/// weighted[query][c] = weighted · factor + Σ_key weights · v for `Queries` queries.
+template <int Queries, int Vectors>
 HWY_INLINE void add_values(const float* weights, const float* factors, const float* v, int64_t d, float* weighted) {
     const F32 f;
     const int64_t width = lane_count(), stride = Vectors * width;
     int64_t c = 0;
     for (; c + width <= d; c += width) {
-        Lanes sums[Lines];
-        for (int line = 0; line < Lines; ++line)
-            sums[line] = hn::Mul(hn::LoadU(f, weighted + line * d + c), hn::Set(f, factors[line]));
+        Lanes sums[Queries];
+        for (int query = 0; query < Queries; ++query)
+            sums[query] = hn::Mul(hn::LoadU(f, weighted + query * d + c), hn::Set(f, factors[query]));
         for (int t = 0; t < kv_block_tokens; ++t) {
             const Lanes value = hn::LoadU(f, v + t * d + c);
-            for (int line = 0; line < Lines; ++line)
-                sums[line] = hn::MulAdd(hn::Set(f, weights[t * stride + line]), value, sums[line]);
+            for (int query = 0; query < Queries; ++query)
+                sums[query] = hn::MulAdd(hn::Set(f, weights[t * stride + query]), value, sums[query]);
         }
-        for (int line = 0; line < Lines; ++line) hn::StoreU(sums[line], f, weighted + line * d + c);
+        for (int query = 0; query < Queries; ++query) hn::StoreU(sums[query], f, weighted + query * d + c);
     }
     for (; c < d; ++c) {
-        for (int line = 0; line < Lines; ++line) {
-            float sum = weighted[line * d + c] * factors[line];
-            for (int t = 0; t < kv_block_tokens; ++t) sum = std::fma(weights[t * stride + line], v[t * d + c], sum);
-            weighted[line * d + c] = sum;
+        for (int query = 0; query < Queries; ++query) {
+            float sum = weighted[query * d + c] * factors[query];
+            for (int t = 0; t < kv_block_tokens; ++t) sum = std::fma(weights[t * stride + query], v[t * d + c], sum);
+            weighted[query * d + c] = sum;
         }
     }
 }
 
-/// The lines of one group against the keys of one atom.
+/// The queries of one group against the keys of one atom.
 template <int Vectors>
-HWY_INLINE void attend_group(const AttendTile& tile, const TileKeys& keys, int64_t first_line, const Workspace& at,
+HWY_INLINE void attend_group(const AttendTile& tile, const TileKeys& keys, int64_t first_query, const Workspace& at,
                              const float* k, const float* v, const AttendSums& sums) {
-    const int64_t d = tile.head_dim(), group_lines = Vectors * lane_count();
-    const int64_t lines = std::min(group_lines, tile.lines() - first_line);
-    if (keys.first >= tile.visible(first_line + lines - 1)) return;  // all later than every line
+    const int64_t d = tile.head_dim(), group_queries = Vectors * lane_count();
+    const int64_t queries = std::min(group_queries, tile.queries() - first_query);
+    if (keys.first >= tile.visible(first_query + queries - 1)) return;  // all later than every query
     constexpr int together = Vectors == 1 ? 8 : 4;
     for (int t = 0; t < kv_block_tokens; t += together)
-        score_keys<together, Vectors>(at.q + first_line * d, k + t * d, d, at.scores + t * group_lines);
-    if (keys.allowed != 0xffff || keys.first + kv_block_tokens > tile.visible(first_line)) {
-        int32_t visible[lines_padded];
-        for (int64_t i = 0; i < group_lines; ++i)
-            visible[i] = static_cast<int32_t>(tile.visible(first_line + std::min(i, lines - 1)));
+        score_keys<together, Vectors>(at.q + first_query * d, k + t * d, d, at.scores + t * group_queries);
+    if (keys.allowed != 0xffff || keys.first + kv_block_tokens > tile.visible(first_query)) {
+        int32_t visible[queries_padded];
+        for (int64_t i = 0; i < group_queries; ++i)
+            visible[i] = static_cast<int32_t>(tile.visible(first_query + std::min(i, queries - 1)));
         mask_scores<Vectors>(keys, visible, at.scores);
     }
-    float factors[lines_padded];
-    weigh<Vectors>(at.scores, sums.max + first_line, sums.total + first_line, factors);
-    float* const weighted = sums.weighted + first_line * d;
-    int64_t line = 0;
-    for (; line + 4 <= lines; line += 4)
-        add_values<4, Vectors>(at.scores + line, factors + line, v, d, weighted + line * d);
-    for (; line < lines; ++line) add_values<1, Vectors>(at.scores + line, factors + line, v, d, weighted + line * d);
+    float factors[queries_padded];
+    weigh<Vectors>(at.scores, sums.max + first_query, sums.total + first_query, factors);
+    float* const weighted = sums.weighted + first_query * d;
+    int64_t query = 0;
+    for (; query + 4 <= queries; query += 4)
+        add_values<4, Vectors>(at.scores + query, factors + query, v, d, weighted + query * d);
+    for (; query < queries; ++query)
+        add_values<1, Vectors>(at.scores + query, factors + query, v, d, weighted + query * d);
 }
 
 template <int Vectors>
-void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
-    const int64_t d = tile.head_dim(), group_lines = Vectors * lane_count();
-    const int64_t groups = ceil_div(tile.lines(), group_lines), padded = round_up(tile.lines(), lines_padded);
-    const int64_t q_floats = groups * group_lines * d, rows_floats = kv_block_tokens * d;
-    const int64_t floats = q_floats + 2 * rows_floats + kv_block_tokens * group_lines;
+void attend_queries_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+    const int64_t d = tile.head_dim(), group_queries = Vectors * lane_count();
+    const int64_t groups = ceil_div(tile.queries(), group_queries), padded = round_up(tile.queries(), queries_padded);
+    const int64_t q_floats = groups * group_queries * d, rows_floats = kv_block_tokens * d;
+    const int64_t floats = q_floats + 2 * rows_floats + kv_block_tokens * group_queries;
     auto* const base = scratch.get<float>(static_cast<size_t>(floats) * sizeof(float));
     const Workspace at{base, base + q_floats, base + q_floats + rows_floats, base + q_floats + 2 * rows_floats};
-    pack_queries(tile, groups, group_lines, at.q);
+    pack_queries(tile, groups, group_queries, at.q);
     std::fill_n(sums.max, padded, nothing_seen);
     std::fill_n(sums.total, padded, 0.0F);
-    std::fill_n(sums.weighted, tile.lines() * d, 0.0F);
+    std::fill_n(sums.weighted, tile.queries() * d, 0.0F);
     const auto atom_bytes = static_cast<int64_t>(tile.atom.bytes());
     for (int64_t i = 0; i < tile.count; ++i) {
         const TileKeys& keys = tile.keys[i];
@@ -187,16 +189,16 @@ void attend_lines_of_tile(const AttendTile& tile, Scratch& scratch, const Attend
         const float* const k = widen_keys(tile.atom, keys.atom, keys.filled, at.k);
         const float* const v = widen_values(tile.atom, keys.atom, keys.filled, at.v);
         for (int64_t group = 0; group < groups; ++group)
-            attend_group<Vectors>(tile, keys, group * group_lines, at, k, v, sums);
+            attend_group<Vectors>(tile, keys, group * group_queries, at, k, v, sums);
     }
 }
 
 void attend_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
-    constexpr int vectors = std::max(1, static_cast<int>(lines_padded / HWY_LANES(float)));
-    if (vectors == 1 || tile.lines() <= lane_count()) {
-        attend_lines_of_tile<1>(tile, scratch, sums);
+    constexpr int vectors = std::max(1, static_cast<int>(queries_padded / HWY_LANES(float)));
+    if (vectors == 1 || tile.queries() <= lane_count()) {
+        attend_queries_of_tile<1>(tile, scratch, sums);
     } else {
-        attend_lines_of_tile<vectors>(tile, scratch, sums);
+        attend_queries_of_tile<vectors>(tile, scratch, sums);
     }
 }
 

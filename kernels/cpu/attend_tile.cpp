@@ -12,7 +12,7 @@ namespace rondo::cpu {
 
 namespace {
 
-void write_line(const Tensor& out, int64_t row, int64_t column, const float* values, int64_t count) {
+void write_query(const Tensor& out, int64_t row, int64_t column, const float* values, int64_t count) {
     if (out.dtype == DType::bf16) {
         convert_row(values, out.row<uint16_t>(row) + column, count);
     } else {
@@ -22,8 +22,8 @@ void write_line(const Tensor& out, int64_t row, int64_t column, const float* val
 
 }  // namespace
 
-AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d) {
-    return {base + first_line * d, base + lines * d + first_line, base + lines * (d + 1) + first_line};
+AttendSums place_sums(float* base, int64_t queries, int64_t first_query, int64_t d) {
+    return {base + first_query * d, base + queries * d + first_query, base + queries * (d + 1) + first_query};
 }
 
 void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
@@ -42,24 +42,24 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
 
 void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, const Tensor& out, int64_t row) {
     const int64_t d = tile.head_dim();
-    const int64_t stride = round_up<int64_t>(tile.lines(), 16);
-    float line_out[1024];
+    const int64_t stride = round_up<int64_t>(tile.queries(), 16);
+    float query_out[1024];
     assert(d <= 1024);
-    for (int64_t line = 0; line < tile.lines(); ++line) {
+    for (int64_t query = 0; query < tile.queries(); ++query) {
         float max = nothing_seen;
-        for (int64_t split = 0; split < splits; ++split) max = std::max(max, sums.max[split * stride + line]);
+        for (int64_t split = 0; split < splits; ++split) max = std::max(max, sums.max[split * stride + query]);
         float total = 0.0F;
-        std::fill(line_out, line_out + d, 0.0F);
+        std::fill(query_out, query_out + d, 0.0F);
         for (int64_t split = 0; split < splits; ++split) {
-            const int64_t at = split * stride + line;
+            const int64_t at = split * stride + query;
             const float factor = std::exp2(sums.max[at] - max);
             total += sums.total[at] * factor;
             const float* const weighted = sums.weighted + at * d;
-            for (int64_t c = 0; c < d; ++c) line_out[c] += weighted[c] * factor;
+            for (int64_t c = 0; c < d; ++c) query_out[c] += weighted[c] * factor;
         }
         const float inverse = 1.0F / total;
-        for (int64_t c = 0; c < d; ++c) line_out[c] *= inverse;
-        write_line(out, row + line / tile.group, (tile.first_head + line % tile.group) * d, line_out, d);
+        for (int64_t c = 0; c < d; ++c) query_out[c] *= inverse;
+        write_query(out, row + query / tile.group, (tile.first_head + query % tile.group) * d, query_out, d);
     }
 }
 

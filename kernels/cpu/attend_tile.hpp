@@ -25,7 +25,7 @@ struct TileKeys {
 /// As the number of an atom's first key: so early that every row sees all 16.
 inline constexpr int32_t everyone_sees = -kv_block_tokens;
 
-/// One piece of attention: some rows of a sequence, some query heads of one KV head, a run of keys. Line i is row
+/// One piece of attention: some rows of a sequence, some query heads of one KV head, a run of keys. Query i is row
 /// i / group, query head first_head + i % group.
 struct AttendTile {
     Tensor q;  ///< the tile's rows, all heads
@@ -40,23 +40,23 @@ struct AttendTile {
     int64_t count = 0;   ///< atoms of the run
     int64_t behind = 0;  ///< further ones in `keys` behind the run, which this thread may attend to next
 
-    int64_t lines() const { return q.rows * group; }
+    int64_t queries() const { return q.rows * group; }
     int head_dim() const { return atom.head_dim; }
-    int64_t visible(int64_t line) const { return first_visible + line / group; }
+    int64_t visible(int64_t query) const { return first_visible + query / group; }
 };
 
-/// The result before division: for each line Σ 2^(s − max) · v, the maximum of the scores s = q·k · scale · log2(e),
-/// and Σ 2^(s − max). Arrays hold lines rounded up to 16.
+/// The result before division: for each query Σ 2^(s − max) · v, the maximum of the scores s = q·k · scale · log2(e),
+/// and Σ 2^(s − max). Arrays hold queries rounded up to 16.
 struct AttendSums {
-    float* weighted = nullptr;  ///< [lines, d]
-    float* max = nullptr;       ///< [lines]
-    float* total = nullptr;     ///< [lines]
+    float* weighted = nullptr;  ///< [queries, d]
+    float* max = nullptr;       ///< [queries]
+    float* total = nullptr;     ///< [queries]
 };
 
-/// Memory for the sums of `lines` lines (rounded up to 16) at `base`, as `sums_floats` of them take.
-AttendSums place_sums(float* base, int64_t lines, int64_t first_line, int64_t d);
-inline int64_t sums_floats(int64_t lines, int64_t d) {
-    return lines * (d + 2);
+/// Memory for the sums of `queries` queries (rounded up to 16) at `base`, as `sums_floats` of them take.
+AttendSums place_sums(float* base, int64_t queries, int64_t first_query, int64_t d);
+inline int64_t sums_floats(int64_t queries, int64_t d) {
+    return queries * (d + 2);
 }
 
 /// Attends to the tile's keys with the fastest kernel there is for it.
@@ -64,7 +64,7 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
 /// Combines the sums of a tile's splits in order, divides, and writes them to the tile's rows of `out`, from `row` on.
 void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, const Tensor& out, int64_t row);
 
-/// bf16 and i8 KV with AMX tiles: scores of 16 keys × 8 or 16 lines at a time, weights rounded to bf16. head_dim is a
+/// bf16 and i8 KV with AMX tiles: scores of 16 keys × 8 or 16 queries at a time, weights rounded to bf16. head_dim is a
 /// multiple of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not
 /// finite (a model that has already failed) reaches earlier rows of its block; unfilled slots never do.
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);

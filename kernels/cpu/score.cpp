@@ -27,8 +27,8 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
     const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
     const int64_t rows = args.q.rows, keys = args.keys;
     assert(out.rows == kv_heads && out.columns == keys && out.dtype == DType::f32);
-    const int64_t rows_each = std::max<int64_t>(1, score_lines_max / group);
-    const int heads_each = std::min(group, score_lines_max);
+    const int64_t rows_each = std::max<int64_t>(1, score_queries_max / group);
+    const int heads_each = std::min(group, score_queries_max);
     const int64_t row_parts = ceil_div(rows, rows_each), head_parts = ceil_div<int64_t>(group, heads_each);
     const int64_t parts = row_parts * head_parts, stride = score_stride(keys);
     auto* const partials = partials_.get<float>(static_cast<size_t>(kv_heads * parts * stride) * sizeof(float));
@@ -40,18 +40,18 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
         tile.first_head = static_cast<int>(task / parts) * group + head_part;
         tile.heads = std::min(heads_each, group - head_part);
         tile.first_row = part / head_parts * rows_each;
-        tile.lines = static_cast<int>(std::min(rows_each, rows - tile.first_row)) * tile.heads;
+        tile.queries = static_cast<int>(std::min(rows_each, rows - tile.first_row)) * tile.heads;
         PerThread& own = scratch_[static_cast<size_t>(thread)];
-        auto* const weights = own.weights.get<float>(static_cast<size_t>(score_lines_max * stride) * sizeof(float));
+        auto* const weights = own.weights.get<float>(static_cast<size_t>(score_queries_max * stride) * sizeof(float));
         score_tile(tile, own.kernel, weights, stride);
-        sum_lines(weights, stride, tile.lines, keys, 1.0F / static_cast<float>(group), partials + task * stride);
+        sum_queries(weights, stride, tile.queries, keys, 1.0F / static_cast<float>(group), partials + task * stride);
     });
     constexpr int64_t keys_each = 4096;
     const int64_t pieces = ceil_div(keys, keys_each);
     pool_.run(kv_heads * pieces, [&](int64_t task, int) {
         const int64_t head = task / pieces, first = task % pieces * keys_each;
-        sum_lines(partials + head * parts * stride + first, stride, static_cast<int>(parts),
-                  std::min(keys_each, keys - first), 1.0F, out.row<float>(head) + first);
+        sum_queries(partials + head * parts * stride + first, stride, static_cast<int>(parts),
+                    std::min(keys_each, keys - first), 1.0F, out.row<float>(head) + first);
     });
     return Status::ok();
 }
@@ -64,8 +64,8 @@ Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
         ScoreTile tile;
         tile.args = &args;
         tile.first_head = static_cast<int>(head);
-        for (; tile.first_row < rows; tile.first_row += score_lines_max) {
-            tile.lines = static_cast<int>(std::min<int64_t>(score_lines_max, rows - tile.first_row));
+        for (; tile.first_row < rows; tile.first_row += score_queries_max) {
+            tile.queries = static_cast<int>(std::min<int64_t>(score_queries_max, rows - tile.first_row));
             score_tile(tile, own.kernel, weights + tile.first_row * stride, stride);
         }
         Tensor out = Tensor::of(weights, DType::f32, rows, keys);
@@ -89,7 +89,7 @@ Status Score::selected(const Tensor& out, const ScoreArgs& args, const SelectedK
         auto* const weights = own.weights.get<float>(static_cast<size_t>(group * columns) * sizeof(float));
         score_atoms({args.q, args.kv.atom, static_cast<int>(head) * group, group, args.scale, keys, count}, own.kernel,
                     weights);
-        sum_lines(weights, columns, group, columns, 1.0F / static_cast<float>(group), out.row<float>(head));
+        sum_queries(weights, columns, group, columns, 1.0F / static_cast<float>(group), out.row<float>(head));
         std::fill(out.row<float>(head) + columns, out.row<float>(head) + out.columns, 0.0F);
     });
     return Status::ok();

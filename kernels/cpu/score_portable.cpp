@@ -16,30 +16,30 @@ HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
 /// Scores become weights: the softmax over the first `visible`, zeros behind.
-void softmax_line(float* line, int64_t visible, int64_t keys) {
-    const float max = *std::max_element(line, line + visible);
+void softmax_query(float* query, int64_t visible, int64_t keys) {
+    const float max = *std::max_element(query, query + visible);
     const Lanes highest = hn::Set(F32(), max);
     double total = 0.0;
     for_lanes(visible, [&](int64_t i, auto load, auto store)
-                           HWY_ATTR { store(exp_lanes(F32(), hn::Sub(load(line + i), highest)), line + i); });
-    total = sum_lanes(visible, [&](int64_t i, auto load) HWY_ATTR { return load(line + i); });
+                           HWY_ATTR { store(exp_lanes(F32(), hn::Sub(load(query + i), highest)), query + i); });
+    total = sum_lanes(visible, [&](int64_t i, auto load) HWY_ATTR { return load(query + i); });
     const Lanes factor = hn::Set(F32(), static_cast<float>(1.0 / total));
     for_lanes(visible,
-              [&](int64_t i, auto load, auto store) HWY_ATTR { store(hn::Mul(load(line + i), factor), line + i); });
-    std::fill(line + visible, line + keys, 0.0F);
+              [&](int64_t i, auto load, auto store) HWY_ATTR { store(hn::Mul(load(query + i), factor), query + i); });
+    std::fill(query + visible, query + keys, 0.0F);
 }
 
 void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
-    auto* const q = scratch.get<float>(static_cast<size_t>((tile.lines + kv_block_tokens) * d) * sizeof(float));
-    float* const k = q + tile.lines * d;
+    auto* const q = scratch.get<float>(static_cast<size_t>((tile.queries + kv_block_tokens) * d) * sizeof(float));
+    float* const k = q + tile.queries * d;
     const Lanes scale = hn::Set(F32(), args.scale);
-    for (int line = 0; line < tile.lines; ++line) {
+    for (int query = 0; query < tile.queries; ++query) {
         with_elements_of(args.q.dtype, [&](auto element) {
-            const auto* const from = args.q.row<const decltype(element)>(tile.row(line)) + tile.head(line) * d;
+            const auto* const from = args.q.row<const decltype(element)>(tile.row(query)) + tile.head(query) * d;
             for_lanes(d, [&](int64_t c, auto load, auto store)
-                             HWY_ATTR { store(hn::Mul(load(from + c), scale), q + line * d + c); });
+                             HWY_ATTR { store(hn::Mul(load(from + c), scale), q + query * d + c); });
         });
     }
     const SequenceTables& tables = args.sequence;
@@ -49,13 +49,14 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
         const int64_t end = std::min<int64_t>(tables.block_begin[block + 1], args.keys);
         const float* const keys = widen_keys(args.kv.atom, atom, end - first, k);
         for (int64_t key = first; key < end; ++key) {
-            for (int line = 0; line < tile.lines; ++line) {
-                if (key < tile.visible(line))
-                    weights[line * stride + key] = dot_lanes(q + line * d, keys + (key - first) * d, d);
+            for (int query = 0; query < tile.queries; ++query) {
+                if (key < tile.visible(query))
+                    weights[query * stride + key] = dot_lanes(q + query * d, keys + (key - first) * d, d);
             }
         }
     }
-    for (int line = 0; line < tile.lines; ++line) softmax_line(weights + line * stride, tile.visible(line), args.keys);
+    for (int query = 0; query < tile.queries; ++query)
+        softmax_query(weights + query * stride, tile.visible(query), args.keys);
 }
 
 void score_atoms_portable(const ScoreAtoms& tile, Scratch& scratch, float* weights) {
@@ -77,14 +78,14 @@ void score_atoms_portable(const ScoreAtoms& tile, Scratch& scratch, float* weigh
                 weights[head * columns + i * kv_block_tokens + t] = dot_lanes(q + head * d, k, d);
         }
     }
-    for (int head = 0; head < tile.heads; ++head) softmax_line(weights + head * columns, columns, columns);
+    for (int head = 0; head < tile.heads; ++head) softmax_query(weights + head * columns, columns, columns);
 }
 
-void sum_lines_portable(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {
+void sum_queries_portable(const float* weights, int64_t stride, int queries, int64_t keys, float factor, float* sums) {
     const Lanes scale = hn::Set(F32(), factor);
     for_lanes(keys, [&](int64_t i, auto load, auto store) HWY_ATTR {
         Lanes sum = load(weights + i);
-        for (int line = 1; line < lines; ++line) sum = hn::Add(sum, load(weights + line * stride + i));
+        for (int query = 1; query < queries; ++query) sum = hn::Add(sum, load(weights + query * stride + i));
         store(hn::Mul(sum, scale), sums + i);
     });
 }
@@ -97,7 +98,7 @@ namespace rondo::cpu {
 namespace {
 HWY_EXPORT(score_portable);
 HWY_EXPORT(score_atoms_portable);
-HWY_EXPORT(sum_lines_portable);
+HWY_EXPORT(sum_queries_portable);
 }  // namespace
 
 void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
@@ -108,8 +109,8 @@ void score_atoms(const ScoreAtoms& tile, Scratch& scratch, float* weights) {
     HWY_DYNAMIC_DISPATCH(score_atoms_portable)(tile, scratch, weights);
 }
 
-void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums) {
-    HWY_DYNAMIC_DISPATCH(sum_lines_portable)(weights, stride, lines, keys, factor, sums);
+void sum_queries(const float* weights, int64_t stride, int queries, int64_t keys, float factor, float* sums) {
+    HWY_DYNAMIC_DISPATCH(sum_queries_portable)(weights, stride, queries, keys, factor, sums);
 }
 
 }  // namespace rondo::cpu

@@ -6,35 +6,35 @@
 
 namespace rondo::cpu {
 
-inline constexpr int score_lines_max = 32;
+inline constexpr int score_queries_max = 32;
 
-/// Floats from line to line for so many keys: whole cache lines, and an odd number of them, or lines would lie a power
-/// of two apart and share the few ways of a set.
+/// Floats from query to query for so many keys: whole cache lines, and an odd number of them, or queries would lie a
+/// power of two apart and share the few ways of a set.
 inline int64_t score_stride(int64_t keys) {
-    constexpr int64_t line = 16;
-    return ((keys + line - 1) / line | 1) * line;
+    constexpr int64_t cache_line = 16;
+    return ((keys + cache_line - 1) / cache_line | 1) * cache_line;
 }
 
-/// Some rows in some query heads of one KV head. Line i is row first_row + i / heads, query head first_head + i %
+/// Some rows in some query heads of one KV head. Query i is row first_row + i / heads, query head first_head + i %
 /// heads.
 struct ScoreTile {
     const ScoreArgs* args = nullptr;
     int first_head = 0;
     int heads = 1;
     int64_t first_row = 0;
-    int lines = 0;  ///< at most score_lines_max
+    int queries = 0;  ///< at most score_queries_max
 
     int kv_head() const { return first_head / (args->heads / args->kv.heads); }
-    int64_t row(int line) const { return first_row + line / heads; }
-    int head(int line) const { return first_head + line % heads; }
-    /// Keys that a line sees.
-    int64_t visible(int line) const {
-        const int64_t seen = int64_t{args->row_keys[row(line)]} + 1;
+    int64_t row(int query) const { return first_row + query / heads; }
+    int head(int query) const { return first_head + query % heads; }
+    /// Keys that a query sees.
+    int64_t visible(int query) const {
+        const int64_t seen = int64_t{args->row_keys[row(query)]} + 1;
         return seen < args->keys ? seen : args->keys;
     }
 };
 
-/// weights[line · stride + key] = the softmax of each line over the keys it sees, zero beyond.
+/// weights[query · stride + key] = the softmax of each query over the keys it sees, zero beyond.
 void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 
 /// bf16 and i8 KV with AMX tiles; head_dim a multiple of 32.
@@ -55,7 +55,7 @@ struct ScoreAtoms {
 };
 /// weights[head · 16 count + column] = the softmax of each head over the keys that count, zero elsewhere.
 void score_atoms(const ScoreAtoms& tile, Scratch& scratch, float* weights);
-/// sums[key] = Σ of the lines' weights · factor.
-void sum_lines(const float* weights, int64_t stride, int lines, int64_t keys, float factor, float* sums);
+/// sums[key] = Σ of the queries' weights · factor.
+void sum_queries(const float* weights, int64_t stride, int queries, int64_t keys, float factor, float* sums);
 
 }  // namespace rondo::cpu

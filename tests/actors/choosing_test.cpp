@@ -64,12 +64,12 @@ private:
     std::vector<caf::typed_response_promise<SelectionPiecePtr>> pieces_;
 };
 
-class PretendedStore : public store_actor::base {
+class PretendedCache : public cache_actor::base {
 public:
-    explicit PretendedStore(caf::actor_config& config) : store_actor::base(config) {}
+    explicit PretendedCache(caf::actor_config& config) : cache_actor::base(config) {}
     behavior_type make_behavior() override {
         return {
-            [](take_atom, const AdmissionPtr& asked) { return asked; },
+            [](take_atom, const AdmissionChoicePtr& asked) { return asked; },
             [](claim_atom, const PromptClaimPtr&) {},
             [](withdraw_atom, TurnId) {},
             [](keep_atom, const TurnPtr&) {},
@@ -104,18 +104,18 @@ protected:
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
-        home_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
-        home_->model = must(load_model(folder.path(), {}, *home_->devices[0]));
-        home_->pool =
-            must(KvPool::create(*home_->devices[0], Transformer::kv_shape(home_->model.spec, DType::f32), 64));
+        runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
+        runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
+        runtime_->pool =
+            must(KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 64));
         runner_ = system_->spawn<PretendedRunner>();
-        store_ = system_->spawn<PretendedStore>();
+        cache_ = system_->spawn<PretendedCache>();
     }
     ~Choosing() override {
         for (const caf::actor& actor : actors_) caf::anon_send_exit(actor, caf::exit_reason::kill);
         actors_.clear();
         caf::anon_send_exit(runner_, caf::exit_reason::kill);
-        caf::anon_send_exit(store_, caf::exit_reason::kill);
+        caf::anon_send_exit(cache_, caf::exit_reason::kill);
         run();
     }
 
@@ -124,22 +124,23 @@ protected:
     /// With a prompt of 40 tokens behind it, and a choice that serves some steps later.
     TurnPtr turn(TurnId id) {
         const std::vector<int32_t> ids(41, 1);
-        auto turn = std::make_shared<Turn>(Turn{.home = home_,
+        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
                                                 .id = id,
                                                 .space = {},
                                                 .flow = {},
                                                 .ids = ids,
                                                 .prompt_tokens = 40,
-                                                .kv = SequenceKv(*home_->pool),
+                                                .kv = SequenceKv(*runtime_->pool),
                                                 .choice = {},
-                                                .answer = Answer(home_->model, {}, ids),
+                                                .answer = Answer(runtime_->model, {}, ids),
                                                 .last = {},
                                                 .prompt_attention = {},
                                                 .answer_attention = {}});
         SelectiveDecode::Options options;
         options.method = std::make_shared<FirstKey>();
         options.lag_steps = lag;
-        turn->choice = must(SelectiveDecode::create(home_->model.spec, *home_->pool, *home_->devices[0], options));
+        turn->choice =
+            must(SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices[0], options));
         EXPECT_TRUE(turn->kv.extend(40));
         return turn;
     }
@@ -157,14 +158,14 @@ protected:
 
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
-    HomePtr home_ = std::make_shared<Home>();
+    RuntimePtr runtime_ = std::make_shared<Runtime>();
     device_runner_actor runner_;
-    store_actor store_;
+    cache_actor cache_;
     std::vector<caf::actor> actors_;
 };
 
 TEST_F(Choosing, AWithdrawnTurnDoesNotWaitForThoseBeforeIt) {
-    const auto selector = system_->spawn<Selector>(runner_, store_, Selector::Options{});
+    const auto selector = system_->spawn<Selector>(runner_, cache_, Selector::Options{});
     actors_.push_back(caf::actor_cast<caf::actor>(selector));
     std::vector<bool> first, second, third;
     const TurnPtr turns[] = {turn(1), turn(2), turn(3)};
@@ -186,12 +187,12 @@ TEST_F(Choosing, AWithdrawnTurnDoesNotWaitForThoseBeforeIt) {
 
 /// The turn goes on until its choice is due and waits then; the other one does not.
 TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
-    const auto selector = system_->spawn<Selector>(runner_, store_, Selector::Options{});
+    const auto selector = system_->spawn<Selector>(runner_, cache_, Selector::Options{});
     actors_.push_back(caf::actor_cast<caf::actor>(selector));
     Decode::Options options;
     options.context_tokens = 256;
     options.timeout = std::chrono::seconds(1);
-    const auto decode = system_->spawn<Decode>(runner_, selector, store_, options);
+    const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
     actors_.push_back(caf::actor_cast<caf::actor>(decode));
     const TurnPtr chooses = turn(1), dense = turn(2);
     dense->choice.reset();
@@ -224,7 +225,7 @@ TEST_F(Choosing, AChoiceIsAskedForOnce) {
     actors_.push_back(caf::actor_cast<caf::actor>(selector));
     Decode::Options options;
     options.context_tokens = 256;
-    const auto decode = system_->spawn<Decode>(runner_, selector, store_, options);
+    const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
     actors_.push_back(caf::actor_cast<caf::actor>(decode));
     std::vector<StageReply> replies;
     ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());

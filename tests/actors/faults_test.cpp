@@ -95,10 +95,10 @@ const Fault faults[] = {
     {"cancel", false, [](Stage& stage, const Disturbed& turn) { stage.engine().cancel(turn.turn); }},
     {"deadline", false,
      [](Stage& stage, const Disturbed&) { stage.scheduler().advance_time(std::chrono::seconds(2)); }},
-    {"restore_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.restore); }},
+    {"admission_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.admission); }},
     {"prefill_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.prefill); }},
     {"decode_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.decode); }},
-    {"store_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.store); }},
+    {"cache_dies", true, [](Stage& stage, const Disturbed&) { kill_actor(stage.pipeline().stages.cache); }},
     {"selector_dies", true, [](Stage& stage, const Disturbed&) { kill_named(stage, "selector"); }},
     {"runner_dies", true, [](Stage& stage, const Disturbed&) { kill_named(stage, "device_runner"); }},
     {"session_dies", false,
@@ -118,7 +118,7 @@ protected:
     /// After the cache has given back everything, if nobody holds any of it.
     static size_t free_blocks(Stage& stage) {
         const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
-        caf::anon_send(stage.pipeline().stages.store, room_atom::value, all);
+        caf::anon_send(stage.pipeline().stages.cache, room_atom::value, all);
         stage.run();
         return stage.engine().pool().blocks_free(LayerGroup::upper);
     }

@@ -103,7 +103,7 @@ TEST(Restart, WaitingTurnsStartWithTheNewStages) {
     stage.engine().ask(chat("c", question), second.callbacks());
     stage.engine().ask(chat("c", question), third.callbacks());
     while (lost.text.empty()) ASSERT_TRUE(stage.run_one());
-    caf::anon_send_exit(stage.pipeline().stages.store, caf::exit_reason::kill);
+    caf::anon_send_exit(stage.pipeline().stages.cache, caf::exit_reason::kill);
     stage.run();
     ASSERT_EQ(lost.ends.size(), 1U);
     EXPECT_EQ(lost.ends[0].outcome, TurnOutcome::failed);
@@ -129,7 +129,7 @@ TEST(Restart, IsLoggedWithWhoDiedOfWhat) {
     caf::actor_system system(config);
     auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
     Router::Options routing;
-    routing.session.home = std::make_shared<Home>();
+    routing.session.runtime = std::make_shared<Runtime>();
     const router_actor router =
         system.spawn<Router>(std::make_shared<Load>(), std::make_shared<std::atomic<TurnId>>(0), routing);
     std::vector<std::string> log;

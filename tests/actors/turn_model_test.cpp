@@ -168,7 +168,7 @@ private:
         }
     }
 
-    /// As the store does it: what has gaps is no beginning of anything.
+    /// As the cache does it: what has gaps is no beginning of anything.
     void keep(SimulatedTurn& turn) {
         if (turn.kv.first_held() == 0) {
             cache_->insert(turn.space, turn.ids, turn.kv);

@@ -61,7 +61,7 @@ public:
     explicit AdaKv(const DecodeAttention& settings)
         : BudgetSelection(settings),
           window_(window_within(settings.window, budget())),
-          pool_(pool_of(settings, published_pool)) {}
+          pool_(max_pool_of(settings, published_pool)) {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(window_); }
@@ -93,7 +93,7 @@ protected:
 
 private:
     int64_t window_;
-    Pool pool_;
+    MaxPool pool_;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ SelectionTriggers reselection_triggers(const DecodeAttention& settings) {
     return {.every = settings.reselect_every, .first = settings.cold_tokens};
 }
 
-Pool pool_of(const DecodeAttention& settings, Pool of_method) {
+MaxPool max_pool_of(const DecodeAttention& settings, MaxPool of_method) {
     using Side = DecodeAttention::PoolSide;
     const bool around = settings.pool_side == Side::own ? of_method.around : settings.pool_side == Side::around;
     return {settings.pool > 0 ? settings.pool : of_method.keys, around};

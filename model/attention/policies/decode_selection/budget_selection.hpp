@@ -26,7 +26,7 @@ private:
 SelectionTriggers reselection_triggers(const DecodeAttention& settings);
 
 /// The pool that settings ask for; what they leave open is as the method has it.
-Pool pool_of(const DecodeAttention& settings, Pool of_method);
+MaxPool max_pool_of(const DecodeAttention& settings, MaxPool of_method);
 
 /// How many of the last keys stay with a method that looks at `window` queries: no more than a quarter of the budget,
 /// so that a small one still has room for what is far, and at least one, the newest key.

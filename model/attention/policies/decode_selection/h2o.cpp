@@ -14,7 +14,7 @@ namespace {
 class H2o final : public BudgetSelection {
 public:
     explicit H2o(const DecodeAttention& settings)
-        : BudgetSelection(settings), queries_(settings.window), heavy_(budget() / 2), pool_(pool_of(settings, 1)) {}
+        : BudgetSelection(settings), queries_(settings.window), heavy_(budget() / 2), pool_(max_pool_of(settings, 1)) {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
     int queries() const override { return queries_; }
@@ -32,7 +32,7 @@ protected:
 private:
     int queries_;
     int64_t heavy_;
-    Pool pool_;  // of the first choice; the paper has none
+    MaxPool pool_;  // of the first choice; the paper has none
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ void widen_windows(const float* windows, size_t step, size_t count, float* __res
 
 }  // namespace
 
-void TopKeys::rank(std::span<const float> scores, Pool pool, std::span<uint32_t> ranks) {
+void TopKeys::rank(std::span<const float> scores, MaxPool pool, std::span<uint32_t> ranks) {
     assert(pool.keys >= 1 && ranks.size() == scores.size());
     constexpr size_t stretch = 2048;
     const size_t keys = scores.size();

@@ -11,10 +11,10 @@ namespace rondo {
 /// Which keys' scores a key may take over: those of `keys` in a row, itself among them. Around it, an even number looks
 /// one key further back than ahead; else they all stand before it, so that what follows a key that was found is found
 /// with it.
-struct Pool {
+struct MaxPool {
     int keys = 1;
     bool around = true;
-    Pool(int keys_of, bool around_it = true) : keys(keys_of), around(around_it) {}
+    MaxPool(int keys_of, bool around_it = true) : keys(keys_of), around(around_it) {}
     int before() const { return around ? keys / 2 : keys - 1; }
     int after() const { return around ? (keys - 1) / 2 : 0; }
 };
@@ -26,7 +26,7 @@ class TopKeys {
 public:
     /// ranks[i]: of the greatest score in the pool of i, as far as `scores` reaches. A score below zero or not a number
     /// counts as zero, so broken weights cost quality but never a crash. `ranks` is as long.
-    void rank(std::span<const float> scores, Pool pool, std::span<uint32_t> ranks);
+    void rank(std::span<const float> scores, MaxPool pool, std::span<uint32_t> ranks);
 
     /// The greatest `count` are all ranks above `rank` and any `ties` of those that equal it.
     struct Cut {
@@ -56,7 +56,7 @@ struct KeptKeys {
     int64_t budget = 0;  ///< in all; fewer than there are keys
     int64_t sinks = 0;   ///< the first ones
     int64_t recent = 0;  ///< the last ones; with the sinks no more than the budget
-    Pool pool = 1;
+    MaxPool pool = 1;
 };
 
 /// Fills the empty `chosen` of every KV head, ascending: sinks, recent keys, and the best of those between, `budget` in

@@ -10,10 +10,10 @@
 #include "kernels/cpu/score_tile.hpp"
 #include "kernels/cpu/stage_kv.hpp"
 
-/// The softmax of a tile's lines over all keys, whatever multiplies (`Products`):
+/// The softmax of a tile's queries over all keys, whatever multiplies (`Products`):
 ///
 ///     begin(), end()                             around a tile
-///     multiply<groups>(keys, q, d, out)          of 16 keys with one or two groups of 16 lines, [group][key][line]
+///     multiply<groups>(keys, q, d, out)          of 16 keys with one or two groups of 16 queries, [group][key][query]
 namespace rondo::cpu {
 
 namespace {
@@ -21,30 +21,30 @@ namespace {
 constexpr float log2_of_e = 1.44269504F;
 constexpr float unseen = -3e38F;
 
-constexpr int tile_lines = 16;
-constexpr int groups_max = score_lines_max / tile_lines;
+constexpr int tile_queries = 16;
+constexpr int groups_max = score_queries_max / tile_queries;
 
-/// Queries as tiles of pairs: element (line, c) at [line/16][c/32][(c%32)/2][line%16][c%2].
-/// Lines that fill up are zero.
-void pack_lines(const ScoreTile& tile, uint16_t* packed) {
+/// Queries as tiles of pairs: element (query, c) at [query/16][c/32][(c%32)/2][query%16][c%2].
+/// Queries that fill up are zero.
+void pack_queries(const ScoreTile& tile, uint16_t* packed) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
     uint16_t converted[1024];
-    std::memset(packed, 0, static_cast<size_t>(score_lines_max * d) * sizeof(uint16_t));
-    for (int line = 0; line < tile.lines; ++line) {
+    std::memset(packed, 0, static_cast<size_t>(score_queries_max * d) * sizeof(uint16_t));
+    for (int query = 0; query < tile.queries; ++query) {
         const uint16_t* from = converted;
-        const int64_t column = tile.head(line) * d;
+        const int64_t column = tile.head(query) * d;
         if (args.q.dtype == DType::bf16) {
-            from = args.q.row<const uint16_t>(tile.row(line)) + column;
+            from = args.q.row<const uint16_t>(tile.row(query)) + column;
         } else {
-            convert_row(args.q.row<const float>(tile.row(line)) + column, converted, d);
+            convert_row(args.q.row<const float>(tile.row(query)) + column, converted, d);
         }
-        uint16_t* const to = packed + line / tile_lines * tile_lines * d + line % tile_lines * 2;
-        for (int64_t c = 0; c < d; c += 2) std::memcpy(to + c * tile_lines, from + c, 2 * sizeof(uint16_t));
+        uint16_t* const to = packed + query / tile_queries * tile_queries * d + query % tile_queries * 2;
+        for (int64_t c = 0; c < d; c += 2) std::memcpy(to + c * tile_queries, from + c, 2 * sizeof(uint16_t));
     }
 }
 
-/// 16 registers [key][16 lines] become [line][16 keys].
+/// 16 registers [key][16 queries] become [query][16 keys].
 RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
     __m512 a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
@@ -58,7 +58,7 @@ RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
             b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
         }
     }
-    // b[4g + j] holds keys 4g … 4g+3 of lines j, j+4, j+8, j+12, a quarter each.
+    // b[4g + j] holds keys 4g … 4g+3 of queries j, j+4, j+8, j+12, a quarter each.
     for (int j = 0; j < 4; ++j) {
         const __m512 low01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x44),
                      high01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xee);
@@ -71,8 +71,8 @@ RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
     }
 }
 
-/// The highest of the scores [key][16 lines] that each line sees: keys of an atom that begins with key `first`, of
-/// which the first `filled` were written. Every line sees the keys below `all_see`.
+/// The highest of the scores [key][16 queries] that each query sees: keys of an atom that begins with key `first`, of
+/// which the first `filled` were written. Every query sees the keys below `all_see`.
 RONDO_BF16 inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m512i visible, int64_t all_see,
                                       int64_t first, int64_t filled) {
     if (filled == kv_block_tokens && first + filled <= all_see) {
@@ -86,18 +86,18 @@ RONDO_BF16 inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m
     return highest;
 }
 
-/// Raw scores of all keys, line by line, and the highest that each line sees. Tokens that nobody wrote make scores that
-/// are not stored; lines that fill a group up are stored nowhere.
+/// Raw scores of all keys, query by query, and the highest that each query sees. Tokens that nobody wrote make scores
+/// that are not stored; queries that fill a group up are stored nowhere.
 template <class Products, int groups>
 RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t* staged, float* tile_out,
                                float* weights, int64_t stride, float* highest) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
-    alignas(64) int32_t visible[score_lines_max] = {};
+    alignas(64) int32_t visible[score_queries_max] = {};
     int64_t all_see = args.keys;
-    for (int line = 0; line < tile.lines; ++line) {
-        visible[line] = static_cast<int32_t>(tile.visible(line));
-        all_see = std::min(all_see, tile.visible(line));
+    for (int query = 0; query < tile.queries; ++query) {
+        visible[query] = static_cast<int32_t>(tile.visible(query));
+        all_see = std::min(all_see, tile.visible(query));
     }
     __m512 high[groups];
     for (__m512& one : high) one = _mm512_set1_ps(unseen);
@@ -109,8 +109,8 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
         const std::byte* atom = args.kv.at(tables.blocks[block], tile.kv_head());
         if (block + 2 < tables.block_count[0]) {
             const std::byte* const ahead = args.kv.at(tables.blocks[block + 2], tile.kv_head());
-            for (int64_t line = 0; line < static_cast<int64_t>(args.kv.atom.half_bytes()); line += 64)
-                _mm_prefetch(ahead + line, _MM_HINT_T0);
+            for (int64_t at = 0; at < static_cast<int64_t>(args.kv.atom.half_bytes()); at += 64)
+                _mm_prefetch(ahead + at, _MM_HINT_T0);
         }
         const auto* keys = reinterpret_cast<const uint16_t*>(atom);
         if (args.kv.atom.dtype == DType::i8) {
@@ -121,24 +121,26 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
         const auto mask = static_cast<__mmask16>((1U << filled) - 1);
         for (int group = 0; group < groups; ++group) {
             __m512 r[16];
-            for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + (group * kv_block_tokens + i) * tile_lines);
+            for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(tile_out + (group * kv_block_tokens + i) * tile_queries);
             high[group] =
-                highest_seen(high[group], r, _mm512_load_si512(visible + group * tile_lines), all_see, first, filled);
+                highest_seen(high[group], r, _mm512_load_si512(visible + group * tile_queries), all_see, first, filled);
             transpose(r);
-            float* const to = weights + group * tile_lines * stride + first;
-            if (const int lines = tile.lines - group * tile_lines; lines >= tile_lines) {
-                for (int line = 0; line < tile_lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+            float* const to = weights + group * tile_queries * stride + first;
+            if (const int queries = tile.queries - group * tile_queries; queries >= tile_queries) {
+                for (int query = 0; query < tile_queries; ++query)
+                    _mm512_mask_storeu_ps(to + query * stride, mask, r[query]);
             } else {
-                for (int line = 0; line < lines; ++line) _mm512_mask_storeu_ps(to + line * stride, mask, r[line]);
+                for (int query = 0; query < queries; ++query)
+                    _mm512_mask_storeu_ps(to + query * stride, mask, r[query]);
             }
         }
     }
     Products::end();
-    for (int group = 0; group < groups; ++group) _mm512_storeu_ps(highest + group * tile_lines, high[group]);
+    for (int group = 0; group < groups; ++group) _mm512_storeu_ps(highest + group * tile_queries, high[group]);
 }
 
 /// Raw scores become weights: the softmax over the first `visible`, whose highest is given, zeros behind.
-RONDO_BF16 void softmax_line(float* line, int64_t visible, int64_t keys, float scale, float highest) {
+RONDO_BF16 void softmax_query(float* query, int64_t visible, int64_t keys, float scale, float highest) {
     const __m512 factor = _mm512_set1_ps(scale), max = _mm512_set1_ps(highest * scale);
     const auto weigh = [&](__m512 score) RONDO_BF16 { return exp2_lanes(_mm512_fmsub_ps(score, factor, max)); };
     const auto tail = static_cast<__mmask16>((1U << (visible % 16)) - 1);
@@ -146,41 +148,41 @@ RONDO_BF16 void softmax_line(float* line, int64_t visible, int64_t keys, float s
     __m512 sum = _mm512_setzero_ps();
     double total = 0.0;
     for (int64_t i = 0; i < whole; i += 16) {
-        const __m512 weight = weigh(_mm512_loadu_ps(line + i));
+        const __m512 weight = weigh(_mm512_loadu_ps(query + i));
         sum = _mm512_add_ps(sum, weight);
-        _mm512_storeu_ps(line + i, weight);
+        _mm512_storeu_ps(query + i, weight);
         if (i % 4096 == 4080) {
             total += _mm512_reduce_add_ps(sum);
             sum = _mm512_setzero_ps();
         }
     }
-    const __m512 last = _mm512_maskz_mov_ps(tail, weigh(_mm512_maskz_loadu_ps(tail, line + whole)));
+    const __m512 last = _mm512_maskz_mov_ps(tail, weigh(_mm512_maskz_loadu_ps(tail, query + whole)));
     total += _mm512_reduce_add_ps(_mm512_add_ps(sum, last));
     const __m512 inverse = _mm512_set1_ps(static_cast<float>(1.0 / total));
     for (int64_t i = 0; i < whole; i += 16)
-        _mm512_storeu_ps(line + i, _mm512_mul_ps(_mm512_loadu_ps(line + i), inverse));
-    _mm512_mask_storeu_ps(line + whole, tail, _mm512_mul_ps(last, inverse));
-    std::fill(line + visible, line + keys, 0.0F);
+        _mm512_storeu_ps(query + i, _mm512_mul_ps(_mm512_loadu_ps(query + i), inverse));
+    _mm512_mask_storeu_ps(query + whole, tail, _mm512_mul_ps(last, inverse));
+    std::fill(query + visible, query + keys, 0.0F);
 }
 
 template <class Products>
-void score_lines(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
+void score_queries(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const int64_t d = tile.args->kv.atom.head_dim;
     assert(d % 32 == 0 && d <= 1024 && tile.args->scale > 0.0F);
-    const auto q_bytes = static_cast<size_t>(score_lines_max * d) * sizeof(uint16_t);
+    const auto q_bytes = static_cast<size_t>(score_queries_max * d) * sizeof(uint16_t);
     const auto staged_bytes = static_cast<size_t>(kv_block_tokens * d) * sizeof(uint16_t);
     auto* const base = scratch.get(q_bytes + staged_bytes + static_cast<size_t>(groups_max) * 16 * 64);
     auto* const q = reinterpret_cast<uint16_t*>(base);
     auto* const staged = reinterpret_cast<uint16_t*>(base + q_bytes);
     auto* const tile_out = reinterpret_cast<float*>(base + q_bytes + staged_bytes);
-    pack_lines(tile, q);
+    pack_queries(tile, q);
     constexpr decltype(&compute_scores<Products, 1>) by_groups[groups_max] = {compute_scores<Products, 1>,
                                                                               compute_scores<Products, 2>};
-    float highest[score_lines_max];
-    by_groups[(tile.lines - 1) / tile_lines](tile, q, staged, tile_out, weights, stride, highest);
-    for (int line = 0; line < tile.lines; ++line)
-        softmax_line(weights + line * stride, tile.visible(line), tile.args->keys, tile.args->scale * log2_of_e,
-                     highest[line]);
+    float highest[score_queries_max];
+    by_groups[(tile.queries - 1) / tile_queries](tile, q, staged, tile_out, weights, stride, highest);
+    for (int query = 0; query < tile.queries; ++query)
+        softmax_query(weights + query * stride, tile.visible(query), tile.args->keys, tile.args->scale * log2_of_e,
+                      highest[query]);
 }
 
 }  // namespace

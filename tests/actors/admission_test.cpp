@@ -1,6 +1,6 @@
-// Who is let in, message by message. The store only pretends: it answers when the test says so, and as the test says.
+// Who is let in, message by message. The cache only pretends: it answers when the test says so, and as the test says.
 
-#include "actors/restore.hpp"
+#include "actors/admission.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,21 +14,22 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Outcome = Admission::Outcome;
+using Outcome = AdmissionChoice::Outcome;
 
-/// What a store was told.
+/// What a cache was told.
 struct Told {
-    std::vector<std::pair<AdmissionPtr, caf::typed_response_promise<AdmissionPtr>>> asked;  // and not answered
+    std::vector<std::pair<AdmissionChoicePtr, caf::typed_response_promise<AdmissionChoicePtr>>>
+        asked;  // and not answered
     std::vector<TurnId> claims, forgotten;
 };
 
-class PretendedStore : public store_actor::base {
+class PretendedCache : public cache_actor::base {
 public:
-    PretendedStore(caf::actor_config& config, Told* told) : store_actor::base(config), told_(told) {}
+    PretendedCache(caf::actor_config& config, Told* told) : cache_actor::base(config), told_(told) {}
     behavior_type make_behavior() override {
         return {
-            [this](take_atom, const AdmissionPtr& asked) {
-                auto promise = make_response_promise<AdmissionPtr>();
+            [this](take_atom, const AdmissionChoicePtr& asked) {
+                auto promise = make_response_promise<AdmissionChoicePtr>();
                 told_->asked.emplace_back(asked, promise);
                 return promise;
             },
@@ -50,42 +51,42 @@ private:
     Told* told_;
 };
 
-class RestoreTest : public ::testing::Test {
+class AdmissionTest : public ::testing::Test {
 protected:
-    RestoreTest() {
+    AdmissionTest() {
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
-        home_->devices.push_back(testing::must(open_device({DeviceKind::cpu, 0, 1})));
-        home_->model = testing::must(load_model(folder.path(), {}, *home_->devices[0]));
-        home_->pool =
-            testing::must(KvPool::create(*home_->devices[0], Transformer::kv_shape(home_->model.spec, DType::f32), 64));
-        store_ = system_->spawn<PretendedStore>(&told_);
-        Restore::Options options;
+        runtime_->devices.push_back(testing::must(open_device({DeviceKind::cpu, 0, 1})));
+        runtime_->model = testing::must(load_model(folder.path(), {}, *runtime_->devices[0]));
+        runtime_->pool = testing::must(
+            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 64));
+        cache_ = system_->spawn<PretendedCache>(&told_);
+        Admission::Options options;
         options.running_max = 2;
         options.tokens_max = 256;
-        restore_ = system_->spawn<Restore>(store_, options);
+        admission_ = system_->spawn<Admission>(cache_, options);
     }
-    ~RestoreTest() override {
+    ~AdmissionTest() override {
         for (const caf::actor& actor : askers_) caf::anon_send_exit(actor, caf::exit_reason::kill);
         askers_.clear();
-        caf::anon_send_exit(restore_, caf::exit_reason::kill);
-        caf::anon_send_exit(store_, caf::exit_reason::kill);
+        caf::anon_send_exit(admission_, caf::exit_reason::kill);
+        caf::anon_send_exit(cache_, caf::exit_reason::kill);
         run();
     }
 
     void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).run(); }
     TurnPtr turn(TurnId id, int preemptions = 0) {
         const std::vector<int32_t> ids(41, 1);
-        auto turn = std::make_shared<Turn>(Turn{.home = home_,
+        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
                                                 .id = id,
                                                 .space = "t",
                                                 .flow = "t\n" + std::to_string(id),
                                                 .ids = ids,
                                                 .prompt_tokens = 41,
-                                                .kv = SequenceKv(*home_->pool),
+                                                .kv = SequenceKv(*runtime_->pool),
                                                 .choice = {},
-                                                .answer = Answer(home_->model, {}, ids),
+                                                .answer = Answer(runtime_->model, {}, ids),
                                                 .last = {},
                                                 .prompt_attention = {},
                                                 .answer_attention = {}});
@@ -95,7 +96,7 @@ protected:
     /// It is asked for, and what becomes of it is written down.
     void open(TurnId id, int preemptions = 0) {
         const auto asker = [this](caf::event_based_actor* self, const TurnPtr& turn) {
-            self->request(restore_, caf::infinite, open_atom::value, turn).then([this](const StageReply& reply) {
+            self->request(admission_, caf::infinite, open_atom::value, turn).then([this](const StageReply& reply) {
                 const bool in = reply.outcome == StageReply::Outcome::done;
                 (in ? let_in_ : handed_back_).push_back(reply.turn->id);
                 if (in) running_.push_back(reply.turn);
@@ -105,7 +106,7 @@ protected:
         askers_.push_back(system_->spawn(asker, turn(id, preemptions)));
         run();
     }
-    /// Turns 1 to `count`, and the store is asked about all of them.
+    /// Turns 1 to `count`, and the cache is asked about all of them.
     void open_all(TurnId count) {
         for (TurnId id = 1; id <= count; ++id) open(id);
         answer(Outcome::later);
@@ -113,15 +114,15 @@ protected:
         ASSERT_EQ(candidates().size(), count);
     }
     void withdraw(TurnId id) {
-        caf::anon_send(restore_, withdraw_atom::value, id);
+        caf::anon_send(admission_, withdraw_atom::value, id);
         run();
     }
     void close(TurnId id) {
         std::erase_if(running_, [id](const TurnPtr& turn) { return turn->id == id; });
-        caf::anon_send(restore_, closed_atom::value, id);
+        caf::anon_send(admission_, closed_atom::value, id);
         run();
     }
-    /// The turns that the store was asked about last.
+    /// The turns that the cache was asked about last.
     std::vector<TurnId> candidates() const {
         std::vector<TurnId> ids;
         for (const auto& candidate : told_.asked.back().first->candidates) ids.push_back(candidate.turn->id);
@@ -130,11 +131,11 @@ protected:
     bool may_pass() const { return told_.asked.back().first->may_pass; }
     void answer(Outcome outcome, size_t chosen = 0) {
         ASSERT_EQ(told_.asked.size(), 1U);
-        Admission& asked = *told_.asked.back().first;
+        AdmissionChoice& asked = *told_.asked.back().first;
         asked.outcome = outcome;
         asked.chosen = chosen;
         asked.wait_seconds = 0.005;
-        caf::anon_send(store_, room_atom::value, int64_t{0});
+        caf::anon_send(cache_, room_atom::value, int64_t{0});
         run();
     }
     void pass(std::chrono::milliseconds time) {
@@ -144,17 +145,17 @@ protected:
 
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
-    HomePtr home_ = std::make_shared<Home>();
+    RuntimePtr runtime_ = std::make_shared<Runtime>();
     Told told_;
-    store_actor store_;
-    restore_actor restore_;
+    cache_actor cache_;
+    admission_actor admission_;
     std::vector<caf::actor> askers_;
     std::vector<TurnPtr> running_;
     std::vector<TurnId> let_in_, handed_back_;
     std::vector<ErrorCode> errors_;
 };
 
-TEST_F(RestoreTest, OfThreeLetInOneIsTheFirst) {
+TEST_F(AdmissionTest, OfThreeLetInOneIsTheFirst) {
     open_all(8);
     for (int round = 0; round < 2; ++round) {
         for (int i = 0; i < 2; ++i) {
@@ -173,7 +174,7 @@ TEST_F(RestoreTest, OfThreeLetInOneIsTheFirst) {
     EXPECT_EQ(let_in_.size(), 6U);
 }
 
-TEST_F(RestoreTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
+TEST_F(AdmissionTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
     open_all(6);
     for (int i = 0; i < 2; ++i) {
         const TurnId passes = candidates()[1];
@@ -199,8 +200,8 @@ TEST_F(RestoreTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
     EXPECT_FALSE(may_pass());
 }
 
-/// The store found no room while one turn ran, and that turn ends before its answer comes.
-TEST_F(RestoreTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
+/// The cache found no room while one turn ran, and that turn ends before its answer comes.
+TEST_F(AdmissionTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
     open(1);
     answer(Outcome::let_in);
     open(2);
@@ -213,11 +214,11 @@ TEST_F(RestoreTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
     EXPECT_THAT(let_in_, ElementsAre(1, 2));
 }
 
-TEST_F(RestoreTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
+TEST_F(AdmissionTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
     open_all(4);
     withdraw(1);
     withdraw(3);
-    EXPECT_THAT(handed_back_, IsEmpty()) << "the store has them";
+    EXPECT_THAT(handed_back_, IsEmpty()) << "the cache has them";
     answer(Outcome::let_in);
     EXPECT_THAT(handed_back_, ElementsAre(1, 3));
     EXPECT_THAT(errors_, ElementsAre(ErrorCode::cancelled, ErrorCode::cancelled));
@@ -228,7 +229,7 @@ TEST_F(RestoreTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
     EXPECT_THAT(let_in_, IsEmpty());
 }
 
-TEST_F(RestoreTest, ATurnThatWaitsHasAClaim) {
+TEST_F(AdmissionTest, ATurnThatWaitsHasAClaim) {
     open(1);
     EXPECT_THAT(told_.claims, IsEmpty()) << "asked for at once";
     open(2);
@@ -244,7 +245,7 @@ TEST_F(RestoreTest, ATurnThatWaitsHasAClaim) {
     EXPECT_THAT(candidates(), ElementsAre(4));
 }
 
-TEST_F(RestoreTest, AsksAgainWhenTheOneExpectedHasNotCome) {
+TEST_F(AdmissionTest, AsksAgainWhenTheOneExpectedHasNotCome) {
     open(1);
     answer(Outcome::let_in);
     open(2);

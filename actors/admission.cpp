@@ -1,4 +1,4 @@
-#include "actors/restore.hpp"
+#include "actors/admission.hpp"
 
 #include <algorithm>
 #include <string>
@@ -18,7 +18,7 @@ StageReply handed_back(TurnPtr turn, ErrorCode code, std::string why) {
 
 }  // namespace
 
-Restore::behavior_type Restore::make_behavior() {
+Admission::behavior_type Admission::make_behavior() {
     return {
         [this](open_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
@@ -61,37 +61,37 @@ Restore::behavior_type Restore::make_behavior() {
 }
 
 /// A dead actor may be held for minutes by a timer; its turns may not.
-void Restore::on_exit() {
+void Admission::on_exit() {
     waiting_ = {};
     running_.clear();
-    store_ = nullptr;
+    cache_ = nullptr;
 }
 
-size_t Restore::running() {
+size_t Admission::running() {
     std::erase_if(running_, [](const auto& turn) { return turn.second.expired(); });
     return running_.size();
 }
 
-void Restore::pump_within(caf::timespan time) {
+void Admission::pump_within(caf::timespan time) {
     const auto at = clock().now() + time;
     if (pumps_at_ && *pumps_at_ <= at) return;
     pumps_at_ = at;
     delayed_send(this, time, pump_atom::value);
 }
 
-/// The store gets a copy: the turn may be taken back and go on elsewhere.
-void Restore::claim(const Turn& turn) {
+/// The cache gets a copy: the turn may be taken back and go on elsewhere.
+void Admission::claim(const Turn& turn) {
     auto claim = std::make_shared<PromptClaim>();
     claim->turn = turn.id;
     claim->space = turn.space;
-    claim->tokens.assign(turn.reusable().begin(), turn.reusable().end());
-    send(store_, claim_atom::value, std::move(claim));
+    claim->ids.assign(turn.reusable().begin(), turn.reusable().end());
+    send(cache_, claim_atom::value, std::move(claim));
 }
 
-void Restore::pump() {
+void Admission::pump() {
     if (asking_ || waiting_.empty()) return;
     if (running() >= options_.running_max) return pump_within(retry_after);  // one that was lost says nothing
-    auto admission = std::make_shared<Admission>();
+    auto admission = std::make_shared<AdmissionChoice>();
     for (const auto& [item, ahead] : waiting_.candidates(options_.candidates_max))
         admission->candidates.push_back({item->turn, ahead});
     const TurnPtr& first = admission->candidates.front().turn;
@@ -100,29 +100,29 @@ void Restore::pump() {
     admission->left_free = static_cast<int64_t>(running());
     asking_ = true;
     when_answered(
-        request(store_, options_.timeout, take_atom::value, admission),
-        [this, asked = now()](const AdmissionPtr& answer) { answered(*answer, asked); },
+        request(cache_, options_.timeout, take_atom::value, admission),
+        [this, asked = now()](const AdmissionChoicePtr& answer) { answered(*answer, asked); },
         [this, first](const caf::error& error) {
             asking_ = false;
             waiting_.remove(first->id)->promise.deliver(
-                handed_back(first, ErrorCode::internal, from_caf(error, "the KV store").message));
+                handed_back(first, ErrorCode::internal, from_caf(error, "the prefix cache").message));
             for (const TurnId id : std::exchange(withdrawn_, {})) take_back(id);
             pump();
         });
 }
 
-void Restore::answered(Admission& admission, double asked) {
+void Admission::answered(AdmissionChoice& admission, double asked) {
     asking_ = false;
     const TurnPtr& turn = admission.candidates[admission.chosen].turn;
     bool goes_on = true;
-    if (admission.outcome == Admission::Outcome::let_in) {
+    if (admission.outcome == AdmissionChoice::Outcome::let_in) {
         turn->restore_seconds += now() - asked;
         let_in(admission);
-    } else if (admission.outcome == Admission::Outcome::later) {
+    } else if (admission.outcome == AdmissionChoice::Outcome::later) {
         pump_within(std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(admission.wait_seconds)));
         goes_on = false;
     } else if (admission.left_free == 0) {
-        send(store_, withdraw_atom::value, turn->id);
+        send(cache_, withdraw_atom::value, turn->id);
         waiting_.remove(turn->id)->promise.deliver(
             handed_back(turn, ErrorCode::out_of_memory,
                         "no KV memory for " + std::to_string(turn->ids.size()) +
@@ -137,7 +137,7 @@ void Restore::answered(Admission& admission, double asked) {
 }
 
 /// What a turn is charged is what it has computed: a long conversation whose history is known costs its new tokens.
-void Restore::let_in(Admission& admission) {
+void Admission::let_in(AdmissionChoice& admission) {
     const TurnPtr& turn = admission.candidates[admission.chosen].turn;
     if (admission.chosen > 0) {
         ++passes_;
@@ -153,10 +153,10 @@ void Restore::let_in(Admission& admission) {
     waiting.promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
 }
 
-void Restore::take_back(TurnId id) {
+void Admission::take_back(TurnId id) {
     auto found = waiting_.remove(id);
     if (!found) return;
-    send(store_, withdraw_atom::value, id);
+    send(cache_, withdraw_atom::value, id);
     found->promise.deliver(handed_back(std::move(found->turn), ErrorCode::cancelled, "withdrawn"));
 }
 

@@ -1,4 +1,4 @@
-#include "actors/store.hpp"
+#include "actors/cache.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,18 +7,18 @@
 
 namespace rondo {
 
-Store::behavior_type Store::make_behavior() {
+Cache::behavior_type Cache::make_behavior() {
     return {
-        [this](take_atom, const AdmissionPtr& asked) {
+        [this](take_atom, const AdmissionChoicePtr& asked) {
             take(*asked);
             count();
             return asked;
         },
         [this](claim_atom, const PromptClaimPtr& made) { claim(*made); },
-        [this](withdraw_atom, TurnId id) { cache_->forget_claim(id); },
+        [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
-            cache_->insert_full(turn->space, turn->ids, turn->kv);
+            prefixes_->insert_full(turn->space, turn->ids, turn->kv);
             count();
             return true;
         },
@@ -30,20 +30,20 @@ Store::behavior_type Store::make_behavior() {
     };
 }
 
-void Store::on_exit() {
+void Cache::on_exit() {
     expected_.clear();
-    cache_.reset();
+    prefixes_.reset();
     load_->blocks_cached = 0;
 }
 
 /// The first one, if nothing must go that others wait for. Else another may pass; and the first one waits a moment
 /// before it takes the room of a conversation that may go on at once.
-void Store::take(Admission& asked) {
-    using Outcome = Admission::Outcome;
+void Cache::take(AdmissionChoice& asked) {
+    using Outcome = AdmissionChoice::Outcome;
     expected_.expire(now());
     std::vector<TurnId> order;
-    for (const Admission::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
-    cache_->order_claims(order);
+    for (const AdmissionChoice::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
+    prefixes_->order_claims(order);
     asked.chosen = 0;
     asked.outcome = Outcome::let_in;
     Turn& first = *asked.candidates.front().turn;
@@ -70,10 +70,10 @@ void Store::take(Admission& asked) {
     }
     if (asked.left_free == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
     asked.outcome = Outcome::no_room;
-    cache_->claim(first.id, first.space, first.reusable());
+    prefixes_->claim(first.id, first.space, first.reusable());
 }
 
-size_t Store::who_goes(const Admission& asked) const {
+size_t Cache::who_goes(const AdmissionChoice& asked) const {
     if (!asked.may_pass) return 0;
     const auto found = std::ranges::find_if(asked.candidates, [&](const auto& one) { return goes_first(one); });
     return found == asked.candidates.end() ? 0 : static_cast<size_t>(found - asked.candidates.begin());
@@ -81,32 +81,32 @@ size_t Store::who_goes(const Admission& asked) const {
 
 /// At least half of its prompt would be lost if others took the room, and half of what it is ahead. So nobody who
 /// passes is ahead by more than two contexts.
-bool Store::goes_first(const Admission::Candidate& candidate) const {
+bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
     const auto prompt = static_cast<double>(candidate.turn->ids.size());
-    return cache_->could_lose(candidate.turn->id,
-                              static_cast<int64_t>(std::ceil(std::max(prompt, candidate.ahead) / 2)));
+    return prefixes_->could_lose(candidate.turn->id,
+                                 static_cast<int64_t>(std::ceil(std::max(prompt, candidate.ahead) / 2)));
 }
 
 /// Each round of a conversation, and whatever follows a preemption, has begun a block of its own: so what is known of a
 /// prompt may take many more blocks than its tokens fill, and while it is held none of them can make way. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
-bool Store::let_in(Turn& turn, int64_t left_free, bool spares_claims) {
-    SequenceKv known = cache_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
+bool Cache::let_in(Turn& turn, int64_t left_free, bool spares_claims) {
+    SequenceKv known = prefixes_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
     expected_.came(known);
-    const int64_t full = ceil_div<int64_t>(home_->context_tokens, kv_block_tokens);
+    const int64_t full = ceil_div<int64_t>(runtime_->context_tokens, kv_block_tokens);
     if (std::ssize(known.blocks(LayerGroup::upper)) > full) known = SequenceKv(pool_);
     return set_aside(turn, std::move(known), left_free, spares_claims);
 }
 
 /// What the turn needs beside what is known of it; without room it holds nothing.
-bool Store::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims) {
+bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims) {
     turn.kv = std::move(known);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
     const int64_t blocks = turn.kv.blocks_for(tokens) + left_free;
-    const bool spared = !spares_claims || cache_->could_spare_claims(blocks);
-    if (spared && cache_->make_room(blocks) && turn.kv.set_aside(tokens)) {
-        cache_->forget_claim(turn.id);
+    const bool spared = !spares_claims || prefixes_->could_spare_claims(blocks);
+    if (spared && prefixes_->make_room(blocks) && turn.kv.set_aside(tokens)) {
+        prefixes_->forget_claim(turn.id);
         return true;
     }
     turn.kv = SequenceKv(pool_);
@@ -114,25 +114,25 @@ bool Store::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spar
 }
 
 /// For turns that run: they wait for nobody.
-bool Store::make_room(int64_t blocks) {
+bool Cache::make_room(int64_t blocks) {
     do {
-        if (cache_->make_room(blocks)) return true;
+        if (prefixes_->make_room(blocks)) return true;
     } while (expected_.give_up_next());
     return false;
 }
 
-void Store::claim(const PromptClaim& claim) {
-    if (!expected_.empty()) expected_.came(cache_->match(claim.space, claim.tokens, std::ssize(claim.tokens)));
-    cache_->claim(claim.turn, claim.space, claim.tokens);
+void Cache::claim(const PromptClaim& claim) {
+    if (!expected_.empty()) expected_.came(prefixes_->match(claim.space, claim.ids, std::ssize(claim.ids)));
+    prefixes_->claim(claim.turn, claim.space, claim.ids);
 }
 
 /// The turn lets go of its blocks, so that they can go when there is need.
-void Store::keep(Turn& turn) {
+void Cache::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
     if (turn.kv.first_held() == 0) {
-        cache_->insert(turn.space, turn.ids, turn.kv);
-        if (turn.last.over && cache_->claims() > 0)
-            expected_.add(cache_->match(turn.space, turn.ids, turn.kv.tokens()), now());
+        prefixes_->insert(turn.space, turn.ids, turn.kv);
+        if (turn.last.over && prefixes_->claims() > 0)
+            expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
     }
     count();
     turn.kv = SequenceKv(pool_);

@@ -10,7 +10,7 @@
 namespace rondo {
 
 /// Turns wait here until there is room for them: a place among those that run, and blocks for their prompt.
-class Restore : public restore_actor::base {
+class Admission : public admission_actor::base {
 public:
     struct Options {
         size_t running_max = 32;  ///< turns that are computed at a time
@@ -19,10 +19,10 @@ public:
         int passes_max = 2;            ///< turns that may go before the one whose turn it is, until it goes
         size_t candidates_max = 1024;  ///< that are looked at
     };
-    Restore(caf::actor_config& config, store_actor store, const Options& options)
-        : restore_actor::base(config), store_(std::move(store)), options_(options) {}
+    Admission(caf::actor_config& config, cache_actor cache, const Options& options)
+        : admission_actor::base(config), cache_(std::move(cache)), options_(options) {}
     behavior_type make_behavior() override;
-    const char* name() const override { return "restore"; }
+    const char* name() const override { return "admission"; }
     void on_exit() override;
 
 private:
@@ -34,17 +34,17 @@ private:
     void pump();
     void pump_within(caf::timespan time);
     void claim(const Turn& turn);
-    void answered(Admission& admission, double asked);
-    void let_in(Admission& admission);
+    void answered(AdmissionChoice& admission, double asked);
+    void let_in(AdmissionChoice& admission);
     void take_back(TurnId id);
     size_t running();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
-    store_actor store_;
+    cache_actor cache_;
     Options options_;
     FairQueue<Waiting> waiting_;
     std::vector<std::pair<TurnId, std::weak_ptr<Turn>>> running_;  // weak: a place is free again however its turn ended
-    bool asking_ = false;            // the store is looking for room, and has the candidates
+    bool asking_ = false;            // the cache is looking for room, and has the candidates
     std::vector<TurnId> withdrawn_;  // meanwhile
     int passes_ = 0;                 // since one was let in whose turn it was
     std::optional<caf::actor_clock::time_point> pumps_at_;

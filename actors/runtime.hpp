@@ -13,7 +13,7 @@ namespace rondo {
 
 /// What a pipeline computes with. Whoever uses any of it holds it whole, so that it goes when the last actor and the
 /// last turn are gone, in whatever order that is.
-struct Home {
+struct Runtime {
     std::vector<std::unique_ptr<Device>> devices;  ///< for prompts, then for answers if elsewhere
     Model model;
     std::unique_ptr<KvPool> pool;
@@ -27,6 +27,6 @@ struct Home {
     Status check_budget(size_t method, int64_t budget_tokens) const;
 };
 
-using HomePtr = std::shared_ptr<Home>;
+using RuntimePtr = std::shared_ptr<Runtime>;
 
 }  // namespace rondo

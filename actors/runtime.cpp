@@ -1,4 +1,4 @@
-#include "actors/home.hpp"
+#include "actors/runtime.hpp"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ int64_t least_budget(const DecodeAttention& decode) {
 
 }  // namespace
 
-Result<size_t> Home::method(std::string_view name) const {
+Result<size_t> Runtime::method(std::string_view name) const {
     if (name.empty()) return 0;
     const auto found = std::ranges::find(methods, name, &AttentionMethod::name);
     if (found != methods.end()) return static_cast<size_t>(found - methods.begin());
@@ -27,7 +27,7 @@ Result<size_t> Home::method(std::string_view name) const {
     return make_error(ErrorCode::unsupported, "method is " + shown(name) + "; " + listed(names) + " would be right");
 }
 
-Status Home::check_budget(size_t method, int64_t budget_tokens) const {
+Status Runtime::check_budget(size_t method, int64_t budget_tokens) const {
     if (budget_tokens == 0) return {};
     const AttentionMethod& wanted = methods[method];
     if (!has_budget(wanted.decode))
