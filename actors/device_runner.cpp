@@ -93,9 +93,10 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
                                              SelectiveDecode::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
-    const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
-                                                                   static_cast<size_t>(turn.chunk_rows));
-    return stepper_->begin_chunk(turn.kv, tokens, turn.chunk_rows == turn.missing(),
+    const auto ids = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
+                                                                static_cast<size_t>(turn.chunk_rows));
+    const bool last = turn.chunk_rows == turn.missing();
+    return stepper_->begin_chunk(turn.kv, ids, last ? BatchPart::Logits::last : BatchPart::Logits::none,
                                  {(*prompts_)[turn.method].get(), turn.choice.get()});
 }
 

@@ -71,10 +71,7 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
     RONDO_ASSIGN(runtime_->model,
                  load_model(model_path(settings.model.path), choice, *runtime_->devices[0], options.progress));
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
-    runtime_->context_tokens = runtime_->model.spec.context_tokens;
-    // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
-    if (runtime_->model.spec.sliding_window > 0)
-        runtime_->context_tokens = std::min(runtime_->context_tokens, runtime_->model.spec.sliding_window);
+    runtime_->context_tokens = runtime_->model.spec.usable_context();
     const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     const size_t kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;

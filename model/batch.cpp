@@ -15,18 +15,6 @@ int64_t blocks_max(const Batch::Limits& limits) {
     return 2 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
 }
 
-int64_t logit_rows_of(const BatchPart& part) {
-    switch (part.logits) {
-        case BatchPart::Logits::none:
-            return 0;
-        case BatchPart::Logits::last:
-            return 1;
-        case BatchPart::Logits::all:
-            return static_cast<int64_t>(part.ids.size());
-    }
-    return 0;
-}
-
 }  // namespace
 
 Status check_ids(std::span<const int32_t> ids, int64_t vocabulary) {
@@ -64,52 +52,41 @@ void Batch::clear() {
 }
 
 Status Batch::add(const BatchPart& part) {
-    const auto count = static_cast<int64_t>(part.ids.size());
-    if (count == 0) return make_error(ErrorCode::invalid_argument, "a batch part without tokens");
-    if (sequence_count() >= limits_.sequences_max || rows_ + count > limits_.rows_max) {
+    if (part.kv == nullptr || part.ids.empty())
+        return make_error(ErrorCode::invalid_argument, "a part of a batch must have a sequence and tokens");
+    if (sequence_count() >= limits_.sequences_max || rows_ + part.row_count() > limits_.rows_max) {
         return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
                                                        " sequences or " + std::to_string(limits_.rows_max) + " rows");
     }
-    for (const BatchPart& other : parts_) {
-        if (other.kv == part.kv)
-            return make_error(ErrorCode::invalid_argument, "a sequence that is in the batch already");
-    }
-    if (part.kv->tokens() + count > limits_.context_tokens_max) {
-        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.kv->tokens() + count) +
+    if (part.end_key() > limits_.context_tokens_max) {
+        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.end_key()) +
                                                        " tokens; the context holds " +
                                                        std::to_string(limits_.context_tokens_max));
     }
+    RONDO_TRY(check_keys(part));
     RONDO_TRY(check_ids(part.ids, vocabulary_));
     parts_.push_back(part);
-    rows_ += count;
+    rows_ += part.row_count();
     return Status::ok();
 }
 
-Status Batch::extend(const BatchPart& part) const {
-    RONDO_TRY(part.kv->extend(static_cast<int64_t>(part.ids.size())));
+Status Batch::check_keys(const BatchPart& part) const {
+    if (part.first_key < part.kv->first_held() || part.end_key() > part.kv->tokens()) {
+        return make_error(ErrorCode::invalid_argument, "rows of keys " + std::to_string(part.first_key) + " to " +
+                                                           std::to_string(part.end_key() - 1) +
+                                                           "; the sequence must have room for them, and holds " +
+                                                           std::to_string(part.kv->first_held()) + " to " +
+                                                           std::to_string(part.kv->tokens() - 1));
+    }
+    for (const BatchPart& other : parts_) {
+        if (other.kv == part.kv && other.first_key < part.end_key() && part.first_key < other.end_key())
+            return make_error(ErrorCode::invalid_argument, "keys that another part of the batch writes");
+    }
     const auto blocks = static_cast<int64_t>(part.kv->block_begin().size()) - 1;
     if (blocks <= blocks_max(limits_)) return Status::ok();
-    part.kv->truncate(part.kv->tokens() - static_cast<int64_t>(part.ids.size()));
-    return make_error(ErrorCode::out_of_range,
-                      "a sequence of " + std::to_string(blocks) + " KV blocks; the batch holds " +
-                          std::to_string(blocks_max(limits_)) + ", longer rounds would be right");
-}
-
-Status Batch::extend_all() {
-    for (size_t i = 0; i < parts_.size(); ++i) {
-        const Status extended = extend(parts_[i]);
-        if (extended.is_ok()) continue;
-        shrink(i);
-        return extended;
-    }
-    return Status::ok();
-}
-
-void Batch::shrink(size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-        SequenceKv& kv = *parts_[i].kv;
-        kv.truncate(kv.tokens() - static_cast<int64_t>(parts_[i].ids.size()));
-    }
+    return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(blocks) +
+                                                   " KV blocks; the batch holds " +
+                                                   std::to_string(blocks_max(limits_)) + ", so rounds must be longer");
 }
 
 /// Every table has one place for good, sized by the limits, so that device pointers and strides never change.
@@ -134,17 +111,27 @@ void Batch::place_tables() {
     staging_.assign(static_cast<size_t>(entries), 0);
 }
 
-void Batch::lay_out() {
+void Batch::count_logits() {
     logit_rows_ = 0;
     bulk_logit_rows_ = 0;
     bool many = false;  // the last rows of a few prompts are not worth a GEMM
     for (const BatchPart& part : parts_) {
-        logit_rows_ += logit_rows_of(part);
+        logit_rows_ += part.logit_count();
         if (part.rows == Rows::invariant) continue;
-        bulk_logit_rows_ += logit_rows_of(part);
+        bulk_logit_rows_ += part.logit_count();
         many = many || part.logits == BatchPart::Logits::all;
     }
     if (!many) bulk_logit_rows_ = 0;
+}
+
+void Batch::order_parts() {
+    order_.clear();
+    for (const Rows policy : {Rows::bulk, Rows::invariant}) {
+        for (size_t i = 0; i < parts_.size(); ++i) {
+            if (parts_[i].rows == policy) order_.push_back(static_cast<int>(i));
+        }
+        if (policy == Rows::bulk) bulk_sequences_ = static_cast<int>(order_.size());
+    }
 }
 
 Status Batch::send(int64_t offset, int64_t entries) {
@@ -163,41 +150,44 @@ Status Batch::send_tables() {
     return Status::ok();
 }
 
+/// Blocks as far as the part's rows see; where its last one has keys of a later part, its border is the part's end.
+void Batch::write_blocks(int sequence, const BatchPart& part) {
+    int32_t* const staging = staging_.data();
+    const auto begins = part.kv->block_begin();
+    const auto end = static_cast<int32_t>(part.end_key());
+    const auto seen = std::lower_bound(begins.begin(), begins.end() - 1, end) - begins.begin();
+    int32_t* const to = std::copy_n(begins.begin(), seen, staging + block_begin_ + sequence * blocks_stride_);
+    *to = end;
+    staging[block_count_ + sequence] = static_cast<int32_t>(seen);
+    for (int g = 0; g < layer_groups; ++g) {
+        const auto blocks = part.kv->blocks(static_cast<LayerGroup>(g));
+        if (!blocks.empty()) std::copy_n(blocks.begin(), seen, staging + blocks_[g] + sequence * blocks_stride_);
+    }
+}
+
 void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
     int32_t* const staging = staging_.data();
-    const auto count = static_cast<int64_t>(part.ids.size());
-    const int64_t first = part.kv->tokens() - count;
+    const int64_t count = part.row_count();
     for (int64_t i = 0; i < count; ++i) {
         staging[ids_ + row + i] = part.ids[static_cast<size_t>(i)];
-        staging[positions_ + row + i] = static_cast<int32_t>(first + i);
+        staging[positions_ + row + i] = static_cast<int32_t>(part.first_key + i);
     }
     for (int g = 0; g < layer_groups; ++g) {
         const auto group = static_cast<LayerGroup>(g);
-        const auto blocks = part.kv->blocks(group);
-        std::copy(blocks.begin(), blocks.end(), staging + blocks_[g] + sequence * blocks_stride_);
-        if (blocks.empty()) continue;
-        for (int64_t i = 0; i < count; ++i) staging[slots_[g] + row + i] = part.kv->slot(group, first + i);
+        if (part.kv->blocks(group).empty()) continue;
+        for (int64_t i = 0; i < count; ++i) staging[slots_[g] + row + i] = part.kv->slot(group, part.first_key + i);
     }
-    const auto begins = part.kv->block_begin();
-    std::copy(begins.begin(), begins.end(), staging + block_begin_ + sequence * blocks_stride_);
-    staging[block_count_ + sequence] = static_cast<int32_t>(begins.size()) - 1;
-    staging[kv_length_ + sequence] = static_cast<int32_t>(part.kv->tokens());
+    write_blocks(sequence, part);
+    staging[kv_length_ + sequence] = static_cast<int32_t>(part.end_key());
     staging[row_begin_ + sequence] = static_cast<int32_t>(row);
     staging[logit_begin_ + sequence] = static_cast<int32_t>(logit);
-    for (int64_t i = count - logit_rows_of(part); i < count; ++i)
+    for (int64_t i = count - part.logit_count(); i < count; ++i)
         staging[logit_indices_ + logit++] = static_cast<int32_t>(row + i);
 }
 
 Status Batch::prepare() {
-    RONDO_TRY(extend_all());
-    lay_out();
-    order_.clear();
-    for (const Rows policy : {Rows::bulk, Rows::invariant}) {
-        for (size_t i = 0; i < parts_.size(); ++i) {
-            if (parts_[i].rows == policy) order_.push_back(static_cast<int>(i));
-        }
-        if (policy == Rows::bulk) bulk_sequences_ = static_cast<int>(order_.size());
-    }
+    count_logits();
+    order_parts();
     logits_of_.assign(parts_.size(), 0);
     int64_t row = 0, logit = 0;
     bulk_rows_ = 0;
@@ -205,14 +195,17 @@ Status Batch::prepare() {
         const auto part = static_cast<size_t>(order_[s]);
         logits_of_[part] = logit;
         write_part(static_cast<int>(s), parts_[part], row, logit);
-        row += static_cast<int64_t>(parts_[part].ids.size());
+        row += parts_[part].row_count();
         if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
     }
     staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);
     staging_[static_cast<size_t>(logit_begin_) + parts_.size()] = static_cast<int32_t>(logit);
-    const Status sent = send_tables();
-    if (!sent.is_ok()) shrink(parts_.size());
-    return sent;
+    return send_tables();
+}
+
+std::span<const int32_t> Batch::block_begin(int s) const {
+    const auto count = static_cast<size_t>(staging_[static_cast<size_t>(block_count_ + s)]);
+    return std::span(staging_).subspan(static_cast<size_t>(block_begin_ + s * blocks_stride_), count + 1);
 }
 
 void Batch::narrow() {

@@ -14,10 +14,11 @@ namespace rondo {
 
 struct SequenceAttention;
 
-/// Some new tokens of one sequence in a batch.
+/// Some rows of one sequence in a batch: the tokens of keys that the sequence has room for and that the batch is to
+/// write.
 struct BatchPart {
-    /// Whose KV: `ids` are appended to it when the batch is prepared.
-    SequenceKv* kv = nullptr;
+    const SequenceKv* kv = nullptr;
+    int64_t first_key = 0;
     std::span<const int32_t> ids;
     /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are
     /// `bulk`.
@@ -25,6 +26,11 @@ struct BatchPart {
     enum class Logits { none, last, all } logits = Logits::last;
     /// How the rows attend; null: to everything.
     const SequenceAttention* attention = nullptr;
+
+    int64_t row_count() const { return static_cast<int64_t>(ids.size()); }
+    /// The rows see keys before this one alone, whatever the sequence holds behind it.
+    int64_t end_key() const { return first_key + row_count(); }
+    int64_t logit_count() const { return logits == Logits::all ? row_count() : logits == Logits::last ? 1 : 0; }
 };
 
 /// Refuses ids outside a vocabulary.
@@ -39,17 +45,18 @@ class Batch {
 public:
     struct Limits {
         int64_t rows_max = 512;
-        int sequences_max = 1;
+        int sequences_max = 1;              ///< parts, that is
         int64_t context_tokens_max = 4096;  ///< of one sequence
     };
 
     static Result<Batch> create(Device& device, const ModelSpec& spec, const Limits& limits);
 
     void clear();
-    /// Refuses what does not fit: rows, sequences, context, ids outside the vocabulary. Nothing changes then.
+    /// Refuses what does not fit (rows, parts, context, a sequence of very short rounds that has more blocks than the
+    /// tables hold), ids outside the vocabulary, and keys that the sequence has no room for or that another part
+    /// writes. Nothing changes then. A sequence may have several parts; one sees what those before its keys write.
     Status add(const BatchPart& part);
-    /// Extends every part's KV, lays rows out (bulk parts first) and sends the tables to the device. If a pool is
-    /// exhausted or a sequence of very short rounds has more blocks than the tables hold, no part is extended.
+    /// Lays rows out (bulk parts first) and sends the tables to the device.
     Status prepare();
     /// From here on the batch's rows are its logit rows, in their order. The caller moves what it holds by row.
     void narrow();
@@ -76,6 +83,8 @@ public:
     const BatchPart& part(int s) const { return parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])]; }
     int64_t first_row(int s) const { return staging_[static_cast<size_t>(row_begin() + s)]; }
     int64_t rows_of(int s) const { return first_row(s + 1) - first_row(s); }
+    /// First keys of the sequence's blocks as far as its rows see, and behind them the part's end.
+    std::span<const int32_t> block_begin(int s) const;
     Tensor hidden() const { return Tensor::of(hidden_.data(), DType::f32, rows_, width_); }
 
 private:
@@ -85,10 +94,10 @@ private:
     void place_tables();
     Status send(int64_t offset, int64_t entries);
     Status send_tables();
-    Status extend(const BatchPart& part) const;
-    Status extend_all();
-    void shrink(size_t count);
-    void lay_out();
+    Status check_keys(const BatchPart& part) const;
+    void count_logits();
+    void order_parts();
+    void write_blocks(int sequence, const BatchPart& part);
     void write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit);
 
     Device* device_ = nullptr;

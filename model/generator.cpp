@@ -4,7 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "config/checked.hpp"
+#include "model/kv_need.hpp"
+#include "model/step_in_line.hpp"
 
 namespace rondo {
 
@@ -22,20 +23,13 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     const ModelSpec& spec = model.spec;
     std::unique_ptr<Generator> made(new Generator(model, device));
     made->options_ = options;
-    made->context_tokens_max_ = options.context_tokens_max == 0
-                                    ? spec.context_tokens
-                                    : std::min(options.context_tokens_max, spec.context_tokens);
-    // Within its window a model with sliding-window attention attends to everything, which is what is computed here.
-    if (spec.sliding_window > 0) made->context_tokens_max_ = std::min(made->context_tokens_max_, spec.sliding_window);
+    made->context_tokens_max_ = spec.usable_context();
+    if (options.context_tokens_max > 0)
+        made->context_tokens_max_ = std::min(made->context_tokens_max_, options.context_tokens_max);
     const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
-    // Room for the whole context, since pages are touched only when used; twice the full blocks, since each round may
-    // leave one partly filled.
-    int64_t blocks = 2 * ceil_div<int64_t>(made->context_tokens_max_, kv_block_tokens) + 1;
-    // Chosen keys are copied, those of the next selection while those of the last one serve.
+    int64_t blocks = blocks_of_rounds(made->context_tokens_max_);
     if (options.decode.method != DecodeAttention::Method::dense || options.decode_method != nullptr)
-        blocks += 2 * (ceil_div<int64_t>(std::min<int64_t>(options.decode.budget_tokens, made->context_tokens_max_),
-                                         kv_block_tokens) +
-                       2);
+        blocks += blocks_of_copies(options.decode.budget_tokens, made->context_tokens_max_);
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     if (options.kv_bytes_max > 0) {
         blocks = std::min(blocks, static_cast<int64_t>(options.kv_bytes_max / block_bytes));
@@ -51,13 +45,14 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     made->history_.reserve(static_cast<size_t>(made->context_tokens_max_));
     const int64_t rows_max = std::min(options.chunk_tokens, made->context_tokens_max_);
     made->options_.chunk_tokens = rows_max;
-    RONDO_ASSIGN(made->transformer_, Transformer::create(*model.weights, *made->pool_, device, rows_max));
-    RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {rows_max, 1, made->context_tokens_max_}));
-    made->batch_ = std::make_unique<Batch>(std::move(batch));
+    Stepper::Limits limits;
+    limits.chunk_tokens = rows_max;
+    limits.decode_rows = 1;
+    limits.context_tokens = made->context_tokens_max_;
+    limits.chunk_logit_rows = logit_rows_max;
+    RONDO_ASSIGN(made->stepper_, Stepper::create(model, *made->pool_, device, limits));
     RONDO_TRY(made->create_attention());
-    const auto logits = static_cast<size_t>(logit_rows_max * spec.vocabulary);
-    RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
-    made->host_logits_.resize(static_cast<size_t>(spec.vocabulary));
+    made->logits_ = made->stepper_->chunk_logits();
     return made;
 }
 
@@ -104,16 +99,11 @@ Status Generator::check(std::span<const int32_t> ids) const {
     return check_ids(ids, model_.spec.vocabulary);
 }
 
-Status Generator::run(BatchPart part) {
-    part.attention = &attention_;
-    batch_->clear();
-    RONDO_TRY(batch_->add(part));
-    const int64_t before = tokens();
-    RONDO_TRY(batch_->prepare());
-    history_.insert(history_.end(), part.ids.begin(), part.ids.end());
-    const Status status = transformer_->forward(*batch_);
-    if (!status.is_ok()) truncate(before);  // keys that were not all written must not be found again
-    return status;
+Status Generator::append(std::span<const int32_t> ids, BatchPart::Logits logits) {
+    RONDO_TRY(stepper_->begin_chunk(*kv_, ids, logits, attention_));
+    RONDO_TRY(stepper_->run_chunk(*kv_, stepper_->layers()));
+    history_.insert(history_.end(), ids.begin(), ids.end());
+    return Status::ok();
 }
 
 int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
@@ -132,13 +122,6 @@ void Generator::truncate(int64_t tokens) {
     history_.resize(static_cast<size_t>(tokens));
 }
 
-Status Generator::read_logits(int64_t first, int64_t rows, std::span<float> out) {
-    const Tensor logits = Tensor::of(device_logits_.data(), DType::f32, rows, model_.spec.vocabulary);
-    RONDO_TRY(transformer_->logits(*batch_, first, logits));
-    RONDO_TRY(device_.copy(out.data(), logits.data, out.size_bytes(), StreamId::compute));
-    return device_.wait(StreamId::compute);
-}
-
 Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     RONDO_TRY(check(ids));
     if (has_gaps()) {
@@ -150,28 +133,22 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     for (size_t begin = 0; begin < ids.size();) {
         const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
         const bool last = begin + count == ids.size();
-        RONDO_TRY(run({kv_.get(), ids.subspan(begin, count), Rows::bulk,
-                       last ? BatchPart::Logits::last : BatchPart::Logits::none}));
+        RONDO_TRY(append(ids.subspan(begin, count), last ? BatchPart::Logits::last : BatchPart::Logits::none));
         begin += count;
     }
     if (ids.empty()) return Status::ok();
-    RONDO_TRY(read_logits(0, 1, host_logits_));
-    if (decode_ == nullptr || !answer_follows) return Status::ok();
-    decode_->after_prefill(*kv_);
-    return decode_->work_now(*kv_);
+    RONDO_TRY(device_.wait(StreamId::compute));
+    logits_ = stepper_->chunk_logits();
+    return answer_follows ? begin_answer({kv_.get(), -1, decode_.get()}) : Status::ok();
 }
 
 Status Generator::step(int32_t token) {
-    if (decode_ != nullptr) {
-        if (decode_->due()) RONDO_TRY(decode_->work_now(*kv_));
-        decode_->before_step(*kv_);
-    }
-    RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));
-    RONDO_TRY(read_logits(0, 1, host_logits_));
-    if (decode_ == nullptr) return Status::ok();
-    RONDO_TRY(decode_->measure_step(*kv_));
-    decode_->after_step(*kv_);
-    return decode_->work_now(*kv_);
+    RONDO_TRY(check({&token, 1}));
+    const Stepper::Row row{kv_.get(), token, decode_.get()};
+    RONDO_TRY(step_in_line(*stepper_, {&row, 1}));
+    history_.push_back(token);
+    logits_ = stepper_->decode_logits(0);
+    return Status::ok();
 }
 
 Status Generator::score(std::span<const int32_t> ids, const std::function<void(std::span<const float>)>& consume) {
@@ -181,15 +158,14 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
         forget();
         RONDO_TRY(prefill(all, false));
     }
-    std::vector<float> rows(static_cast<size_t>(logit_rows_max * model_.spec.vocabulary));
     for (size_t begin = 0; begin < ids.size();) {
         const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
-        RONDO_TRY(run({kv_.get(), ids.subspan(begin, count), Rows::bulk, BatchPart::Logits::all}));
-        for (int64_t first = 0; first < batch_->logit_rows(); first += logit_rows_max) {
-            const int64_t some = std::min(logit_rows_max, batch_->logit_rows() - first);
-            const std::span<float> out(rows.data(), static_cast<size_t>(some * model_.spec.vocabulary));
-            RONDO_TRY(read_logits(first, some, out));
-            consume(out);
+        RONDO_TRY(append(ids.subspan(begin, count), BatchPart::Logits::all));
+        const auto rows = static_cast<int64_t>(count);
+        for (int64_t first = 0; first < rows; first += logit_rows_max) {
+            RONDO_ASSIGN(const auto some, stepper_->chunk_logits(first, std::min(logit_rows_max, rows - first)));
+            RONDO_TRY(device_.wait(StreamId::compute));
+            consume(some);
         }
         begin += count;
     }
@@ -213,7 +189,7 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
     };
     bool silenced = false;
     for (;;) {
-        AnswerPiece piece = answer.next(host_logits_);
+        AnswerPiece piece = answer.next(logits_);
         made.ids.push_back(piece.id);
         if (!piece.logprobs.empty()) made.logprobs.push_back(std::move(piece.logprobs));
         silenced = !give(piece.text);

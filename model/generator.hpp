@@ -10,9 +10,8 @@
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
 #include "model/attention/sequence_attention.hpp"
-#include "model/batch.hpp"
 #include "model/model.hpp"
-#include "model/transformer.hpp"
+#include "model/stepper.hpp"
 
 namespace rondo {
 
@@ -60,7 +59,7 @@ public:
     /// One decode step: appends a token, leaves its logits in `logits()`.
     Status step(int32_t token);
     /// Of the last token appended, in host memory.
-    std::span<float> logits() { return host_logits_; }
+    std::span<float> logits() { return logits_; }
 
     /// Drops what does not begin `ids`, so that only the rest needs prefilling; returns how many of them are kept,
     /// fewer than all: the last one's logits are wanted.
@@ -69,7 +68,7 @@ public:
     int64_t tokens() const { return kv_->tokens(); }
     int64_t context_tokens_max() const { return context_tokens_max_; }
     void begin_round() { kv_->begin_round(); }
-    const Transformer& transformer() const { return *transformer_; }
+    const Transformer& transformer() const { return stepper_->transformer(); }
     /// How it attends where that is not to everything; null where it is.
     SparsePrefill* sparse_prefill() { return prefill_.get(); }
     SelectiveDecode* selective_decode() { return decode_.get(); }
@@ -85,8 +84,8 @@ private:
     /// An evicting method has given up keys that further prompts must see.
     bool has_gaps() const { return kv_->first_held() > 0; }
     void forget();
-    Status run(BatchPart part);
-    Status read_logits(int64_t first, int64_t rows, std::span<float> out);
+    /// At most a chunk.
+    Status append(std::span<const int32_t> ids, BatchPart::Logits logits);
 
     const Model& model_;
     Device& device_;
@@ -95,13 +94,11 @@ private:
     std::unique_ptr<KvPool> pool_;
     std::unique_ptr<SequenceKv> kv_;
     std::vector<int32_t> history_;  // the token of every key
-    std::unique_ptr<Transformer> transformer_;
+    std::unique_ptr<Stepper> stepper_;
     std::unique_ptr<SparsePrefill> prefill_;
     std::unique_ptr<SelectiveDecode> decode_;
     SequenceAttention attention_;
-    std::unique_ptr<Batch> batch_;
-    Buffer device_logits_;  // [logit_rows_max, V] f32
-    std::vector<float> host_logits_;
+    std::span<float> logits_;  // of the stepper
 };
 
 }  // namespace rondo

@@ -15,10 +15,10 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, const KvPoo
                  Batch::create(device, spec, {limits.decode_rows, limits.decode_rows, limits.context_tokens}));
     for (int i = 0; i < limits.open_chunks; ++i) {
         RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {limits.chunk_tokens, 1, limits.context_tokens}));
-        made->chunks_.push_back({std::move(batch), {}, nullptr, 0, 0, false});
+        made->chunks_.push_back({std::move(batch), {}, nullptr, 0, 0, BatchPart::Logits::none});
     }
     made->decode_attention_.resize(static_cast<size_t>(limits.decode_rows));
-    const auto logits = static_cast<size_t>((limits.decode_rows + 1) * spec.vocabulary);
+    const auto logits = static_cast<size_t>((limits.decode_rows + limits.chunk_logit_rows) * spec.vocabulary);
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
     if (device.space().kind != DeviceKind::cpu) made->host_logits_.resize(logits);
     return made;
@@ -29,39 +29,54 @@ std::span<float> Stepper::logits_row(int64_t row) {
     return {all + row * model_.spec.vocabulary, static_cast<size_t>(model_.spec.vocabulary)};
 }
 
-std::span<float> Stepper::decode_logits(size_t row) {
-    return logits_row(static_cast<int64_t>(row));
-}
-
-std::span<float> Stepper::chunk_logits() {
-    return logits_row(limits_.decode_rows);
-}
-
-Status Stepper::compute_logits(const Batch& batch, int64_t first_row) {
+Status Stepper::compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at) {
     const int64_t vocabulary = model_.spec.vocabulary;
-    float* const to = device_logits_.as<float>() + first_row * vocabulary;
-    RONDO_TRY(transformer_->logits(batch, 0, Tensor::of(to, DType::f32, batch.logit_rows(), vocabulary)));
+    float* const to = device_logits_.as<float>() + at * vocabulary;
+    RONDO_TRY(transformer_->logits(batch, first, Tensor::of(to, DType::f32, rows, vocabulary)));
     if (host_logits_.empty()) return Status::ok();
-    const auto bytes = static_cast<size_t>(batch.logit_rows() * vocabulary) * sizeof(float);
-    return device_.copy(logits_row(first_row).data(), to, bytes, StreamId::compute);
+    const auto bytes = static_cast<size_t>(rows * vocabulary) * sizeof(float);
+    return device_.copy(logits_row(at).data(), to, bytes, StreamId::compute);
+}
+
+/// All sequences by one key, or none.
+Status Stepper::grow(std::span<const Row> rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const Status grown = rows[i].kv->extend(1);
+        if (grown) continue;
+        shrink(rows.first(i));
+        return grown;
+    }
+    return Status::ok();
+}
+
+void Stepper::shrink(std::span<const Row> rows) {
+    for (const Row& row : rows) row.kv->truncate(row.kv->tokens() - 1);
 }
 
 Status Stepper::decode(std::span<const Row> rows) {
+    RONDO_TRY(grow(rows));
+    const Status done = run(rows);
+    if (!done) shrink(rows);  // keys that were not all written must not be found again
+    return done;
+}
+
+Status Stepper::run(std::span<const Row> rows) {
     Batch& batch = *decode_batch_;
     batch.clear();
     for (size_t i = 0; i < rows.size() && i < decode_attention_.size(); ++i)
         decode_attention_[i] = {nullptr, rows[i].choice};
     for (size_t i = 0; i < rows.size(); ++i) {
         const SequenceAttention* const attention = rows[i].choice == nullptr ? nullptr : &decode_attention_[i];
-        RONDO_TRY(batch.add({rows[i].kv, {&rows[i].token, 1}, Rows::invariant, BatchPart::Logits::last, attention}));
+        RONDO_TRY(batch.add({rows[i].kv,
+                             rows[i].kv->tokens() - 1,
+                             {&rows[i].token, 1},
+                             Rows::invariant,
+                             BatchPart::Logits::last,
+                             attention}));
     }
     RONDO_TRY(batch.prepare());
-    Status status = transformer_->forward(batch);
-    if (status) status = compute_logits(batch, 0);
-    if (!status) {  // keys that were not all written must not be found again
-        for (const Row& row : rows) row.kv->truncate(row.kv->tokens() - 1);
-    }
-    return status;
+    RONDO_TRY(transformer_->forward(batch));
+    return compute_logits(batch, 0, batch.logit_rows(), 0);
 }
 
 /// A sequence's open chunk; of null, a free one. Null where there is none.
@@ -75,20 +90,22 @@ int Stepper::chunk_layers_left(const SequenceKv& kv) const {
     return found == chunks_.end() ? 0 : model_.spec.layers - found->layer;
 }
 
-Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, bool wants_logits,
+Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchPart::Logits logits,
                             const SequenceAttention& attention) {
     assert(chunk_of(&kv) == nullptr && chunk_of(nullptr) != nullptr);
     OpenChunk& chunk = *chunk_of(nullptr);
+    completed_ = nullptr;
     chunk.attention = attention;
-    chunk.batch.clear();
-    RONDO_TRY(chunk.batch.add(
-        {&kv, ids, Rows::bulk, wants_logits ? BatchPart::Logits::last : BatchPart::Logits::none, &chunk.attention}));
     chunk.begin = kv.tokens();
-    RONDO_TRY(chunk.batch.prepare());
-    chunk.kv = &kv;
     chunk.layer = 0;
-    chunk.wants_logits = wants_logits;
-    return Status::ok();
+    chunk.logits = logits;
+    RONDO_TRY(kv.extend(std::ssize(ids)));
+    chunk.kv = &kv;
+    chunk.batch.clear();
+    Status laid = chunk.batch.add({&kv, chunk.begin, ids, Rows::bulk, logits, &chunk.attention});
+    if (laid) laid = chunk.batch.prepare();
+    if (!laid) drop_chunk(kv);
+    return laid;
 }
 
 Status Stepper::run_chunk(const SequenceKv& kv, int layers) {
@@ -98,13 +115,23 @@ Status Stepper::run_chunk(const SequenceKv& kv, int layers) {
     Status status = transformer_->forward(chunk.batch, {chunk.layer, end});
     chunk.layer = end;
     const bool complete = end == model_.spec.layers;
-    if (status && complete && chunk.wants_logits) status = compute_logits(chunk.batch, limits_.decode_rows);
+    if (status && complete && chunk.logits == BatchPart::Logits::last)
+        status = compute_logits(chunk.batch, 0, 1, limits_.decode_rows);
     if (!status) {
         drop_chunk(kv);
     } else if (complete) {
         chunk.kv = nullptr;
+        completed_ = &chunk;
     }
     return status;
+}
+
+Result<std::span<float>> Stepper::chunk_logits(int64_t first, int64_t rows) {
+    if (completed_ == nullptr || first < 0 || rows < 1 || rows > limits_.chunk_logit_rows ||
+        first + rows > completed_->batch.logit_rows())
+        return make_error(ErrorCode::internal, "logits of rows that the last chunk has not computed");
+    RONDO_TRY(compute_logits(completed_->batch, first, rows, limits_.decode_rows));
+    return std::span(chunk_logits().data(), static_cast<size_t>(rows * model_.spec.vocabulary));
 }
 
 void Stepper::drop_chunk(const SequenceKv& kv) {

@@ -27,6 +27,7 @@ public:
         int decode_rows = 32;
         int64_t context_tokens = 4096;
         int open_chunks = 1;
+        int64_t chunk_logit_rows = 1;  ///< of a chunk whose rows all have logits, so many at a time
     };
 
     static Result<std::unique_ptr<Stepper>> create(const Model& model, const KvPool& pool, Device& device,
@@ -40,14 +41,18 @@ public:
     /// Appends a token to each sequence and leaves the logits for the next one. On an error no sequence has grown.
     Status decode(std::span<const Row> rows);
     /// Of row i of the last step [vocabulary]; the caller may change them.
-    std::span<float> decode_logits(size_t row);
+    std::span<float> decode_logits(size_t row) { return logits_row(static_cast<int64_t>(row)); }
+    /// Of the last step's first rows, one behind the other.
+    std::span<float> all_decode_logits(size_t rows) {
+        return {logits_row(0).data(), rows * static_cast<size_t>(model_.spec.vocabulary)};
+    }
 
-    /// Starts a chunk of a prompt: appends the tokens to `kv` and embeds them. A sequence has one open chunk at the
+    /// Starts a chunk of a prompt: appends the tokens to `kv` and lays them out. A sequence has one open chunk at the
     /// most; chunks of other sequences may stay open meanwhile (parked between two layers), `open_chunks` in all.
-    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, bool wants_logits,
+    Status begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchPart::Logits logits,
                        const SequenceAttention& attention = {});
-    /// Runs the sequence's open chunk through as many more layers. After the last, it is closed, and its logits
-    /// computed.
+    /// Runs the sequence's open chunk through as many more layers. After the last it is closed, and if only its last
+    /// row has logits, they are computed.
     Status run_chunk(const SequenceKv& kv, int layers);
     /// Layers the sequence's open chunk has yet to pass; 0 when none is open.
     int chunk_layers_left(const SequenceKv& kv) const;
@@ -55,9 +60,14 @@ public:
     void drop_chunk(const SequenceKv& kv);
     /// Of the last token of the chunk that was completed last [vocabulary], when it asked for them; the caller may
     /// change them.
-    std::span<float> chunk_logits();
+    std::span<float> chunk_logits() { return logits_row(limits_.decode_rows); }
+    /// Of a chunk that was just completed and whose rows all have logits: those of rows [first, first + rows), one
+    /// behind the other; `rows` are `chunk_logit_rows` at the most.
+    Result<std::span<float>> chunk_logits(int64_t first, int64_t rows);
 
     Device& device() { return device_; }
+    const Transformer& transformer() const { return *transformer_; }
+    int layers() const { return model_.spec.layers; }
     int64_t chunk_tokens() const { return limits_.chunk_tokens; }
 
 private:
@@ -67,12 +77,16 @@ private:
         SequenceKv* kv = nullptr;  // none: this one is free
         int64_t begin = 0;         // the sequence's tokens before it
         int layer = 0;
-        bool wants_logits = false;
+        BatchPart::Logits logits = BatchPart::Logits::none;
     };
 
     Stepper(const Model& model, Device& device, const Limits& limits)
         : model_(model), device_(device), limits_(limits) {}
-    Status compute_logits(const Batch& batch, int64_t first_row);
+    static Status grow(std::span<const Row> rows);
+    static void shrink(std::span<const Row> rows);
+    Status run(std::span<const Row> rows);
+    /// Logits [first, first + rows) of a batch, to row `at` of all.
+    Status compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at);
     std::span<float> logits_row(int64_t row);
 
     const Model& model_;
@@ -84,7 +98,8 @@ private:
     std::optional<Batch> decode_batch_;
     std::vector<SequenceAttention> decode_attention_;  // by row
     std::vector<OpenChunk> chunks_;                    // open_chunks of them; they stay where they are
-    Buffer device_logits_;                             // [decode_rows + 1, V] f32; the last row is the chunk's
+    const OpenChunk* completed_ = nullptr;             // last
+    Buffer device_logits_;                             // [decode_rows + chunk_logit_rows, V] f32
     std::vector<float> host_logits_;                   // the same; none where the device's memory is the host's
 };
 

@@ -15,13 +15,13 @@ namespace {
 /// Of the rows that are sampled of a chunk: the same in every layer, and whatever else runs.
 uint64_t seed_of(std::span<const int32_t> ids, int64_t keys) {
     uint64_t hash = 0xcbf29ce484222325ULL ^ static_cast<uint64_t>(keys);
-    for (const int32_t token : ids) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3ULL;
+    for (const int32_t id : ids) hash = (hash ^ static_cast<uint64_t>(id)) * 0x100000001b3ULL;
     return hash;
 }
 
 bool chooses_lines(const BatchPart& part) {
     return part.attention != nullptr && part.attention->prefill != nullptr &&
-           part.attention->prefill->wanted(std::ssize(part.ids), part.kv->tokens());
+           part.attention->prefill->wanted(part.row_count(), part.end_key());
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ void Transformer::count_dense_prompts(const Batch& batch) {
     for (int s = 0; s < batch.bulk_sequences(); ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->prefill == nullptr || chooses_lines(part)) continue;
-        part.attention->prefill->count_dense(std::ssize(part.ids), part.kv->tokens());
+        part.attention->prefill->count_dense(part.row_count(), part.end_key());
     }
 }
 
@@ -150,7 +150,7 @@ Status Transformer::keep_queries(const Batch& batch, int layer, int first_sequen
     for (int s = first_sequence; s < first_sequence + sequences; ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->decode == nullptr) continue;
-        RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.kv->tokens()));
+        RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.end_key()));
     }
     return Status::ok();
 }
@@ -161,8 +161,8 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
     for (int s = 0; s < sequences;) {
         if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
             RONDO_TRY(part.attention->prefill->attend(layer, attend_args(batch, layer, s, 1, Rows::bulk),
-                                                      queries_of(batch, s), part.kv->block_begin(),
-                                                      seed_of(part.ids, part.kv->tokens())));
+                                                      queries_of(batch, s), batch.block_begin(s),
+                                                      seed_of(part.ids, part.end_key())));
             ++s;
             continue;
         }
@@ -187,7 +187,7 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
         if (part.attention != nullptr && part.attention->decode != nullptr) {
             const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
             const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
-                                 part.kv->tokens(),    own.scale};
+                                 part.end_key(),       own.scale};
             RONDO_ASSIGN(selected_.back(), part.attention->decode->keys_of_step(layer, step, *part.kv));
         }
         any = any || selected_.back().counts != nullptr;

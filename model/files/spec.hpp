@@ -40,13 +40,18 @@ struct ModelSpec {
     bool mlp_bias = false;           ///< gate, up and down have biases (Llama with mlp_bias)
     bool qk_norm = false;            ///< per-head RMSNorm of q and k (Qwen3)
     bool paired_neighbours = false;  ///< q and k rows lie as GGUF's Llama: rotated pairs are neighbours, not halves
-    int64_t sliding_window = 0;      ///< 0: none. Mistral's; refused where it is smaller than the context in use
+    int64_t sliding_window = 0;      ///< 0: none. Mistral's: no context is longer than that
     RopeSpec rope;
     std::vector<int32_t> eos_ids;  ///< any of them ends an answer
     int32_t bos_id = -1;
 
     /// Weights and biases, a tied table counted once.
     int64_t parameters() const;
+    /// Tokens that a sequence may have. Within its window a model with sliding-window attention attends to everything,
+    /// which is what is computed here.
+    int64_t usable_context() const {
+        return sliding_window > 0 && sliding_window < context_tokens ? sliding_window : context_tokens;
+    }
     /// head_dim/2 frequencies, scaling applied.
     std::vector<double> inverse_frequency() const;
 };

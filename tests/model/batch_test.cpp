@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::need;
+using testing::next_rows;
 using testing::TinyEngine;
 
 using Logits = BatchPart::Logits;
@@ -25,72 +26,66 @@ protected:
 
 TEST_F(BatchErrors, WhatDoesNotFitIsRefusedAndChangesNothing) {
     Batch batch = engine_.batch();
-    need(batch.add({&first_, three_}));
-    const auto refused = [&](SequenceKv& kv, std::vector<int32_t> ids) {
-        const Status status = batch.add({&kv, ids});
+    need(batch.add(next_rows(first_, three_)));
+    const auto refused = [&](std::vector<int32_t> ids) {
+        const Status status = batch.add(next_rows(second_, ids));
+        second_.truncate(0);
         EXPECT_EQ(batch.rows(), 3);
         EXPECT_EQ(batch.sequence_count(), 1);
-        EXPECT_EQ(kv.tokens(), 0);
         return status.is_ok() ? std::string("none") : status.error().message;
     };
-    EXPECT_THAT(refused(second_, {}), HasSubstr("without tokens"));
-    EXPECT_THAT(refused(second_, std::vector<int32_t>(14)), HasSubstr("16 rows"));
-    EXPECT_THAT(refused(second_, std::vector<int32_t>(33)), HasSubstr("16 rows"));
-    EXPECT_THAT(refused(second_, {5, 97}), HasSubstr("token id 97; ids from 0 to 96"));
-    EXPECT_THAT(refused(second_, {-1}), HasSubstr("token id -1"));
-    EXPECT_THAT(refused(second_, {INT32_MAX}), HasSubstr("token id 2147483647"));
+    EXPECT_THAT(refused({}), HasSubstr("must have a sequence and tokens"));
+    EXPECT_THAT(refused(std::vector<int32_t>(14)), HasSubstr("16 rows"));
+    EXPECT_THAT(refused(std::vector<int32_t>(33)), HasSubstr("16 rows"));
+    EXPECT_THAT(refused({5, 97}), HasSubstr("token id 97; ids from 0 to 96"));
+    EXPECT_THAT(refused({-1}), HasSubstr("token id -1"));
+    EXPECT_THAT(refused({INT32_MAX}), HasSubstr("token id 2147483647"));
+    EXPECT_THAT(batch.add({nullptr, 0, three_}).error().message, HasSubstr("must have a sequence and tokens"));
 
     // The batch is as good as one that never met them.
     need(batch.prepare());
     need(engine_.transformer->forward(batch));
-    EXPECT_EQ(engine_.logits(batch), engine_.run({{&second_, three_}}));
+    EXPECT_EQ(engine_.logits(batch), engine_.run({next_rows(second_, three_)}));
 }
 
 TEST_F(BatchErrors, SequencesAndContextAreBounded) {
     Batch batch = engine_.batch();
-    for (SequenceKv* kv : {&first_, &second_, &third_}) need(batch.add({kv, three_}));
-    EXPECT_THAT(batch.add({&fourth_, three_}).error().message, HasSubstr("3 sequences"));
+    for (SequenceKv* kv : {&first_, &second_, &third_}) need(batch.add(next_rows(*kv, three_)));
+    EXPECT_THAT(batch.add(next_rows(fourth_, three_)).error().message, HasSubstr("3 sequences"));
+    fourth_.truncate(0);
 
     const std::vector<int32_t> sixteen(16, 4);
-    engine_.run({{&fourth_, sixteen}});
-    engine_.run({{&fourth_, std::span(sixteen).first(15)}});
+    engine_.run({next_rows(fourth_, sixteen)});
+    engine_.run({next_rows(fourth_, std::span(sixteen).first(15))});
     batch.clear();
-    EXPECT_THAT(batch.add({&fourth_, std::span(sixteen).first(2)}).error().message,
+    EXPECT_THAT(batch.add(next_rows(fourth_, std::span(sixteen).first(2))).error().message,
                 HasSubstr("a sequence of 33 tokens; the context holds 32"));
-    EXPECT_TRUE(batch.add({&fourth_, std::span(sixteen).first(1)}));
+    fourth_.truncate(31);
+    EXPECT_TRUE(batch.add(next_rows(fourth_, std::span(sixteen).first(1))));
 }
 
-TEST_F(BatchErrors, ExhaustedPoolExtendsNobody) {
-    std::vector<KvLease> taken;
-    taken.push_back(need(engine_.pool->acquire(LayerGroup::upper, 6)));
+TEST_F(BatchErrors, KeysThatTheSequenceHasNoRoomForAreRefused) {
     Batch batch = engine_.batch();
-    for (SequenceKv* kv : {&first_, &second_, &third_}) need(batch.add({kv, three_}));
-    const Status exhausted = batch.prepare();
-    ASSERT_FALSE(exhausted);
-    EXPECT_EQ(exhausted.error().code, ErrorCode::out_of_memory);
-    for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 0);
-    EXPECT_EQ(engine_.pool->blocks_free(LayerGroup::upper), 2U);
-
-    // With room again, the same batch goes through.
-    taken.clear();
-    ASSERT_TRUE(batch.prepare());
-    for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 3);
+    need(first_.extend(5));
+    EXPECT_THAT(batch.add({&first_, 3, three_}).error().message,
+                HasSubstr("rows of keys 3 to 5; the sequence must have room for them, and holds 0 to 4"));
+    EXPECT_THAT(batch.add({&first_, -1, three_}).error().message, HasSubstr("rows of keys -1 to 1"));
+    need(first_.extend(28));
+    first_.release_before(20);
+    EXPECT_THAT(batch.add({&first_, 14, three_}).error().message, HasSubstr("and holds 16 to 32"));
+    EXPECT_EQ(batch.sequence_count(), 0);
 }
 
-TEST_F(BatchErrors, ExhaustedPoolLeavesLongerSequencesWhereTheyWere) {
-    const std::vector<int32_t> fifteen(15, 7);
-    engine_.run({{&first_, fifteen}});
-    second_.begin_round();
-    engine_.run({{&second_, three_}});
-    const KvLease taken = need(engine_.pool->acquire(LayerGroup::upper, 6));
+TEST_F(BatchErrors, KeysThatTwoPartsWriteAreRefused) {
     Batch batch = engine_.batch();
-    need(batch.add({&second_, three_}));
-    need(batch.add({&first_, three_}));
-    EXPECT_EQ(batch.prepare().error().code, ErrorCode::out_of_memory);
-    EXPECT_EQ(first_.tokens(), 15);
-    EXPECT_EQ(second_.tokens(), 3);
-    EXPECT_EQ(first_.blocks(LayerGroup::upper).size(), 1U);
-    EXPECT_EQ(second_.blocks(LayerGroup::upper).size(), 1U);
+    need(first_.extend(9));
+    need(batch.add({&first_, 3, three_}));
+    for (const int64_t key : {1, 3, 5}) {
+        EXPECT_THAT(batch.add({&first_, key, three_}).error().message, HasSubstr("another part of the batch writes"));
+    }
+    EXPECT_TRUE(batch.add({&first_, 0, three_}));
+    EXPECT_TRUE(batch.add({&first_, 6, three_}));
+    EXPECT_EQ(batch.rows(), 9);
 }
 
 TEST_F(BatchErrors, MoreBlocksThanTheTablesHoldAreRefused) {
@@ -102,20 +97,18 @@ TEST_F(BatchErrors, MoreBlocksThanTheTablesHoldAreRefused) {
         ASSERT_LT(first_.tokens(), 8);
         batch.clear();
         first_.begin_round();
-        need(batch.add({&first_, {&id, 1}, Rows::invariant}));
-        status = batch.prepare();
+        status = batch.add(next_rows(first_, {&id, 1}, Rows::invariant));
     }
     EXPECT_EQ(status.error().code, ErrorCode::out_of_range);
     EXPECT_THAT(status.error().message, HasSubstr("a sequence of 7 KV blocks; the batch holds 6"));
-    EXPECT_EQ(first_.tokens(), 6);
-    EXPECT_EQ(engine_.pool->blocks_free(LayerGroup::upper), 2U);
+    EXPECT_EQ(first_.tokens(), 7);
 }
 
 TEST_F(BatchErrors, RowsAreLaidOutBulkFirstAndLogitsFoundByPart) {
     Batch batch = engine_.batch();
-    need(batch.add({&first_, {three_.data(), 1}, Rows::invariant, Logits::last}));
-    need(batch.add({&second_, three_, Rows::bulk, Logits::all}));
-    need(batch.add({&third_, three_, Rows::bulk, Logits::none}));
+    need(batch.add(next_rows(first_, {three_.data(), 1}, Rows::invariant, Logits::last)));
+    need(batch.add(next_rows(second_, three_, Rows::bulk, Logits::all)));
+    need(batch.add(next_rows(third_, three_, Rows::bulk, Logits::none)));
     need(batch.prepare());
     EXPECT_EQ(batch.rows(), 7);
     EXPECT_EQ(batch.bulk_rows(), 6);

@@ -9,6 +9,7 @@ namespace rondo {
 namespace {
 
 using testing::need;
+using testing::next_rows;
 
 constexpr int warm_up = 8, steps = 64;
 
@@ -68,13 +69,13 @@ TEST_P(DecodeAllocation, BatchedStepsAllocateNothingOnceWarm) {
     for (int i = 0; i < sequences; ++i) {
         kvs.push_back(std::make_unique<SequenceKv>(*engine.pool));
         kvs.back()->reserve(200);
-        engine.run({{kvs.back().get(), std::span(case_.tokens).first(static_cast<size_t>(3 + 7 * i))}});
+        engine.run({next_rows(*kvs.back(), std::span(case_.tokens).first(static_cast<size_t>(3 + 7 * i)))});
     }
     Batch batch = engine.batch();
     const Buffer out = need(engine.device->allocate(sequences * 97 * sizeof(float)));
     const auto step = [&](int32_t id) -> Status {
         batch.clear();
-        for (const auto& kv : kvs) RONDO_TRY(batch.add({kv.get(), {&id, 1}, Rows::invariant}));
+        for (const auto& kv : kvs) RONDO_TRY(batch.add(next_rows(*kv, {&id, 1}, Rows::invariant)));
         RONDO_TRY(batch.prepare());
         RONDO_TRY(engine.transformer->forward(batch));
         return engine.transformer->logits(batch, 0, Tensor::of(out.data(), DType::f32, sequences, 97));

@@ -40,6 +40,14 @@ inline std::vector<int32_t> random_ids(std::mt19937& random, int64_t count, int6
     return ids;
 }
 
+/// The sequence's next tokens as rows, for which it is given room.
+inline BatchPart next_rows(SequenceKv& kv, std::span<const int32_t> ids, Rows rows = Rows::bulk,
+                           BatchPart::Logits logits = BatchPart::Logits::last) {
+    const int64_t first_key = kv.tokens();
+    need(kv.extend(std::ssize(ids)));
+    return {&kv, first_key, ids, rows, logits};
+}
+
 struct TinyEngine {
     struct Options {
         DType weights = DType::f32;

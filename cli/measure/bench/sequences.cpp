@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "config/checked.hpp"
+#include "model/kv_need.hpp"
+#include "model/step_in_line.hpp"
 
 namespace rondo::cli {
 
@@ -21,21 +23,19 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     const ModelSpec& spec = runner.model.spec;
     const int64_t context = tokens_max + 1;
     const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
-    const int64_t rows = std::max<int64_t>(chunk, options.batch);
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
-    std::unique_ptr<Sequences> made(new Sequences(*runner.device, spec.vocabulary, chunk, looked_at(attention)));
+    std::unique_ptr<Sequences> made(new Sequences(chunk, looked_at(attention)));
     int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens);
     if (attention.method != DecodeAttention::Method::dense)
-        blocks += 2 * (ceil_div<int64_t>(attention.budget_tokens, kv_block_tokens) + 2);
+        blocks += blocks_of_copies(attention.budget_tokens, context);
     RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type),
                                              static_cast<size_t>(blocks * options.batch)));
-    RONDO_ASSIGN(made->transformer_, Transformer::create(*runner.model.weights, *made->pool_, *runner.device, rows));
-    RONDO_ASSIGN(Batch batch, Batch::create(*runner.device, spec, {rows, options.batch, context}));
-    made->batch_ = std::make_unique<Batch>(std::move(batch));
-    const auto logits = static_cast<size_t>(options.batch * spec.vocabulary);
-    RONDO_ASSIGN(made->device_logits_, runner.device->allocate(logits * sizeof(float)));
-    made->logits_.resize(logits);
+    Stepper::Limits limits;
+    limits.chunk_tokens = chunk;
+    limits.decode_rows = options.batch;
+    limits.context_tokens = context;
+    RONDO_ASSIGN(made->stepper_, Stepper::create(runner.model, *made->pool_, *runner.device, limits));
     for (int i = 0; i < options.batch; ++i) {
         made->sequences_.push_back(std::make_unique<SequenceKv>(*made->pool_));
         made->sequences_.back()->reserve(context);
@@ -47,13 +47,12 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
         how.seed = static_cast<uint64_t>(i);
         RONDO_ASSIGN(auto choice, SelectiveDecode::create(spec, *made->pool_, *runner.device, how));
         made->choices_.push_back(std::move(choice));
-        made->attentions_.push_back({nullptr, made->choices_.back().get()});
     }
     return made;
 }
 
-const SequenceAttention* Sequences::attention_of(size_t sequence) const {
-    return dense_ || choices_.empty() ? nullptr : &attentions_[sequence];
+Stepper::Row Sequences::row_of(size_t sequence, int32_t id) const {
+    return {sequences_[sequence].get(), id, dense_ || choices_.empty() ? nullptr : choices_[sequence].get()};
 }
 
 Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void(double)>& done) {
@@ -67,10 +66,9 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
     for (size_t s = 0; s < sequences_.size(); ++s) {
         for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
             const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
-            batch_->clear();
-            RONDO_TRY(batch_->add({sequences_[s].get(), chunk, Rows::bulk, BatchPart::Logits::none, attention_of(s)}));
-            RONDO_TRY(batch_->prepare());
-            RONDO_TRY(transformer_->forward(*batch_));
+            RONDO_TRY(
+                stepper_->begin_chunk(*sequences_[s], chunk, BatchPart::Logits::none, {nullptr, row_of(s, -1).choice}));
+            RONDO_TRY(stepper_->run_chunk(*sequences_[s], stepper_->layers()));
             done(static_cast<double>(s * ids.size() + begin + chunk.size()) / all);
         }
     }
@@ -86,35 +84,15 @@ Status Sequences::begin(int64_t tokens, bool dense) {
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < choices_.size(); ++s) {
         choices_[s]->reset();
-        if (dense) continue;
-        choices_[s]->after_prefill(*sequences_[s]);
-        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
+        RONDO_TRY(begin_answer(row_of(s, -1)));
     }
     return Status::ok();
 }
 
 Status Sequences::step(int32_t id) {
-    batch_->clear();
-    for (size_t s = 0; s < sequences_.size(); ++s) {
-        if (attention_of(s) != nullptr) {
-            if (choices_[s]->due()) RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
-            choices_[s]->before_step(*sequences_[s]);
-        }
-        RONDO_TRY(
-            batch_->add({sequences_[s].get(), {&id, 1}, Rows::invariant, BatchPart::Logits::last, attention_of(s)}));
-    }
-    RONDO_TRY(batch_->prepare());
-    RONDO_TRY(transformer_->forward(*batch_));
-    const Tensor out = Tensor::of(device_logits_.data(), DType::f32, batch_->logit_rows(), vocabulary_);
-    RONDO_TRY(transformer_->logits(*batch_, 0, out));
-    RONDO_TRY(device_.copy(logits_.data(), out.data, logits_.size() * sizeof(float), StreamId::compute));
-    RONDO_TRY(device_.wait(StreamId::compute));
-    for (size_t s = 0; s < sequences_.size(); ++s) {
-        if (attention_of(s) == nullptr) continue;
-        choices_[s]->after_step(*sequences_[s]);
-        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
-    }
-    return Status::ok();
+    rows_.clear();
+    for (size_t s = 0; s < sequences_.size(); ++s) rows_.push_back(row_of(s, id));
+    return step_in_line(*stepper_, rows_);
 }
 
 SelectionStats Sequences::stats() const {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+
+#include "config/result.hpp"
+#include "model/stepper.hpp"
+
+namespace rondo {
+
+/// A prompt is complete, and an answer follows: its first choice of keys begins if that is due.
+Status begin_answer(const Stepper::Row& row);
+
+/// A step of sequences whose choices of keys nobody makes elsewhere, with its logits in the host's memory: what the
+/// actors do by messages, done by the caller.
+Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows);
+
+}  // namespace rondo
