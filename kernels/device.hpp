@@ -63,8 +63,15 @@ private:
     Free free_;
 };
 
-/// The three queues of a device. Work on one stream happens in order; `Device::order` puts one behind another.
+/// The three queues of a device. Work on one stream happens in order; marks put one stream behind another.
 enum class StreamId { compute, load, store };
+
+/// A place on a stream: it is reached when everything put on the stream before it is complete. A mark that nobody
+/// recorded is reached.
+struct Mark {
+    StreamId stream = StreamId::compute;
+    uint64_t number = 0;
+};
 
 /// One compute device: memory, copies, completion. Issued to by one thread at a time (its device runner).
 /// Every Ops call enqueues on `StreamId::compute`. On a CPU that stream runs inline; load and store have a thread each.
@@ -77,11 +84,18 @@ public:
     virtual Ops& ops() = 0;
 
     virtual Result<Buffer> allocate(size_t bytes) = 0;
+    /// Host memory that copies from and to this device go through without a stop on the way (pinned, on a GPU).
+    virtual Result<Buffer> allocate_host(size_t bytes) = 0;
+    bool computes_in_host_memory() const { return space().kind == DeviceKind::cpu; }
     /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed
     /// it.
     virtual Status copy(void* dst, const void* src, size_t bytes, StreamId stream) = 0;
-    /// Work put on `after` from now on waits for what `before` holds now.
-    virtual Status order(StreamId after, StreamId before) = 0;
+    /// What is on the stream now.
+    virtual Result<Mark> record(StreamId stream) = 0;
+    /// Work put on `stream` from now on waits for the mark.
+    virtual Status wait(StreamId stream, Mark mark) = 0;
+    /// Blocks until the mark is reached. For staging that is written anew; a mark is mostly reached long before.
+    virtual Status reach(Mark mark) = 0;
     /// Calls `done` once everything now on the stream is complete (or has failed). Runs on a thread of the device
     /// (for the CPU's compute stream: inline) and must only post a message.
     virtual Status notify(StreamId stream, std::function<void(Status)> done) = 0;
@@ -93,7 +107,7 @@ public:
     /// Threads that `run_tasks` uses.
     virtual int host_threads() const { return 1; }
     /// Blocks until the stream is empty. For loading, tools and tests; actors use `notify`.
-    virtual Status wait(StreamId stream) = 0;
+    virtual Status drain(StreamId stream) = 0;
 };
 
 }  // namespace rondo

@@ -19,7 +19,7 @@ template <class T>
 Result<Buffer> copied_to(Device& device, std::span<const T> values) {
     RONDO_ASSIGN(Buffer buffer, device.allocate(values.size_bytes()));
     RONDO_TRY(device.copy(buffer.data(), values.data(), values.size_bytes(), StreamId::compute));
-    RONDO_TRY(device.wait(StreamId::compute));
+    RONDO_TRY(device.drain(StreamId::compute));
     return buffer;
 }
 

@@ -36,8 +36,13 @@ Result<Batch> Batch::create(Device& device, const ModelSpec& spec, const Limits&
     batch.parts_.reserve(sequences);
     batch.order_.reserve(sequences);
     batch.logits_of_.reserve(sequences);
-    batch.place_tables();
-    RONDO_ASSIGN(batch.tables_, device.allocate(batch.staging_.size() * sizeof(int32_t)));
+    const int64_t entries =
+        batch.place_flat_tables() + (1 + layer_groups) * limits.sequences_max * (blocks_max(limits) + 1);
+    const size_t bytes = static_cast<size_t>(entries) * sizeof(int32_t);
+    RONDO_ASSIGN(batch.staging_, device.allocate_host(bytes));
+    if (!device.computes_in_host_memory()) {
+        RONDO_ASSIGN(batch.tables_, device.allocate(bytes));
+    }
     RONDO_ASSIGN(batch.hidden_, device.allocate(static_cast<size_t>(limits.rows_max * spec.width) * sizeof(float)));
     return batch;
 }
@@ -89,8 +94,8 @@ Status Batch::check_keys(const BatchPart& part) const {
                                                    std::to_string(blocks_max(limits_)) + ", so rounds must be longer");
 }
 
-/// Every table has one place for good, sized by the limits, so that device pointers and strides never change.
-void Batch::place_tables() {
+/// These have one place for good, sized by the limits.
+int64_t Batch::place_flat_tables() {
     int64_t entries = 0;
     const auto place = [&](int64_t& table, int64_t count) {
         table = entries;
@@ -105,10 +110,18 @@ void Batch::place_tables() {
     place(kv_length_, limits_.sequences_max);
     place(block_count_, limits_.sequences_max);
     flat_entries_ = entries;
-    blocks_stride_ = blocks_max(limits_) + 1;
-    place(block_begin_, limits_.sequences_max * blocks_stride_);
-    for (int64_t& blocks : blocks_) place(blocks, limits_.sequences_max * blocks_stride_);
-    staging_.assign(static_cast<size_t>(entries), 0);
+    return entries;
+}
+
+/// As short as the sequence with the most blocks allows, so that one copy sends them all.
+void Batch::place_block_tables() {
+    blocks_stride_ = 0;
+    for (const BatchPart& part : parts_) blocks_stride_ = std::max(blocks_stride_, std::ssize(part.kv->block_begin()));
+    entries_ = flat_entries_;
+    for (int64_t* const table : {&block_begin_, &blocks_[0], &blocks_[1]}) {
+        *table = entries_;
+        entries_ += sequence_count() * blocks_stride_;
+    }
 }
 
 void Batch::count_logits() {
@@ -134,25 +147,17 @@ void Batch::order_parts() {
     }
 }
 
-Status Batch::send(int64_t offset, int64_t entries) {
-    return device_->copy(tables_.as<int32_t>() + offset, staging_.data() + offset,
-                         static_cast<size_t>(entries) * sizeof(int32_t), StreamId::compute);
-}
-
-/// The short tables whole, and of each sequence's blocks as many as it has.
 Status Batch::send_tables() {
-    RONDO_TRY(send(0, flat_entries_));
-    for (int64_t s = 0; s < sequence_count(); ++s) {
-        const int64_t count = staging_[static_cast<size_t>(block_count_ + s)];
-        RONDO_TRY(send(block_begin_ + s * blocks_stride_, count + 1));
-        for (const int64_t blocks : blocks_) RONDO_TRY(send(blocks + s * blocks_stride_, count));
-    }
+    if (tables_.data() == nullptr) return Status::ok();
+    const size_t bytes = static_cast<size_t>(entries_) * sizeof(int32_t);
+    RONDO_TRY(device_->copy(tables_.data(), staging(), bytes, StreamId::compute));
+    RONDO_ASSIGN(sent_, device_->record(StreamId::compute));
     return Status::ok();
 }
 
 /// Blocks as far as the part's rows see; where its last one has keys of a later part, its border is the part's end.
 void Batch::write_blocks(int sequence, const BatchPart& part) {
-    int32_t* const staging = staging_.data();
+    int32_t* const staging = this->staging();
     const auto begins = part.kv->block_begin();
     const auto end = static_cast<int32_t>(part.end_key());
     const auto seen = std::lower_bound(begins.begin(), begins.end() - 1, end) - begins.begin();
@@ -166,7 +171,7 @@ void Batch::write_blocks(int sequence, const BatchPart& part) {
 }
 
 void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
-    int32_t* const staging = staging_.data();
+    int32_t* const staging = this->staging();
     const int64_t count = part.row_count();
     for (int64_t i = 0; i < count; ++i) {
         staging[ids_ + row + i] = part.ids[static_cast<size_t>(i)];
@@ -186,8 +191,15 @@ void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t
 }
 
 Status Batch::prepare() {
+    RONDO_TRY(device_->reach(sent_));
     count_logits();
     order_parts();
+    place_block_tables();
+    write_tables();
+    return send_tables();
+}
+
+void Batch::write_tables() {
     logits_of_.assign(parts_.size(), 0);
     int64_t row = 0, logit = 0;
     bulk_rows_ = 0;
@@ -198,14 +210,13 @@ Status Batch::prepare() {
         row += parts_[part].row_count();
         if (static_cast<int>(s) < bulk_sequences_) bulk_rows_ = row;
     }
-    staging_[static_cast<size_t>(row_begin_) + parts_.size()] = static_cast<int32_t>(row);
-    staging_[static_cast<size_t>(logit_begin_) + parts_.size()] = static_cast<int32_t>(logit);
-    return send_tables();
+    staging()[row_begin_ + sequence_count()] = static_cast<int32_t>(row);
+    staging()[logit_begin_ + sequence_count()] = static_cast<int32_t>(logit);
 }
 
 std::span<const int32_t> Batch::block_begin(int s) const {
-    const auto count = static_cast<size_t>(staging_[static_cast<size_t>(block_count_ + s)]);
-    return std::span(staging_).subspan(static_cast<size_t>(block_begin_ + s * blocks_stride_), count + 1);
+    const auto count = static_cast<size_t>(staging()[block_count_ + s]);
+    return {staging() + block_begin_ + s * blocks_stride_, count + 1};
 }
 
 void Batch::narrow() {

@@ -81,7 +81,7 @@ public:
     int sequence_count() const { return static_cast<int>(parts_.size()); }
     /// What was added as the batch's sequence s, the first of its rows and their number.
     const BatchPart& part(int s) const { return parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])]; }
-    int64_t first_row(int s) const { return staging_[static_cast<size_t>(row_begin() + s)]; }
+    int64_t first_row(int s) const { return staging()[row_begin() + s]; }
     int64_t rows_of(int s) const { return first_row(s + 1) - first_row(s); }
     /// First keys of the sequence's blocks as far as its rows see, and behind them the part's end.
     std::span<const int32_t> block_begin(int s) const;
@@ -89,10 +89,14 @@ public:
 
 private:
     Batch() = default;
-    const int32_t* table(int64_t offset) const { return tables_.as<int32_t>() + offset; }
+    const int32_t* table(int64_t offset) const {
+        return (tables_.data() != nullptr ? tables_ : staging_).as<int32_t>() + offset;
+    }
+    int32_t* staging() const { return staging_.as<int32_t>(); }
     int64_t row_begin() const { return narrowed_ ? logit_begin_ : row_begin_; }
-    void place_tables();
-    Status send(int64_t offset, int64_t entries);
+    int64_t place_flat_tables();
+    void place_block_tables();
+    void write_tables();
     Status send_tables();
     Status check_keys(const BatchPart& part) const;
     void count_logits();
@@ -111,14 +115,16 @@ private:
     int bulk_sequences_ = 0;
     bool narrowed_ = false;
 
-    std::vector<int32_t> staging_;  // host side of all tables, each at its place of `tables_`
+    // The tables, one behind the other, as the host writes them; and where the device does not read the host's memory,
+    // its copy of them. Those by block end the run and are placed anew for each step, as long as its sequences ask for.
+    Buffer staging_, tables_;
+    Mark sent_;  // the host may write the tables again
     int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, logit_begin_ = 0, kv_length_ = 0,
             block_count_ = 0, block_begin_ = 0;
     int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
     int64_t blocks_stride_ = 0;
-    int64_t flat_entries_ = 0;  // of the tables that are not by block, which stand first
-    Buffer tables_;
-    Buffer hidden_;  // [rows_max, D] f32
+    int64_t flat_entries_ = 0, entries_ = 0;  // of the tables that are not by block; of all
+    Buffer hidden_;                           // [rows_max, D] f32
 };
 
 }  // namespace rondo

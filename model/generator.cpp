@@ -137,7 +137,7 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
         begin += count;
     }
     if (ids.empty()) return Status::ok();
-    RONDO_TRY(device_.wait(StreamId::compute));
+    RONDO_TRY(device_.drain(StreamId::compute));
     logits_ = stepper_->chunk_logits();
     return answer_follows ? begin_answer({kv_.get(), -1, decode_.get()}) : Status::ok();
 }
@@ -164,7 +164,7 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
         const auto rows = static_cast<int64_t>(count);
         for (int64_t first = 0; first < rows; first += logit_rows_max) {
             RONDO_ASSIGN(const auto some, stepper_->chunk_logits(first, std::min(logit_rows_max, rows - first)));
-            RONDO_TRY(device_.wait(StreamId::compute));
+            RONDO_TRY(device_.drain(StreamId::compute));
             consume(some);
         }
         begin += count;

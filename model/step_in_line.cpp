@@ -15,7 +15,7 @@ Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows) {
         row.choice->before_step(*row.kv);
     }
     RONDO_TRY(stepper.decode(rows));
-    RONDO_TRY(stepper.device().wait(StreamId::compute));
+    RONDO_TRY(stepper.device().drain(StreamId::compute));
     for (const Stepper::Row& row : rows) {
         if (row.choice == nullptr) continue;
         RONDO_TRY(row.choice->measure_step(*row.kv));

@@ -46,6 +46,8 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
     RONDO_TRY(allocate(made->gate_up_, DType::f32, std::max(2 * spec.ffn_width, spec.heads * d)));
     RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
+    RONDO_TRY(device.ops().reserve(
+        rows_max, std::max({2 * spec.ffn_width, spec.width, int64_t{spec.heads + 2 * spec.kv_heads} * d})));
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
     RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));

@@ -143,7 +143,7 @@ private:
         const size_t bytes = values.size() * sizeof(float);
         RONDO_ASSIGN(Buffer buffer, device_.allocate(bytes));
         RONDO_TRY(device_.copy(buffer.data(), values.data(), bytes, StreamId::compute));
-        RONDO_TRY(device_.wait(StreamId::compute));
+        RONDO_TRY(device_.drain(StreamId::compute));
         return buffer;
     }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
 #include <mutex>
 #include <string>
 
@@ -87,15 +86,20 @@ public:
         return Status::ok();
     }
 
-    Status order(StreamId after, StreamId before) override {
-        if (after == before || before == StreamId::compute) return Status::ok();  // compute is done when it returns
-        if (after == StreamId::compute) {
-            side(before).drain();
-            return Status::ok();
-        }
-        auto passed = std::make_shared<std::promise<void>>();
-        side(before).post([passed] { passed->set_value(); });
-        side(after).post([passed] { passed->get_future().wait(); });
+    Result<Buffer> allocate_host(size_t bytes) override { return allocate(bytes); }
+
+    /// Compute is done when it returns.
+    Result<Mark> record(StreamId stream) override {
+        return Mark{stream, stream == StreamId::compute ? 0 : side(stream).posted()};
+    }
+    Status wait(StreamId stream, Mark mark) override {
+        if (mark.stream == StreamId::compute || mark.stream == stream) return Status::ok();
+        if (stream == StreamId::compute) return reach(mark);
+        side(stream).post([this, mark] { (void)reach(mark); });
+        return Status::ok();
+    }
+    Status reach(Mark mark) override {
+        if (mark.stream != StreamId::compute) side(mark.stream).wait_for(mark.number);
         return Status::ok();
     }
 
@@ -108,9 +112,8 @@ public:
         return Status::ok();
     }
 
-    Status wait(StreamId stream) override {
-        if (stream != StreamId::compute) side(stream).drain();
-        return Status::ok();
+    Status drain(StreamId stream) override {
+        return reach(Mark{stream, stream == StreamId::compute ? 0 : side(stream).posted()});
     }
 
 private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
+#include <string>
 
 #include "config/checked.hpp"
 #include "kernels/cpu/convert.hpp"
@@ -66,6 +68,21 @@ bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment, bool few) con
 
 Matmul::Matmul(ThreadPool& pool, Bf16Way bf16)
     : pool_(pool), bf16_(bf16), unpacked_(static_cast<size_t>(pool.threads())) {}
+
+Status Matmul::reserve(int64_t rows, int64_t columns) {
+    const int64_t padded = round_up<int64_t>(columns, 32);
+    const auto count = static_cast<size_t>(rows * padded);
+    try {
+        (void)bf16_rows_.get(count * sizeof(uint16_t));
+        (void)f32_rows_.get(count * sizeof(float));
+        (void)quant_rows_.get(activation_bytes(rows, columns));
+        for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(padded * panel_outputs) * sizeof(uint16_t));
+    } catch (const std::bad_alloc&) {
+        return make_error(ErrorCode::out_of_memory, "the host has no room for products of " + std::to_string(rows) +
+                                                        " rows of " + std::to_string(columns));
+    }
+    return Status::ok();
+}
 
 void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs) {
     bool want_bf16 = false, want_f32 = false, want_quant = false;

@@ -17,12 +17,18 @@ void StreamThread::post(std::function<void()> task) {
     std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
     tasks_.push_back(std::move(task));
+    ++posted_;
     changed_.notify_all();
 }
 
-void StreamThread::drain() {
+uint64_t StreamThread::posted() const {
+    std::lock_guard lock(mutex_);
+    return posted_;
+}
+
+void StreamThread::wait_for(uint64_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
+    changed_.wait(lock, [this, count] { return done_ >= count; });
 }
 
 void StreamThread::work() {
@@ -32,11 +38,11 @@ void StreamThread::work() {
         if (tasks_.empty()) return;  // stopping, and nothing is left undone
         auto task = std::move(tasks_.front());
         tasks_.pop_front();
-        busy_ = true;
         lock.unlock();
         task();
+        task = nullptr;
         lock.lock();
-        busy_ = false;
+        ++done_;
         changed_.notify_all();
     }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -14,16 +15,18 @@ class StreamThread {
 public:
     ~StreamThread();
     void post(std::function<void()> task);
-    /// Blocks until everything posted so far is done.
-    void drain();
+    /// How many tasks were posted so far.
+    uint64_t posted() const;
+    /// Blocks until so many of them are done.
+    void wait_for(uint64_t count);
 
 private:
     void work();
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<std::function<void()>> tasks_;
-    bool busy_ = false;
+    uint64_t posted_ = 0, done_ = 0;
     bool stop_ = false;
     std::thread thread_;
 };

@@ -18,10 +18,21 @@ namespace {
 
 constexpr int streams = 3;  // of StreamId
 
+// Marks of a stream that are told apart. Who waits for an older one waits for the oldest of these, which lies behind
+// it.
+constexpr uint64_t marks_kept = 64;
+
 struct Lane {
     cudaStream_t stream = nullptr;
-    cudaEvent_t mark = nullptr;  // of `order`: recording it anew leaves waits that are already enqueued alone
+    // Of mark n at n mod marks_kept. Recording an event anew leaves waits that are already enqueued alone.
+    std::array<cudaEvent_t, marks_kept> events{};
+    uint64_t recorded = 0;
     std::unique_ptr<CompletionQueue> completions;
+
+    cudaEvent_t& event_of(uint64_t mark) { return events[mark % marks_kept]; }
+    cudaEvent_t& event_behind(uint64_t mark) {
+        return event_of(recorded - mark < marks_kept ? mark : recorded - marks_kept + 1);
+    }
 };
 
 /// One GPU as one device: three streams of their own (none waits for the legacy default stream). Its issuing thread may
@@ -39,7 +50,8 @@ public:
         }
         ops_.reset();
         for (Lane& lane : lanes_) {
-            if (lane.mark != nullptr) (void)cudaEventDestroy(lane.mark);
+            for (cudaEvent_t event : lane.events)
+                if (event != nullptr) (void)cudaEventDestroy(event);
             if (lane.stream != nullptr) (void)cudaStreamDestroy(lane.stream);
         }
     }
@@ -58,7 +70,8 @@ public:
         }
         for (Lane& lane : lanes_) {
             RONDO_TRY(check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "creating a stream"));
-            RONDO_TRY(check(cudaEventCreateWithFlags(&lane.mark, cudaEventDisableTiming), "creating an event"));
+            for (cudaEvent_t& event : lane.events)
+                RONDO_TRY(check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"));
             lane.completions = std::make_unique<CompletionQueue>(ordinal_);
         }
         RONDO_ASSIGN(ops_, CudaOps::create(ordinal_, lane(StreamId::compute).stream));
@@ -70,19 +83,34 @@ public:
     Ops& ops() override { return *ops_; }
 
     Result<Buffer> allocate(size_t bytes) override { return allocate_on_gpu(ordinal_, bytes); }
+    Result<Buffer> allocate_host(size_t bytes) override { return allocate_pinned(ordinal_, bytes); }
 
-    // From or to pageable host memory the driver stages the bytes and the call may wait for the stream to get there.
+    // From or to host memory that is not pinned the driver stages the bytes, and the call may wait for the stream to
+    // get there.
     Status copy(void* dst, const void* src, size_t bytes, StreamId stream) override {
         if (bytes == 0) return {};
         RONDO_TRY(select());
         return check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, lane(stream).stream), "copying");
     }
 
-    Status order(StreamId after, StreamId before) override {
-        if (after == before) return {};
+    Result<Mark> record(StreamId stream) override {
+        Lane& of = lane(stream);
         RONDO_TRY(select());
-        RONDO_TRY(check(cudaEventRecord(lane(before).mark, lane(before).stream), "recording an event"));
-        return check(cudaStreamWaitEvent(lane(after).stream, lane(before).mark, 0), "ordering two streams");
+        RONDO_TRY(check(cudaEventRecord(of.event_of(of.recorded + 1), of.stream), "recording an event"));
+        return Mark{stream, ++of.recorded};
+    }
+
+    Status wait(StreamId stream, Mark mark) override {
+        if (stream == mark.stream || mark.number == 0) return {};
+        RONDO_TRY(select());
+        return check(cudaStreamWaitEvent(lane(stream).stream, lane(mark.stream).event_behind(mark.number), 0),
+                     "ordering two streams");
+    }
+
+    Status reach(Mark mark) override {
+        if (mark.number == 0) return {};
+        RONDO_TRY(select());
+        return check(cudaEventSynchronize(lane(mark.stream).event_behind(mark.number)), "work on a stream");
     }
 
     Status notify(StreamId stream, std::function<void(Status)> done) override {
@@ -90,7 +118,7 @@ public:
         return lane(stream).completions->add(lane(stream).stream, std::move(done));
     }
 
-    Status wait(StreamId stream) override {
+    Status drain(StreamId stream) override {
         RONDO_TRY(select());
         return check(cudaStreamSynchronize(lane(stream).stream), "work on a stream");
     }

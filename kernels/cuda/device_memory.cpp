@@ -28,6 +28,16 @@ Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes) {
     return Buffer(data, bytes, space, [](void* freed, size_t) { (void)cudaFree(freed); });
 }
 
+Result<Buffer> allocate_pinned(int ordinal, size_t bytes) {
+    const MemorySpace space{DeviceKind::cpu, 0};
+    if (bytes == 0) return Buffer(nullptr, 0, space, {});
+    RONDO_TRY(cuda_status(cudaSetDevice(ordinal), ordinal, "selecting the GPU"));
+    void* data = nullptr;
+    RONDO_TRY(
+        cuda_status(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), ordinal, "allocating pinned host memory"));
+    return Buffer(data, bytes, space, [](void* freed, size_t) { (void)cudaFreeHost(freed); });
+}
+
 Result<void*> Scratch::reserve(size_t bytes) {
     if (bytes > buffer_.bytes()) {
         buffer_ = Buffer();  // first, so that old and new need not both fit

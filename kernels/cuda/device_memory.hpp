@@ -11,6 +11,9 @@ namespace rondo::cuda {
 /// work on the GPU, so dropping a Buffer that a kernel still reads is safe, and too slow for a decode loop.
 Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes);
 
+/// Host memory that the GPU copies from and to by itself. Likewise for its end.
+Result<Buffer> allocate_pinned(int ordinal, size_t bytes);
+
 /// Memory that an op needs between two of its kernels. It grows and never shrinks, so a warmed-up loop allocates
 /// nothing. Used on the compute stream alone, whose order keeps one op's use behind the last one's.
 class Scratch {

@@ -56,6 +56,13 @@ Status add_bias(const Queue& queue, const Tensor& out, const Tensor& x, const fl
 
 }  // namespace
 
+Status CudaOps::reserve(int64_t rows, int64_t columns) {
+    const size_t bytes = bytes_of(DType::f32, rows * columns);
+    RONDO_TRY(converted_.reserve(bytes));
+    RONDO_TRY(product_.reserve(bytes));
+    return {};
+}
+
 /// cuBLASLt takes x in the weight's type and gives f32, or bf16 from bf16. The rest goes through scratch: x is
 /// converted before, bias and rounding to bf16 come after, in f32.
 Result<bool> CudaOps::matmul_bulk(const MatmulArgs& args, const CudaMatrix& w) {

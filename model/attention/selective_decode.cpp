@@ -151,7 +151,7 @@ void SelectiveDecode::count_step(int64_t keys) {
 
 Status SelectiveDecode::advance(const SequenceKv& kv, int layers) {
     RONDO_TRY(on_device(kv, layers));
-    RONDO_TRY(device_.wait(StreamId::compute));
+    RONDO_TRY(device_.drain(StreamId::compute));
     on_host([this](int64_t tasks, const std::function<void(int64_t)>& task) { device_.run_tasks(tasks, task); });
     return Status::ok();
 }

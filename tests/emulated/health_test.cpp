@@ -31,12 +31,12 @@ TEST(EmulatedDevice, AfterAFaultEveryCallFailsAndNotificationsSaySo) {
     Buffer buffer = std::move(device->allocate(16).value());
     break_down("a fault of this test");
     EXPECT_THAT(device->allocate(16).error().message, HasSubstr("a fault of this test"));
-    EXPECT_FALSE(device->wait(StreamId::compute).is_ok());
+    EXPECT_FALSE(device->drain(StreamId::compute).is_ok());
     EXPECT_FALSE(device->ops()
                      .softmax(Tensor::of(buffer.data(), DType::f32, 1, 4), Tensor::of(buffer.data(), DType::f32, 1, 4))
                      .is_ok());
     ASSERT_TRUE(take_fault().has_value());
-    EXPECT_TRUE(device->wait(StreamId::compute).is_ok());
+    EXPECT_TRUE(device->drain(StreamId::compute).is_ok());
 }
 
 TEST(EmulatedDevice, ANotificationThatWaitsWhenTheGpuFailsReportsTheFault) {

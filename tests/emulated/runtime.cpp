@@ -11,6 +11,7 @@
 #include "tests/emulated/health.hpp"
 #include "tests/emulated/launch.hpp"
 #include "tests/emulated/memory.hpp"
+#include "tests/emulated/pinned.hpp"
 #include "tests/emulated/stream.hpp"
 
 namespace rondo::emulated {
@@ -106,13 +107,23 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     return answer(cudaSuccess);
 }
 
-/// Host memory counts as pageable: the driver has read it when the call returns, or written it.
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+    *data = allocate_pinned(bytes);
+    return answer(*data != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void* data) {
+    wait_for_all_streams();
+    return answer(free_pinned(data) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+/// Of host memory that is not pinned the driver has read all when the call returns, or written it.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
     if (bytes == 0) return answer(cudaSuccess);
     if (!is_within(to, bytes) || !is_within(from, bytes)) return answer(cudaErrorInvalidValue);
-    if (bytes_left_at(from)) {
+    if (bytes_left_at(from) || is_pinned(from, bytes)) {
         const cudaError_t error = enqueue_work(stream, [=] { std::memcpy(to, from, bytes); });
-        if (!bytes_left_at(to)) stream->wait();
+        if (!bytes_left_at(to) && !is_pinned(to, bytes)) stream->wait();
         return answer(error);
     }
     const auto* const begin = static_cast<const std::byte*>(from);

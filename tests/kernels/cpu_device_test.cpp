@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <future>
 #include <limits>
 #include <vector>
 
@@ -66,6 +68,77 @@ TEST(CpuDevice, RefusesMoreThanThereIs) {
         EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
     }
     EXPECT_TRUE(device->allocate(10).is_ok());
+}
+
+constexpr StreamId all_streams[] = {StreamId::compute, StreamId::load, StreamId::store};
+
+/// Copies that take milliseconds on streams with threads of their own.
+class CpuStreams : public testing::Test {
+protected:
+    void keep_busy(StreamId stream) {
+        for (int i = 0; i < 8; ++i) ASSERT_TRUE(device_->copy(to_.data(), from_.data(), from_.size(), stream).is_ok());
+    }
+
+    std::unique_ptr<Device> device_ = open_cpu();
+    std::vector<uint8_t> from_ = std::vector<uint8_t>(size_t{16} << 20, 1), to_ = from_;
+};
+
+TEST_F(CpuStreams, AStreamWaitsForAMarkOfAnother) {
+    for (StreamId before : all_streams) {
+        for (StreamId after : all_streams) {
+            uint8_t early = 7, middle = 0, late = 0;
+            keep_busy(before);
+            ASSERT_TRUE(device_->copy(&middle, &early, 1, before).is_ok());
+            const auto mark = device_->record(before);
+            ASSERT_TRUE(mark.is_ok());
+            ASSERT_TRUE(device_->wait(after, *mark).is_ok());
+            ASSERT_TRUE(device_->copy(&late, &middle, 1, after).is_ok());
+            ASSERT_TRUE(device_->drain(after).is_ok());
+            EXPECT_EQ(late, 7);
+            ASSERT_TRUE(device_->drain(before).is_ok());
+        }
+    }
+}
+
+TEST_F(CpuStreams, TheHostWaitsForAMarkAndNotForWhatFollows) {
+    for (StreamId stream : {StreamId::load, StreamId::store}) {
+        uint8_t from = 6, to = 0;
+        ASSERT_TRUE(device_->copy(&to, &from, 1, stream).is_ok());
+        const auto mark = device_->record(stream);
+        ASSERT_TRUE(mark.is_ok());
+        std::promise<void> end;
+        std::atomic<bool> passed = false;
+        ASSERT_TRUE(device_
+                        ->notify(stream,
+                                 [&](Status) {
+                                     end.get_future().wait();
+                                     passed = true;
+                                 })
+                        .is_ok());
+        ASSERT_TRUE(device_->reach(*mark).is_ok());
+        EXPECT_EQ(to, 6);
+        EXPECT_FALSE(passed);
+        end.set_value();
+        ASSERT_TRUE(device_->drain(stream).is_ok());
+        EXPECT_TRUE(passed);
+    }
+    EXPECT_TRUE(device_->reach({}).is_ok()) << "a mark before everything";
+    EXPECT_TRUE(device_->reach({StreamId::load, 0}).is_ok());
+}
+
+/// Whoever waits on one stream for another and the other way round does so in an order, so nothing locks up.
+TEST_F(CpuStreams, TwoStreamsMayWaitForEachOtherInTurn) {
+    int64_t count = 0;
+    const auto add_one = [&](Status) { ++count; };
+    for (int i = 0; i < 1000; ++i) {
+        const StreamId stream = i % 2 == 0 ? StreamId::load : StreamId::store;
+        const StreamId other = i % 2 == 0 ? StreamId::store : StreamId::load;
+        ASSERT_TRUE(device_->wait(stream, *device_->record(other)).is_ok());
+        ASSERT_TRUE(device_->notify(stream, add_one).is_ok());
+    }
+    ASSERT_TRUE(device_->drain(StreamId::load).is_ok());
+    ASSERT_TRUE(device_->drain(StreamId::store).is_ok());
+    EXPECT_EQ(count, 1000);
 }
 
 }  // namespace

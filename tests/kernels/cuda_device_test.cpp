@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -51,8 +53,14 @@ protected:
     }
 
     void wait(StreamId stream) {
-        const Status waited = device_->wait(stream);
+        const Status waited = device_->drain(stream);
         ASSERT_TRUE(waited.is_ok()) << waited.error().message;
+    }
+
+    Mark record(StreamId stream) {
+        const auto mark = device_->record(stream);
+        if (!mark.is_ok()) throw std::runtime_error(mark.error().message);
+        return *mark;
     }
 
     void fill(const Buffer& buffer, uint8_t value) {
@@ -112,7 +120,7 @@ TEST_F(CudaDevice, BytesComeBackFromEveryStream) {
     }
 }
 
-TEST_F(CudaDevice, OrderPutsOneStreamBehindAnother) {
+TEST_F(CudaDevice, AStreamWaitsForAMarkOfAnother) {
     const Buffer early = allocate(1);
     const Buffer middle = allocate(1);
     const Buffer late = allocate(1);
@@ -123,11 +131,57 @@ TEST_F(CudaDevice, OrderPutsOneStreamBehindAnother) {
             fill(late, 0);
             keep_busy(before);
             copy(middle.data(), early.data(), 1, before);
-            ASSERT_TRUE(device_->order(after, before).is_ok());
+            ASSERT_TRUE(device_->wait(after, record(before)).is_ok());
             copy(late.data(), middle.data(), 1, after);
             EXPECT_EQ(first_byte(late, after), 7);
         }
     }
+}
+
+TEST_F(CudaDevice, TheHostWaitsForAMarkAndNotForWhatFollows) {
+    const Buffer from = allocate(1);
+    const auto pinned = device_->allocate_host(1);
+    ASSERT_TRUE(pinned.is_ok());
+    fill(from, 6);
+    for (StreamId stream : all_streams) {
+        *pinned->as<uint8_t>() = 0;
+        keep_busy(stream);
+        copy(pinned->data(), from.data(), 1, stream);
+        const Mark copied = record(stream);
+        keep_busy(stream);
+        std::atomic<bool> passed = false;
+        ASSERT_TRUE(device_->notify(stream, [&](Status) { passed = true; }).is_ok());
+        ASSERT_TRUE(device_->reach(copied).is_ok());
+        EXPECT_EQ(*pinned->as<uint8_t>(), 6);
+        EXPECT_FALSE(passed);
+        wait(stream);
+        while (!passed) std::this_thread::yield();
+    }
+}
+
+TEST_F(CudaDevice, MarksOfLongAgoAreReached) {
+    const Buffer from = allocate(1);
+    const auto pinned = device_->allocate_host(1);
+    ASSERT_TRUE(pinned.is_ok());
+    fill(from, 4);
+    *pinned->as<uint8_t>() = 0;
+    copy(pinned->data(), from.data(), 1, StreamId::store);
+    const Mark first = record(StreamId::store);
+    for (int i = 0; i < 10000; ++i) (void)record(StreamId::store);
+    ASSERT_TRUE(device_->wait(StreamId::load, first).is_ok());
+    ASSERT_TRUE(device_->reach(first).is_ok());
+    EXPECT_EQ(*pinned->as<uint8_t>(), 4);
+    EXPECT_TRUE(device_->reach({}).is_ok()) << "a mark before everything";
+}
+
+TEST_F(CudaDevice, PinnedMemoryIsTheHostsAndMayOutliveTheDevice) {
+    auto pinned = device_->allocate_host(1000);
+    ASSERT_TRUE(pinned.is_ok());
+    EXPECT_EQ(pinned->space(), (MemorySpace{}));
+    EXPECT_EQ(device_->allocate_host(0)->bytes(), 0U);
+    EXPECT_EQ(device_->allocate_host(size_t{1} << 50).error().code, ErrorCode::out_of_memory);
+    device_.reset();
+    std::memset(pinned->data(), 1, 1000);
 }
 
 TEST_F(CudaDevice, StreamsNotOrderedDoNotWaitForEachOther) {

@@ -177,7 +177,7 @@ private:
 
     void copy(void* to, const void* from, size_t bytes) {
         expect_ok(device_->copy(to, from, bytes, StreamId::compute));
-        expect_ok(device_->wait(StreamId::compute));
+        expect_ok(device_->drain(StreamId::compute));
     }
 
     std::byte* place(const void* from, size_t bytes) {

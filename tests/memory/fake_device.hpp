@@ -36,9 +36,12 @@ public:
     }
 
     Status copy(void*, const void*, size_t, StreamId) override { std::abort(); }
-    Status order(StreamId, StreamId) override { std::abort(); }
+    Result<Buffer> allocate_host(size_t bytes) override { return allocate(bytes); }
+    Result<Mark> record(StreamId stream) override { return Mark{stream, 0}; }
+    Status wait(StreamId, Mark) override { std::abort(); }
+    Status reach(Mark) override { return {}; }
     Status notify(StreamId, std::function<void(Status)>) override { std::abort(); }
-    Status wait(StreamId) override { return {}; }
+    Status drain(StreamId) override { return {}; }
 
     int allocations() const { return allocations_; }
     int live() const { return live_; }

@@ -74,7 +74,7 @@ struct TinyEngine {
         const Buffer buffer = need(device->allocate(out.size() * sizeof(float)));
         need(transformer->logits(batch, 0, Tensor::of(buffer.data(), DType::f32, rows, vocabulary)));
         need(device->copy(out.data(), buffer.data(), out.size() * sizeof(float), StreamId::compute));
-        need(device->wait(StreamId::compute));
+        need(device->drain(StreamId::compute));
         return out;
     }
 

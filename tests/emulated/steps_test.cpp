@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include "tests/emulated/memory.hpp"
+#include "tests/model/tiny_engine.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::need;
+using testing::next_rows;
+using testing::TinyEngine;
+
+/// What a step needs on the GPU is there when the model has been set up, whatever the weights' type.
+TEST(EmulatedSteps, TakeNoMemoryOfTheGpu) {
+    for (const DType weights : {DType::f32, DType::bf16, DType::q8_0}) {
+        TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), {.weights = weights, .device = "cuda:0"});
+        const size_t vocabulary = static_cast<size_t>(engine.model.spec.vocabulary);
+        SequenceKv prompt(*engine.pool), answer(*engine.pool);
+        Batch batch = engine.batch();
+        const Buffer out = need(engine.device->allocate(256 * vocabulary * sizeof(float)));
+        const std::vector<int32_t> many(200, 5);
+        const int32_t one = 3;
+        const size_t free_before = emulated::memory_bytes_free();
+        for (int step = 0; step < 3; ++step) {
+            prompt.truncate(0);
+            batch.clear();
+            need(batch.add(next_rows(prompt, many, Rows::bulk, BatchPart::Logits::all)));
+            need(batch.add(next_rows(answer, {&one, 1}, Rows::invariant)));
+            need(batch.prepare());
+            need(engine.transformer->forward(batch));
+            need(engine.transformer->logits(
+                batch, 0, Tensor::of(out.data(), DType::f32, batch.logit_rows(), engine.model.spec.vocabulary)));
+            need(engine.device->drain(StreamId::compute));
+            EXPECT_EQ(emulated::memory_bytes_free(), free_before) << traits(weights).name;
+        }
+    }
+}
+
+/// A batch that is laid out again while the GPU has yet to read its tables waits until they have gone up.
+TEST(EmulatedSteps, TablesAreNotWrittenBeforeTheyHaveGoneUp) {
+    TinyEngine engine(golden::read_case("qwen2_gqa2_head32_tied"), {.device = "cuda:0"});
+    SequenceKv alone(*engine.pool), first(*engine.pool), second(*engine.pool);
+    const std::vector<int32_t> ids{1, 2, 3, 4}, others{9, 8, 7};
+    const auto expected = engine.run({next_rows(alone, ids)});
+    Batch batch = engine.batch();
+    // Behind this the copy of the tables has to wait.
+    const Buffer from = need(engine.device->allocate(size_t{64} << 20)),
+                 to = need(engine.device->allocate(from.bytes()));
+    for (int i = 0; i < 10; ++i) need(engine.device->copy(to.data(), from.data(), from.bytes(), StreamId::compute));
+    need(batch.add(next_rows(first, ids)));
+    need(batch.prepare());
+    need(engine.transformer->forward(batch));
+    const Buffer out = need(engine.device->allocate(expected.size() * sizeof(float)));
+    need(engine.transformer->logits(batch, 0, Tensor::of(out.data(), DType::f32, 1, std::ssize(expected))));
+    batch.clear();
+    need(batch.add(next_rows(second, others)));
+    need(batch.prepare());
+    std::vector<float> got(expected.size());
+    need(engine.device->copy(got.data(), out.data(), out.bytes(), StreamId::compute));
+    need(engine.device->drain(StreamId::compute));
+    EXPECT_EQ(got, expected);
+}
+
+}  // namespace
+}  // namespace rondo
