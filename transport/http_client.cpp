@@ -38,15 +38,15 @@ bool has_control_bytes(std::string_view text) {
 /// Nothing a caller passes on may end a line of the header and begin another.
 Result<std::string> make_request(const Url& url, const std::string& method, const std::string& target,
                                  const HttpHeaders& headers, const std::string& body) {
-    if (!is_token(method)) return make_error(ErrorCode::invalid_argument, "HTTP method; GET or POST would be right");
+    if (!is_token(method)) return make_error(ErrorCode::invalid_argument, "the HTTP method must be a word such as GET");
     if (target.empty() || target.front() != '/' || has_control_bytes(target) || target.find(' ') != target.npos) {
-        return make_error(ErrorCode::invalid_argument, "HTTP target; a path such as /v1/models would be right");
+        return make_error(ErrorCode::invalid_argument, "the HTTP target must be a path such as /v1/models");
     }
     std::string text =
         method + " " + url.path + target + " HTTP/1.1\r\nHost: " + url.authority() + "\r\nUser-Agent: rondo\r\n";
     for (const auto& [name, value] : headers) {
         if (!is_token(name) || has_control_bytes(value)) {
-            return make_error(ErrorCode::invalid_argument, "HTTP header; a name and one line would be right");
+            return make_error(ErrorCode::invalid_argument, "an HTTP header must be a name and one line of text");
         }
         text.append(name).append(": ").append(value).append("\r\n");
     }

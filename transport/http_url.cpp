@@ -13,7 +13,7 @@ constexpr size_t url_bytes_max = 2048;
 
 /// What follows may hold a password, so errors name the fault and never the text.
 Error wrong(const std::string& what) {
-    return make_error(ErrorCode::invalid_argument, "URL: " + what + "; http://HOST:PORT/PATH would be right");
+    return make_error(ErrorCode::invalid_argument, "URL: " + what + "; it must be http://HOST:PORT/PATH");
 }
 
 bool begins_with(std::string_view text, std::string_view lower_case_prefix) {

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds connect_time_max{20};
 
 Error of_system(int number) {
     if (number == ECONNREFUSED) {
-        return make_error(ErrorCode::io, "nothing listens there; a running server would be right");
+        return make_error(ErrorCode::io, "nothing listens there; a server must be running");
     }
     return make_error(ErrorCode::io, std::strerror(number));
 }
