@@ -150,9 +150,8 @@ private:
 
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, Bf16Way bf16) {
     if (threads < 0 || threads > threads_max) {
-        return make_error(ErrorCode::out_of_range, "a CPU device of " + std::to_string(threads) +
-                                                       " threads; 0 (all cores) to " + std::to_string(threads_max) +
-                                                       " would be right");
+        return make_error(ErrorCode::out_of_range, "threads of a CPU device are " + std::to_string(threads) +
+                                                       ", must be 0 (all cores) to " + std::to_string(threads_max));
     }
     RONDO_ASSIGN(const Bf16Way way, cpu::choose_bf16_way(bf16, cpu::cache_folder()));
     try {

@@ -65,8 +65,8 @@ void gather_rows(const T** rows, const std::byte* source, std::span<const int32_
 
 Result<DensePanels> DensePanels::pack_shape(DType type, int64_t rows, int64_t columns) {
     if (type != DType::f32 && type != DType::bf16 && type != DType::f16) {
-        return make_error(ErrorCode::unsupported, "a dense weight of type " + std::string(traits(type).name) +
-                                                      "; f32, bf16 or f16 would be right");
+        return make_error(ErrorCode::unsupported,
+                          "a dense weight of type " + std::string(traits(type).name) + ", must be f32, bf16 or f16");
     }
     DensePanels shape;
     shape.type_ = type;

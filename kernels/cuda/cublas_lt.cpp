@@ -23,8 +23,8 @@ Result<CublasLt> load_once() {
     if (library == nullptr) {
         return make_error(ErrorCode::device,
                           soname +
-                              " is neither on the loader's path nor in /usr/local/cuda/lib64; name its "
-                              "folder in LD_LIBRARY_PATH");
+                              " is neither on the loader's path nor in /usr/local/cuda/lib64; LD_LIBRARY_PATH "
+                              "must name its folder");
     }
     CublasLt found;
     const bool complete = look_up(library, "cublasLtCreate", found.create) &&

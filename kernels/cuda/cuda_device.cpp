@@ -66,7 +66,7 @@ public:
         if (properties.major < 8) {
             return make_error(ErrorCode::unsupported, name_ + ": compute capability " +
                                                           std::to_string(properties.major) + "." +
-                                                          std::to_string(properties.minor) + ", 8.0 or more needed");
+                                                          std::to_string(properties.minor) + ", must be 8.0 or more");
         }
         for (Lane& lane : lanes_) {
             RONDO_TRY(check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "creating a stream"));
@@ -155,8 +155,8 @@ Result<std::unique_ptr<Device>> make_cuda_device(int ordinal) {
                                                  "; install NVIDIA's driver or use the device cpu");
     }
     if (ordinal < 0 || ordinal >= count) {
-        return make_error(ErrorCode::invalid_argument,
-                          name + ": this machine has " + std::to_string(count) + " GPUs, numbered from 0");
+        return make_error(ErrorCode::invalid_argument, name + ": this machine has " + std::to_string(count) +
+                                                           " GPUs; the number must be below that");
     }
     try {
         auto device = std::make_unique<cuda::CudaDevice>(ordinal);

@@ -16,7 +16,7 @@ namespace {
 
 Status not_here(const char* op) {
     return make_error(ErrorCode::unsupported,
-                      std::string(op) + " on a GPU; attention method dense would be right there");
+                      std::string(op) + " does not run on a GPU; the attention method must be dense");
 }
 
 }  // namespace

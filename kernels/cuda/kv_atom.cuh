@@ -73,7 +73,7 @@ Status for_kv_type(DType type, With&& with) {
             return with(std::integral_constant<DType, DType::i8>());
         default:
             return make_error(ErrorCode::unsupported,
-                              "KV of type " + std::string(traits(type).name) + "; f32, bf16 and i8 exist");
+                              "KV of type " + std::string(traits(type).name) + ", must be f32, bf16 or i8");
     }
 }
 
