@@ -23,7 +23,7 @@ enum class ErrorCode {
     internal,
 };
 
-/// One line: what, where, what would be right. Never contains prompt text or addresses.
+/// One line: what, where, what must be. Never contains prompt text or addresses.
 struct Error {
     ErrorCode code = ErrorCode::internal;
     std::string message;

@@ -29,7 +29,7 @@ struct SettingKey {
     bool (*valid)(std::string_view text) = nullptr;  ///< of any other text
     std::string_view shape{};                        ///< in words, where neither range nor names say it
 
-    /// What would be right: "a whole number 1 to 65536", "bf16, f32 or int8".
+    /// What the value must be: "a whole number 1 to 65536", "bf16, f32 or int8".
     std::string expects() const;
 };
 

@@ -136,7 +136,7 @@ struct Settings {
 };
 
 /// Reads a YAML document and then the overrides ("a.b=c", the value in YAML too), the later winning. An error is one
-/// line: file and line (or the override), the key's whole path, and what would be right.
+/// line: file and line (or the override), the key's whole path, and what must be there.
 Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
                                     std::span<const std::string> overrides);
 
