@@ -90,8 +90,8 @@ def least_pool(method, args, progress):
     low, high = 0, POOL_MIB_MAX
     best = holds(high)
     if best is None:
-        raise SystemExit(f"{method}: {args.conversations} conversations are not at once in {POOL_MIB_MAX} MiB; longer "
-                         "answers (--answer) would be right")
+        raise SystemExit(f"{method}: {args.conversations} conversations are not at once in {POOL_MIB_MAX} MiB; answers "
+                         "(--answer) must be longer")
     while high - low > 2:
         middle = (low + high) // 2
         found = holds(middle)
