@@ -31,7 +31,7 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
     const auto json = nlohmann::json::parse(text, nullptr, false);
     const auto wrong = [&](const std::string& what) {
         return make_error(ErrorCode::invalid_argument,
-                          path + ": " + what + "; a list of {\"role\": …, \"content\": …} would be right");
+                          path + ": " + what + "; it must be a list of {\"role\": …, \"content\": …}");
     };
     if (json.is_discarded()) return wrong("not JSON");
     if (!json.is_array()) return wrong("not a list");
@@ -39,7 +39,7 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
     for (const auto& item : json) {
         if (!item.is_object() || !item.contains("role") || !item.contains("content") || !item["role"].is_string() ||
             !item["content"].is_string()) {
-            return wrong("message " + std::to_string(messages.size()) + " is not one");
+            return wrong("message " + std::to_string(messages.size()) + " has no role and content that are text");
         }
         std::string role = item["role"];
         if (role == "developer") role = "system";

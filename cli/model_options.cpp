@@ -21,7 +21,7 @@ namespace {
 
 Error too_long(const std::string& where, size_t bytes_max) {
     return make_error(ErrorCode::out_of_range,
-                      where + " is too long; at most " + std::to_string(bytes_max) + " bytes would be right");
+                      where + " is too long, must be at most " + std::to_string(bytes_max) + " bytes");
 }
 
 Result<std::string> read_bounded(std::istream& in, const std::string& where, size_t bytes_max) {
@@ -91,11 +91,11 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
         }
         if (options.threads == 0) continue;
         if (device.kind != DeviceSettings::Kind::cpu)
-            return make_error(ErrorCode::invalid_argument, "--threads with a GPU; a CPU device would be right");
+            return make_error(ErrorCode::invalid_argument, "--threads is for CPU devices; the device must be one");
         if (chosen.threads > 0 && chosen.threads != options.threads)
             return make_error(ErrorCode::invalid_argument, "--device " + options.device + " and --threads " +
                                                                std::to_string(options.threads) +
-                                                               ": one of them would be right");
+                                                               ": there must be only one of them");
         device.threads = options.threads;
     }
     return Status::ok();
@@ -111,7 +111,7 @@ Status check_single(std::string_view flag, const std::string& value, std::string
     });
     if (same == overrides.end()) return Status::ok();
     return make_error(ErrorCode::invalid_argument,
-                      std::string(flag) + " " + value + " and --set " + *same + ": one of them would be right");
+                      std::string(flag) + " " + value + " and --set " + *same + ": there must be only one of them");
 }
 
 Status ModelOptions::check_overrides() const {
@@ -136,7 +136,7 @@ Result<Settings> ModelOptions::settings() const {
         for (const std::string& text : overrides)
             if (text.starts_with("preset=") || text.find(".attention.method=") != std::string::npos)
                 return make_error(ErrorCode::invalid_argument,
-                                  "--method " + method + " and --set " + text + ": one of them would be right");
+                                  "--method " + method + " and --set " + text + ": there must be only one of them");
         all.insert(all.end(), both.begin(), both.end());
     }
     RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
@@ -156,9 +156,9 @@ Status ModelOptions::check_method(MethodSlot phase, std::string_view command) co
     const bool prompts = phase == MethodSlot::prefill;
     return make_error(ErrorCode::invalid_argument,
                       "--method " + method + " says how " + (prompts ? "answers" : "prompts") + " attend, and " +
-                          std::string(command) + " runs " + (prompts ? "prompts" : "answers") + ": " +
+                          std::string(command) + " runs " + (prompts ? "prompts" : "answers") + ": it must be " +
                           listed(names_of_methods(MethodSlot::preset)) + ", or one of " +
-                          listed(names_of_methods(phase)) + " would be right");
+                          listed(names_of_methods(phase)));
 }
 
 Result<Model> ModelOptions::load_text() const {
@@ -200,7 +200,7 @@ Result<std::vector<int32_t>> parse_numbers(const std::string& text, const std::s
         const auto [next, error] = std::from_chars(at, end, id);
         if (error != std::errc() || id < 0 || (next != end && *next != ',')) {
             return make_error(ErrorCode::invalid_argument,
-                              what + " \"" + text.substr(0, 40) + "\"; numbers like 1,2,3 would be right");
+                              what + " \"" + text.substr(0, 40) + "\" must be numbers like 1,2,3");
         }
         ids.push_back(id);
         at = next + 1;

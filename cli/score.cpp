@@ -37,7 +37,7 @@ Status score(const Options& options) {
         RONDO_ASSIGN(ids, runner->model.encode_text(options.text));
     }
     if (ids.empty())
-        return make_error(ErrorCode::invalid_argument, "nothing to score; at least one token would be right");
+        return make_error(ErrorCode::invalid_argument, "nothing to score: there must be at least one token");
     const auto vocabulary = static_cast<size_t>(runner->model.spec.vocabulary);
     std::optional<NpyWriter> file;
     if (!options.logits_file.empty()) {

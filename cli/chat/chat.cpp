@@ -27,7 +27,7 @@ Status choose_method(ChatPartner& partner, const ChatOptions& options) {
     const std::string right =
         methods.empty() ? "the server must be Rondo"
                         : "it must be " + listed(std::vector<std::string_view>(methods.begin(), methods.end()));
-    return make_error(ErrorCode::invalid_argument, "--method " + partner.method + " is not to be had there; " + right);
+    return make_error(ErrorCode::invalid_argument, "--method " + partner.method + " is not offered there; " + right);
 }
 
 Status chat(const ChatOptions& options) {

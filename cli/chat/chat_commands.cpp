@@ -84,7 +84,7 @@ Status ChatCommands::command(const std::string& line) {
     if (name == "/rewind") return rewind(value);
     if (name == "/list") return list();
     if (name == "/open" && value.empty())
-        return make_error(ErrorCode::invalid_argument, "/open takes a conversation's id, as /list shows it");
+        return make_error(ErrorCode::invalid_argument, "/open: the conversation's id must be one that /list shows");
     if (name == "/open") return partner_.open_conversation(value);
     if (name == "/stats") return stats();
     if (name == "/method") return value.empty() ? show_methods() : choose_method(value);
@@ -108,7 +108,7 @@ Status ChatCommands::rewind(const std::string& round) {
     const char* const end = round.data() + round.size();
     const auto [read, error] = std::from_chars(round.data(), end, number);
     if (error == std::errc() && read == end) return partner_.rewind(number);
-    return make_error(ErrorCode::invalid_argument, "/rewind takes a round's number, as /rounds shows it");
+    return make_error(ErrorCode::invalid_argument, "/rewind: the round must be a number that /rounds shows");
 }
 
 /// Page by page; Ctrl-C ends it.

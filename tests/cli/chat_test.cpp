@@ -111,8 +111,8 @@ TEST(Chat, ACommandFromAPipeThatFailsEndsIt) {
     testing::expect_failure(run_rondo({"chat"}, "/rewnd 0\nHello!\n"),
                             "/rewnd: no such command; did you mean /rewind?; a message must begin with // instead");
     testing::expect_failure(run_rondo({"chat"}, "/rewind 0\n"), "round");
-    testing::expect_failure(run_rondo({"chat"}, "/rewind x\n"), "takes a round's number");
-    testing::expect_failure(run_rondo({"chat"}, "/open\n"), "takes a conversation's id");
+    testing::expect_failure(run_rondo({"chat"}, "/rewind x\n"), "the round must be a number that /rounds shows");
+    testing::expect_failure(run_rondo({"chat"}, "/open\n"), "id must be one that /list shows");
     testing::expect_failure(run_rondo({"chat"}, "/quit now\n"), "/quit takes no value");
 }
 

@@ -39,8 +39,8 @@ TEST(EvalSeeds, ARunTakesThoseItSaysAndNoOthers) {
 TEST(EvalSeeds, AMixUpIsOneLine) {
     const std::vector<std::string> eval = {"eval", "--methods", "dense", "--seed"};
     for (const auto& [more, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-             {{"20000000"}, "seeds of development must be 1000000 to 1999999; --seeds report would be right"},
-             {{"1000000", "--seeds", "report"}, "--seeds development would be right"},
+             {{"20000000"}, "seeds of development must be 1000000 to 1999999, or --seeds must be report"},
+             {{"1000000", "--seeds", "report"}, ", or --seeds must be development"},
              {{"1999999", "--dialogues", "2"}, "seeds of development must be"},
              {{"7"}, "seeds of development must be"}}) {
         std::vector<std::string> args = eval;

@@ -135,61 +135,63 @@ TEST(Eval, RefusesWhatWouldHaveNoEffect) {
     const std::string file = (folder.path() / "pipeline.yaml").string();
     for (const char* says : {"preset: loopserve\n", "pipeline: {decode: {attention: {budget_tokens: 64}}}\n"}) {
         folder.write("pipeline.yaml", says);
-        expect_failure(run_rondo({"eval", "--dialogues", "1", "--config", file}), "says how to attend; --methods");
+        expect_failure(run_rondo({"eval", "--dialogues", "1", "--config", file}),
+                       "says how to attend; that must be said by --methods");
     }
     expect_error(run_rondo({"eval", "--method", "loopserve"}), 2, "--method");
     expect_error(run_rondo({"eval", "--chunk", "16"}), 2, "--chunk");
     for (const auto& [flag, value, said] : std::vector<std::array<std::string, 3>>{
-             {"--methods", "snapkv:budget_tokens=64", "--budgets, in percent of the prompt, would be right"},
-             {"--methods", "oracle:pool=5", "pool has no effect on oracle; cold_tokens, reselect_every or lag_steps"},
+             {"--methods", "snapkv:budget_tokens=64", "that must be said by --budgets, in percent of the prompt"},
+             {"--methods", "oracle:pool=5",
+              "pool has no effect on oracle; the key must be cold_tokens, reselect_every or lag_steps"},
              {"--methods", "snapkv:cold_tokens=4",
-              "cold_tokens has no effect on snapkv; pool, pool_side or window would be right"},
-             {"--methods", "quest:window=9", "window has no effect on quest; no key would be right"},
-             {"--methods", "a_shape:alpha=0.9", "alpha has no effect on a_shape; density or min_tokens would be"},
-             {"--methods", "snapkv,dense,snapkv", "each of them once would be right"},
-             {"--budgets", "20,40,20", "each of them once would be right"},
+              "cold_tokens has no effect on snapkv; the key must be pool, pool_side or window"},
+             {"--methods", "quest:window=9", "window has no effect on quest; there must be no key"},
+             {"--methods", "a_shape:alpha=0.9",
+              "alpha has no effect on a_shape; the key must be density or min_tokens"},
+             {"--methods", "snapkv,dense,snapkv", "each must be there only once"},
+             {"--budgets", "20,40,20", "each must be there only once"},
              {"--methods", "oracle:alpha=0.9", "alpha has no effect on dense prompts"},
              {"--methods", "no_history:cold_tokens=4", "cold_tokens has no effect on dense answers"},
-             {"--methods", "minference:method=tri_shape", "a name for answers would be right"},
-             {"--set", "pipeline.decode.attention.budget_tokens=64", "--budgets, in percent of the prompt,"},
-             {"--set", "pipeline.decode.attention.method=snapkv", "--methods would be right"},
-             {"--set", "preset=loopserve", "--methods would be right"},
-             {"--set", "pipeline.decode={attention: {budget_tokens: 64}}", "pipeline.*.attention.KEY"},
+             {"--methods", "minference:method=tri_shape", "the name must be one for answers"},
+             {"--set", "pipeline.decode.attention.budget_tokens=64", "that must be said by --budgets, in percent"},
+             {"--set", "pipeline.decode.attention.method=snapkv", "that must be said by --methods"},
+             {"--set", "preset=loopserve", "that must be said by --methods"},
+             {"--set", "pipeline.decode={attention: {budget_tokens: 64}}", "the key must be pipeline.*.attention.KEY"},
              {"--set", "memory.device_kv_mib=64", "memory.device_kv_mib: has no effect here"},
              {"--set", "server.port=81", "server.port: has no effect here"},
              {"--set", "pipeline.decode.atention.pool=5", "did you mean attention?"}})
         expect_failure(run_rondo({"eval", "--dialogues", "1", flag, value}), said);
 }
 
-TEST(Eval, MistakesAreOneLineThatSaysWhatWouldBeRight) {
+TEST(Eval, MistakesAreOneLineThatSaysWhatMustBe) {
     for (const auto& [flags, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
              {{"--methods", "dens"}, "must be dense, loopserve"},
              {{"--methods", "progressive:poll=3"}, "pool"},
              {{"--methods", "progressive:pool=256"}, "a whole number 0 to 255"},
              {{"--methods", "snapkv@poled"}, "variant \"poled\" is not known, must be printed, pooled or preset"},
-             {{"--methods", "quest@pooled"}, "quest has no scores of keys to pool; @printed would be right"},
+             {{"--methods", "quest@pooled"}, "quest has no scores of keys to pool; the variant must be @printed"},
              {{"--methods", "snapkv:budget=0"}, "budget must be a percent from 1 to 100"},
              {{"--methods", "a_shape:budget=20"}, "a budget has no effect on dense answers"},
-             {{"--methods", "snapkv@preset:budget=20"},
-              "a budget has no effect on @preset; budget_tokens would be right"},
+             {{"--methods", "snapkv@preset:budget=20"}, "a budget has no effect on @preset; it must be budget_tokens"},
              {{"--methods", "snapkv:match=keys"}, "match must be bytes"},
-             {{"--methods", "snapkv:match=bytes"}, "match=bytes would be right behind the method that --against names"},
+             {{"--methods", "snapkv:match=bytes"}, "match=bytes must stand behind the method that --against names"},
              {{"--methods", "dense,snapkv:match=bytes", "--against", "dense"},
-              "beside a rival with a budget of its own"},
-             {{"--methods", "quest", "--budgets", "2"}, "48 are the least, so more percent or longer dialogues"},
+              "match=bytes must have a rival with a budget of its own"},
+             {{"--methods", "quest", "--budgets", "2"}, "must be at least 48: more percent, or longer dialogues"},
              {{"--methods", "snapkv:budget=1", "--rounds", "3"},
-              "8 are the least, so more percent or longer dialogues"},
-             {{"--methods", "dense", "--against", "snapkv"}, "--against snapkv: one of --methods would be right"},
+              "must be at least 8: more percent, or longer dialogues"},
+             {{"--methods", "dense", "--against", "snapkv"}, "--against snapkv: must be one of --methods"},
              {{"--methods", "loopserve:overlap=literal:first_keys=4"},
               "first_keys: is 4, must be 0 where overlap is literal"},
              {{"--methods", "loopserve:blocks=5000"}, "a whole number 0 to 4096"},
-             {{"--budgets", "0"}, "percents from 1 to 100"},
+             {{"--budgets", "0"}, "must be percents from 1 to 100"},
              {{"--places", "front"}, "begin"},
-             {{"--places", "end,begin,end"}, "each of them once would be right"},
+             {{"--places", "end,begin,end"}, "each must be there only once"},
              {{"--task", "sing"}, "recall"},
-             {{"--task", "recall,"}, "task \"\" is not known"},
-             {{"--task", "recall,mixed"}, "and mix for what the model was trained on"},
-             {{"--task", "mix,recall,mix"}, "each of them once would be right"}}) {
+             {{"--task", "recall,"}, "task \"\" is not known, must be recall, "},
+             {{"--task", "recall,mixed"}, "or mix for what the model was trained on"},
+             {{"--task", "mix,recall,mix"}, "each must be there only once"}}) {
         std::vector<std::string> args = {"eval", "--dialogues", "1"};
         args.insert(args.end(), flags.begin(), flags.end());
         expect_failure(run_rondo(args), said);

@@ -141,7 +141,7 @@ TEST(Generate, BadPromptsAreRefused) {
     expect_failure(run_rondo({"generate", "--tokens", ""}, "standard input is not asked"), "empty prompt");
     expect_failure(run_rondo({"generate"}), "empty prompt");
     for (const char* ids : {"1,x", "1,,2", "1,", ",1", "-1", "1.5", "99999999999", "1 2"}) {
-        expect_failure(run_rondo({"generate", "--tokens=" + std::string(ids)}), "numbers like 1,2,3");
+        expect_failure(run_rondo({"generate", "--tokens=" + std::string(ids)}), "must be numbers like 1,2,3");
     }
     for (const char* ids : {"640", "1,2,640,3", "2147483647"}) {
         expect_failure(run_rondo({"generate", "--tokens", ids}), "ids from 0 to 639");

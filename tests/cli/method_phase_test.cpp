@@ -36,7 +36,7 @@ TEST(MethodPhase, TheFlagWinsOverTheFile) {
         other.emplace_back(more);
     EXPECT_EQ(run_json(other).at("method"), "progressive");
     for (const char* const more : {"--set", "preset=loopserve"}) dense.emplace_back(more);
-    expect_failure(run_rondo(dense), "--method dense and --set preset=loopserve: one of them would be right");
+    expect_failure(run_rondo(dense), "--method dense and --set preset=loopserve: there must be only one of them");
 }
 
 TEST(MethodPhase, AReportNamesWhatRan) {

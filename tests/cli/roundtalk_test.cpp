@@ -259,23 +259,23 @@ TEST(Roundtalk, RefusesOptionsWithoutMeaning) {
         const auto rounds = make_dialogue(1, options);
         return rounds.is_ok() ? std::string("accepted") : rounds.error().message;
     };
-    EXPECT_EQ(refusal([](DialogueOptions& o) { o.rounds = 0; }), "roundtalk: rounds is 0; 1 to 1000 would be right");
+    EXPECT_EQ(refusal([](DialogueOptions& o) { o.rounds = 0; }), "roundtalk: rounds is 0, must be 1 to 1000");
     EXPECT_THAT(refusal([](DialogueOptions& o) { o.rounds = 1001; }), HasSubstr("rounds is 1001"));
     EXPECT_EQ(refusal([](DialogueOptions& o) {
                   o.filler = {3, 2};
               }),
-              "roundtalk: filler is 3 to 2; a range within 0 to 64 would be right");
+              "roundtalk: filler is 3 to 2, must be a range within 0 to 64");
     EXPECT_THAT(refusal([](DialogueOptions& o) { o.facts_per_round = {1, 17}; }), HasSubstr("facts_per_round is 1"));
     EXPECT_THAT(refusal([](DialogueOptions& o) { o.facts_per_round = {-1, 2}; }), HasSubstr("facts_per_round is -1"));
     EXPECT_EQ(refusal([](DialogueOptions& o) {
                   o.facts_per_round = {0, 0};
               }),
-              "roundtalk: round 1 asks for a fact and none was told; facts_per_round of at least 1 would be right");
+              "roundtalk: round 1 asks for a fact and none was told; facts_per_round must be at least 1");
     EXPECT_EQ(parse_task("sum").error().message,
-              "task \"sum\" is not known; recall, local, list, again, unknown, chat, tell are");
+              "task \"sum\" is not known, must be recall, local, list, again, unknown, chat, tell");
     EXPECT_EQ(parse_asked("sum").error().message,
-              parse_task("sum").error().message + ", and mix for what the model was trained on");
-    EXPECT_EQ(parse_place("top").error().message, "question place \"top\" is not known; begin, middle, end are");
+              parse_task("sum").error().message + ", or mix for what the model was trained on");
+    EXPECT_EQ(parse_place("top").error().message, "question place \"top\" is not known, must be begin, middle, end");
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ TEST(Usage, DevicesThatAreNotThereAreNamed) {
     }
     expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda:1000"}), "cuda:1000");
     expect_failure(run_rondo({"chat", "--device", "cuda:1000"}), "cuda:1000");
-    expect_failure(run_rondo({"chat", "--device", "cuda:0", "--threads", "2"}), "--threads with a GPU");
+    expect_failure(run_rondo({"chat", "--device", "cuda:0", "--threads", "2"}),
+                   "--threads is for CPU devices; the device must be one");
 }
 
 }  // namespace

@@ -19,18 +19,17 @@ Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const st
     const auto wrong = [&](const std::string& what) {
         return make_error(ErrorCode::invalid_argument, list_name + " " + what);
     };
-    if (lengths.empty()) return wrong("names no length; a list like 1024,4096 would be right");
+    if (lengths.empty()) return wrong("names no length, must be a list like 1024,4096");
     if (lengths.size() > lengths_max) {
-        return wrong("names " + std::to_string(lengths.size()) + " lengths; at most " + std::to_string(lengths_max) +
-                     " would be right");
+        return wrong("names " + std::to_string(lengths.size()) + " lengths, must be at most " +
+                     std::to_string(lengths_max));
     }
     for (size_t i = 0; i < lengths.size(); ++i) {
         const int64_t least = i == 0 ? 1 : int64_t{lengths[i - 1]} + 1;
         if (lengths[i] >= least) continue;
-        return wrong(
-            "names " + std::to_string(lengths[i]) +
-            (i == 0 ? "; 1 token or more" : " behind " + std::to_string(lengths[i - 1]) + "; ascending lengths") +
-            " would be right");
+        return wrong("names " + std::to_string(lengths[i]) +
+                     (i == 0 ? ", must be 1 or more"
+                             : " behind " + std::to_string(lengths[i - 1]) + "; lengths must be ascending"));
     }
     return std::vector<int64_t>(lengths.begin(), lengths.end());
 }
@@ -53,8 +52,8 @@ Status check_finite(std::span<const float> logits) {
 Status check_context(int64_t depth, int64_t tokens, const Model& model) {
     if (depth + tokens <= model.spec.context_tokens) return Status::ok();
     return make_error(ErrorCode::out_of_range, "a depth of " + std::to_string(depth) + " and " +
-                                                   std::to_string(tokens) + " tokens; the context of " + model.name +
-                                                   " holds " + std::to_string(model.spec.context_tokens));
+                                                   std::to_string(tokens) + " tokens must be at most the context of " +
+                                                   model.name + ", " + std::to_string(model.spec.context_tokens));
 }
 
 std::string progress_title(const std::string& what, const std::vector<int64_t>& lengths, size_t index) {

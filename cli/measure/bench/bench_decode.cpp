@@ -123,7 +123,7 @@ Status check_overrides(const BenchOptions& options) {
             return make_error(
                 ErrorCode::invalid_argument,
                 "--set pipeline.decode.attention.cold_tokens: has no effect in bench decode, where answers "
-                "have begun; without it would be right");
+                "have begun; it must be left out");
     return Status::ok();
 }
 

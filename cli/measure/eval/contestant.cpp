@@ -118,8 +118,8 @@ std::string_view name_of(DecodeAttention::Method method) {
 std::string unheeded(std::span<const MethodKeys> methods, std::string_view method, const std::string& key) {
     const auto& keys = std::ranges::find(methods, method, &MethodKeys::method)->keys;
     if (std::ranges::count(keys, key) > 0) return {};
-    return "has no effect on " + std::string(method) + "; " + (keys.empty() ? "no key" : listed(keys)) +
-           " would be right";
+    return "has no effect on " + std::string(method) +
+           (keys.empty() ? "; there must be no key" : "; the key must be " + listed(keys));
 }
 
 /// Refuses what would have no effect: keys of a phase that is dense, or that something else says. `slot` is the setting
@@ -129,23 +129,22 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
         return make_error(ErrorCode::invalid_argument, "--methods " + made.label + ": " + key + " " + why);
     };
     if (key == "budget_tokens" && made.scaled)
-        return wrong("has no effect here; --budgets, in percent of the prompt, would be right");
+        return wrong("has no effect here; that must be said by --budgets, in percent of the prompt");
     if (key == "budget_tokens" && made.has_budget()) return Status::ok();
     if (key == "method") {
         if (slot.empty() || slot.starts_with(answer_keys)) return Status::ok();
-        return wrong("and the name both say how prompts attend; a name for answers would be right");
+        return wrong("and the name both say how prompts attend; the name must be one for answers");
     }
     if (is_of_prompts(key)) {
         if (made.prefill.method == PrefillAttention::Method::dense)
-            return wrong(
-                "has no effect on dense prompts; with a method for prompts (method=loopserve) it would be right");
+            return wrong("has no effect on dense prompts; there must be a method for prompts (method=loopserve)");
         if (key == "density" && !made.prefill.patterns_file.empty())
-            return wrong("has no effect beside patterns_file; one of them would be right");
+            return wrong("has no effect beside patterns_file; there must be only one of them");
         const std::string why = unheeded(keys_of_prompts, name_of(made.prefill.method), key);
         return why.empty() ? Status::ok() : wrong(why);
     }
     if (!made.has_budget())
-        return wrong("has no effect on dense answers; with a method for answers (progressive) it would be right");
+        return wrong("has no effect on dense answers; there must be a method for answers (progressive)");
     const std::string why = unheeded(keys_of_answers, name_of(made.decode.method), key);
     return why.empty() ? Status::ok() : wrong(why);
 }
@@ -248,8 +247,8 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
     if ((made.budget || made.matches_bytes) && (!made.has_budget() || !made.scaled))
         return make_error(ErrorCode::invalid_argument,
                           "--methods " + text + ": a budget has no effect on " +
-                              (made.has_budget() ? "@preset; budget_tokens" : "dense answers; a method for answers") +
-                              " would be right");
+                              (made.has_budget() ? "@preset; it must be budget_tokens"
+                                                 : "dense answers; there must be a method for answers"));
     return made;
 }
 
@@ -257,7 +256,7 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
     std::vector<Contestant> made;
     for (const std::string& text : split(list, ',')) {
         if (std::ranges::count(made, text, &Contestant::label) > 0)
-            return make_error(ErrorCode::invalid_argument, "--methods " + list + ": each of them once would be right");
+            return make_error(ErrorCode::invalid_argument, "--methods " + list + ": each must be there only once");
         RONDO_ASSIGN(Contestant one, parse_contestant(text, base));
         made.push_back(std::move(one));
     }

@@ -25,7 +25,7 @@ Result<std::vector<Item>> parse_list(const std::string& flag, const std::string&
         const size_t end = std::min(list.find(',', begin), list.size());
         RONDO_ASSIGN(const Item item, parse(std::string_view(list).substr(begin, end - begin)));
         if (std::ranges::find(items, item) != items.end())
-            return make_error(ErrorCode::invalid_argument, flag + " " + list + ": each of them once would be right");
+            return make_error(ErrorCode::invalid_argument, flag + " " + list + ": each must be there only once");
         items.push_back(item);
         begin = end + 1;
     }
@@ -35,11 +35,10 @@ Result<std::vector<Item>> parse_list(const std::string& flag, const std::string&
 Result<std::vector<int>> parse_budgets(const std::string& list) {
     RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_numbers(list, "--budgets"));
     if (std::set<int32_t>(budgets.begin(), budgets.end()).size() < budgets.size())
-        return make_error(ErrorCode::invalid_argument, "--budgets " + list + ": each of them once would be right");
+        return make_error(ErrorCode::invalid_argument, "--budgets " + list + ": each must be there only once");
     for (const int32_t share : budgets) {
         if (share < 1 || share > 100)
-            return make_error(ErrorCode::invalid_argument,
-                              "--budgets " + list + ": percents from 1 to 100 would be right");
+            return make_error(ErrorCode::invalid_argument, "--budgets " + list + ": must be percents from 1 to 100");
     }
     return std::vector<int>(budgets.begin(), budgets.end());
 }
@@ -53,12 +52,12 @@ Status check_file(const std::string& name) {
     if (pipeline.prefill.attention == PrefillAttention{} && pipeline.decode.attention == DecodeAttention{})
         return Status::ok();
     return make_error(ErrorCode::invalid_argument,
-                      name + " says how to attend; --methods NAME:KEY=VALUE would be right, or --set");
+                      name + " says how to attend; that must be said by --methods NAME:KEY=VALUE or --set");
 }
 
 /// The option that says what this key would; empty for most keys.
 std::string_view said_by(const std::string& path) {
-    if (path == "pipeline.decode.attention.budget_tokens") return "--budgets, in percent of the prompt,";
+    if (path == "pipeline.decode.attention.budget_tokens") return "--budgets, in percent of the prompt";
     if (path == "preset" || path == "pipeline.prefill.attention.method" || path == "pipeline.decode.attention.method")
         return "--methods";
     return {};
@@ -75,18 +74,20 @@ bool is_of_place(const std::string& path) {
 Status sort_overrides(const std::vector<std::string>& overrides, EvalPlan& plan) {
     for (const std::string& text : overrides) {
         const std::string path = text.substr(0, text.find('='));
-        const auto wrong = [&](std::string_view instead) {
-            return make_error(ErrorCode::invalid_argument,
-                              "--set " + path + ": has no effect here; " + std::string(instead) + " would be right");
+        const auto wrong = [&](const std::string& what) {
+            return make_error(ErrorCode::invalid_argument, "--set " + path + ": has no effect here; " + what);
         };
-        if (const std::string_view option = said_by(path); !option.empty()) return wrong(option);
+        if (const std::string_view option = said_by(path); !option.empty())
+            return wrong("that must be said by " + std::string(option));
         if (path.starts_with(prompt_keys) || path.starts_with(answer_keys)) {
             plan.base.push_back(text);
         } else if (is_of_place(path)) {
             plan.model.overrides.push_back(text);
         } else {
             RONDO_TRY(settings_from_yaml("", "settings", {&text, 1}));  // which says more of a misspelt key
-            return wrong("pipeline.*.attention.KEY, pipeline.prefill.chunk_tokens, memory.kv_dtype, model or devices");
+            return wrong(
+                "the key must be pipeline.*.attention.KEY, pipeline.prefill.chunk_tokens, memory.kv_dtype, model or "
+                "devices");
         }
     }
     return Status::ok();
@@ -120,17 +121,15 @@ Result<EvalPlan> plan_of(const EvalOptions& options) {
                                 Contestant{.label = std::string(dense_name), .prefill = {}, .decode = {}});
     const auto rival = std::ranges::find(plan.contestants, options.against, &Contestant::label);
     if (!options.against.empty() && rival == plan.contestants.end())
-        return make_error(ErrorCode::invalid_argument,
-                          "--against " + options.against + ": one of --methods would be right");
+        return make_error(ErrorCode::invalid_argument, "--against " + options.against + ": must be one of --methods");
     for (auto each = plan.contestants.begin(); each != plan.contestants.end(); ++each) {
         if (!each->matches_bytes) continue;
         const auto wrong = [&](const char* where) {
-            return make_error(ErrorCode::invalid_argument,
-                              "--methods " + each->label + ": match=bytes would be right " + where);
+            return make_error(ErrorCode::invalid_argument, "--methods " + each->label + ": match=bytes must " + where);
         };
-        if (rival >= each) return wrong("behind the method that --against names");
-        if (!rival->has_budget() || rival->matches_bytes) return wrong("beside a rival with a budget of its own");
-        if (options.history != "teacher_forced") return wrong("with --history teacher_forced");
+        if (rival >= each) return wrong("stand behind the method that --against names");
+        if (!rival->has_budget() || rival->matches_bytes) return wrong("have a rival with a budget of its own");
+        if (options.history != "teacher_forced") return wrong("run with --history teacher_forced");
     }
     RONDO_ASSIGN(plan.budgets, parse_budgets(options.budgets));
     RONDO_ASSIGN(plan.tasks, parse_list("--task", options.tasks, &parse_asked));

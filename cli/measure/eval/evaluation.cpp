@@ -137,8 +137,8 @@ private:
         return make_error(ErrorCode::invalid_argument,
                           contestant.label + " at " + std::to_string(share) +
                               "%: " + std::to_string(keys_in(question, share)) + " keys of a prompt of " +
-                              std::to_string(question.prompt.size()) + "; " + std::to_string(least_keys(contestant)) +
-                              " are the least, so more percent or longer dialogues would be right");
+                              std::to_string(question.prompt.size()) + ", must be at least " +
+                              std::to_string(least_keys(contestant)) + ": more percent, or longer dialogues");
     }
 
     /// A contestant without a budget runs once, not for each.

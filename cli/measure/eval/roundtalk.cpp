@@ -21,22 +21,21 @@ Result<Enum> parse_name(std::string_view name, const std::array<std::string_view
     std::string known;
     for (const std::string_view each : names) known += (known.empty() ? "" : ", ") + std::string(each);
     return make_error(ErrorCode::invalid_argument,
-                      std::string(what) + " \"" + std::string(name) + "\" is not known; " + known + " are");
+                      std::string(what) + " \"" + std::string(name) + "\" is not known, must be " + known);
 }
 
 Status check_range(const char* name, CountRange range, int max) {
     if (range.low >= 0 && range.low <= range.high && range.high <= max) return Status::ok();
     return make_error(ErrorCode::invalid_argument, std::string("roundtalk: ") + name + " is " +
                                                        std::to_string(range.low) + " to " + std::to_string(range.high) +
-                                                       "; a range within 0 to " + std::to_string(max) +
-                                                       " would be right");
+                                                       ", must be a range within 0 to " + std::to_string(max));
 }
 
 Status check(const DialogueOptions& options) {
     if (options.rounds < 1 || options.rounds > DialogueOptions::rounds_max) {
         return make_error(ErrorCode::invalid_argument, "roundtalk: rounds is " + std::to_string(options.rounds) +
-                                                           "; 1 to " + std::to_string(DialogueOptions::rounds_max) +
-                                                           " would be right");
+                                                           ", must be 1 to " +
+                                                           std::to_string(DialogueOptions::rounds_max));
     }
     RONDO_TRY(check_range("facts_per_round", options.facts_per_round, DialogueOptions::facts_max));
     return check_range("filler", options.filler, DialogueOptions::filler_max);
@@ -66,7 +65,7 @@ Result<Question> ask_something(World& world, Task task, size_t current, const st
     if (needs_facts && world.facts.empty()) {
         return make_error(ErrorCode::invalid_argument,
                           "roundtalk: round " + std::to_string(current + 1) +
-                              " asks for a fact and none was told; facts_per_round of at least 1 would be right");
+                              " asks for a fact and none was told; facts_per_round must be at least 1");
     }
     switch (task) {
         case Task::recall:
@@ -151,7 +150,7 @@ Result<std::optional<Task>> parse_asked(std::string_view name) {
     if (name == mix_name) return std::optional<Task>();
     const Result<Task> task = parse_task(name);
     if (!task.is_ok())
-        return make_error(task.error().code, task.error().message + ", and mix for what the model was trained on");
+        return make_error(task.error().code, task.error().message + ", or mix for what the model was trained on");
     return std::optional<Task>(*task);
 }
 

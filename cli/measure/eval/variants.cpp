@@ -47,7 +47,7 @@ Result<Variant> find_variant(const std::string& method, const std::string& varia
     for (const VariantRow& row : variant_rows()) {
         if (row.method == method && row.variant == variant) return Variant{.keys = row.keys};
     }
-    if (variant == "pooled") return wrong(method + " has no scores of keys to pool; @printed would be right");
+    if (variant == "pooled") return wrong(method + " has no scores of keys to pool; the variant must be @printed");
     return Variant{.scaled = variant != "preset"};
 }
 

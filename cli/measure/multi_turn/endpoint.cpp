@@ -57,7 +57,7 @@ Result<Endpoint> Endpoint::open(Options options) {
     const json models = list.value("data", json::array());
     const json* const first = models.is_array() && !models.empty() && models[0].is_object() ? &models[0] : nullptr;
     if (first == nullptr || !first->contains("id") || !(*first)["id"].is_string()) {
-        return make_error(ErrorCode::not_found, "/v1/models lists no model; --model NAME would be right");
+        return make_error(ErrorCode::not_found, "/v1/models lists no model; it must be named by --model NAME");
     }
     endpoint.options_.model = (*first)["id"];
     return endpoint;
@@ -116,7 +116,7 @@ Result<int64_t> Endpoint::prompt_tokens(const std::string& text) {
     const json usage = answer.value("usage", json());
     if (!usage.is_object() || !usage.contains("prompt_tokens") || !usage["prompt_tokens"].is_number_integer()) {
         return make_error(ErrorCode::unsupported,
-                          "the server counts no tokens; /tokenize or usage.prompt_tokens would be right");
+                          "the server counts no tokens; it must have /tokenize or usage.prompt_tokens");
     }
     return usage["prompt_tokens"].get<int64_t>();
 }

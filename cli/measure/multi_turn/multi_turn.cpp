@@ -38,7 +38,7 @@ Result<Endpoint> open_endpoint(const Options& options) {
     RONDO_ASSIGN(how.api_key, options.server.key());
     RONDO_ASSIGN(how.trust, options.server.trust());
     if (!(options.server.timeout_s > 0.0)) {  // not a number is neither more nor less
-        return make_error(ErrorCode::invalid_argument, "--timeout-s; a number of seconds would be right");
+        return make_error(ErrorCode::invalid_argument, "--timeout-s must be a number of seconds above 0");
     }
     how.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.server.timeout_s * 1e3));
     return Endpoint::open(std::move(how));

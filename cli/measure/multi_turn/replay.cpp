@@ -101,7 +101,7 @@ public:
             for (int64_t i = 0; i < count; ++i) clients.emplace_back([this] { be_client(); });
         } catch (const std::system_error&) {
             status = make_error(ErrorCode::io, "no thread for client " + std::to_string(clients.size() + 1) +
-                                                   "; fewer --clients would be right");
+                                                   "; --clients must be lower");
             stop();
         }
         watch(on_progress, clients.size());

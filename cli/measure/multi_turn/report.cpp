@@ -149,7 +149,7 @@ std::string to_table(const RunFacts& facts, const Statistics& statistics) {
     text += "tokens      " + token_counts(statistics) + "\n";
     text += "errors      " + error_counts(statistics) + "\n";
     if (statistics.turns_late > 0) {
-        add_line(text, "late        %lld turns left after they were due; more --clients would be right",
+        add_line(text, "late        %lld turns left after they were due; --clients must be higher",
                  static_cast<long long>(statistics.turns_late));
     }
     text += "flags       " + facts.flags + "\n";

@@ -25,15 +25,15 @@ Range times(const Range& range, double factor) {
 
 Status check(const std::string& what, const Range& range, int64_t low, int64_t high) {
     if (range.low >= low && range.low <= range.high && range.high <= high) return Status::ok();
-    return make_error(ErrorCode::out_of_range,
-                      what + " of " + std::to_string(range.low) + ":" + std::to_string(range.high) +
-                          "; a range within " + std::to_string(low) + ":" + std::to_string(high) + " would be right");
+    return make_error(ErrorCode::out_of_range, what + " of " + std::to_string(range.low) + ":" +
+                                                   std::to_string(range.high) + " must be a range within " +
+                                                   std::to_string(low) + ":" + std::to_string(high));
 }
 
 Status check(const std::string& what, double value, double high) {
     if (value >= 0.0 && value <= high) return Status::ok();  // not a number is neither
     return make_error(ErrorCode::out_of_range,
-                      what + "; a number from 0 to " + std::to_string(static_cast<int64_t>(high)) + " would be right");
+                      what + " must be a number from 0 to " + std::to_string(static_cast<int64_t>(high)));
 }
 
 int64_t own_prefix_length(const OwnPrefix& prefix, Seeded& random) {
@@ -113,7 +113,7 @@ Result<Workload> find_workload(std::string_view name) {
         if (workload.name == name) return workload;
         names += (names.empty() ? "" : ", ") + workload.name;
     }
-    return make_error(ErrorCode::not_found, "workload \"" + std::string(name) + "\"; one of " + names);
+    return make_error(ErrorCode::not_found, "workload \"" + std::string(name) + "\" is not known, must be " + names);
 }
 
 void scale(Workload& workload, double factor) {

@@ -22,7 +22,7 @@ Result<Range> parse_range(const std::string& option, const std::string& text) {
     }
     if (error == std::errc() && at == end) return range;
     return make_error(ErrorCode::invalid_argument,
-                      option + " \"" + text.substr(0, 40) + "\"; a number or two such as 120:160 would be right");
+                      option + " \"" + text.substr(0, 40) + "\" must be a number, or two such as 120:160");
 }
 
 Status replace(Range& range, const std::string& option, const std::string& text) {
