@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-/// Room for at least so many bytes; what the buffer held is lost when it grows, and then there is some to spare.
+/// Makes room for at least so many bytes. A buffer that grows loses what it held, and gets some bytes to spare.
 inline Status grow(Device& device, Buffer& buffer, size_t bytes) {
     if (buffer.bytes() >= bytes) return Status::ok();
     RONDO_ASSIGN(buffer, device.allocate(bytes + bytes / 2));

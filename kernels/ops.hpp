@@ -46,8 +46,8 @@ struct MatmulArgs {
 
 /// The sequences of a batch, as index tables in device memory with fixed capacity (so a captured graph stays valid).
 /// Sequence s owns rows [row_begin[s], row_begin[s+1]). Its keys lie in blocks blocks[s·blocks_stride + i], i <
-/// block_count[s]; block i holds keys [block_begin[s·blocks_stride + i], …[i+1]) of the sequence (a block may be partly
-/// filled, because a round starts on a fresh one), so block_begin has block_count[s] + 1 entries and the last is
+/// block_count[s]. Block i holds keys [block_begin[s·blocks_stride + i], …[i+1]) of the sequence; it may be partly
+/// filled, because a round starts on a fresh block. So block_begin has block_count[s] + 1 entries, and the last is
 /// kv_length[s], this batch's keys included. Row r of the sequence is key kv_length[s] − rows(s) + r and sees the keys
 /// up to itself.
 struct SequenceTables {
@@ -153,15 +153,15 @@ public:
     /// row sees. Calls come from any thread, several at a time, and end before this returns.
     using ConsumeRows = std::function<void(int head, const Tensor& weights)>;
     virtual Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) = 0;
-    /// What a block of rows makes of a block of keys, by their means: out [heads · row blocks, blocks] f32 in host
-    /// memory, the scaled product of the mean of the rows' queries and the mean of the block's keys, zero for blocks
-    /// behind the rows' own. `args.q` are the sequence's last rows; row blocks are the blocks they lie in;
-    /// args.row_keys is not read.
+    /// Scores blocks of keys for blocks of rows: out [heads · row blocks, blocks] f32 in host memory. An element is the
+    /// scaled product of the mean of the rows' queries and the mean of the block's keys, zero for blocks behind the
+    /// rows' own. `args.q` are the sequence's last rows; row blocks are the blocks they lie in. args.row_keys is not
+    /// read.
     virtual Status score_blocks(const Tensor& out, const ScoreArgs& args) = 0;
-    /// What attend_selected weighs each key with for one row, mean over the heads of its group; `args.q` is that row,
-    /// which sees all of args.keys, and args.row_keys is not read. out [kv_heads, columns] f32: 16 columns an atom, the
-    /// entries of a KV head first, then the sequence's blocks from the one on where the tail begins; zero where no key
-    /// counts. `selected` is one, in host memory, with entries.
+    /// The weight that attend_selected gives each key for one row, mean over the heads of its group. `args.q` is that
+    /// row, which sees all of args.keys; args.row_keys is not read. out [kv_heads, columns] f32 has 16 columns an atom:
+    /// a KV head's entries, then the sequence's blocks from the tail's first on. It is zero where no key counts.
+    /// `selected` is one, in host memory, with entries.
     virtual Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
                                   const std::byte* atoms) = 0;
     /// Copies `count` keys with their values from one slot (atom·16 + token, counted from `atoms`) to another. A source

@@ -11,9 +11,9 @@ namespace rondo::cpu {
 namespace {
 
 constexpr int64_t queries_per_tile = 64;
-constexpr int64_t split_atoms = 32;    // of keys, for sequences with few rows: 512 keys of full blocks
+constexpr int64_t split_atoms = 32;    // in a split of a sequence with few rows: 512 keys of full blocks
 constexpr int64_t split_rows_max = 8;  // more rows in bulk than this give enough tiles without splitting the keys
-constexpr int64_t atoms_ahead = 4;     // of the next split, which its tile asks for early
+constexpr int64_t atoms_ahead = 4;     // of the next split, which a tile prefetches
 
 /// A tile and where its sums go. Tiles of one (sequence, head, rows) stand next to each other, split by split.
 struct Work {
@@ -38,7 +38,7 @@ struct Call {
     int group() const { return args.heads / args.kv.heads; }
     int64_t rows(int s) const { return args.sequences.row_begin[s + 1] - args.sequences.row_begin[s]; }
     bool many_rows(int s) const { return args.rows == Rows::bulk && rows(s) > split_rows_max; }
-    /// Keys of sequence s that the last of these of its rows sees, for one KV head.
+    /// For one KV head: the keys of sequence s that its rows [row, row + count) see between them.
     KeyList keys(int s, int head, int64_t row, int64_t count) const {
         const int64_t visible = args.sequences.kv_length[s] - rows(s) + row + count;
         return {args.kv, args.sequences, s, head, visible, selected == nullptr ? nullptr : selected + s, atoms};

@@ -5,8 +5,8 @@ namespace rondo::cpu {
 
 namespace {
 
-/// Asks for what comes soon, cache line by cache line, into L1. Much of it is in L2 by then; what is not was asked for
-/// while the machine was too busy to note it.
+/// Prefetches into L1 what is read next, a cache line at a time. Much of it is in L2 already. The rest was prefetched
+/// there too, but while the core's queues were full, and then a prefetch is dropped.
 class Soon {
 public:
     explicit Soon(const std::byte* at) : at_(at) {}
@@ -18,8 +18,9 @@ private:
     const std::byte* at_;
 };
 
-/// While a block's keys are multiplied its values are asked for, of which 32 channels are read at a time, as no
-/// prefetcher of the machine follows, and the next block's keys; while values are, the next chunk's first keys.
+/// While a block's keys are multiplied, its values and the next block's keys are prefetched. Values are read 32
+/// channels at a time, an order that no hardware prefetcher follows. Beside values, the next chunk's first keys are
+/// prefetched.
 struct Bf16Products {
     static constexpr int64_t few_rows_blocks = 2;
     static constexpr bool widens = false;
@@ -46,7 +47,8 @@ struct Bf16Products {
         }
     }
 
-    /// Eight queries and 32 channels at a time: sixteen sums, and each weight that is spread to all lanes serves twice.
+    /// Eight queries and 32 channels at a time: sixteen sums, and each weight that was spread to all lanes is used
+    /// twice.
     template <int Queries>
     RONDO_BF16 static void add_values(const Chunk& chunk, const uint16_t* weights, int64_t d, Ahead& ahead,
                                       float* weighted) {

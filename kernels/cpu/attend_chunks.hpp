@@ -10,28 +10,27 @@
 #include "kernels/cpu/convert.hpp"
 #include "kernels/cpu/stage_kv.hpp"
 
-/// Attention of a tile chunk by chunk, whatever computes its two products: scores, and weights times values. Each file
-/// that includes this brings one way (`Products`):
+/// Attention of a tile chunk by chunk. Its two products are scores, and weights times values. Each file that includes
+/// this header brings one way to compute them, a class `Products`:
 ///
-///     few_rows_blocks                                            in a chunk, where the rows are few
-///     widens, prepare(chunk, d)                                  whether it wants a chunk as floats, and what it makes
-///     of
-///                                                                one before any group of queries
-///     begin<Queries>(), end()                                      around a tile
-///     compute_scores<Queries>(chunk, q, d, ahead, scores)          scores[key][query] = q·k of one group of queries
-///     add_values<Queries>(chunk, weights, d, ahead, weighted)      weighted[query][c] += Σ_key weights · v
+///     few_rows_blocks                                            blocks of a chunk where the rows are few
+///     widens                                                     whether it reads a chunk as floats
+///     prepare(chunk, d)                                          called for a chunk before any group of queries
+///     begin<Queries>(), end()                                    called around a tile
+///     compute_scores<Queries>(chunk, q, d, ahead, scores)        scores[key][query] = q·k of one group of queries
+///     add_values<Queries>(chunk, weights, d, ahead, weighted)    weighted[query][c] += Σ_key weights · v
 namespace rondo::cpu {
 
 namespace {
 
-// Between two looks at the running maximum. So few that a chunk stays in L1 for all groups of queries.
+// Blocks between two updates of the running maximum. So few that a chunk stays in L1 for all groups of queries.
 constexpr int64_t chunk_blocks_max = 4;
 constexpr int64_t chunk_keys_max = chunk_blocks_max * kv_block_tokens;
 constexpr int64_t queries_max = 16;  // in a group
 
 /// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
 struct Chunk {
-    const std::byte* k[chunk_blocks_max + 1];  // [16][d]; the last one's successor is the next chunk's first, if any
+    const std::byte* k[chunk_blocks_max + 1];  // [16][d]; behind the last stands the next chunk's first, if any
     const std::byte* v[chunk_blocks_max];      // [8][d][2]
     int32_t first[chunk_blocks_max];           // number of token 0
     uint32_t allowed[chunk_blocks_max];        // bit t: token t counts
@@ -40,10 +39,10 @@ struct Chunk {
         nullptr;  // where Products may keep the chunk as floats: keys, then values, chunk_keys_max · d of each
 };
 
-/// Asks for the chunk that comes next, cache line by cache line, into L2. The four steps of a chunk each ask for a
-/// quarter of it, a few cache lines between any two tile products or registers of weights: what is asked for all at
-/// once waits for itself, and nothing comes while nothing is asked for. In the order of addresses, because the
-/// machine's own prefetcher then helps.
+/// Prefetches the next chunk into L2, a cache line at a time. Each of a chunk's four steps prefetches a quarter of it:
+/// a few cache lines between any two tile products or registers of weights. Prefetched all at once, cache lines would
+/// wait for each other, and memory would idle afterwards. They come in the order of addresses, because the hardware's
+/// own prefetcher then helps.
 class Ahead {
 public:
     Ahead(const AttendTile& tile, int64_t block, int64_t blocks)
@@ -75,8 +74,8 @@ private:
 };
 constexpr int64_t cache_lines_each_product = 8;  // a quarter of a bf16 atom over its d / 32 tile products
 
-/// Buffers of one tile of work, whose queries stand in groups of 8 (a decode row seldom has more: its softmax then
-/// takes half the registers) or 16. Whichever it is, a query is summed in the same order.
+/// Buffers of one tile, whose queries stand in groups of 8 or 16. A decode row seldom has more than 8, and its softmax
+/// then takes half the registers. A query is summed in the same order in both.
 struct Buffers {
     uint16_t* q;        // [groups][d/32][16 pairs][queries][2]
     float* scores;      // [keys of a chunk][queries]
@@ -102,7 +101,7 @@ Buffers place(Scratch& scratch, int64_t queries, int64_t d, bool widens) {
 }
 
 /// Queries as tiles of pairs: element (query, c) at [query/Queries][c/32][(c%32)/2][query%Queries][c%2]. Queries that
-/// fill up are zero.
+/// only fill a group up are zero.
 template <int Queries>
 void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     const int64_t d = tile.head_dim();
@@ -146,7 +145,7 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const 
     return chunk;
 }
 
-/// The other eight lanes.
+/// The upper and the lower eight lanes, swapped.
 RONDO_BF16 inline __m512 swap_halves(__m512 x) {
     return _mm512_shuffle_f32x4(x, x, 0x4e);
 }
@@ -256,7 +255,7 @@ RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float
     return _mm512_add_ps(even, Queries == 16 ? odd : swap_halves(even));
 }
 
-/// Queries whose maximum rose: what they have summed so far shrinks.
+/// Multiplies the sums of each query by its factor: below 1 where its maximum rose.
 RONDO_BF16 void rescale(float* weighted, int64_t queries, int64_t d, __m512 factors) {
     alignas(64) float factor[queries_max];
     _mm512_store_ps(factor, factors);

@@ -11,7 +11,7 @@ namespace rondo::cpu {
 
 namespace {
 
-/// Rows of one block, all dense or none.
+/// Rows of one block: all of them are dense rows, or none is.
 struct RowTile {
     int32_t row;  // of the sequence's rows
     int32_t rows;
@@ -64,7 +64,7 @@ void gather_columns(const Call& call, int head, int32_t* column_blocks, std::byt
     }
 }
 
-/// Marks the blocks that rows of this block attend to whole.
+/// Marks in `taken` the blocks that rows of block `own` attend to as a whole.
 void mark_blocks(const Call& call, int head, int32_t own, bool dense, uint8_t* taken) {
     std::fill(taken, taken + own + 1, dense ? uint8_t{1} : uint8_t{0});
     if (dense) return;
@@ -84,7 +84,7 @@ void mark_blocks(const Call& call, int head, int32_t own, bool dense, uint8_t* t
     }
 }
 
-/// What a tile attends to: the blocks marked, and the columns that lie in none of them.
+/// Lists what a tile attends to: the marked blocks, and the columns that lie in none of them.
 int64_t list_keys(const Call& call, int head, int32_t own, bool dense, uint8_t* taken, TileKeys* list) {
     mark_blocks(call, head, own, dense, taken);
     int64_t count = 0;

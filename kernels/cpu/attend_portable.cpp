@@ -32,7 +32,7 @@ struct Workspace {
     float* scores;  // [16][queries of a group], then their weights
 };
 
-/// q[c][query] of each group; queries that fill up are zero.
+/// q[c][query] of each group; queries that only fill a group up are zero.
 void pack_queries(const AttendTile& tile, int64_t groups, int64_t group_queries, float* packed) {
     const int64_t d = tile.head_dim();
     const float scale = tile.scale * log2_e;
@@ -74,7 +74,8 @@ HWY_INLINE void score_keys(const float* q, const float* k, int64_t d, float* sco
     }
 }
 
-/// Takes out the scores of keys that do not count, or that a query must not see; visible[query] is what each sees.
+/// Masks the scores of keys that do not count, and of keys that a query does not see: it sees those below its
+/// `visible`.
 template <int Vectors>
 HWY_INLINE void mask_scores(const TileKeys& keys, const int32_t* visible, float* scores) {
     const F32 f;
@@ -91,7 +92,7 @@ HWY_INLINE void mask_scores(const TileKeys& keys, const int32_t* visible, float*
     }
 }
 
-/// Scores become weights under the new maximum of each query; `factors` is by how much what was summed before shrinks.
+/// Turns scores into weights under each query's new maximum; its earlier sums must be multiplied by its factor.
 template <int Vectors>
 HWY_INLINE void weigh(float* scores, float* max, float* total, float* factors) {
     const F32 f;

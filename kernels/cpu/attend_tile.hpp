@@ -34,7 +34,7 @@ struct AttendTile {
     int group = 1;
     float scale = 1.0F;
     Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
-    bool many_rows = false;         ///< in the sequence: bits may be others than those of few
+    bool many_rows = false;         ///< in the sequence; their bits may differ from those of few
     int64_t first_visible = 0;      ///< keys that the tile's first row sees; each further row sees one more
     const TileKeys* keys = nullptr;
     int64_t count = 0;   ///< atoms of the run
@@ -65,8 +65,8 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
 void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, const Tensor& out, int64_t row);
 
 /// bf16 and i8 KV with AMX tiles: scores of 16 keys × 8 or 16 queries at a time, weights rounded to bf16. head_dim is a
-/// multiple of 32. Keys of the same batch that a row must not see get a weight of zero, so a value there that is not
-/// finite (a model that has already failed) reaches earlier rows of its block; unfilled slots never do.
+/// multiple of 32. Keys of the same batch that a row must not see get a weight of zero. Where the model has failed and
+/// a value is not finite, it therefore reaches earlier rows of its block. Unfilled slots never do.
 void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 /// The same with AVX-512's products of bf16 pairs.
 void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
@@ -75,8 +75,8 @@ void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums
 /// bf16 all the same.
 void attend_tile_floats(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
-/// Any KV type and head_dim, in f32. Keys that do not count get a weight of zero here too, with what that means for
-/// values that are not finite.
+/// Any KV type and head_dim, in f32. Keys that do not count get a weight of zero here too, so values that are not
+/// finite spread as above.
 void attend_tile_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 }  // namespace rondo::cpu

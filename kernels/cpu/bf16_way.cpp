@@ -29,37 +29,37 @@ constexpr int64_t rows = 64, columns = 512;
 
 /// Aligned memory of one problem: rows and a panel as bf16, the rows as floats too, and what comes out.
 struct Problem {
-    struct Lines {
+    struct Arrays {
         alignas(64) uint16_t x[rows * columns];
         alignas(64) float x_f32[rows * columns];
         alignas(64) uint16_t panel[columns * panel_outputs];
         alignas(64) float out[rows * panel_outputs];
     };
-    Problem() : lines(new (std::align_val_t{64}) Lines) {
-        std::fill(std::begin(lines->x), std::end(lines->x), uint16_t{0x3f80});
-        std::fill(std::begin(lines->x_f32), std::end(lines->x_f32), 1.0F);
-        std::fill(std::begin(lines->panel), std::end(lines->panel), uint16_t{0x3c00});
+    Problem() : arrays(new (std::align_val_t{64}) Arrays) {
+        std::fill(std::begin(arrays->x), std::end(arrays->x), uint16_t{0x3f80});
+        std::fill(std::begin(arrays->x_f32), std::end(arrays->x_f32), 1.0F);
+        std::fill(std::begin(arrays->panel), std::end(arrays->panel), uint16_t{0x3c00});
     }
     Problem(const Problem&) = delete;
     Problem& operator=(const Problem&) = delete;
-    ~Problem() { ::operator delete (lines, std::align_val_t{64}); }
+    ~Problem() { ::operator delete (arrays, std::align_val_t{64}); }
 
     void multiply(Bf16Way way) const {
-        const ProductOut out{reinterpret_cast<std::byte*>(lines->out), DType::f32, panel_outputs, panel_outputs};
+        const ProductOut out{reinterpret_cast<std::byte*>(arrays->out), DType::f32, panel_outputs, panel_outputs};
         if (way == Bf16Way::tiles) {
-            amx_panel(lines->x, columns, rows, lines->panel, columns, out);
+            amx_panel(arrays->x, columns, rows, arrays->panel, columns, out);
         } else if (way == Bf16Way::pairs) {
-            bf16_rows_panel(lines->x, columns, rows, lines->panel, columns, out);
+            bf16_rows_panel(arrays->x, columns, rows, arrays->panel, columns, out);
         } else {
-            rows_panel(DType::bf16, lines->x_f32, columns, rows, reinterpret_cast<const std::byte*>(lines->panel),
+            rows_panel(DType::bf16, arrays->x_f32, columns, rows, reinterpret_cast<const std::byte*>(arrays->panel),
                        columns, out);
         }
     }
 
-    Lines* lines;
+    Arrays* arrays;
 };
 
-/// What tells this processor from others, and what it may use of itself now: a file name.
+/// The name of the file that keeps the choice: the processor's signature and the features that it may use now.
 std::string machine_key() {
     std::string key = "1";  // raised when a kernel changes so much that old choices may be wrong
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -83,7 +83,7 @@ std::optional<Bf16Way> read_kept(const std::filesystem::path& file) {
     return std::nullopt;
 }
 
-/// In one step, so that two processes that start at once leave one whole file.
+/// Replaces the file in one step, so that two processes that start at once leave one whole file.
 void keep(const std::filesystem::path& file, Bf16Way way) {
     std::error_code failed;
     std::filesystem::create_directories(file.parent_path(), failed);

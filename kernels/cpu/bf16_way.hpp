@@ -13,18 +13,18 @@ namespace rondo::cpu {
 
 std::string_view name_of(Bf16Way way);
 
-/// The ways this processor has, those that processors with them are usually fastest at first.
+/// The ways that this processor has. A way that is usually the fastest where it exists stands first.
 std::vector<Bf16Way> bf16_ways_here();
 
 /// Seconds that a product of a prompt's size takes in one way, on this thread; the least of several.
 double time_bf16_way(Bf16Way way);
 
-/// The first of `ways` that none behind it beats by more than a fifth: what is that close may come out either way the
-/// next time, and other products are other bits.
+/// The first of `ways` that no later one beats by more than a fifth. A closer race may end differently the next time,
+/// and another way makes other bits.
 Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double(Bf16Way)>& seconds);
 
-/// `wanted`, or where that is `measured` what was measured on this machine before, kept in `folder`, or what is
-/// measured now and kept there. A folder that cannot be used only means measuring each time. Refuses a way that the
+/// Gives `wanted`. Where that is `measured`: the way that `folder` keeps from an earlier measurement on this machine,
+/// else one that is measured now and kept there. Without a usable folder every call measures. Refuses a way that the
 /// processor has not.
 Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder);
 

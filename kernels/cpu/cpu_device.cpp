@@ -58,9 +58,9 @@ public:
         ops_.pool().run(count, [&](int64_t i, int) { task(i); });
     }
 
-    /// Straight from the kernel, out of regions of address space whose pages appear when they are first written, and in
-    /// huge pages, which is worth a few percent of memory bandwidth to everything that streams. Buffers share a region,
-    /// because those smaller than a huge page would have none of their own.
+    /// Takes memory straight from the operating system, in regions whose pages appear when they are first written. Huge
+    /// pages give a few percent more memory bandwidth. Buffers share a region, because a buffer smaller than a huge
+    /// page would get none of its own.
     Result<Buffer> allocate(size_t bytes) override {
         const auto padded = checked_add<size_t>(bytes, page_bytes + region_bytes + huge_page_bytes);
         if (!padded)
@@ -117,7 +117,7 @@ public:
     }
 
 private:
-    /// A region, aligned to huge pages, with room for `length` bytes and for what is small after it.
+    /// A region, aligned to huge pages, with room for `length` bytes and for small buffers after them.
     bool open_region(size_t length) {
         const size_t reserved = std::max(length, region_bytes) + huge_page_bytes;
         void* const data =

@@ -2,8 +2,8 @@
 
 namespace rondo::cpu {
 
-/// What the kernels under a target attribute need of the machine (and of its operating system). All false: the portable
-/// kernels, which choose among their own targets by Highway's dispatch.
+/// What the kernels under a target attribute need of the machine (and of its operating system). Where all are false,
+/// the portable kernels run, which choose among their own targets by Highway's dispatch.
 struct CpuFeatures {
     bool avx512 = false;  ///< F, BW, VL and DQ
     bool avx512_bf16 = false;
@@ -12,7 +12,7 @@ struct CpuFeatures {
     bool operator==(const CpuFeatures&) const = default;
 };
 
-/// The three steps that a user sees. `avx512` has the base set only: a kernel that wants bf16 or VNNI asks for them.
+/// The three tiers that a user sees. `avx512` has the base set only: a kernel that wants bf16 or VNNI asks for them.
 /// `amx` implies avx512 and avx512_bf16.
 enum class CpuTier { portable, avx512, amx };
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t elements_per_task = 16384;  // a few microseconds: enough to be worth another thread
 
-/// Scratch grows with std::bad_alloc; a host that is out of memory gets a Status.
+/// Scratch throws std::bad_alloc where the host is out of memory; the caller gets a Status.
 template <class F>
 Status guarded(F&& function) {
     try {

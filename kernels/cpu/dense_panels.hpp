@@ -14,9 +14,7 @@ inline constexpr int64_t panel_outputs = 64;
 
 /// A weight [N = rows, K = columns] of f32, bf16 or f16, repacked so that GEMM, GEMV and row look-up share one copy:
 ///   f32, f16   [panels][K padded to 16][64]
-///   bf16       [panels][K padded to 32, / 2][64][2]     (pairs of inputs: what AMX tiles, bf16 dot products and
-///   oneDNN's
-///                                                        BA16a64b2a all read)
+///   bf16       [panels][K padded to 32, / 2][64][2]     (pairs of inputs, as AMX tiles and bf16 dot products read)
 /// Padding is zero. Knows shapes only: the storage is the caller's, 64-byte aligned. Immutable.
 class DensePanels {
 public:

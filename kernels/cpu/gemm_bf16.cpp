@@ -9,14 +9,14 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int together = 6;             // rows: with four registers of outputs what 32 registers hold
+constexpr int together = 6;             // rows: with four registers of outputs, all that 32 registers hold
 constexpr int64_t pairs_at_once = 512;  // of a panel: 128 KiB, which stay in L2 for all rows
 constexpr int64_t rows_at_once = 96;    // a multiple of `together`; their sums are 24 KiB
 constexpr int64_t prefetch_bytes = 4096;
 constexpr int registers = panel_outputs / 16;
 
-/// Adds `pairs` pairs of inputs to the sums of some rows. The first rows to read a stretch of the panel ask for the
-/// next.
+/// Adds `pairs` pairs of inputs to the sums of some rows. The first rows to read a stretch of the panel prefetch
+/// the next.
 template <int rows>
 RONDO_BF16 void add_pairs(const uint16_t* x, int64_t x_stride, const uint16_t* panel, int64_t pairs, bool ahead,
                           float* sums) {

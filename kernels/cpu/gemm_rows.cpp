@@ -49,7 +49,7 @@ HWY_INLINE TwoInputs load_two(F32 f, const hwy::float16_t* panel, int64_t k, int
 }
 
 /// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on. The first rows to read a
-/// stretch of the panel ask for the next.
+/// stretch of the panel prefetch the next.
 template <int row_count, class W>
 HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, bool ahead,
                            float* sums) {
@@ -79,7 +79,7 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
     }
 }
 
-/// Rows that share a reading of the panel: what 32 registers of 16 floats hold with a weight's two, or 16 of 8.
+/// Rows that share a reading of the panel: all that 32 registers hold beside the weights (16 registers hold half).
 constexpr int64_t together_max = 6;
 template <class W>
 HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first,

@@ -17,7 +17,7 @@ TileKeys block_keys(const KvLayer& kv, const SequenceTables& tables, int sequenc
 /// own blocks.
 class KeyList {
 public:
-    /// As far as a row sees that sees `visible` keys. `selected` may be null: all of them.
+    /// For a row that sees the first `visible` keys. Without `selected` (null) it attends to all of them.
     KeyList(const KvLayer& kv, const SequenceTables& tables, int sequence, int head, int64_t visible,
             const SelectedKeys* selected, const std::byte* atoms);
 

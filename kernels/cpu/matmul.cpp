@@ -54,7 +54,7 @@ struct Matmul::Inputs {
     QuantActivations quant;
 };
 
-/// Quantized weights meet any number of rows in int8; tiles of bf16 do more than that for many.
+/// Quantized weights are multiplied in int8 for any number of rows. For many rows, bf16 tiles are faster than that.
 bool Matmul::multiplies_int8(const PackedWeight::Segment& segment, bool few) const {
     return segment.quant() != nullptr && (few || bf16_ != Bf16Way::tiles);
 }

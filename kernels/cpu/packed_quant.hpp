@@ -10,10 +10,10 @@
 
 namespace rondo::cpu {
 
-/// A quantized weight [N = rows, K = columns] repacked for products (quant_layout.hpp has the bytes): 16 rows a group,
-/// codes interleaved, no more bytes a weight than the file's but for 1% (q6_k) to 3% (q4_k, q5_k, iq4_xs) or 6% (q3_k)
-/// and the rows that fill up the last group. Knows shapes only: the storage is the caller's, 64-byte aligned, `bytes()`
-/// long. Immutable, so any number of threads may use it, each on groups of its own.
+/// A quantized weight [N = rows, K = columns] repacked for products (quant_layout.hpp has the bytes): groups of 16 rows
+/// with their codes interleaved. It takes the file's bytes, and 1% (q6_k), 3% (q4_k, q5_k, iq4_xs) or 6% (q3_k) more;
+/// rows that fill up the last group come on top. Knows shapes only: the storage is the caller's, 64-byte aligned,
+/// `bytes()` long. Immutable, so any number of threads may use it, each on groups of its own.
 class QuantPanels {
 public:
     /// Refuses types that are not quantized, rows that are not whole blocks, and sizes that do not fit.

@@ -13,9 +13,9 @@
 
 namespace rondo::cpu {
 
-/// The CPU's packed weight: one segment a stacked part of its own type (q, k and v of a k-quant file differ), each in
-/// panels of 64 outputs. Neighbouring parts of one dense type whose rows fill whole panels could be one segment; they
-/// are not, because a panel is the unit of work anyway.
+/// The CPU's packed weight: one segment for each stacked part (the types of q, k and v differ in a k-quant file), each
+/// in panels of 64 outputs. Neighbouring parts of one dense type whose rows fill whole panels could be one segment.
+/// They are not, because a panel is the unit of work anyway.
 class PackedWeight : public PackedMatrix {
 public:
     struct Segment {

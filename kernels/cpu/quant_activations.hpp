@@ -8,8 +8,8 @@
 
 namespace rondo::cpu {
 
-/// Activations as a quantized product reads them: int8 codes a with one scale s for each 32 inputs, x ≈ s·a, and what
-/// the affine maps of weights need of the codes' sums. A view of the caller's scratch; fits every weight type.
+/// Activations as a quantized product reads them: int8 codes a with one scale s for each 32 inputs, x ≈ s·a, and the
+/// sums of codes that the affine maps of weights need. A view of the caller's scratch; fits every weight type.
 struct QuantActivations {
     int64_t rows = 0;
     int64_t columns = 0;           ///< K, a multiple of 32

@@ -9,8 +9,8 @@
 namespace rondo::cpu {
 
 /// One product with packed quantized weights (quant_layout.hpp): y[m, n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for
-/// the rows n of some groups. Every kernel runs the blocks of a row in order, the same integers and the same sequence
-/// of float operations for each (m, n); where the machine has fused multiply-add all give the same bits, without it
+/// the rows n of some groups. Every kernel takes the blocks of a row in order, with the same integers and the same
+/// sequence of float operations for each (m, n). With fused multiply-add, all kernels give the same bits; without it,
 /// they differ by the rounding of K/32 products.
 struct QuantProduct {
     DType type = DType::q8_0;

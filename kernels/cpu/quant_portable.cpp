@@ -45,7 +45,7 @@ HWY_INLINE hn::Vec512<int16_t> multiply_pairs(hn::Vec512<uint8_t> u, hn::Vec512<
 #endif
 
 #if RONDO_BYTE_SIGNS
-/// a with the sign of w, 0 where w is.
+/// a with the sign of w, 0 where w is 0.
 HWY_INLINE hn::Vec128<int8_t> take_signs(hn::Vec128<int8_t> a, hn::Vec128<int8_t> w) {
     return hn::Vec128<int8_t>{_mm_sign_epi8(a.raw, w.raw)};
 }
@@ -56,14 +56,14 @@ HWY_INLINE hn::Vec256<int8_t> take_signs(hn::Vec256<int8_t> a, hn::Vec256<int8_t
 #endif
 #endif
 
-/// Quads of 16 rows whose pairs of products 16 bits hold together: 0 where not even one does.
+/// How many quads of 16 rows may add their pairs of products in 16 bits; 0 where not even one may.
 constexpr int quads_in_16_bits(QuantLayout layout) {
     if (layout.code_bits == 8 || layout.codebook) return 0;
     return std::min(8, 32767 / (2 * 127 * ((1 << layout.code_bits) - 1)));
 }
 
-/// Whether 8-bit codes are multiplied as signed numbers, their offset of 128 taken off: |w|·a with w's sign, two of
-/// which 16 bits just hold. Several rows share |w|; for one it is more work than widening.
+/// Whether 8-bit codes are multiplied as signed numbers w, without their offset of 128: as |w| times a with w's sign.
+/// 16 bits just hold two such products. Several rows share |w|; for one row this is more work than widening.
 template <DType Type, int rows>
 constexpr bool signed_codes = rows > 1 && (RONDO_BYTE_SIGNS) != 0 && quads_in_16_bits(quant_layout(Type)) == 0;
 

@@ -16,10 +16,10 @@
 namespace rondo::cpu {
 namespace {
 
-/// How far ahead of the codes the first rows of a product ask for memory, into L2: the hardware's own prefetch stops at
-/// each page. Threads take stretches of neighbouring groups, so what is asked for beyond a group is what the thread
-/// reads next. Measured from DRAM, one thread, GB/s: q8_0 14 without, 16 so; q4_0 9 without, 15 so; eight rows by q4_0
-/// 6 without, 11 so.
+/// How far ahead of the codes the first rows of a product prefetch into L2; the hardware's own prefetch stops at each
+/// page. Threads take stretches of neighbouring groups, so a thread reads next what it prefetches beyond a group.
+/// Measured from DRAM, one thread, GB/s without and with it: q8_0 14 and 16, q4_0 9 and 15, eight rows by q4_0 6 and
+/// 11.
 constexpr int64_t prefetch_bytes = 16384;
 
 /// The low four bits of quad q.
@@ -44,8 +44,8 @@ RONDO_VNNI_INLINE __m512i join_high_bits(__m512i low, __m512i high, char mask) {
     return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi8(mask), 0xF8);
 }
 
-/// Whether quads from 4 on stay in their high nibbles: they come sixteen times too large, which spares few rows their
-/// shifts and costs many rows a sum each.
+/// Whether quads from 4 on stay in their high nibbles, where they are sixteen times too large. That saves the shifts,
+/// and costs each row a sum of its own: right for few rows.
 template <DType Type, int M>
 constexpr bool high_nibbles_stay = quant_layout(Type).code_bits == 4 && !has_codebook(Type) && M <= 2;
 
@@ -102,7 +102,7 @@ RONDO_VNNI_INLINE __m512 sub_scale(__m512 d, const std::byte* at) {
     return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(0x0F))));
 }
 
-/// Adds what the minima of a block in nibbles, one for each half of it, give to the sums of M rows of x.
+/// Adds the minima of a block to the sums of M rows of x; each half of the block has a minimum in nibbles.
 template <int M>
 RONDO_VNNI_INLINE void add_nibble_minima(__m512 m, const std::byte* scales, const QuantActivations& x, int64_t at,
                                          __m512* sums) {
@@ -117,7 +117,7 @@ RONDO_VNNI_INLINE void add_nibble_minima(__m512 m, const std::byte* scales, cons
     }
 }
 
-/// Asks for the part of the stream that a block's time is worth.
+/// Prefetches as many bytes of the stream as one block has.
 template <DType Type>
 RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
     constexpr int64_t block_bytes = quant_layout(Type).chunk_bytes(quant_chunk_blocks) / quant_chunk_blocks;
@@ -188,8 +188,8 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const Q
     }
 }
 
-/// Asks for the lines that the sums of M rows will be written to: many rows' outputs are more than a cache holds, and a
-/// store that waits for its line holds up the next block.
+/// Prefetches the cache lines that the sums of M rows will be written to. Many rows' outputs are more than a cache
+/// holds, and a store that waits for its cache line holds up the next block.
 template <int M>
 RONDO_VNNI_INLINE void prefetch_outputs(const QuantProduct& product, int64_t group, int64_t row) {
     const float* const y = product.y + row * product.y_stride + group * quant_group_rows;

@@ -5,8 +5,8 @@
 
 namespace rondo::cpu {
 
-/// Once a batch, not once a layer, so the C library's double functions are fast enough; an angle of 10⁵ radians in f32
-/// would have lost three digits before the sine is taken.
+/// Runs once a batch, not once a layer, so the C library's double functions are fast enough. An angle of 10⁵ radians in
+/// f32 would have lost three digits before the sine is taken.
 void rope_angles_rows(const Tensor& out, const int32_t* positions, const double* inverse_frequency, int64_t row_begin,
                       int64_t row_end) {
     assert(out.dtype == DType::f32 && out.columns % 2 == 0);

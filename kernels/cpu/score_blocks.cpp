@@ -10,7 +10,7 @@ namespace rondo::cpu {
 
 namespace {
 
-/// Blocks of one sequence: all of them, and those that the rows lie in, counted from the first such one.
+/// The blocks of one sequence. The rows lie in the last of them, from block `first_of_rows` on.
 struct BlockRange {
     const int32_t* begin = nullptr;
     int64_t count = 0;

@@ -8,8 +8,8 @@ namespace rondo::cpu {
 
 inline constexpr int score_queries_max = 32;
 
-/// Floats from query to query for so many keys: whole cache lines, and an odd number of them, or queries would lie a
-/// power of two apart and share the few ways of a set.
+/// Floats from the scores of one query to those of the next: an odd number of whole cache lines. A power of two would
+/// make all queries share the few ways of one cache set.
 inline int64_t score_stride(int64_t keys) {
     constexpr int64_t cache_line = 16;
     return ((keys + cache_line - 1) / cache_line | 1) * cache_line;

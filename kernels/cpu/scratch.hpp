@@ -7,9 +7,9 @@
 
 namespace rondo::cpu {
 
-/// Memory of one thread (or of one call at a time) that is reused from op to op. Address space for what decoding needs
-/// is there from the start (its pages come with use), so that a decode loop never allocates; larger requests double it.
-/// Contents do not survive the next `get`.
+/// Memory of one thread (or of one call at a time) that is reused from op to op. The address space that decoding needs
+/// is reserved at the start, and its pages come with use, so that a decode loop never allocates. A larger request
+/// doubles it. Contents do not survive the next `get`.
 class Scratch {
 public:
     Scratch() { grow(size_t{1} << 20); }

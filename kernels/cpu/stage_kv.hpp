@@ -5,8 +5,8 @@
 #include "kernels/cpu/avx512_bf16.hpp"
 #include "kernels/kv_layout.hpp"
 
-/// Copies of atoms as the bf16 kernels read them. An i8 atom is unpacked; a token that nobody wrote becomes zero, since
-/// whatever lies there must not meet a weight of zero as a NaN. head_dim is a multiple of 32.
+/// Copies of atoms as the bf16 kernels read them. An i8 atom is unpacked. A token that nobody wrote becomes zero, since
+/// a NaN that lies there would stay one under a weight of zero. head_dim is a multiple of 32.
 namespace rondo::cpu {
 
 /// 16 codes as numbers.

@@ -9,8 +9,8 @@
 
 namespace rondo::cpu {
 
-/// A thread that does what it is given in order: the load and store streams of a CPU device, so that moving KV overlaps
-/// with computing. Started with the first task.
+/// A thread that runs its tasks in order. A CPU device has one for its load and one for its store stream, so that
+/// moving KV overlaps with computing. It starts with the first task.
 class StreamThread {
 public:
     ~StreamThread();

@@ -8,11 +8,11 @@
 namespace rondo::cpu {
 
 namespace {
-// Longer than the gap between two ops, shorter than what a busy neighbour would notice. In time, because machines
-// differ tenfold in how long a pause is.
+// How long a worker spins: longer than the gap between two ops, shorter than a busy neighbour would notice. It is a
+// time, not a number of pauses, because a pause takes ten times as long on one machine as on another.
 constexpr std::chrono::microseconds awake{100};
 
-/// Waits for a change without sleeping; false when it is time to.
+/// Waits for a change without sleeping; false when it is time to sleep.
 template <class F>
 bool spin_until(F&& changed) {
     using Clock = std::chrono::steady_clock;

@@ -34,8 +34,8 @@ public:
             const_cast<void*>(static_cast<const void*>(&function)));
     }
 
-    /// The same for tasks that read memory one behind the other: each thread takes a stretch of neighbouring tasks in
-    /// order, so what it asks for ahead is what it reads next, and then helps with what is left of the others'. When
+    /// The same for tasks that read memory one behind the other. Each thread takes a stretch of neighbouring tasks in
+    /// order, so what it prefetches is what it reads next; then it helps with what is left of other stretches. When
     /// a task throws, some may be left undone.
     template <class F>
     void run_stretches(int64_t tasks, F&& function) {

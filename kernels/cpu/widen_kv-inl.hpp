@@ -12,8 +12,9 @@
 #include "kernels/cpu/lanes-inl.hpp"
 #include "kernels/kv_layout.hpp"
 
-/// An atom's keys or values as rows of floats [16][d], whatever type they are stored in. Rows that nobody wrote are
-/// zero, since whatever lies there must not meet a weight of zero as a NaN. Atoms of floats are read where they lie.
+/// An atom's keys or values as rows of floats [16][d], whatever type they are stored in. Rows that nobody wrote
+/// become zero, since a NaN that lies there would stay one under a weight of zero. Atoms of floats are read where they
+/// lie.
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 

@@ -6,7 +6,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// Of two magnitudes. As integers their bits are in the same order, with every NaN above every number.
+/// The larger of two magnitudes. Their bits, read as integers, have the same order, with every NaN above every number.
 struct LargestMagnitude {
     static constexpr float identity = 0.0F;
     __device__ static float of(float a, float b) { return __float_as_int(a) > __float_as_int(b) ? a : b; }

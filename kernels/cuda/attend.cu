@@ -27,8 +27,8 @@ __device__ int sequence_of(const SequenceTables& sequences, int row) {
 
 /// out, q [rows, heads·d]. One block a (row, query head): it walks the sequence's KV blocks in order with an online
 /// softmax in f32, so a row's bits depend on its own keys alone. For each block of 16 keys the warps share out the
-/// scores and then the threads the channels. Rows count from the first sequence's own, which in a batch of prompts and
-/// answers stands behind the prompts'. Rows that no sequence owns are left alone.
+/// scores and then the threads the channels. The grid begins at the first sequence's first row, which in a batch of
+/// prompts and answers stands behind the prompts' rows. Rows that no sequence owns are left alone.
 template <DType type>
 __global__ void __launch_bounds__(threads)
     attend_kernel(Rows2d out, Rows2d q, PagedKv kv, SequenceTables sequences, float scale) {

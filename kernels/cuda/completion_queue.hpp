@@ -13,9 +13,9 @@
 namespace rondo::cuda {
 
 /// Says when the work of one stream is done, from a thread of its own that sleeps on events in the order they were
-/// added. A thread and not cudaLaunchHostFunc, because a host function holds its stream up while it runs and is never
-/// called once the GPU has failed: here a failure arrives like any other completion. One queue a stream, so that a long
-/// copy to the store delays no report about a decode step.
+/// added. A host function (cudaLaunchHostFunc) would hold its stream up while it runs, and is never called once the GPU
+/// has failed; here a failure arrives like any other completion. Each stream has its queue, so that a long copy to the
+/// store delays no report about a decode step.
 class CompletionQueue {
 public:
     explicit CompletionQueue(int ordinal);

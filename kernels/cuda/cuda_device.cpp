@@ -35,7 +35,7 @@ struct Lane {
     }
 };
 
-/// One GPU as one device: three streams of their own (none waits for the legacy default stream). Its issuing thread may
+/// One GPU as one device, with three streams (none waits for the legacy default stream). Its issuing thread may
 /// change over time, so each call selects the GPU first, which costs nothing when it is selected already.
 class CudaDevice final : public Device {
 public:

@@ -38,7 +38,7 @@ private:
 };
 
 /// The ops of one GPU, each the simplest correct version: kernels/cuda/NAME.cu. No op waits for the GPU but `pack`.
-/// Belongs to its CudaDevice and to that one's issuing thread.
+/// Belongs to its CudaDevice and is used by that device's issuing thread.
 class CudaOps final : public Ops {
 public:
     static Result<std::unique_ptr<CudaOps>> create(int ordinal, cudaStream_t compute);

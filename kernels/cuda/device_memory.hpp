@@ -19,7 +19,7 @@ Result<Buffer> allocate_pinned(int ordinal, size_t bytes);
 class Scratch {
 public:
     explicit Scratch(int ordinal) : ordinal_(ordinal) {}
-    /// At least `bytes`; what an earlier call returned may be gone, its contents are.
+    /// At least `bytes`. Memory that an earlier call returned may be gone; its contents are lost.
     Result<void*> reserve(size_t bytes);
 
 private:

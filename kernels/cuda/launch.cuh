@@ -10,8 +10,8 @@
 
 namespace rondo::cuda {
 
-/// Threads for a block that walks one row: whole warps, no more than the row has use for. Depends on the row's length
-/// alone, and with it the order of sums.
+/// Threads for a block that walks one row: whole warps, no more than the row can use. Their number, and with it the
+/// order of sums, depends on the row's length alone.
 inline unsigned threads_for(int64_t columns) {
     return static_cast<unsigned>(columns >= 256 ? 256 : (columns + 31) / 32 * 32);
 }
