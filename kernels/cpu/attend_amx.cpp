@@ -11,8 +11,8 @@ struct AmxProducts {
     static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
 
     /// Tile 0 scores [16 keys][queries], 1 keys [16][32 of d], 2 queries [16 pairs][queries][2]; 3 weights [queries][16
-    /// keys], 4 and 5 values [8 pairs][16 of d][2], 6 and 7 sums [queries][16 of d]. One configuration for both
-    /// products: to load one takes as long as ten tile products.
+    /// keys], 4 and 5 values [8 pairs][16 of d][2], 6 and 7 sums [queries][16 of d]. One configuration serves
+    /// both products, since loading one takes as long as ten tile products.
     template <int Queries>
     RONDO_AMX static void begin() {
         TileConfig config;
