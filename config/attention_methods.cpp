@@ -37,7 +37,7 @@ std::string name_of(const AttentionMethod& method) {
     return prompt + "+" + answer;
 }
 
-/// What a name says and no more: both phases by a preset, or one of them and the other dense.
+/// The method that `name` alone stands for: a preset sets both phases, one phase's method leaves the other dense.
 AttentionMethod with(AttentionMethod method, const std::string& name) {
     method.name = name;
     if (has(MethodSlot::preset, name)) {

@@ -26,12 +26,12 @@ inline constexpr size_t template_bytes_max = size_t{1} << 20;
 inline constexpr size_t template_depth_max = 200;        // nesting of a chat template's source
 inline constexpr size_t template_eval_depth_max = 400;   // nesting while it runs, macros included
 inline constexpr size_t template_value_depth_max = 128;  // lists within lists
-// About a second; a long conversation needs some hundred a message.
+// About a second of rendering; a long conversation takes some hundred steps a message.
 inline constexpr size_t template_steps_max = 10'000'000;
 inline constexpr size_t template_work_bytes_max = size_t{256} << 20;  // of text and lists one rendering may make in all
 inline constexpr size_t template_output_bytes_max = size_t{64} << 20;
 inline constexpr int64_t template_range_max = 100'000;  // as Jinja's sandbox has it
-// Of what a request gives a template beside the conversation; its steps are the rendering's.
+// Of the variables that a request gives a template; work on them counts as steps of the rendering.
 inline constexpr size_t template_variables_bytes_max = size_t{16} << 10;
 inline constexpr size_t template_variables_depth_max = 16;
 inline constexpr size_t template_variables_max = 1024;  // values, in all

@@ -10,8 +10,8 @@ struct NumberRange {
     constexpr bool holds(double value) const { return value <= high && (low_included ? value >= low : value > low); }
 };
 
-/// Of each sampling parameter: one range for requests, the command line and the engine, OpenAI's where it has one.
-/// The others' bounds (token ids, counts) depend on the model or stand in limits.hpp.
+/// The range of each sampling parameter for requests, the command line and the engine: OpenAI's where it has one.
+/// Bounds of token ids and counts depend on the model, or stand in limits.hpp.
 namespace sampling_ranges {
 
 inline constexpr NumberRange temperature{0.0, 2.0};

@@ -37,7 +37,7 @@ bool is_host_name(std::string_view text) {
     return !text.empty() && text.size() <= 255 && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-/// Printable, or it could not stand in a log or an error; slashes are usual.
+/// A name must be printable, so that it can stand in a log or an error; slashes are usual.
 bool is_model_name(std::string_view text) {
     return is_path(text) && text.size() <= 256;
 }
@@ -55,8 +55,8 @@ constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
 constexpr std::string_view bf16_ways[] = {"measured", "tiles", "pairs",
                                           "floats"};  // in the order of DeviceSettings::Bf16
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
-// In the order of PrefillAttention::Method and DecodeAttention::Method. The oracle, which stands behind these in the
-// latter, is not for pipelines: it is told where the answers are.
+// In the order of PrefillAttention::Method and DecodeAttention::Method. DecodeAttention::Method has the oracle behind
+// these. It is not for pipelines, because it is told where the answers are.
 constexpr std::string_view prefill_methods[] = {"dense",     "loopserve",  "a_shape",
                                                 "tri_shape", "minference", "flexprefill"};
 constexpr std::string_view decode_methods[] = {"dense",  "progressive",   "snapkv", "adakv", "random",

@@ -38,7 +38,7 @@ std::span<const SettingKey> setting_keys();
 /// Fills the method slots as settings.preset says; single keys are read after it and win.
 void apply_preset(Settings& settings);
 
-/// What methods are called, where one may be named.
+/// Where a method may be named: as the preset, for prompts, for answers, or in any of these places.
 enum class MethodSlot { preset, prefill, decode, any };
 std::span<const std::string_view> names_of_methods(MethodSlot slot);
 

@@ -79,7 +79,7 @@ bool assign(const SettingKey&, const YamlNode& node, double* out) {
     return true;
 }
 
-/// null, and nothing at all, is "" where that is a value.
+/// null, or nothing at all, means "" where "" is a valid value.
 bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
     const bool null = node.kind == YamlNode::Kind::nothing && key.valid != nullptr;
     if (node.kind != YamlNode::Kind::scalar && !null) return false;
@@ -226,7 +226,7 @@ Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu
     return {};
 }
 
-/// What no key can be judged by alone: settings that would do nothing, and devices that are not there.
+/// Checks what concerns several keys: settings that would do nothing, and devices that are not there.
 Status check_together(Settings& settings, const YamlNode& root) {
     for (const DeviceSettings& device : settings.devices) {
         const bool is_cpu = device.kind == DeviceSettings::Kind::cpu;
@@ -291,12 +291,12 @@ Result<Settings> settings_from_yaml(std::string_view text, const std::string& wh
     RONDO_ASSIGN(YamlNode root, parse_yaml(text, where));
     for (const std::string& each : overrides) RONDO_TRY(apply_override(root, each));
     Settings settings;
-    // Devices that are written replace the default one, and what runs on them is settled when all are known.
+    // Devices of the file replace the default one. What runs on which of them is settled when all are known.
     settings.pipeline.prefill.on.clear();
     settings.pipeline.decode.on.clear();
     if (const YamlNode* devices = root.find("devices"); devices != nullptr && !devices->children.empty())
         settings.devices.clear();
-    // A preset that is not there is the reader's to refuse, with its place.
+    // The reader refuses an unknown preset, and names its place.
     if (const YamlNode* preset = root.find("preset"); preset != nullptr) {
         settings.preset = preset->text;
         apply_preset(settings);

@@ -66,9 +66,9 @@ struct DecodeAttention {
     int cold_tokens = 16;      ///< first decode steps, which attend to everything
     int observe = 16;          ///< progressive: of the last `reselect_every` queries (256 at most), how many score
     int pool = 0;              ///< keys over which scores are max-pooled; 1: none, 0: the method's own number
-    PoolSide pool_side = PoolSide::own;  ///< which neighbours of a key that was found are found with it
+    PoolSide pool_side = PoolSide::own;  ///< which neighbours of a chosen key are chosen with it
     int lag_steps = 1;                   ///< steps that the previous selection still serves
-    int window = 32;     ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: the former
+    int window = 32;     ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: queries alone
     int sinks = 4;       ///< progressive, streaming_llm: first keys that always stay
     bool shift = false;  ///< streaming_llm: the sinks move up to the window, as if nothing had been between
     bool operator==(const DecodeAttention&) const = default;

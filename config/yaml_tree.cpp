@@ -16,7 +16,7 @@ namespace rondo {
 
 namespace {
 
-/// The way out of yaml-cpp's callbacks; never leaves this file.
+/// The exception that leads out of yaml-cpp's callbacks; it never leaves this file.
 struct Refused {
     Error error;
 };
@@ -41,7 +41,7 @@ std::string bare(std::string_view text) {
     return quoted.substr(1, quoted.size() - 2);
 }
 
-/// Builds the tree from the parser's events and refuses the rest while it is still small.
+/// Builds the tree from the parser's events, and refuses too large a document while the tree is still small.
 class Builder : public YAML::EventHandler {
 public:
     explicit Builder(const Places& places) : places_(places) {}
@@ -103,7 +103,7 @@ private:
 
     void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
         if (anchor != 0) refuse_anchor(mark);
-        // "?" is a plain value, "!" one in quotes; anything else somebody wrote.
+        // "?" is a plain value, "!" a value in quotes; any other tag stands in the document.
         if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!) are not read, write the value alone");
         if (++values_ > limits::settings_values_max)
             refuse(mark, "has more than " + std::to_string(limits::settings_values_max) + " values");
