@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-/// How long a client waits, and whether it still does.
+/// How long a client waits, and how it is asked whether to go on.
 struct Patience {
     std::chrono::steady_clock::time_point deadline;
     std::function<bool()> goes_on = {};  ///< asked every 100 ms while nothing happens; none: until the deadline

@@ -35,7 +35,7 @@ bool has_control_bytes(std::string_view text) {
     return std::any_of(text.begin(), text.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; });
 }
 
-/// Nothing a caller passes on may end a line of the header and begin another.
+/// The bytes of a request. Nothing that a caller passes on may end a line of the header and begin another.
 Result<std::string> make_request(const Url& url, const std::string& method, const std::string& target,
                                  const HttpHeaders& headers, const std::string& body) {
     if (!is_token(method)) return make_error(ErrorCode::invalid_argument, "the HTTP method must be a word such as GET");
@@ -247,8 +247,8 @@ Result<std::unique_ptr<HttpClient::Connection>> HttpClient::connect(const Patien
     return connection;
 }
 
-/// A kept connection may have been closed by the server meanwhile, which only using it tells: then, and only when not
-/// one byte of an answer has come, the request goes out once more on a connection of its own.
+/// The server may have closed a kept connection meanwhile, and only using it tells. Then, and only when not one byte of
+/// an answer has come, the request goes out once more on a new connection.
 Result<HttpResponse> HttpClient::perform(const std::string& method, const std::string& target,
                                          const HttpHeaders& headers, const std::string& body, Deadline deadline,
                                          const OnPiece* on_piece) {

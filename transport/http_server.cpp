@@ -25,7 +25,7 @@ using NetError = boost::system::error_code;
 
 constexpr int threads_max = 256;
 constexpr int send_buffer_bytes = 256 << 10;
-/// Until the next attempt, when the process has no descriptor or memory left to accept with.
+/// The pause before the next attempt to accept, when the process has no descriptor or memory left.
 constexpr std::chrono::milliseconds accept_pause{50};
 
 /// Listens, keeps the list of connections and owns the threads. What concerns listening and draining happens on the
@@ -111,7 +111,7 @@ Status AsioHttpServer::listen() {
     return {};
 }
 
-/// Memory may run out in any step of a connection: that one is left to its deadline, the others go on.
+/// Memory may run out in any step of a connection. That connection is left to its deadline; the others go on.
 void AsioHttpServer::serve() {
     for (;;) {
         try {

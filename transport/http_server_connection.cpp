@@ -82,7 +82,7 @@ void HttpConnection::receive() {
     wait_for_bytes();
 }
 
-/// A client that has closed its side may still read an answer that is there already; it is not waited for.
+/// A client that has closed its side still gets an answer that is complete; otherwise the connection ends.
 void HttpConnection::end_of_stream(const NetError& error) {
     if (error != asio::error::eof || !exchange_ || !exchange_->is_answered()) return shut();
     no_more_bytes_ = true;

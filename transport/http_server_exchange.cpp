@@ -81,7 +81,7 @@ bool HttpExchange::write(std::string piece) {
     if (!has_body_ || piece.empty()) return true;
     if (piece.size() > write_bytes_max_ - std::min(write_bytes_max_, unsent_bytes_)) {
         stage_ = Stage::overflown;
-        // A connection that waits for its reader has been woken before and has not taken anything since.
+        // The connection was woken before and may wait for its client; it must hear of this all the same.
         woken_ = false;
         wake_up();
         return false;

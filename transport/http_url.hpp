@@ -16,7 +16,8 @@ struct Url {
     std::string path;  ///< "", or begins with a slash and ends without one
 
     static Result<Url> parse(std::string_view text);
-    /// Without a /v1 at the end of its path: SDKs want URLs with it, people copy the others, and it stands in targets.
+    /// The URL without a /v1 at the end of its path. SDKs want it there, people leave it out, and targets begin with
+    /// it.
     Url without_v1() const;
     /// HOST:PORT as a Host header has it: the scheme's own port is left out.
     std::string authority() const;

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t piece_bytes = size_t{16} << 10;
 constexpr size_t write_bytes_max = size_t{64} << 10;  // of what is encrypted before it is sent
 
-/// What the library says of the last fault of this thread, and nothing stays of it.
+/// What OpenSSL says of this thread's last fault; its record of faults is then empty.
 std::string last_fault() {
     const unsigned long code = ::ERR_get_error();
     ::ERR_clear_error();
