@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the end
+        app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the end
     } catch (const CLI::Success& help) {
         app.exit(help);
         if (finish_output()) return 0;

@@ -30,13 +30,13 @@ struct ModelOptions {
     int chunk_tokens = 0;
 
     void add_text_side(CLI::App& app);
-    /// Where it runs.
+    /// Adds the options that say where the model runs.
     void add_place(CLI::App& app);
-    /// That, and how prompts are computed.
+    /// Adds those, and the options that say how prompts are computed.
     void add_all(CLI::App& app);
 
     Result<Settings> settings() const;
-    /// Of a command that runs prompts or answers alone: an error where --method says how the others attend.
+    /// For a command that runs prompts alone, or answers alone: an error where --method is for the other phase.
     Status check_method(MethodSlot phase, std::string_view command) const;
     Result<Model> load_text() const;
 

@@ -31,7 +31,7 @@ struct Options {
     int drain_seconds = 30;
 };
 
-/// Why the engine will serve nothing any more, if so; told by one of its threads.
+/// The reason why the engine gave up serving, if it did; one of its threads tells it.
 class GaveUp {
 public:
     void tell(Error why) {
@@ -58,14 +58,14 @@ sigset_t block_signals() {
     return signals;
 }
 
-/// Until something is served there is nothing to end in good order.
+/// Before anything is served, a signal ends the process at once: nothing has to end in good order.
 void end_if_asked(const sigset_t& signals) {
     constexpr timespec at_once{};
     if (const int signal = sigtimedwait(&signals, nullptr, &at_once); signal > 0) std::_Exit(128 + signal);
 }
 
 using Clock = std::chrono::steady_clock;
-/// Between the end of patience and that of the process. Clients are told in the first half of it.
+/// The time between the end of patience and the end of the process; clients are told in its first half.
 constexpr std::chrono::milliseconds end_time{900};
 
 /// Turns under way go on for so long at most; another signal ends them at once. Returns when the process must be gone.
@@ -86,7 +86,7 @@ Clock::time_point drain(Gateway& gateway, const sigset_t& signals, std::chrono::
     return std::min(over.load(), Clock::now()) + end_time;
 }
 
-/// Whatever an engine's end has to wait for, such as a long step of a device, the process ends at this time.
+/// Ends the process at this time, even if the engine's end still waits, such as for a long step of a device.
 void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why) {
     std::thread([end, why] {
         std::this_thread::sleep_until(end);
@@ -95,7 +95,8 @@ void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why) {
     }).detach();
 }
 
-/// Without these malloc learns from the first large text to keep as much in each thread's arena, up to 64 MiB.
+/// Sets malloc's thresholds. Left alone, malloc learns from the first large text to keep as much in each thread's
+/// arena, up to 64 MiB.
 void let_malloc_give_back() {
     ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
     ::mallopt(M_TRIM_THRESHOLD, 8 << 20);

@@ -13,7 +13,7 @@ std::string text_at(const json& from, const char* name) {
     return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Without blanks and ends of lines in a row, cut to what a line holds.
+/// The text as one line: each run of blanks and ends of lines becomes one blank, and a long text is cut.
 std::string one_line(const std::string& text) {
     std::string line;
     for (const char byte : text) {

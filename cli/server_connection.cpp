@@ -13,7 +13,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Of anything but an answer: lists, conversations.
+// For every request but one for an answer: lists, conversations.
 constexpr std::chrono::milliseconds short_time_max{60'000};
 // A server that does not answer the last words keeps the conversation until it forgets it.
 constexpr std::chrono::seconds last_words_time_max{2};

@@ -22,8 +22,8 @@ public:
     /// The object that a 2xx answer holds, else an error with the server's words.
     Result<nlohmann::json> object_of(const Result<HttpResponse>& response) const;
     Error refusal(const HttpResponse& response) const;
-    /// GET /models. Where that is not below /v1 it is looked for at the URL itself, and the rest is then asked for
-    /// there.
+    /// GET /models. Where it is not below /v1, it is looked for at the URL itself, and later requests go there
+    /// too.
     Result<nlohmann::json> models();
 
     const Url& url() const { return client_.url(); }

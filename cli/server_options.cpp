@@ -18,7 +18,7 @@ namespace {
 constexpr size_t key_bytes_max = 4096;
 constexpr const char* key_variable = "OPENAI_API_KEY";
 
-/// Of the file that is open, so that no other can take its place in between.
+/// Checks the open file, so that no other file can take its place in between.
 Status check_privacy(int descriptor, const std::string& path) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) return make_error(ErrorCode::io, path + ": the key cannot be read");

@@ -17,7 +17,7 @@ struct ServerOptions {
     std::string ca_file;       ///< "" takes the system's certificates
     double timeout_s = 600.0;  ///< of one request
 
-    /// But for --url, whose meaning and default are the command's.
+    /// Adds all of them but --url, whose meaning and default are the command's.
     void add_all(CLI::App& app, const std::string& model_flag);
 
     /// From the file, which nobody else may read, or from the environment; "" where there is none. A key is never an

@@ -80,7 +80,7 @@ void ChatAnswer::take_text(const std::string& text) {
 }
 
 void ChatAnswer::take_figures(const json& object) {
-    // In Rondo's words; other servers have others for their times.
+    // Rondo's own name; other servers name their times otherwise.
     if (const json& times = member(object, "timings"); member(times, "first_token_ms").is_number()) {
         end_.timings.queued = number(times, "queued_ms") / 1e3;
         end_.timings.restore = number(times, "restore_ms") / 1e3;
@@ -104,7 +104,7 @@ void ChatAnswer::take_attention(const json& how) {
     const std::string method = text_of(how, "method");
     end_.attention.method = method.empty() ? "dense" : method;
     const auto phase = [&](const std::string& name) {
-        // As shares of one: the server says no more, and less where nothing was measured.
+        // The server gives shares alone, so counts are made up; it leaves out what was not measured.
         const double mass = number(how, (name + "_mass").c_str(), -1.0);
         const double density = std::clamp(number(how, (name + "_density").c_str(), 1.0), 0.0, 1.0);
         return TurnAttention::Phase{static_cast<int64_t>(density * 1e6), 1'000'000, std::max(mass, 0.0),

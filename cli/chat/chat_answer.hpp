@@ -12,7 +12,7 @@
 namespace rondo::cli {
 
 /// Reads one answer of a server of OpenAI's chat completions as it comes: a stream of events, or one JSON object where
-/// the server knows no streams. Nothing that a server sends is more than an error.
+/// the server knows no streams. Whatever a server sends, it causes an error at worst.
 class ChatAnswer {
 public:
     using Clock = std::chrono::steady_clock;
@@ -21,7 +21,7 @@ public:
 
     explicit ChatAnswer(const OnText& on_text) : on_text_(on_text), start_(Clock::now()) {}
 
-    /// False: the rest of it is of no use.
+    /// False: the rest of the answer is of no use.
     bool take(std::string_view piece);
     /// After the last piece of a whole body. An answer that does not say how it ended has ended, unless `strict`.
     Result<TurnEnd> finish(bool strict);

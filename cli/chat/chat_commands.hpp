@@ -27,7 +27,7 @@ private:
     Status choose_method(const std::string& name);
     Status stats() const;
     std::string method() const;
-    /// On a terminal without what could command it.
+    /// On a terminal, prints none of the characters that could command it.
     void print(std::string_view text) const;
 
     ChatPartner& partner_;

@@ -27,19 +27,19 @@ public:
     virtual Result<ConversationPage> conversations(const std::string& after) = 0;
     /// Goes on with one of them.
     virtual Status open_conversation(const std::string& id) = 0;
-    /// How turns can attend; the first is what they get if none is asked for. None: there is no choice.
+    /// The methods that turns may ask for, the default first. Empty: there is no choice.
     virtual std::vector<std::string> methods() const = 0;
     /// What is known of a turn that ended, in lines.
     virtual std::string stats(const TurnEnd& turn) const;
 
-    std::string method;  ///< of the turns to come; "": that
+    std::string method;  ///< of the turns to come; "": the default
 };
 
 struct ChatOptions {
     ModelOptions model;
     ServerOptions server;  ///< without a URL: an engine in this process
     std::string system;
-    // What is not given: below for Rondo, and whatever another server has.
+    // Without a value, Rondo gets the defaults below, and another server uses its own.
     std::optional<int64_t> tokens_max;
     std::optional<float> temperature, top_p;
     std::optional<uint64_t> seed;

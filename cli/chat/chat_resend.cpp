@@ -110,7 +110,7 @@ private:
         return body;
     }
 
-    /// Whether another request may do better: older servers know no stream_options, newer ones no max_tokens.
+    /// Whether a request with other fields may succeed: older servers know no stream_options, newer ones no max_tokens.
     bool asks_for_less(const std::string& why) {
         if (why.find("max_completion_tokens") != why.npos && options_.tokens_max && tokens_field_ == "max_tokens") {
             tokens_field_ = "max_completion_tokens";

@@ -10,7 +10,7 @@
 
 namespace rondo::cli {
 
-/// What a list of models says of the one that is asked, and of who serves it.
+/// What a server's list of models says of the model that is asked, and of the server.
 struct ServedModel {
     std::string model;
     bool is_rondo = false;

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a request of the same words asks a Rondo for.
+/// The fields of a request to a Rondo, but for its messages.
 json request_of(const ChatOptions& options, const std::string& model, const std::string& conversation) {
     const SamplingParams sampling = options.sampling();
     return {{"model", model},
@@ -34,7 +34,7 @@ std::string path_of(const std::string& conversation) {
     return "/sessions/" + percent_encoded(conversation);
 }
 
-/// A Rondo, which keeps the conversation. What was said here is kept here too: a server that was started anew is told.
+/// A Rondo, which keeps the conversation. The chat keeps it too, to tell it to a server that was started anew.
 class RondoPartner : public ChatPartner {
 public:
     RondoPartner(const ChatOptions& options, std::shared_ptr<ServerConnection> server, ServedModel served)
@@ -136,7 +136,7 @@ private:
         return end;
     }
 
-    /// Nobody else knows the conversation that was begun here.
+    /// Deletes a conversation that was begun here, since nobody else knows it.
     void leave() {
         if (!conversation_.empty() && is_ours_) server_->forget(path_of(conversation_));
     }

@@ -6,7 +6,7 @@
 
 namespace rondo::cli {
 
-/// What stands after an option, or alone.
+/// A value that stands after an option, or alone.
 struct CompletedValue {
     enum class Kind { none, text, file, choice } kind = Kind::none;
     std::vector<std::string> choices{};

@@ -6,7 +6,7 @@ namespace {
 
 using Kind = CompletedValue::Kind;
 
-/// Within single quotes and, in a specification of _arguments, without what ends a part of it.
+/// Text for single quotes that ends no part of a specification of _arguments.
 std::string escaped(const std::string& text) {
     std::string out;
     for (const char byte : text) {

@@ -46,7 +46,7 @@ double round_step(double span, int count) {
 }
 
 double round_number(double value, bool up) {
-    constexpr double slack = 1e-9;  // so that what is round stays what it is
+    constexpr double slack = 1e-9;  // so that a round number stays itself
     const double power = std::pow(10.0, std::floor(std::log10(value) + slack));
     double below = power;
     for (const double factor : {1.0, 2.0, 5.0, 10.0}) {

@@ -33,7 +33,7 @@ void draw_x_tick(Svg& svg, double x, const std::string& label);
 double round_step(double span, int count);
 /// The next such number above or below a value, or the value itself.
 double round_number(double value, bool up);
-/// Where an axis of about so many ticks ends that holds a value.
+/// Where an axis with about so many ticks ends, if it is to hold `value`.
 double round_up(double value, int ticks);
 /// A number as short as its step allows.
 std::string tick_label(double value, double step);

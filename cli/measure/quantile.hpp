@@ -4,8 +4,8 @@
 
 namespace rondo::cli {
 
-/// Of values in ascending order: the one below which this share of them lies, in between where it falls between two;
-/// 0 of none.
+/// The value below which this share of the values lies, interpolated where it falls between two of them; 0 of no
+/// values. Values are in ascending order.
 double quantile(std::span<const double> sorted, double share);
 
 }  // namespace rondo::cli

@@ -33,14 +33,14 @@ inline double seconds_now() {
 Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const std::string& list_name, int64_t only);
 /// Ids spread over the vocabulary: what they are does not matter for speed, that they differ does for the embedding.
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary);
-/// A figure of a run that did not compute anything real is worth nothing.
+/// An error where a logit is not finite: such a run has measured nothing real.
 Status check_finite(std::span<const float> logits);
-/// The model's context holds `tokens` behind `depth`.
+/// An error where the model's context does not hold `tokens` tokens behind `depth`.
 Status check_context(int64_t depth, int64_t tokens, const Model& model);
 /// What the progress bar says while one of the lengths is measured.
 std::string progress_title(const std::string& what, const std::vector<int64_t>& lengths, size_t index);
 
-/// Without points.
+/// A report that has no points yet.
 BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, const Runner& runner);
 /// Prints it, and draws it where that was asked for.
 Status finish_report(const BenchReport& report, const BenchOptions& options);

@@ -61,7 +61,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     return Status::ok();
 }
 
-/// Medians of the runs, the ratio's of their own ratios.
+/// Medians over the runs; the ratio's is the median of the runs' own ratios.
 nlohmann::ordered_json step_times(const std::vector<StepTimes>& runs) {
     const auto median = [&](auto&& figure) {
         std::vector<double> figures;
@@ -78,7 +78,7 @@ double share(double part, int64_t whole) {
     return part / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
-/// All runs at one depth, the sequences being that long.
+/// All runs at one depth; the sequences are that long already.
 Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, int64_t depth, int64_t warm_up,
                            Progress& progress) {
     Contestant dense, sparse;
@@ -98,7 +98,7 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
     }
     const SelectionStats after = sequences.stats();
     const double token_bytes = sequences.token_bytes();
-    // Keys and values attended to, the keys alone where they are scored, and what stands for pages of them.
+    // What is read: keys and values that are attended to, keys alone that are scored, and the bounds of pages.
     const auto tokens = static_cast<double>(sparse.attended) + static_cast<double>(sparse.scored) / 2.0;
     const auto mib_per_step = [&](double bytes) { return share(bytes / (1 << 20), options.repeat * options.tokens); };
     const double kv_mib = mib_per_step(tokens * token_bytes + static_cast<double>(sparse.bounds));
@@ -116,7 +116,7 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
     return point;
 }
 
-/// Sequences' first selections are spread over a period, so that no step carries them all.
+/// Refuses cold_tokens: here the first selections are spread over a period, so that no step carries them all.
 Status check_overrides(const BenchOptions& options) {
     for (const std::string& text : options.model.overrides)
         if (text.starts_with("pipeline.decode.attention.cold_tokens="))
@@ -147,7 +147,7 @@ Status bench_decode(const BenchOptions& options) {
     for (size_t i = 0, filled = 0; i < depths.size(); ++i) {
         const auto depth = static_cast<size_t>(depths[i]);
         {
-            // What the shorter one before left is gone on with.
+            // Goes on from the context that the depth before left.
             Progress progress(progress_title("filling the context to", depths, i));
             RONDO_TRY(sequences->begin(static_cast<int64_t>(filled), true));
             RONDO_TRY(sequences->prefill(std::span(history).subspan(filled, depth - filled),

@@ -17,7 +17,7 @@ Result<std::unique_ptr<Generator>> open_generator(const Runner& runner, int64_t 
     return Generator::create(runner.model, *runner.device, how);
 }
 
-/// Prompts behind `depth` tokens of history. The heads of a layer are chosen for by `choosers` threads at once.
+/// Prompts behind `depth` tokens of history. `choosers` threads choose for a layer's heads at once.
 struct PromptBench {
     int64_t depth;
     double choosers;

@@ -59,7 +59,7 @@ std::string line_of(const BenchReport& report, const BenchPoint& point) {
     return text;
 }
 
-/// A share is never 0 but where nothing was looked at.
+/// A share in percent; "-" where nothing was looked at, which alone makes it 0.
 std::string percent(const ordered_json& more, const char* name) {
     return more.value(name, 0.0) > 0.0 ? format("%8.1f%%", 100.0 * more[name].get<double>()) : format("%9s", "-");
 }

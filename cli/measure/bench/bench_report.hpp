@@ -19,7 +19,7 @@ struct TimedRun {
     double rest_s() const { return seconds - score_s - select_s - gather_s - attend_s - product_s; }
 };
 
-/// A part of a run's time. Here they stand as they follow each other in a step.
+/// A part of a run's time. The table has them in the order of a step.
 struct RunPart {
     const char* name;
     double (*seconds)(const TimedRun&);

@@ -10,7 +10,7 @@ namespace rondo::cli {
 
 namespace {
 
-/// A sequence's first choice may come right behind its history.
+/// How many of the history's last queries a first choice may look at: it may come right behind the history.
 int64_t looked_at(DecodeAttention attention) {
     attention.cold_tokens = 0;
     return SelectiveDecode::prompt_rows(attention);
@@ -77,7 +77,7 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
 
 Status Sequences::begin(int64_t tokens, bool dense) {
     dense_ = dense;
-    // The queries of the history's end are computed anew: those of the answer before have taken their places.
+    // The queries of the history's end are computed anew: those of the answer before it have taken their places.
     const int64_t kept = dense || choices_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
     for (const auto& sequence : sequences_) sequence->truncate(kept);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));

@@ -17,7 +17,7 @@ public:
     static Result<std::unique_ptr<Sequences>> create(const Runner& runner, const BenchOptions& options,
                                                      int64_t tokens_max);
 
-    /// The same history for each, behind what they have; hears which share of it is done.
+    /// Adds the same history to each sequence; `done` hears which share of it is computed.
     Status prefill(std::span<const int32_t> ids, const std::function<void(double)>& done);
     /// Puts all back to a length, and begins an answer: attended to as the settings say, or to everything. Selections
     /// are spread over the steps, as those of conversations that began at different times are.
@@ -30,7 +30,7 @@ public:
     double attend_seconds() const { return stepper_->transformer().attend_seconds(); }
     double product_seconds() const { return stepper_->transformer().product_seconds(); }
     bool chooses() const { return !choices_.empty(); }
-    /// Of one token's key and value, in one layer and KV head.
+    /// Bytes of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
 
 private:

@@ -24,7 +24,7 @@ std::vector<std::string> split(const std::string& text, char by) {
     return parts;
 }
 
-/// Windows that a small budget cannot hold are cut by the methods; this is the budget alone.
+/// Opens a generator with this budget. Methods themselves cut windows that a small budget cannot hold.
 Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const Contestant& contestant, int budget,
                                                   const GoldKeys& gold, int64_t tokens, bool measure,
                                                   bool give_up_blocks) {
@@ -59,7 +59,7 @@ double share(int64_t part, int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;
 }
 
-/// The prompt's rounds one by one, from the one that begins at token `begin` to the one that ends at `end`.
+/// Prefills the prompt's rounds one by one, from the one that begins at token `begin` to the one that ends at `end`.
 Status see(Generator& generator, const PromptedQuestion& question, size_t begin, size_t end,
            LineOverlap* overlap = nullptr) {
     for (const size_t round : question.rounds) {
@@ -160,7 +160,7 @@ double bytes_read(Generator& generator, int64_t keys_seen) {
            static_cast<double>(stats.bounds_read);
 }
 
-/// What there must be room for.
+/// Tokens that there must be room for.
 int64_t tokens_of(const PromptedQuestion& question) {
     return std::ssize(question.prompt) + std::ssize(question.answer) + 1;
 }
@@ -238,7 +238,7 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
     RONDO_ASSIGN(const Settings settings, settings_from_yaml("", "--methods", base));
     made.prefill = settings.pipeline.prefill.attention;
     made.decode = settings.pipeline.decode.attention;
-    // No setting can name it. Named here, it has the lag that settings give to methods which choose again and again.
+    // No setting can name the oracle. Its lag is the one that settings give to methods which choose again and again.
     if (is_oracle) {
         made.decode.method = DecodeAttention::Method::oracle;
         made.selection = make_oracle_selection;
@@ -284,7 +284,7 @@ Result<Attempt> DensePrompt::answer(const Contestant& contestant, int budget) {
     DecodeAttention how = contestant.decode;
     how.budget_tokens = budget;
     RONDO_TRY(generator_->answer_by(how, contestant.selection ? contestant.selection(how, question_->gold) : nullptr));
-    // The last rounds once more: the method wants their queries, and the one before has answered behind them.
+    // The last rounds are computed once more: the method needs their queries, and the answer before took their places.
     const int64_t known = std::ssize(question_->prompt) - SelectiveDecode::prompt_rows(how);
     size_t begin = 0;
     for (const size_t round : question_->rounds) {

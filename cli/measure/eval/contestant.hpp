@@ -15,15 +15,15 @@
 
 namespace rondo::cli::eval {
 
-/// Before a key that a method for prompts or for answers has.
+/// What stands before a key of a method for prompts, and of one for answers.
 inline constexpr std::string_view prompt_keys = "pipeline.prefill.attention.";
 inline constexpr std::string_view answer_keys = "pipeline.decode.attention.";
 
-/// A method as a list of methods names it: NAME, NAME@VARIANT (variants.hpp) or either with :KEY=VALUE:KEY=VALUE, keys
-/// of pipeline.*.attention; `method` is the prompts', beside a name for answers, `budget` its own percent in place
-/// of --budgets, and `match=bytes` the keys that cost the
-/// rival's bytes. Beside the names that settings know there are `oracle` (the keys that hold the evidence) and
-/// `no_history` (the last message alone).
+/// A method as a list of methods names it: NAME or NAME@VARIANT (variants.hpp), then :KEY=VALUE any number of times.
+/// Keys are those of pipeline.*.attention, and three more. `method` is the prompts' method beside a name for answers.
+/// `budget` is a percent in place of --budgets. `match=bytes` takes as many keys as cost the rival's bytes. Beside the
+/// names that settings know there are `oracle` (the keys that hold the evidence) and `no_history` (the last message
+/// alone).
 struct Contestant {
     std::string label;  ///< as it was written
     PrefillAttention prefill;
@@ -43,7 +43,7 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
 /// "a,b:x=1,c".
 Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base);
 
-/// The smallest budget that it can keep to.
+/// The smallest budget that a contestant can keep to.
 int least_keys(const Contestant& contestant);
 
 /// What a contestant made of one prompt and answer.
@@ -92,14 +92,14 @@ private:
     std::unique_ptr<Generator> generator_;
 };
 
-/// The keys that cost a step of an answer so many bytes, of those that it attends to.
+/// The number of keys to attend to, so that a step of an answer reads so many bytes.
 int keys_for(const Machine& machine, double bytes_read);
 
 /// The same for a contestant that sees the prompt in its own way, round by round, as a conversation comes.
 Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
                       const PromptedQuestion& question);
-/// Finds out, in runs that take longer than all else, what its choices hold of the attention and what KV it keeps. An
-/// error where those runs answer otherwise than `attempt` did.
+/// Measures which share of the attention the contestant's choices hold, and how much KV it keeps, in runs that take
+/// longer than all else. An error where those runs answer otherwise than `attempt` did.
 Status measure_choices(const Machine& machine, const Contestant& contestant, int budget,
                        const PromptedQuestion& question, Attempt& attempt);
 /// Lets it answer by itself, greedily.

@@ -55,7 +55,7 @@ Status check_file(const std::string& name) {
                       name + " says how to attend; that must be said by --methods NAME:KEY=VALUE or --set");
 }
 
-/// The option that says what this key would; empty for most keys.
+/// The option that must be used in place of this key; empty for most keys.
 std::string_view said_by(const std::string& path) {
     if (path == "pipeline.decode.attention.budget_tokens") return "--budgets, in percent of the prompt";
     if (path == "preset" || path == "pipeline.prefill.attention.method" || path == "pipeline.decode.attention.method")

@@ -32,12 +32,12 @@ struct EvalRecord {
     std::optional<double> top1_agreement;      ///< share of the answer's tokens
     std::optional<double> density;             ///< keys attended / keys there were, of the answer's tokens
     std::optional<double> prompt_density;      ///< entries attended / causal entries, of the prompt
-    std::optional<double> line_overlap;    ///< of rounds' lines at earlier keys, those that the round before had too
-    std::optional<double> prompt_mass;     ///< of what sampled rows of the prompt would attend to, what lines hold
-    std::optional<double> unsampled_mass;  ///< of what the others would
-    std::optional<double> evidence_mass;   ///< of what the question's rows would attend to in the evidence
-    std::optional<double> bytes_resident;  ///< of the conversation's KV, on the device, at the answer's end
-    std::optional<double> bytes_read;      ///< of KV, by a step of the answer: attended to, or looked at to choose
+    std::optional<double> line_overlap;        ///< share of lines at earlier keys that the round before had too
+    std::optional<double> prompt_mass;         ///< share of the sampled rows' attention that the lines hold
+    std::optional<double> unsampled_mass;      ///< the same of the other rows
+    std::optional<double> evidence_mass;       ///< the same of the question's rows to the evidence
+    std::optional<double> bytes_resident;      ///< of the conversation's KV, on the device, at the answer's end
+    std::optional<double> bytes_read;          ///< of KV, by a step of the answer: attended to, or looked at to choose
 };
 
 /// A figure that a report averages over answers; `scale` takes it to the unit of its heading.

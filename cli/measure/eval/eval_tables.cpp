@@ -19,8 +19,8 @@ Records select(const Records& records, const Slice& slice) {
     return select(records, [&](const EvalRecord* record) { return slice.holds(*record); });
 }
 
-/// One seed makes another dialogue for each task that is to be asked and each place. What came to be asked cannot tell
-/// them apart: two may come to the same.
+/// One seed makes a dialogue of its own for each wanted task and each place. The task that was asked in the end cannot
+/// tell them apart, since two dialogues may end with the same task.
 size_t variant_of(const EvalRecord& record) {
     const size_t asked = record.asked ? static_cast<size_t>(*record.asked) : task_names.size();
     return asked * place_names.size() + static_cast<size_t>(record.place);

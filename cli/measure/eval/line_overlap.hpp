@@ -10,8 +10,9 @@
 
 namespace rondo::cli::eval {
 
-/// How far a round's prompt attends to the same earlier keys as the round before. A round's lines are part of its KV
-/// and are not applied again: where this is low, what is seen of history now was computed from another view of it.
+/// How far a round's prompt attends to the same earlier keys as the round before. A round's lines shape its KV,
+/// and are not applied again. Where the overlap is low, a round reads KV that was computed from another view of
+/// history.
 class LineOverlap {
 public:
     void begin_round();

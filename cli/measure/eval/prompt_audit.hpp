@@ -14,8 +14,8 @@ namespace rondo::cli::eval {
 /// Key ranges [first, last) that hold the evidence.
 using GoldKeys = std::vector<std::pair<int32_t, int32_t>>;
 
-/// What a prompt's lines leave of what its rows would attend to: of the rows that were sampled, of the others, and of
-/// what the question's rows would attend to in the evidence. Safe from any thread.
+/// Which share of its rows' attention a prompt's lines hold: of the sampled rows, of the others, and of what the
+/// question's rows attend to in the evidence. Safe from any thread.
 class PromptAudit {
 public:
     /// The question's rows begin with this key.

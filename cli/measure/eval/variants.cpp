@@ -13,7 +13,7 @@ struct VariantRow {
     std::vector<std::string> keys;
 };
 
-/// What a method has no row for is its own settings.
+/// A method without a row keeps its own settings.
 const std::vector<VariantRow>& variant_rows() {
     const std::vector<std::string> lines = {"alpha=0.955",  "alpha_of=sum", "sample_rows=64",
                                             "first_keys=0", "near_keys=0",  "blocks=0"};

@@ -118,7 +118,7 @@ void AnswerStream::fail(std::string kind, std::string message) {
 Answer AnswerStream::finish() {
     TurnRecord& record = answer_.record;
     record.e2e_s = seconds(last_ - start_);
-    // Tokens without text are tokens all the same; when the first came is not known, only that the last had.
+    // Tokens without text count too. When the first came is not known, only when the last had come.
     if (pieces_ == 0) record.ttft_s = record.e2e_s;
     if (record.answer_tokens == 0) record.answer_tokens = pieces_;
     if (!finished_) {

@@ -17,7 +17,7 @@ class AnswerStream {
 public:
     explicit AnswerStream(int64_t asked_tokens);
 
-    /// False when nothing good can come any more.
+    /// False once the answer cannot be whole any more.
     bool take(std::string_view piece);
     Answer finish();
 

@@ -54,7 +54,7 @@ Status try_out(Endpoint& endpoint) {
     return make_error(ErrorCode::io, "a first request failed (" + record.error + "): " + record.message);
 }
 
-/// Another for each run, so that a server that keeps conversations does not go on with those of an earlier one.
+/// A new name for each run, so that a server that keeps conversations does not go on with those of an earlier one.
 std::string conversation_name() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return "bench-" + std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count());

@@ -178,8 +178,8 @@ private:
         }
     }
 
-    /// A server keeps so many conversations at most, and these are of use to nobody. A server that fails to delete one
-    /// is not asked again.
+    /// Deletes the run's conversations: a server keeps a limited number, and nobody needs these. A server that fails to
+    /// delete one is not asked again.
     Status tidy() {
         Endpoint endpoint = endpoint_.again();
         for (const Conversation& conversation : conversations_) {
