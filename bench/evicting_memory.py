@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What eviction frees, by method: those that evict give blocks back while they answer; those that only choose hold
-everything, and copies of what they chose. Two questions, of conversations that all ask at the same time:
+"""What eviction frees, by method. Methods that evict give blocks back while they answer; methods that only choose hold
+everything, and copies of what they chose. Two questions about conversations that all ask at the same time:
 
   - how many answer at once from one small KV pool, and how long all of them take;
   - how small a pool lets all of them answer at once with none put off, and the server's peak memory with it.
@@ -49,7 +49,7 @@ async def ask(port, method, args):
 
 
 async def watch(server, samples):
-    """Turns at once, as long as it is let."""
+    """The number of turns at once, watched until it is cancelled."""
     while True:
         samples.append((await asyncio.to_thread(server.metrics))["num_requests_running"])
         await asyncio.sleep(0.02)

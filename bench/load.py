@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How long a model takes to load, beside reading its file cold, and how much memory that takes at most.
+"""How long a model takes to load, beside reading its file cold, and how much memory loading takes at most.
 
   bench/load.py [--rounds 5] [--pause 5] [--model FILE]
 

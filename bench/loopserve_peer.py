@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Decoding with LoopServe against our own dense engine and against llama.cpp, on the same weights in one run: each round
-measures one, then the other; what is told is the median of the rounds' own ratios.
+measures one, then the other; the result is the median of the rounds' own ratios.
 
   bench/loopserve_peer.py [--depths 8192,32768] [--rounds 3] [--threads N] [--tokens 48] [--lag 15] [--no-save]
 

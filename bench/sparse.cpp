@@ -1,6 +1,7 @@
 // The kernels of sparse attention on synthetic choices of fixed density, beside dense attention in the same run: each
-// checked against double and against dense, then timed in turn with the others. usage: bench_sparse [--json]
-// [--threads N] [--repeat R] [--only prefill,scoring,decode]
+// checked against double and against dense, then timed in turn with the others.
+//
+// usage: bench_sparse [--json] [--threads N] [--repeat R] [--only prefill,scoring,decode]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -67,10 +67,10 @@ RONDO_LOOP_512 void loop_int8() {
     for (const __m512i& sum : sums) use(sum);
 }
 
-constexpr int mix_chains = 8;  // with their totals and a block's codes what 32 registers hold
+constexpr int mix_chains = 8;  // beside their totals and a block's codes, all that 32 registers hold
 
-/// A block of 32 inputs a step: its products of bytes, after each `dots` of them the integers times a weight's scale
-/// and an input's, and once more a minimum's product.
+/// Each step is a block of 32 inputs. Its sums of byte products become floats after each `dots` products, times the
+/// scales of a weight and an input. With minima there is one more product.
 template <int dots, bool minima>
 RONDO_LOOP_512 void loop_quant() {
     alignas(64) float scales[mix_chains] = {1, 2, 3, 4, 5, 6, 7, 8};

@@ -8,7 +8,7 @@
 #include "kernels/ops.hpp"
 #include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 
-/// What no method chose: random, of a given size, and the same in every run.
+/// Choices that no method made: random, of a given size, and the same in every run.
 namespace rondo::bench {
 
 /// `count` of the numbers [0, population), ascending.
@@ -16,9 +16,9 @@ std::vector<int32_t> some_of(int64_t population, int64_t count, std::mt19937_64&
 
 /// Columns and bands, each of which alone covers as much as the others, near `density` together.
 Lines random_lines(const ChunkShape& chunk, double density, std::mt19937_64& random);
-/// Of each row block its own block and others before it, near `density`.
+/// For each row block, its own block and others before it, near `density`.
 Lines random_blocks(const ChunkShape& chunk, double density, std::mt19937_64& random);
-/// All that rows see, said by bands, by blocks or by columns.
+/// All that rows see, as bands, as blocks or as columns.
 Lines all_lines(const ChunkShape& chunk, int by);
 
 /// Keys that a row of the chunk attends to.

@@ -47,7 +47,7 @@ Selection where_they_lie(const Context& context, const Chosen& chosen) {
     return made;
 }
 
-/// Together in atoms from this one on. Each KV head has as many, and fills its last atom.
+/// The chosen keys copied together, into atoms from this one on. Each KV head has as many, and fills its last atom.
 Selection copied(const Context& context, const Chosen& chosen, int32_t first_atom) {
     Selection made{&context, {}, {}};
     std::vector<int32_t> from, to;
@@ -109,7 +109,7 @@ public:
         }
     }
 
-    /// Of one row: dense, to copies, to keys where they lie.
+    /// Seconds of one row's attention: dense, to copies, and to keys where they lie.
     std::vector<double> seconds(int rounds) {
         const std::vector<std::function<void()>> works{[&] {
                                                            for (const Context& context : contexts_) attend(context);

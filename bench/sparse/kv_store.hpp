@@ -17,7 +17,7 @@ void expect(const Status& status);
 /// Random numbers of mean 0 and variance 1; the same for the same seed.
 std::vector<float> random_floats(int64_t count, uint32_t seed);
 
-/// How far results are from what they should be.
+/// How far results are from the right ones.
 struct Deviation {
     double difference = 0.0;
     double norm = 0.0;
@@ -102,7 +102,7 @@ public:
 
     /// The softmax of a row of q over some keys, in double.
     std::vector<double> weights(const Tensor& q, int64_t row, int head, std::span<const int32_t> keys) const;
-    /// Sets a row of one head of a result beside what attention to these keys is.
+    /// Compares one row and head of a result with attention to these keys.
     void compare(const AttendArgs& args, int64_t row, int head, std::span<const int32_t> keys, Deviation& sum) const;
 
 private:

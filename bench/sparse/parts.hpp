@@ -21,10 +21,10 @@ struct Setting {
 
 /// Takes one row of figures. The rows of a part have the same keys.
 using AddRow = std::function<void(nlohmann::ordered_json row)>;
-/// As a line of a table, the keys above it where it is the first.
+/// Prints a row of a table, with the keys above it where it is the first.
 void print_row(const nlohmann::ordered_json& row, bool first);
 
-/// Ends the program, and says of what, where an error is more than rounding makes.
+/// Ends the program where an error is more than rounding makes, and says of what.
 void expect_small(double relative_error, const std::string& of);
 
 /// Seconds of each work, in the median of rounds in which they take turns.

@@ -15,7 +15,7 @@ std::vector<int32_t> first_keys(int64_t count) {
     return keys;
 }
 
-/// Some rows whose attention to all keys of a context is told.
+/// Some rows whose attention to all keys of a context is scored.
 class Scored {
 public:
     Scored(const Context& context, std::vector<int32_t> row_keys)
