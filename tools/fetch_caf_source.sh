@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the source of the CAF that is installed, from where its package came from, and unpacks it into a folder;
-# nothing when it is there already. ThreadSanitizer sees only what was compiled for it, and Debian's libcaf_core was not.
+# Fetches the source of the installed CAF, from where its package came from, and unpacks it into a folder. Does nothing
+# when it is there already. ThreadSanitizer sees only what was compiled for it, and Debian's libcaf_core was not.
 #   fetch_caf_source.sh FOLDER
 set -euo pipefail
 folder=$1
@@ -11,7 +11,7 @@ version=$(dpkg-query --show --showformat='${source:Version}' libcaf-dev)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/sources" "$work/lists/partial" "$work/archive"
-# Debian's own sources as this machine has them, asked for source packages; the machine's lists stay as they are.
+# Debian's own sources as this machine has them, but for source packages; the machine's lists stay as they are.
 shopt -s nullglob
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
     [ -f "$list" ] && grep -q debian "$list" || continue

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What waits for a real GPU, in stages that each end in time. An item that fails, hangs or cannot run stops nothing; each
-# appends its result to one JSON file, which is whole after every item.
+# Runs what waits for a real GPU, in stages that each end in time. An item that fails, hangs or cannot run stops nothing.
+# Each item appends its result to one JSON file, which is whole after every item.
 #   gpu_check.sh STAGE [--programs DIR] [--out FILE.json] [--limit SECONDS]
 #       STAGE: primitives, ops, models, memory, bench, or all of them, each within the limit (600 s)
 #       DIR: where tests_gpu and rondo lie; here in a bundle, else build/bin. build/emulated/bin rehearses without a GPU.

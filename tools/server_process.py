@@ -44,7 +44,7 @@ class ServerProcess:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def metrics(self):
-        """By name without `rondo:`; of request_success_total by name:reason."""
+        """Values by name without `rondo:`; request_success_total has name:reason."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         found = re.findall(r"^rondo:(\w+)\{([^}]*)\} (\S+)$", text, re.M)

@@ -1,4 +1,4 @@
-"""What a conversation must hold, as ids: kept beside the server's and by other means than its own.
+"""What a conversation must hold, as ids. They are kept beside the server's, and by other means than its own.
 
 Written for the demo model's template, `<|role|>text<|end|>`: special tokens part its texts, so what stands between two
 of them is encoded the same alone and in place."""
@@ -29,7 +29,7 @@ class Vocabulary:
         return self.id_of.get(token.encode())
 
     def text(self, ids):
-        """Special tokens have none."""
+        """The text of some ids; special tokens have none."""
         return b"".join(self.bytes_of.get(id, b"") for id in ids).decode("utf-8", "replace")
 
 

@@ -12,7 +12,7 @@ class Lost(Exception):
 
 
 class Untraceable(Exception):
-    """Of an answer that nobody was there to see, which cannot be told apart from a tie's."""
+    """An answer that nobody saw, which may differ by a tie."""
 
 
 class Wrong(Exception):
@@ -40,7 +40,7 @@ def split_history(messages):
 
 
 class Asked:
-    """A turn of the conversation that was asked for, and is not yet known to be part of it or not."""
+    """A turn that was asked for; whether it became part of the conversation is not known yet."""
 
     def __init__(self, user, messages, body, answer):
         self.user, self.messages, self.body, self.answer = user, messages, body, answer
