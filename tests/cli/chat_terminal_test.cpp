@@ -83,7 +83,7 @@ void stop_an_answer(RondoTerminal& chat) {
     EXPECT_THAT(chat.until_prompt(), HasSubstr(" [stopped]\n"));
 }
 
-/// A stopped round is there a moment after its end. The answers are long: rewound, there is room for another.
+/// Rewinds the stopped round, which is there a moment after its end. Answers are long: now there is room for another.
 void rewind_the_stopped(RondoTerminal& chat) {
     std::string rounds;
     for (int i = 0; i < 1000 && rounds.empty(); ++i) rounds = chat.say("/rounds");

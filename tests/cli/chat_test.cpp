@@ -40,7 +40,7 @@ TEST(Chat, RemembersEarlierRounds) {
     const auto told = answers("The code of the red box is 4817.\nWhat is the code of the red box?\n");
     ASSERT_EQ(told.size(), 2U);
     EXPECT_THAT(told[1], HasSubstr("4817"));
-    // Only if it was told: the answer is not in the model.
+    // The model knows the answer only if it was told.
     EXPECT_THAT(answers("Hello!\nWhat is the code of the red box?\n").at(1), Not(HasSubstr("4817")));
 }
 

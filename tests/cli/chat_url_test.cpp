@@ -101,7 +101,7 @@ TEST(ChatUrl, GetsAllThatWasSaidAgainWithEachTurn) {
     EXPECT_EQ(bodies[1]["messages"].size(), 4U);
 }
 
-/// Nothing but OpenAI's own fields, and of those what was given: other servers refuse what they do not know.
+/// The chat sends OpenAI's own fields alone, and of those what was given: other servers refuse unknown fields.
 TEST(ChatUrl, AsksOtherServersForNoMoreThanWasGiven) {
     SomeServer some;
     const ScriptedServer server(some.handler());

@@ -121,7 +121,7 @@ TEST_F(Bench, AMethodIsMeasuredBesideDense) {
     EXPECT_GT(prefill.at("split").at("attend_s").get<double>(), 0.0);
 }
 
-/// What was measured of a run, and the rest, are the run.
+/// The measured parts of a run and the rest add up to the run.
 void expect_whole_split(const nlohmann::json& point) {
     const auto& split = point.at("split");
     double sum = 0.0;
@@ -160,7 +160,7 @@ TEST_F(Bench, DepthsAreMeasuredInTurn) {
     EXPECT_LT(json.at("points").at(2).at("density"), json.at("points").at(0).at("density"));
 }
 
-/// What they score and move at every step is time and bytes of theirs.
+/// Time and bytes of what they score and move at every step count as theirs.
 TEST_F(Bench, MethodsThatChooseWithinAStepAreSplitToo) {
     for (const char* const method : {"quest", "h2o"}) {
         const auto json = run_json({"bench", "decode", "--depth", "300", "--tokens", "12", "--repeat", "1", "--method",

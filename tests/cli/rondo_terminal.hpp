@@ -24,11 +24,11 @@ public:
     void type(const std::string& keys);
     static std::string ctrl(char key) { return {static_cast<char>(key & 0x1f)}; }
 
-    /// What was printed up to these words and with them; what follows is kept. Fails if they do not come.
+    /// What was printed up to these words, and the words; later text is kept for the next call. Fails without them.
     std::string until(const std::string& words);
     /// Waits for one thing more to be printed.
     void more();
-    /// The line is typed; what the chat printed between it and its next prompt, with \n where the terminal has \r\n.
+    /// Types the line, and gives what the chat printed before its next prompt, with \n where the terminal has \r\n.
     std::string say(const std::string& line);
     std::string until_prompt();
     /// Whether the terminal is as a shell expects it: whole lines, shown as they are typed.

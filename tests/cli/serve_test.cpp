@@ -104,7 +104,7 @@ double resident_mib(pid_t process) {
     return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
-/// Of words, of one very long word, and of digits: what each makes of its text has another size.
+/// Texts of words, of one very long word, and of digits, each of which takes memory of another size.
 TEST_F(Streaming, KeepsNoMemoryOfLargeTexts) {
     HttpClient client(Url::parse(url_).value());
     const auto tokenize = [&](const std::string& text) {

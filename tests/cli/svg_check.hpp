@@ -4,8 +4,8 @@
 
 namespace rondo::testing {
 
-/// A drawing that every reader of XML takes: elements are closed in turn, attributes are quoted and stand once, no byte
-/// is markup that should not be; and every coordinate is a number.
+/// A drawing that every reader of XML takes: elements are closed in turn, attributes are quoted and stand once, no
+/// text is taken for markup, and every coordinate is a number.
 void expect_sound_svg(std::string_view svg);
 
 }  // namespace rondo::testing

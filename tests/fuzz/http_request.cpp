@@ -23,7 +23,7 @@ struct Outcome {
     size_t used = 0;
 };
 
-/// As a connection hands its bytes over: what was not used comes again, with what follows. `seed` says where it cuts.
+/// Reads bytes as a connection hands them over: unused bytes come again, with what follows. `seed` says where to cut.
 Outcome read(std::string_view bytes, uint32_t seed) {
     rondo::HttpRequestReader reader(limits);
     Outcome out;
@@ -86,8 +86,8 @@ void check_refusal(const rondo::HttpRefusal& refusal) {
 
 }  // namespace
 
-/// Any bytes as what a client sends: four bytes that say where they are cut, then the connection's. A request or a
-/// refusal comes of them, the same however they are cut; of what follows a request nothing is used.
+/// The input is four bytes that say where to cut, then any bytes that a client may send. They give a request or a
+/// refusal, the same however they are cut. Nothing behind a request is used.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 4) return 0;
     const uint32_t seed = data[0] | uint32_t{data[1]} << 8 | uint32_t{data[2]} << 16 | uint32_t{data[3]} << 24;

@@ -68,8 +68,8 @@ std::vector<Event> events_of(std::string_view stream) {
 
 }  // namespace
 
-/// Two bytes that say where the rest is cut and how long an event may be, and a stream of server-sent events: the
-/// events are those of the specification, however the stream is cut; one that is too long ends the reading with an
+/// The input is two bytes that say where to cut and how long an event may be, then a stream of server-sent events. The
+/// events are those of the specification, however the stream is cut. An event that is too long ends the reading with an
 /// error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;

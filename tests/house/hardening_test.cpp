@@ -1,5 +1,5 @@
-// What the compiler and the linker put into the program against its being taken over, read off the program itself: a
-// flag that is lost on the way changes nothing that another test would see.
+// Checks the protections that compiler and linker put into the program, on the program itself: a flag that is lost on
+// the way changes nothing that another test would see.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ std::string objection(size_t own, const std::string& target) {
     return {};
 }
 
-/// The folders of model/ stand in an order of their own; what lies beside them may include all of them.
+/// The folders of model/ stand in an order of their own. Files directly in model/ may include all of them.
 constexpr std::array<std::string_view, 3> model_folders{"model/files/", "model/text/", "model/attention/"};
 
 size_t place_in_model(std::string_view name) {

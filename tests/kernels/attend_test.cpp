@@ -74,7 +74,7 @@ protected:
         return batch;
     }
 
-    /// Tables as wide as they need to be and one entry more; whatever is beyond a sequence's own is −1.
+    /// Tables with one entry more than they need; every entry beyond a sequence's own is −1.
     SequenceTables upload_tables(const std::vector<const Sequence*>& sequences, const std::vector<int64_t>& kv_lengths,
                                  const std::vector<int64_t>& rows) {
         SequenceTables tables;

@@ -60,7 +60,7 @@ TEST_F(Bf16WayTest, WhatWasMeasuredOnceIsKept) {
     const Bf16Way first = *choose_bf16_way(Bf16Way::measured, folder_);
     ASSERT_EQ(kept().size(), 1U);
     EXPECT_EQ(text_of(kept()[0]), std::string(name_of(first)) + "\n");
-    // What is kept counts, not what would be measured now.
+    // The kept choice counts, not what would be measured now.
     for (const Bf16Way way : bf16_ways_here()) {
         std::ofstream(kept()[0]) << name_of(way) << "\n";
         EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), way);

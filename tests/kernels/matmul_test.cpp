@@ -145,7 +145,7 @@ TEST_P(Matmul, InvariantRowsHaveTheSameBitsInEveryBatch) {
     }
 }
 
-/// What the CPU multiplies in one way for any number of rows: then a prompt's rows have a lone row's bits.
+/// For weights that the CPU multiplies in one way for any number of rows: a prompt's rows have a lone row's bits.
 TEST_P(Matmul, FloatsAndCodesHaveTheSameBitsInBulk) {
     if (std::string_view(GetParam().device) == "cuda:0") GTEST_SKIP() << "a promise of the CPU's kernels";
     const bool int8 = device().name().find("bf16 in tiles") == std::string::npos;

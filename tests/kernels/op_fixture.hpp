@@ -45,9 +45,9 @@ inline void PrintTo(const Place& place, std::ostream* out) {
     *out << place.name;
 }
 
-/// Opens the device and moves matrices to and from it. Whatever lies between and around a tensor's rows is poison (0xff
-/// bytes: NaN in every float type) and must still be when the test ends; outputs start as poison too, so an element
-/// that was not written shows as NaN.
+/// Opens the device and moves matrices to and from it. Bytes between and around a tensor's rows are poison (0xff: NaN
+/// in every float type), and must still be when the test ends. Outputs start as poison too, so an element that was not
+/// written shows as NaN.
 class OpTest : public testing::TestWithParam<Place> {
 protected:
     void SetUp() override {

@@ -276,7 +276,7 @@ TEST(HttpDrain, TellsWhoeverIsStillSendingWhenPatienceIsOver) {
     in_header.send("POST / HTTP/1.1\r\nHo");
     in_body.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nhalf");
     ASSERT_TRUE(becomes_true([&] { return server->counts().connections == 2; }));
-    // It has read them when it has answered who came later.
+    // The server has read them when it has answered a client that came later.
     EXPECT_EQ(RawClient(server->port()).ask(get_root).status, 200);
     server->drain(milliseconds(50), [&] { drained.put(true); });
     for (RawClient* client : {&in_header, &in_body}) {

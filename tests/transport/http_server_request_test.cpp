@@ -139,7 +139,7 @@ TEST(HttpRequestReader, RefusesWhatIsMalformed) {
     }
 }
 
-// Each of these some server has read differently than the one before it (RFC 9112, section 11.2).
+// Servers in a chain have read each of these differently (RFC 9112, section 11.2).
 TEST(HttpRequestReader, RefusesWhatCouldSmuggleARequest) {
     const std::vector<std::string> table = {
         "GET / HTTP/1.1\nHost: t\n\n",

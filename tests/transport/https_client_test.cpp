@@ -74,7 +74,7 @@ TEST(HttpsClient, OpensAnotherConnectionWhereTheKeptOneWasClosed) {
         EXPECT_EQ(client.request("GET", "/", {}, "", soon())->body, connection);
 }
 
-/// Whoever it is does not get to see a byte of the request.
+/// A server that is not trusted does not get to see a byte of the request.
 TEST(HttpsClient, TellsNothingToAServerThatItDoesNotTrust) {
     TestAuthority authority, other;
     struct Case {

@@ -39,13 +39,13 @@ protected:
 /// A thread a connection; the destructor closes all of them.
 class ScriptedServer {
 public:
-    /// Nothing where the client is not one to talk with.
+    /// Null where the server does not talk with this client.
     using Open = std::function<std::unique_ptr<ScriptedChannel>(int socket)>;
 
     struct Request {
         std::string head;    ///< request line and headers, with the empty line
         std::string body;    ///< as long as Content-Length says
-        int connection = 0;  ///< the how-manieth, from 0
+        int connection = 0;  ///< its number, from 0
     };
     /// False when the client has gone.
     using Send = std::function<bool(std::string_view)>;
