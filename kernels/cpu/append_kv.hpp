@@ -8,7 +8,7 @@
 namespace rondo::cpu {
 
 /// Rows [row_begin, row_end) of Ops::append_kv. k and v [rows, kv_heads·d] f32 or bf16. Writes the bytes of its own
-/// tokens alone, in stores that touch no neighbour, so different slots may be written by different threads at once.
+/// tokens alone, and touches no neighbour, so threads may write different slots at once.
 ///
 /// i8: scale = max|x|/127 and code = x/scale rounded to nearest even. A row too small for a normal scale is stored as
 /// zeros with scale 0; a row that holds a NaN or an infinity keeps it in its scale, so that it reads back as NaN.

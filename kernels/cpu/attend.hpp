@@ -13,8 +13,8 @@ namespace rondo::cpu {
 /// Ops::attend and Ops::attend_selected on the CPU: attention of each row over paged keys, with an online softmax.
 ///
 /// The unit of work is (sequence, KV head, tile of rows, split of keys): all query heads of a KV head share each block
-/// of keys that is read. Keys are split at fixed multiples of atoms, so how a row is summed depends on its own keys
-/// alone and not on the batch or on the threads; the splits of a row are combined in order at the end.
+/// of keys that is read. Keys are split at fixed multiples of atoms, and the splits of a row are combined in order at
+/// the end. So how a row is summed depends on its own keys alone, not on the batch or on the threads.
 class Attend {
 public:
     Attend(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}

@@ -13,7 +13,7 @@
 #include "kernels/cpu/lanes-inl.hpp"
 #include "kernels/cpu/widen_kv-inl.hpp"
 
-// Queries stand side by side in registers, so a query's bits depend on nothing but its own keys, and the softmax needs
+// Queries stand side by side in registers. So a query's bits depend on nothing but its own keys, and the softmax needs
 // no sums across a register. `Vectors` registers of queries make a group.
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {

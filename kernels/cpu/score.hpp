@@ -8,8 +8,8 @@
 
 namespace rondo::cpu {
 
-/// Ops::score_keys, Ops::score_rows and Ops::score_selected on the CPU. The unit of work of the first two is up to 32
-/// queries (a row in one query head) of one KV head against all keys, so that the keys are read once for all of them.
+/// Ops::score_keys, Ops::score_rows and Ops::score_selected on the CPU. A query is a row in one query head. The unit of
+/// work of the first two is up to 32 queries of one KV head against all keys, which are read once for all of them.
 class Score {
 public:
     explicit Score(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}

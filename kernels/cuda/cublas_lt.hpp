@@ -6,9 +6,9 @@
 
 namespace rondo::cuda {
 
-/// The functions of cuBLASLt that are used here, looked up when the first GPU is opened. The library is half a gigabyte
-/// and exists as a shared object only, so a program linked to it would not start where it is missing; this one needs it
-/// only where there is a GPU.
+/// The functions of cuBLASLt that are used here, looked up when the first GPU is opened. The library is half a
+/// gigabyte, and exists as a shared object only. A program linked to it would not start where it is missing; this one
+/// needs it only where there is a GPU.
 struct CublasLt {
     decltype(&::cublasLtCreate) create = nullptr;
     decltype(&::cublasLtDestroy) destroy = nullptr;

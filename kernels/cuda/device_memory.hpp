@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 
 /// Memory of one GPU, 256-byte aligned. The Buffer may outlive its device and die on any thread. Freeing waits for all
-/// work on the GPU, so dropping a Buffer that a kernel still reads is safe, and too slow for a decode loop.
+/// work on the GPU. So a Buffer that a kernel still reads may be dropped, but not in a decode loop.
 Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes);
 
 /// Host memory that the GPU copies from and to by itself. Likewise for its end.
