@@ -40,8 +40,9 @@ struct HttpClientLimits {
 class HttpClient {
 public:
     using Deadline = std::chrono::steady_clock::time_point;
-    /// Called with each piece of a body as it arrives, and with an empty one now and then while nothing does, so that
-    /// the caller can look around. False closes the connection: the request ends with ErrorCode::cancelled.
+    /// Called with each piece of a body as it arrives. While nothing arrives, it is called with an empty piece now and
+    /// then, so that the caller can look around. False closes the connection: the request ends with
+    /// ErrorCode::cancelled.
     using OnPiece = std::function<bool(std::string_view)>;
 
     /// `trust` is for https; null: the system's certificates.

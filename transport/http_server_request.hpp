@@ -17,8 +17,8 @@ struct HttpRefusal {
 };
 
 /// Makes one request of the bytes of a connection, however they are cut. Knows no socket and no clock. Beast parses the
-/// header, once it is complete; what Beast would let pass and another server might read differently is refused before
-/// or after (folded lines, a second Content-Length, codings beside chunked).
+/// header, once it is complete. Folded lines, a second Content-Length and codings beside chunked are refused too: Beast
+/// would let them pass, and another server might read them differently.
 class HttpRequestReader {
 public:
     enum class State { header, body, done, refused };

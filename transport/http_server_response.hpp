@@ -16,8 +16,8 @@ struct HttpFraming {
     bool close = false;  ///< the connection ends after this response
 };
 
-/// Status line and headers, to the empty line. Of the caller's headers those that frame are left out (framing is not
-/// his), and control characters become spaces, so that no value can begin a header of its own.
+/// Status line and headers, to the empty line. The caller's headers that frame are left out, since framing is not his.
+/// Control characters become spaces, so that no value can begin a header of its own.
 std::string http_response_head(int status, const HttpHeaders& headers, const HttpFraming& framing);
 
 /// One chunk. An empty piece would end the body: it gives an empty string.
