@@ -27,8 +27,8 @@ struct CompletedCommand {
     std::vector<CompletedCommand> commands;
 };
 
-/// An option's value is a file where its type name says FILE or MODEL, a choice where it lists {a,b}, and else text
-/// that no shell knows.
+/// An option's value is a file where its type name says FILE or MODEL, and a choice where it lists {a,b}. Else it is
+/// text that no shell knows.
 CompletedCommand command_tree(const CLI::App& app);
 
 std::string bash_completion(const CompletedCommand& root);

@@ -24,8 +24,8 @@ struct Observation {
 /// 0 of none.
 double mean(std::span<const Observation> observations);
 
-/// 95% bootstrap interval of the mean, by percentiles. Whole dialogues are drawn, all their variants with them, and not
-/// answers, because answers of one dialogue share its facts and are no independent evidence. The same figures and seed
+/// 95% bootstrap interval of the mean, by percentiles. Whole dialogues are drawn, with all their variants. Single
+/// answers are not: answers of one dialogue share its facts and are no independent evidence. The same figures and seed
 /// give the same interval, in whatever order they come.
 Interval mean_interval(std::span<const Observation> observations, uint64_t seed);
 

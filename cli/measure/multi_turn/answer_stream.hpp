@@ -11,8 +11,8 @@
 
 namespace rondo::cli::multi_turn {
 
-/// Reads the events of one streamed chat completion, times its pieces of text from the moment it is made, and says at
-/// the end whether the answer is whole.
+/// Reads the events of one streamed chat completion. It times the pieces of text from the moment it is made, and says
+/// at the end whether the answer is whole.
 class AnswerStream {
 public:
     explicit AnswerStream(int64_t asked_tokens);

@@ -29,9 +29,9 @@ struct Replayed {
     Status tidied;                    ///< stateful: whether the server deleted the conversations
 };
 
-/// Sends all turns of a workload, from as many threads as it has clients, and however that ends, deletes the
-/// conversations it made on the server. `on_progress` is called by this thread, every 100 ms at least, with the share
-/// of the turns that are over; false breaks off requests under way and sends no more.
+/// Sends all turns of a workload, from as many threads as it has clients. However that ends, it then deletes the
+/// conversations that it made on the server. `on_progress` is called by this thread, every 100 ms at least, with the
+/// share of the turns that are over; false breaks off requests under way and sends no more.
 Result<Replayed> replay(const Endpoint& endpoint, const ReplayOptions& options,
                         const std::function<bool(double)>& on_progress);
 
