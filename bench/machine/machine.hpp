@@ -23,8 +23,8 @@ double seconds_median(int repeat, F&& work) {
     return seconds[1 + static_cast<size_t>(repeat) / 2];
 }
 
-/// GB/s at which `threads` threads read a gigabyte that was not read lately, as the engine lays memory out (huge pages)
-/// and shares it out (1 MiB tasks).
+/// GB/s at which `threads` threads read a gigabyte that was not read lately. Memory is laid out (huge pages) and shared
+/// out (1 MiB tasks) as in the engine.
 double read_rate(int threads, int repeat);
 
 /// GFLOP/s of oneDNN's own threaded GEMM with weights in its favourite layout: rows × a set of a 0.5 B model's
