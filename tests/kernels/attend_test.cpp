@@ -29,8 +29,8 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
                << shape.kv_heads << " of " << shape.head_dim;
 }
 
-/// With f32 KV everything is f32: sums over 2000 keys and an exponential. Otherwise a backend may bring the queries and
-/// the softmax's shares to bf16 for its dot products (1.7e-3 each, in the mean) or, for i8, the queries to int8 codes.
+/// With f32 KV everything is f32: sums over 2000 keys and an exponential. Otherwise a backend may bring queries and
+/// weights to bf16 for its dot products (1.7e-3 each, in the mean). With i8 KV it may bring queries to int8 codes.
 double op_tolerance(const Shape& shape) {
     return shape.kv == DType::f32 ? 5e-6 : shape.kv == DType::bf16 ? 4e-3 : 8e-3;
 }

@@ -9,8 +9,8 @@ namespace {
 
 class Kv : public PagedTest {
 protected:
-    /// Checks one written token of an i8 atom by value, since a tie may round either way between backends, then makes
-    /// both images agree on its bytes so that the rest can be compared exactly.
+    /// Checks one written token of an i8 atom by value, since a tie may round either way between backends. Then it
+    /// makes both images agree on those bytes, so that the rest can be compared exactly.
     void settle_codes(const KvAtom& layout, std::byte* got, int token, std::span<const double> k,
                       std::span<const double> v) {
         std::vector<double> k_read(k.size());
