@@ -140,6 +140,7 @@ Result<Settings> ModelOptions::settings() const {
         all.insert(all.end(), both.begin(), both.end());
     }
     RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
+    for (const std::string& note : settings.notes) std::fprintf(stderr, "%s\n", note.c_str());
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
     if (chunk_tokens > 0) settings.pipeline.prefill.chunk_tokens = chunk_tokens;

@@ -68,7 +68,6 @@ constexpr std::string_view all_methods[] = {"dense",       "loopserve",     "a_s
 constexpr std::string_view alphas_of[] = {"sum", "each_row"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"own", "after", "around"};
-constexpr std::string_view no_method[] = {"none"};
 constexpr std::string_view reasonings[] = {"auto", "off"};
 constexpr std::string_view yes_or_no[] = {"false", "true"};
 
@@ -195,15 +194,6 @@ constexpr SettingKey keys[] = {
     {.path = "pipeline.budget_tokens_max",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.budget_tokens_max; },
      .high = 1 << 24},
-    {.path = "pipeline.rounds.method",
-     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds_method; },
-     .names = no_method},
-    {.path = "pipeline.compression.method",
-     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.compression_method; },
-     .names = no_method},
-    {.path = "pipeline.restore.planner",
-     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.restore_planner; },
-     .names = no_method},
     {.path = "memory.device_kv_mib",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.memory.device_kv_mib; },
      .low = 1,
@@ -269,6 +259,13 @@ void apply_preset(Settings& settings) {
         settings.pipeline.prefill.attention.method = PrefillAttention::Method::loopserve;
         settings.pipeline.decode.attention.method = DecodeAttention::Method::progressive;
     }
+}
+
+std::span<const GoneKey> gone_keys() {
+    static constexpr GoneKey keys[] = {{"pipeline.rounds.method", "none"},
+                                       {"pipeline.compression.method", "none"},
+                                       {"pipeline.restore.planner", "none"}};
+    return keys;
 }
 
 std::span<const std::string_view> names_of_methods(MethodSlot slot) {

@@ -35,6 +35,12 @@ struct SettingKey {
 
 std::span<const SettingKey> setting_keys();
 
+/// A key that files of older versions may have, and the one value that says what happens without it.
+struct GoneKey {
+    std::string_view path, value;
+};
+std::span<const GoneKey> gone_keys();
+
 /// Fills the method slots as settings.preset says; single keys are read after it and win.
 void apply_preset(Settings& settings);
 

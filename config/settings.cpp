@@ -133,6 +133,8 @@ public:
             if (named) {
                 RONDO_TRY(add_device(child));
                 RONDO_TRY(read(child, join(pattern, "*"), child_path, child.key));
+            } else if (is_gone(child_path)) {
+                RONDO_TRY(pass_over(child, child_path));
             } else if (std::ranges::find(words, child.key) == words.end()) {
                 return wrong(child.place, join(path, is_word(child.key) ? child.key : shown(child.key)),
                              "unknown key, must be " + listed(words) + did_you_mean(child.key, words));
@@ -149,6 +151,34 @@ private:
         if (std::visit([&](auto* out) { return assign(key, node, out); }, slot)) return {};
         return wrong(node.place, path,
                      "is " + described(node) + ", must be " + key.expects() + did_you_mean(node.text, key.names));
+    }
+
+    /// A gone key, or what such keys lay in.
+    static bool is_gone(const std::string& path) {
+        return std::ranges::any_of(gone_keys(), [&](const GoneKey& key) {
+            return key.path == path ||
+                   (key.path.starts_with(path) && key.path[path.size()] == '.' && words_below(path).empty());
+        });
+    }
+
+    Status pass_over(const YamlNode& node, const std::string& path) {
+        const auto gone = std::ranges::find(gone_keys(), path, &GoneKey::path);
+        if (gone == gone_keys().end()) {
+            for (const YamlNode& child : node.children) {
+                const std::string child_path = join(path, child.key);
+                if (!is_gone(child_path))
+                    return wrong(child.place, join(path, is_word(child.key) ? child.key : shown(child.key)),
+                                 "unknown key");
+                RONDO_TRY(pass_over(child, child_path));
+            }
+            if (node.kind == YamlNode::Kind::map || node.kind == YamlNode::Kind::nothing) return {};
+            return wrong(node.place, path, "is " + described(node) + ", must be left out");
+        }
+        if (node.kind != YamlNode::Kind::scalar || node.text != gone->value)
+            return wrong(node.place, path,
+                         "is " + described(node) + ", must be " + std::string(gone->value) + " or left out");
+        settings_.notes.push_back(node.place + ": " + path + ": has no effect any more and can be left out");
+        return {};
     }
 
     Status add_device(const YamlNode& node) {

@@ -87,9 +87,6 @@ struct PipelineSettings {
     DecodeSettings decode;
     std::vector<std::string> methods;  ///< that a turn may ask for, besides what is configured and dense
     int budget_tokens_max = 0;         ///< that a turn may ask for; 0: the configured budget
-    std::string rounds_method = "none";
-    std::string compression_method = "none";
-    std::string restore_planner = "none";
     bool operator==(const PipelineSettings&) const = default;
 };
 
@@ -129,6 +126,7 @@ struct Settings {
     PipelineSettings pipeline;
     MemorySettings memory;
     ServerSettings server;
+    std::vector<std::string> notes;  ///< a line for each key that is gone and was accepted, for people
     bool operator==(const Settings&) const = default;
 
     /// nullptr when there is none of that name.

@@ -91,9 +91,6 @@ devices:
 pipeline:
   prefill: {on: [small], chunk_tokens: 64, attention: {method: dense}}
   decode: {on: [small], batch_max: 7, attention: {method: dense}}
-  rounds: {method: none}
-  compression: {method: none}
-  restore: {planner: none}
 memory: {device_kv_mib: 12, kv_dtype: int8}
 )");
     EXPECT_EQ(settings.model.path, "/models/qwen");
@@ -163,10 +160,23 @@ TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
     EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopsrve}}}"),
               "f.yaml:1: pipeline.prefill.attention.method: is \"loopsrve\", must be dense, loopserve, a_shape, "
               "tri_shape, minference or flexprefill; did you mean loopserve?");
+}
+
+TEST(Settings, KeysThatAreGoneAreAcceptedAndNoted) {
+    const Settings settings =
+        value_of("pipeline:\n  rounds: {method: none}\n  restore:\n    planner: none\n  compression:\n");
+    EXPECT_THAT(settings.notes, ::testing::ElementsAre(
+                                    "f.yaml:2: pipeline.rounds.method: has no effect any more and can be left out",
+                                    "f.yaml:4: pipeline.restore.planner: has no effect any more and can be left out"));
+    EXPECT_EQ(settings.pipeline, value_of("{}").pipeline);
     EXPECT_EQ(error_of("pipeline: {rounds: {method: top_k}}"),
-              "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be none");
-    EXPECT_EQ(error_of("pipeline: {restore: {planner: bubble_free}}"),
-              "f.yaml:1: pipeline.restore.planner: is \"bubble_free\", must be none");
+              "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be none or left out");
+    EXPECT_EQ(error_of("pipeline: {restore: {planner: [none]}}"),
+              "f.yaml:1: pipeline.restore.planner: is a list of 1, must be none or left out");
+    EXPECT_EQ(error_of("pipeline: {restore: none}"), "f.yaml:1: pipeline.restore: is \"none\", must be left out");
+    EXPECT_EQ(error_of("pipeline: {restore: {plan: none}}"), "f.yaml:1: pipeline.restore.plan: unknown key");
+    EXPECT_THAT(error_of("pipeline: {restores: {planner: none}}"),
+                ::testing::HasSubstr("pipeline.restores: unknown key"));
 }
 
 TEST(Settings, APresetFillsTheMethodSlotsAndSingleKeysWin) {
