@@ -31,17 +31,20 @@ std::vector<ChatMessage> Conversation::all_messages() const {
 /// Text is not encoded the same in pieces as in one, and a model's answer is not always how the tokenizer would have
 /// cut it. So the ids of what was said stay as they are, and only what the template adds after them is encoded. A
 /// template may also change what stands earlier (Qwen3's drops old thoughts); then the ids before that place stay.
-Result<std::vector<int32_t>> Conversation::prompt(const std::vector<ChatMessage>& messages,
-                                                  const std::string& variables_json) const {
+Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>& messages,
+                                                  const std::string& variables_json,
+                                                  const std::stop_token& stop) const {
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
-    RONDO_ASSIGN(const std::string text, model_->render_chat(all, variables_json));
+    RONDO_ASSIGN(std::string text, model_->render_chat(all, variables_json, stop));
     const Start start = known_start_of(text);
     RONDO_ASSIGN(const std::vector<int32_t> more,
-                 model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true));
-    std::vector<int32_t> ids = ids_up_to(start.border);
-    ids.insert(ids.end(), more.begin(), more.end());
-    return ids;
+                 model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true, stop));
+    Prompt prompt{ids_up_to(start.border), start.border};
+    prompt.known_ids = prompt.ids.size();
+    prompt.ids.insert(prompt.ids.end(), more.begin(), more.end());
+    prompt.text = std::move(text.erase(0, start.bytes));
+    return prompt;
 }
 
 /// The border of which most of `text` is known.
@@ -68,23 +71,17 @@ std::vector<int32_t> Conversation::ids_up_to(int64_t border) const {
     return ids;
 }
 
-void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                            std::span<const int32_t> answer_ids, const std::string& variables_json,
-                            std::optional<TurnFigures> figures) {
+void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,
+                            std::span<const int32_t> answer_ids, std::optional<TurnFigures> figures) {
     if (rounds_.empty()) take_history(messages);
-    std::vector<ChatMessage> all = all_messages();
-    all.insert(all.end(), messages.begin(), messages.end());
     const auto asked = static_cast<int64_t>(borders_.size());
-    if (const Result<std::string> text = model_->render_chat(all, variables_json)) {
-        borders_.push_back(asked_border(*text, prompt));
-        borders_.push_back(answered_border(answer, answer_ids));
-        borders_.back().after = asked;
-        borders_.push_back(ended_border(answer_ids.subspan(borders_.back().ids.size())));
-        borders_.back().after = asked + 1;
-    } else {  // not what the prompt was made of, so nothing is known of it
-        borders_.resize(borders_.size() + borders_a_round);
-    }
-    const auto size = static_cast<int64_t>(prompt.size() + answer_ids.size());
+    borders_.push_back(
+        {prompt.border, prompt.text, {prompt.ids.begin() + static_cast<int64_t>(prompt.known_ids), prompt.ids.end()}});
+    borders_.push_back(answered_border(answer, answer_ids));
+    borders_.back().after = asked;
+    borders_.push_back(ended_border(answer_ids.subspan(borders_.back().ids.size())));
+    borders_.back().after = asked + 1;
+    const auto size = static_cast<int64_t>(prompt.ids.size() + answer_ids.size());
     const int64_t tokens_before = tokens();
     rounds_.push_back({std::move(messages), std::move(answer), 0, std::move(figures)});
     if (tokens_before == 0) return share_tokens(size);
@@ -142,14 +139,6 @@ Status Conversation::rename(std::string title) {
     RONDO_TRY(check_title(title));
     title_ = std::move(title);
     return Status::ok();
-}
-
-Conversation::Border Conversation::asked_border(const std::string& text, std::span<const int32_t> prompt) const {
-    const Start start = known_start_of(text);
-    const std::vector<int32_t> before = ids_up_to(start.border);
-    if (before.size() > prompt.size() || !std::equal(before.begin(), before.end(), prompt.begin()))
-        return {-1, text, {prompt.begin(), prompt.end()}};
-    return {start.border, text.substr(start.bytes), {prompt.begin() + std::ssize(before), prompt.end()}};
 }
 
 /// As many of an answer's ids as spell a beginning of its text: a stop string, or a character that was not complete

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,16 +28,22 @@ class Conversation {
 public:
     explicit Conversation(const Model& model) : model_(&model) {}
 
+    /// A prompt's ids, and its text where that goes beyond what the conversation has ids of.
+    struct Prompt {
+        std::vector<int32_t> ids;
+        int64_t border = -1;    ///< of the conversation, where the new text begins; -1: at the prompt's beginning
+        size_t known_ids = 0;   ///< up to there
+        std::string text = {};  ///< behind it
+    };
     /// The prompt that `messages`, after all that was said, makes; the template is given `variables_json`, too. Nothing
-    /// changes until `answered`.
-    Result<std::vector<int32_t>> prompt(const std::vector<ChatMessage>& messages,
-                                        const std::string& variables_json = {}) const;
-    /// A round is over: its prompt, as `prompt` made it, was computed, and the user was told `answer`, which is what
-    /// `answer_ids` spell or less. Where it is the first, answers among `messages` end rounds of their own: whoever was
-    /// forgotten sends what was said again.
-    void answered(std::vector<ChatMessage> messages, std::string answer, std::span<const int32_t> prompt,
-                  std::span<const int32_t> answer_ids, const std::string& variables_json = {},
-                  std::optional<TurnFigures> figures = {});
+    /// changes until `answered`. `stop` may be requested on another thread; the error is then ErrorCode::cancelled.
+    Result<Prompt> prompt(const std::vector<ChatMessage>& messages, const std::string& variables_json = {},
+                          const std::stop_token& stop = {}) const;
+    /// A round is over: `prompt`, which this conversation or a copy made as it now stands, was computed, and the user
+    /// was told `answer`, which is what `answer_ids` spell or less. Where it is the first, answers among `messages` end
+    /// rounds of their own: whoever was forgotten sends what was said again.
+    void answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,
+                  std::span<const int32_t> answer_ids, std::optional<TurnFigures> figures = {});
 
     const std::vector<Round>& rounds() const { return rounds_; }
     int64_t tokens() const;
@@ -72,7 +79,6 @@ private:
     Status check_round(int64_t round) const;
     Start known_start_of(std::string_view text) const;
     std::vector<int32_t> ids_up_to(int64_t border) const;
-    Border asked_border(const std::string& text, std::span<const int32_t> prompt) const;
     Border answered_border(std::string_view answer, std::span<const int32_t> ids) const;
     Border ended_border(std::span<const int32_t> ids) const;
 

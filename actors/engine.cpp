@@ -24,8 +24,8 @@ Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::
     return open_device(device_options(*settings.device(name)));
 }
 
-/// Two, so that a prompt being tokenized holds up nobody; few, since each that a message wakes takes a core from the
-/// step under way. What takes long has threads of its own.
+/// Two, so that a round being put away holds up nobody; few, since each that a message wakes takes a core from the step
+/// under way. What takes long has threads of its own.
 size_t workers() {
     return std::max<size_t>(std::thread::hardware_concurrency() / 4, 2);
 }
@@ -109,6 +109,12 @@ void Engine::start(const Settings& settings, const Options& options) {
     router.conversations.several_tenants = router.several_tenants;
     router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
                        static_cast<size_t>(settings.server.requests_waiting_max);
+    TextWorkers::Options texts;
+    texts.own_threads = options.own_threads;
+    texts.texts_max = router.turns_max;  // so whoever is let in finds a place, if not the bytes
+    texts.several_tenants = router.several_tenants;
+    texts_ = std::make_shared<TextWorkers>(texts);
+    router.session.texts = texts_;
     router_ = system_->spawn<Router>(load_, last_turn_, router);
     Supervisor::Options supervisor;
     supervisor.log = options.log;
@@ -206,6 +212,7 @@ Engine::~Engine() {
         if (router_) self->wait_for(router_);
         if (supervisor_) self->wait_for(supervisor_);
     }
+    if (texts_) texts_->end();  // sessions, which end too, have stopped those under way
     router_ = nullptr;
     supervisor_ = nullptr;
 }

@@ -13,6 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/router.hpp"
 #include "actors/supervisor.hpp"
+#include "actors/text_workers.hpp"
 #include "actors/turn_port.hpp"
 #include "config/settings.hpp"
 #include "model/model.hpp"
@@ -55,7 +56,7 @@ public:
         std::function<void(Error)> gave_up;
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
-        bool own_threads = true;  ///< for the runners and the selector; off under CAF's test scheduler
+        bool own_threads = true;  ///< for runners, selector and texts; off under CAF's test scheduler
     };
     /// A whole answer.
     struct Reply {
@@ -122,6 +123,7 @@ private:
     RuntimePtr runtime_ = std::make_shared<Runtime>();
     std::shared_ptr<Load> load_ = std::make_shared<Load>();
     std::shared_ptr<Metrics> metrics_;
+    std::shared_ptr<TextWorkers> texts_;  // used by sessions, which may go later; ends with the engine
     size_t running_max_ = 0;
     std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
     std::unique_ptr<caf::actor_system_config> own_config_;

@@ -37,6 +37,7 @@ using select_atom = caf::atom_constant<caf::atom("select")>;
 using share_atom = caf::atom_constant<caf::atom("share")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
 using take_atom = caf::atom_constant<caf::atom("take")>;
+using text_atom = caf::atom_constant<caf::atom("text")>;
 using title_atom = caf::atom_constant<caf::atom("title")>;
 using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
@@ -101,6 +102,8 @@ using session_actor = delta_sink_actor::extend<
     caf::replies_to<title_atom, std::string>::with<ConversationInfoPtr>,
     /// Ends, once the turn under way is cancelled and handed back.
     caf::reacts_to<remove_atom>,
+    /// A turn's text is rendered and tokenized, or cannot be.
+    caf::reacts_to<text_atom, NewTurnPtr>,
     /// What it remembers, for a fork.
     caf::replies_to<copy_atom>::with<ConversationPtr>,
     /// From the router, as the supervisor has it.

@@ -27,9 +27,16 @@ size_t content_bytes_max(const Runtime& runtime) {
     return static_cast<size_t>(runtime.context_tokens) * limits::prompt_bytes_per_token_max;
 }
 
-Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime) {
+std::string flow_of(const Ask& ask) {
+    const ConversationName& name = ask.conversation;
+    return name.tenant + '\n' + (name.id.empty() ? '\n' + std::to_string(ask.id) : name.id);
+}
+
+Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
+                          const std::stop_token& stop) {
     const Model& model = runtime->model;
     const Tenant& tenant = ask.conversation.tenant;
+    Conversation::Prompt prompt;
     std::vector<int32_t> ids = ask.ids;
     const size_t bytes = content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation.preamble) : size_t{0});
     if (bytes > content_bytes_max(*runtime)) {  // before it is tokenized
@@ -38,7 +45,8 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
                                                        std::to_string(runtime->context_tokens) + " tokens");
     }
     if (ids.empty()) {
-        RONDO_ASSIGN(ids, conversation.prompt(ask.messages, ask.template_variables));
+        RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, ask.template_variables, stop));
+        ids = prompt.ids;
     }
     const auto tokens = static_cast<int64_t>(ids.size());
     if (tokens == 0)
@@ -60,25 +68,24 @@ Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, cons
     const int64_t budget_tokens = ask.budget_tokens == decode.budget_tokens ? 0 : ask.budget_tokens;
     if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
     Answer answer(model, std::move(options), ids);
-    return std::make_shared<Turn>(Turn{
-        .runtime = runtime,
-        .id = ask.id,
-        .space = space_of(tenant, runtime->methods[method], budget_tokens),
-        // A client without a conversation is one of his own.
-        .flow = tenant + '\n' + (ask.conversation.id.empty() ? '\n' + std::to_string(ask.id) : ask.conversation.id),
-        .priority = ask.priority,
-        .method = method,
-        .budget_tokens = budget_tokens,
-        .ids = std::move(ids),
-        .prompt_tokens = tokens,
-        .recomputed_min = SelectiveDecode::prompt_rows(decode),
-        .kv = SequenceKv(*runtime->pool),
-        .chunk_rows = 0,
-        .choice = {},
-        .answer = std::move(answer),
-        .last = {},
-        .prompt_attention = {},
-        .answer_attention = {}});
+    auto turn = std::make_shared<Turn>(Turn{.runtime = runtime,
+                                            .id = ask.id,
+                                            .space = space_of(tenant, runtime->methods[method], budget_tokens),
+                                            .flow = flow_of(ask),
+                                            .priority = ask.priority,
+                                            .method = method,
+                                            .budget_tokens = budget_tokens,
+                                            .ids = std::move(ids),
+                                            .prompt_tokens = tokens,
+                                            .recomputed_min = SelectiveDecode::prompt_rows(decode),
+                                            .kv = SequenceKv(*runtime->pool),
+                                            .chunk_rows = 0,
+                                            .choice = {},
+                                            .answer = std::move(answer),
+                                            .last = {},
+                                            .prompt_attention = {},
+                                            .answer_attention = {}});
+    return NewTurn{std::move(turn), std::move(prompt)};
 }
 
 }  // namespace rondo

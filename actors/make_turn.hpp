@@ -1,6 +1,8 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
+#include <string>
 
 #include "actors/ask.hpp"
 #include "actors/conversation.hpp"
@@ -12,7 +14,23 @@ namespace rondo {
 size_t content_bytes(std::span<const ChatMessage> messages);
 size_t content_bytes_max(const Runtime& runtime);
 
-/// A turn of a conversation as it is asked for, or what is wrong with that here.
-Result<TurnPtr> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime);
+/// A turn that can begin, and its prompt as its conversation rendered it: none where the ask brought ids.
+struct NewTurn {
+    TurnPtr turn;
+    Conversation::Prompt prompt;
+};
+/// A turn of a conversation as it is asked for, or what is wrong with that here. It renders and tokenizes its text, on
+/// any thread; `stop` may be requested on another, and the error is then ErrorCode::cancelled.
+Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
+                          const std::stop_token& stop = {});
+
+/// What has become of a turn's text.
+struct NewTurnOf {
+    TurnId turn = 0;
+    Result<NewTurn> made;
+};
+
+/// Whom a turn is served for: its tenant, then its conversation; a turn without one is alone.
+std::string flow_of(const Ask& ask);
 
 }  // namespace rondo

@@ -137,8 +137,10 @@ using ChunkPtr = std::shared_ptr<Chunk>;
 using SelectionPiecePtr = std::shared_ptr<SelectionPiece>;
 using StatusPtr = std::shared_ptr<const Status>;
 
-struct Ask;     // ask.hpp
-struct Stages;  // stages.hpp
+struct Ask;        // ask.hpp
+struct NewTurnOf;  // make_turn.hpp
+struct Stages;     // stages.hpp
+using NewTurnPtr = std::shared_ptr<NewTurnOf>;
 using AskPtr = std::shared_ptr<const Ask>;
 using StagesPtr = std::shared_ptr<const Stages>;
 
@@ -165,6 +167,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPagePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationName)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PageOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)

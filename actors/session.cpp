@@ -1,6 +1,7 @@
 #include "actors/session.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "actors/make_turn.hpp"
@@ -28,6 +29,16 @@ TurnAttention attention_of(const Turn& turn) {
             .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
 }
 
+/// On a thread that is not the session's.
+Result<NewTurn> make_anyhow(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
+                            const std::stop_token& stop) {
+    try {
+        return make_turn(ask, conversation, runtime, stop);
+    } catch (const std::exception& error) {
+        return make_error(ErrorCode::internal, std::string("the turn's text could not be rendered: ") + error.what());
+    }
+}
+
 }  // namespace
 
 Session::behavior_type Session::make_behavior() {
@@ -52,10 +63,11 @@ Session::behavior_type Session::make_behavior() {
         },
         [this](remove_atom) {
             ends_with_turn_ = true;
-            while (!waiting_.empty()) stop(waiting_.front().first->id, TurnFlow::Event::cancel);
+            while (!waiting_.empty()) stop(waiting_.back().first->id, TurnFlow::Event::cancel);
             if (current_) return stop(current_->id, TurnFlow::Event::cancel);
             quit();
         },
+        [this](text_atom, const NewTurnPtr& news) { prepared(news); },
         [this](copy_atom) { return ConversationPtr(std::make_shared<Conversation>(conversation_)); },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { stages_.reset(); },
@@ -63,6 +75,7 @@ Session::behavior_type Session::make_behavior() {
 }
 
 void Session::on_exit() {
+    drop_text();
     router_ = nullptr;
     stages_.reset();
     serving_.reset();
@@ -73,8 +86,9 @@ void Session::on_exit() {
 }
 
 void Session::ask(const AskPtr& asked) {
-    if (waiting_.size() >= options_.waiting_max) {
-        Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(waiting_.size()) +
+    const size_t behind = waiting_.size() - (text_ ? 1 : 0);
+    if (behind >= options_.waiting_max) {
+        Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(behind) +
                                                             " turns waiting; asking when they are over would be right");
         error.retry_after_s = current_ ? now() - arrived_ : 0.0;  // the turn under way may take as long again
         return refuse(this, asked, std::move(error));
@@ -98,6 +112,7 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
 
 void Session::serve_by(const StagesPtr& stages) {
     stages_ = stages;
+    if (!stages_) drop_text();
     while (!stages_ && !waiting_.empty()) {
         const AskPtr ask = std::move(waiting_.front().first);
         waiting_.pop_front();
@@ -108,32 +123,80 @@ void Session::serve_by(const StagesPtr& stages) {
 
 void Session::start_next() {
     while (flow_.idle() && stages_ && !waiting_.empty()) {
-        auto [ask, arrived] = std::move(waiting_.front());
-        waiting_.pop_front();
-        Result<TurnPtr> turn = make_turn(*ask, conversation_, options_.runtime);
-        if (!turn) {
-            refuse(this, ask, turn.error());
-            continue;
-        }
-        current_ = std::move(ask);
-        arrived_ = arrived;
-        turn_ = std::move(*turn);
-        cancelled_ = over_told_ = false;
-        answer_.clear();
-        begin_thoughts();
-        usage_ = {};
-        usage_.prompt_tokens = turn_->prompt_tokens;
-        timings_ = {};
-        timings_.queued = now() - arrived_;
-        attention_ = attention_of(*turn_);
-        error_ = {};
-        serving_ = stages_;
-        monitor(serving_->admission);
-        monitor(serving_->prefill);
-        monitor(serving_->decode);
-        happen(TurnFlow::Event::start);
+        if (!text_) prepare_next();
+        if (!text_->made) return;  // goes on when it is
+        begin_next();
     }
     if (flow_.idle() && waiting_.empty() && ends_with_turn_) quit();
+}
+
+/// What was asked as ids is no text, and at once a turn.
+void Session::prepare_next() {
+    const AskPtr ask = waiting_.front().first;
+    text_.emplace();
+    text_->turn = ask->id;
+    if (!ask->ids.empty()) {
+        text_->made = make_turn(*ask, conversation_, options_.runtime);
+        return;
+    }
+    TextQueue::Text text{ask->conversation.tenant,
+                         flow_of(*ask),
+                         ask->priority,
+                         content_bytes(ask->messages) + conversation_.bytes(),
+                         {}};
+    text.job = [session = session_actor(this), ask, conversation = std::make_shared<const Conversation>(conversation_),
+                runtime = options_.runtime, stop = text_->stop.get_token()] {
+        if (stop.stop_requested()) return;
+        const auto news =
+            std::make_shared<NewTurnOf>(NewTurnOf{ask->id, make_anyhow(*ask, *conversation, runtime, stop)});
+        caf::anon_send(session, text_atom::value, news);
+    };
+    const Result<TextWorkers::Place> place = options_.texts->add(std::move(text));
+    if (place) {
+        text_->place = *place;
+    } else {
+        text_->made = place.error();
+    }
+}
+
+void Session::prepared(const NewTurnPtr& news) {
+    if (!text_ || text_->turn != news->turn) return;  // nobody wants it any more
+    text_->made = std::move(news->made);
+    start_next();
+}
+
+/// Whoever is at it hears of it soon.
+void Session::drop_text() {
+    if (!text_) return;
+    text_->stop.request_stop();
+    if (!text_->made) options_.texts->withdraw(text_->place);
+    text_.reset();
+}
+
+void Session::begin_next() {
+    auto [ask, arrived] = std::move(waiting_.front());
+    waiting_.pop_front();
+    Result<NewTurn> made = std::move(*text_->made);
+    text_.reset();
+    if (!made) return refuse(this, ask, made.error());
+    current_ = std::move(ask);
+    arrived_ = arrived;
+    turn_ = std::move(made->turn);
+    prompt_ = std::move(made->prompt);
+    cancelled_ = over_told_ = false;
+    answer_.clear();
+    begin_thoughts();
+    usage_ = {};
+    usage_.prompt_tokens = turn_->prompt_tokens;
+    timings_ = {};
+    timings_.queued = now() - arrived_;
+    attention_ = attention_of(*turn_);
+    error_ = {};
+    serving_ = stages_;
+    monitor(serving_->admission);
+    monitor(serving_->prefill);
+    monitor(serving_->decode);
+    happen(TurnFlow::Event::start);
 }
 
 void Session::stop(TurnId id, TurnFlow::Event event) {
@@ -144,6 +207,7 @@ void Session::stop(TurnId id, TurnFlow::Event event) {
     }
     const auto found = std::ranges::find_if(waiting_, [&](const auto& one) { return one.first->id == id; });
     if (found == waiting_.end()) return;
+    if (text_ && text_->turn == id) drop_text();
     const AskPtr ask = std::move(found->first);
     waiting_.erase(found);
     refuse(this, ask,
@@ -327,7 +391,7 @@ void Session::remember() {
     const auto prompt = static_cast<size_t>(turn_->prompt_tokens);
     // A stage may have gone on for a step after its user left.
     const std::span<const int32_t> told = ids.subspan(prompt, static_cast<size_t>(usage_.completion_tokens));
-    conversation_.answered(current_->messages, answer_, ids.first(prompt), told, current_->template_variables, told_);
+    conversation_.answered(current_->messages, answer_, prompt_, told, told_);
 }
 
 void Session::tell_over() {
@@ -364,8 +428,10 @@ void Session::withdraw() {
 /// Somebody this conversation depends on is gone: whoever listened, or a stage.
 void Session::down(const caf::down_msg& message) {
     const auto is = [&](const auto& actor) { return actor.address() == message.source; };
-    for (size_t i = waiting_.size(); i-- > 0;)
-        if (is(waiting_[i].first->listener)) stop(waiting_[i].first->id, TurnFlow::Event::cancel);
+    std::vector<TurnId> unheard;
+    for (const auto& [ask, arrived] : waiting_)
+        if (is(ask->listener)) unheard.push_back(ask->id);
+    for (auto id = unheard.rbegin(); id != unheard.rend(); ++id) stop(*id, TurnFlow::Event::cancel);
     if (!current_) return;
     if (is(current_->listener)) return stop(current_->id, TurnFlow::Event::cancel);
     const Stages& stages = *serving_;
@@ -386,7 +452,7 @@ ConversationFigures Session::figures() const {
 }
 
 caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
-    if (current_) {
+    if (current_ || text_) {  // of which its prompt is made
         return to_caf(make_error(ErrorCode::invalid_argument,
                                  "the conversation has a turn under way; cancelling it first would be right"));
     }

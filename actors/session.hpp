@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,8 +11,10 @@
 #include "actors/conversation.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
+#include "actors/make_turn.hpp"
 #include "actors/metrics.hpp"
 #include "actors/stages.hpp"
+#include "actors/text_workers.hpp"
 #include "actors/turn_flow.hpp"
 #include "model/text/thoughts.hpp"
 
@@ -24,6 +27,7 @@ public:
         RuntimePtr runtime;
         std::shared_ptr<Metrics> metrics;
         std::shared_ptr<Load> load;
+        std::shared_ptr<TextWorkers> texts;
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
     };
@@ -48,6 +52,10 @@ private:
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
     void start_next();
+    void prepare_next();
+    void prepared(const NewTurnPtr& news);
+    void drop_text();
+    void begin_next();
     void happen(TurnFlow::Event event);
     void act(TurnFlow::Action action);
     void dispatch(Stage stage);
@@ -69,6 +77,15 @@ private:
     caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
+    /// What the next turn's text becomes, apart from this actor: from a copy of the conversation, which stays as it is
+    /// meanwhile.
+    struct Text {
+        TurnId turn = 0;
+        TextWorkers::Place place;
+        std::stop_source stop;
+        std::optional<Result<NewTurn>> made;
+    };
+
     const Options options_;
     const Model& model_;
     Conversation conversation_;
@@ -78,6 +95,7 @@ private:
     bool ends_with_turn_;
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
+    std::optional<Text> text_;                       // of the first that waits
     TurnFlow flow_;
     AskPtr current_;
     StagesPtr serving_;                     // the turn under way
@@ -87,8 +105,9 @@ private:
     uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
     double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
     double last_piece_ = 0.0;
-    bool cancelled_ = false;            // what was said until then stays said
-    bool over_told_ = false;            // the router knows
+    bool cancelled_ = false;  // what was said until then stays said
+    bool over_told_ = false;  // the router knows
+    Conversation::Prompt prompt_;
     std::string answer_;                // thoughts included
     std::optional<Thoughts> thoughts_;  // of a turn that tells them apart
     TurnUsage usage_;

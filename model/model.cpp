@@ -44,8 +44,8 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
 
 }  // namespace
 
-Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages,
-                                       const std::string& variables_json) const {
+Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json,
+                                       const std::stop_token& stop) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
     if (!chat_template)
@@ -57,12 +57,12 @@ Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages,
     input.extra_json = variables_json;
     input.bos_token = bos_token;
     input.eos_token = eos_token;
-    return chat_template->render(input);
+    return chat_template->render(input, stop);
 }
 
 Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop,
                                                 const std::string& variables_json) const {
-    RONDO_ASSIGN(const std::string text, render_chat(messages, variables_json));
+    RONDO_ASSIGN(const std::string text, render_chat(messages, variables_json, stop));
     return tokenizer->encode(text, true, stop);
 }
 

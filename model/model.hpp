@@ -30,8 +30,8 @@ struct Model {
 
     /// A conversation as its template writes it, up to where the model's answer begins. `variables_json` is what else
     /// the template is given, as check_template_variables allows it.
-    Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
-                                    const std::string& variables_json = {}) const;
+    Result<std::string> render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json = {},
+                                    const std::stop_token& stop = {}) const;
     /// A conversation as token ids, ready for the model's answer.
     Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop = {},
                                              const std::string& variables_json = {}) const;

@@ -15,7 +15,7 @@
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
 #include "actors/gateway/open_exchanges.hpp"
-#include "actors/gateway/text_queue.hpp"
+#include "actors/text_queue.hpp"
 #include "config/settings.hpp"
 #include "transport/http_server.hpp"
 

@@ -113,8 +113,8 @@ bool ChatTemplate::mentions(std::string_view text) const {
     return program_->source.find(text) != std::string::npos;
 }
 
-Result<std::string> ChatTemplate::render(const ChatTemplateInput& input) const {
-    jinja::Runtime runtime;
+Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const std::stop_token& stop) const {
+    jinja::Runtime runtime(stop);
     try {
         Value extra;
         jinja::Scope context;

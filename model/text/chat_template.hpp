@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +35,12 @@ struct ChatTemplateInput {
 };
 
 /// A compiled Jinja template of a model. Immutable, safe to share. A construct it does not know is an error of `parse`
-/// that names it and the line; what the template raises itself (raise_exception) is an error of `render`.
+/// that names it and the line; what the template raises itself (raise_exception) is an error of `render`. `stop` may be
+/// requested on another thread; the error is then ErrorCode::cancelled.
 class ChatTemplate {
 public:
     static Result<ChatTemplate> parse(std::string_view source, const std::string& where);
-    Result<std::string> render(const ChatTemplateInput& input) const;
+    Result<std::string> render(const ChatTemplateInput& input, const std::stop_token& stop = {}) const;
 
     /// Whether it has this word as a variable, an attribute or a string: else no value of that name changes what it
     /// prints.

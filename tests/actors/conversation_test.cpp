@@ -36,9 +36,9 @@ protected:
     static std::vector<std::vector<int32_t>> say(Conversation& conversation, const std::vector<std::string>& texts) {
         std::vector<std::vector<int32_t>> ids;
         for (const std::string& text : texts) {
-            const std::vector<int32_t> prompt = must(conversation.prompt({{"user", text}}));
+            const Conversation::Prompt prompt = must(conversation.prompt({{"user", text}}));
             const std::vector<int32_t> answer = ended(spelled("Noted."));
-            ids.push_back(joined(prompt, answer));
+            ids.push_back(joined(prompt.ids, answer));
             conversation.answered({{"user", text}}, "Noted.", prompt, answer);
         }
         return ids;
@@ -53,21 +53,21 @@ protected:
 
 TEST_F(ConversationTest, TheFirstPromptIsTheTemplates) {
     const Conversation conversation(*model);
-    EXPECT_EQ(must(conversation.prompt({{"user", "Hello!"}})), must(model->encode_chat({{"user", "Hello!"}})));
+    EXPECT_EQ(must(conversation.prompt({{"user", "Hello!"}})).ids, must(model->encode_chat({{"user", "Hello!"}})));
 }
 
 TEST_F(ConversationTest, TheNextPromptBeginsWithTheVeryIdsThatWereComputed) {
     // A client may also stop at the template's terminator where the model's own end is another token.
     for (const bool is_models_end : {true, false}) {
         Conversation conversation(*model);
-        const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "Hello!"}}));
+        const Conversation::Prompt prompt = must(conversation.prompt({{"user", "Hello!"}}));
         ASSERT_NE(spelled("Noted."), encoded("Noted."));
-        const std::vector<int32_t> answer = ended(spelled("Noted.")), ids = joined(prompt, answer);
+        const std::vector<int32_t> answer = ended(spelled("Noted.")), ids = joined(prompt.ids, answer);
         const std::vector<int32_t> ends = model->spec.eos_ids;
         if (!is_models_end) model->spec.eos_ids = {0};
         conversation.answered({{"user", "Hello!"}}, "Noted.", prompt, answer);
         model->spec.eos_ids = ends;
-        const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}}));
+        const std::vector<int32_t> next = must(conversation.prompt({{"user", "Thank you."}})).ids;
         EXPECT_TRUE(begins_with(next, ids));
         EXPECT_EQ(
             model->tokenizer->decode(next, true),
@@ -80,7 +80,7 @@ TEST_F(ConversationTest, WhatWasNotToldOfAnAnswerIsForgotten) {
     Conversation conversation(*model);
     conversation.answered({{"user", "Hello!"}}, "Noted.", must(conversation.prompt({{"user", "Hello!"}})),
                           ended(encoded("Noted. And more.")));
-    EXPECT_EQ(must(conversation.prompt({{"user", "Thank you."}})),
+    EXPECT_EQ(must(conversation.prompt({{"user", "Thank you."}})).ids,
               must(model->encode_chat({{"user", "Hello!"}, {"assistant", "Noted."}, {"user", "Thank you."}})));
 }
 
@@ -88,20 +88,20 @@ TEST_F(ConversationTest, RoundsCanBeTakenBackAndLeftOut) {
     Conversation conversation(*model);
     conversation.preamble = {{"system", "Be brief."}};
     for (const char* text : {"one", "two", "three"}) {
-        const std::vector<int32_t> prompt = must(conversation.prompt({{"user", text}}));
+        const Conversation::Prompt prompt = must(conversation.prompt({{"user", text}}));
         conversation.answered({{"user", text}}, "Noted.", prompt, ended(encoded("Noted.")));
     }
     ASSERT_EQ(conversation.rounds().size(), 3U);
     EXPECT_GT(conversation.tokens(), 0);
     ASSERT_TRUE(conversation.drop({1, 1}).is_ok());
-    EXPECT_EQ(must(conversation.prompt({{"user", "four"}})), must(model->encode_chat({{"system", "Be brief."},
-                                                                                      {"user", "one"},
-                                                                                      {"assistant", "Noted."},
-                                                                                      {"user", "three"},
-                                                                                      {"assistant", "Noted."},
-                                                                                      {"user", "four"}})));
+    EXPECT_EQ(must(conversation.prompt({{"user", "four"}})).ids, must(model->encode_chat({{"system", "Be brief."},
+                                                                                          {"user", "one"},
+                                                                                          {"assistant", "Noted."},
+                                                                                          {"user", "three"},
+                                                                                          {"assistant", "Noted."},
+                                                                                          {"user", "four"}})));
     ASSERT_TRUE(conversation.rewind(0).is_ok());
-    EXPECT_EQ(must(conversation.prompt({{"user", "five"}})),
+    EXPECT_EQ(must(conversation.prompt({{"user", "five"}})).ids,
               must(model->encode_chat({{"system", "Be brief."}, {"user", "five"}})));
     EXPECT_FALSE(conversation.rewind(0).is_ok());
     EXPECT_FALSE(conversation.drop({0}).is_ok());
@@ -111,7 +111,7 @@ TEST_F(ConversationTest, RoundsBeforeThoseTakenBackKeepTheirIds) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one", "two", "three"});
     ASSERT_TRUE(conversation.rewind(1).is_ok());
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "four"}}));
+    const std::vector<int32_t> next = must(conversation.prompt({{"user", "four"}})).ids;
     EXPECT_TRUE(begins_with(next, ids[0]));
     EXPECT_EQ(model->tokenizer->decode(next, true),
               model->tokenizer->decode(
@@ -120,38 +120,38 @@ TEST_F(ConversationTest, RoundsBeforeThoseTakenBackKeepTheirIds) {
     const auto others = say(conversation, {"four", "five"});
     EXPECT_TRUE(begins_with(others[1], others[0]));
     ASSERT_TRUE(conversation.rewind(2).is_ok());
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})), others[0]));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})).ids, others[0]));
 }
 
 TEST_F(ConversationTest, RoundsBeforeThoseLeftOutKeepTheirIds) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one", "two", "three", "four"});
     ASSERT_TRUE(conversation.drop({3, 1}).is_ok());
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "five"}}));
+    const std::vector<int32_t> next = must(conversation.prompt({{"user", "five"}})).ids;
     EXPECT_TRUE(begins_with(next, ids[0]));
     const std::vector<int32_t> anew = ended(encoded("Noted."));  // of the third round, that is now the second
     EXPECT_NE(std::search(next.begin() + std::ssize(ids[0]), next.end(), anew.begin(), anew.end()), next.end());
     // The rounds behind the one left out have ids again once they were computed anew; where one ends is not known.
     say(conversation, {"five"});
     ASSERT_TRUE(conversation.rewind(2).is_ok());
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})), ids[0]));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})).ids, ids[0]));
     ASSERT_TRUE(conversation.drop({0}).is_ok());
-    EXPECT_EQ(must(conversation.prompt({{"user", "seven"}})),
+    EXPECT_EQ(must(conversation.prompt({{"user", "seven"}})).ids,
               must(model->encode_chat({{"user", "three"}, {"assistant", "Noted."}, {"user", "seven"}})));
 }
 
 TEST_F(ConversationTest, AnAnswerThatWasCutOffLeavesTheIdsOfTheRoundsBefore) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one"});
-    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "two"}}));
+    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "two"}}));
     conversation.answered({{"user", "two"}}, "Noted.", prompt, ended(spelled("Noted. And more.")));
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "three"}}));
+    const std::vector<int32_t> next = must(conversation.prompt({{"user", "three"}})).ids;
     EXPECT_TRUE(begins_with(next, ids[0]));
     // As far as they spell what was told, the ids of the answer stay too.
-    EXPECT_TRUE(begins_with(next, joined(prompt, spelled("Noted."))));
+    EXPECT_TRUE(begins_with(next, joined(prompt.ids, spelled("Noted."))));
     say(conversation, {"three"});
     ASSERT_TRUE(conversation.rewind(2).is_ok());
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})), ids[0]));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})).ids, ids[0]));
 }
 
 /// Cut off behind a token that no template puts there, an answer does not fit into the next prompt as it was computed;
@@ -159,16 +159,16 @@ TEST_F(ConversationTest, AnAnswerThatWasCutOffLeavesTheIdsOfTheRoundsBefore) {
 TEST_F(ConversationTest, AnAnswerThatFitsNowhereLeavesTheIdsOfTheRoundsBefore) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one", "two"});
-    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "three"}}));
+    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "three"}}));
     std::vector<int32_t> answer = spelled("Noted.");
     answer.push_back(model->tokenizer->find("<|user|>"));
     conversation.answered({{"user", "three"}}, "Noted.", prompt, answer);
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})), joined(prompt, spelled("Noted."))));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "four"}})).ids, joined(prompt.ids, spelled("Noted."))));
     say(conversation, {"four"});
     ASSERT_TRUE(conversation.rewind(2).is_ok());
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "five"}})), ids[1]));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "five"}})).ids, ids[1]));
     ASSERT_TRUE(conversation.rewind(1).is_ok());
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})), ids[0]));
+    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "six"}})).ids, ids[0]));
 }
 
 /// A template that says earlier answers in another way than it was answered (Qwen3's drops old thoughts).
@@ -179,12 +179,13 @@ TEST_F(ConversationTest, WhatATemplateChangesIsEncodedAnewAndWhatStandsBeforeItI
         "test"));
     std::swap(model->chat_template, trimming);
     Conversation conversation(*model);
-    const std::vector<int32_t> first = must(conversation.prompt({{"user", "one"}}));
+    const Conversation::Prompt first = must(conversation.prompt({{"user", "one"}}));
     conversation.answered({{"user", "one"}}, "Noted. ", first, spelled("Noted. "));
-    const std::vector<int32_t> second = must(conversation.prompt({{"user", "two"}}));
-    EXPECT_TRUE(begins_with(second, joined(first, encoded("Noted."))));
+    const Conversation::Prompt second = must(conversation.prompt({{"user", "two"}}));
+    EXPECT_TRUE(begins_with(second.ids, joined(first.ids, encoded("Noted."))));
     conversation.answered({{"user", "two"}}, "Noted.", second, ended(spelled("Noted.")));
-    EXPECT_TRUE(begins_with(must(conversation.prompt({{"user", "three"}})), joined(second, ended(spelled("Noted.")))));
+    EXPECT_TRUE(
+        begins_with(must(conversation.prompt({{"user", "three"}})).ids, joined(second.ids, ended(spelled("Noted.")))));
     std::swap(model->chat_template, trimming);
 }
 
@@ -206,7 +207,7 @@ TEST_F(ConversationTest, AHistoryThatComesWithTheFirstMessageBecomesRounds) {
     const std::vector<ChatMessage> sent{{"system", "Be brief."}, {"user", "one"},         {"assistant", "Noted."},
                                         {"user", "two"},         {"assistant", "Noted."}, {"user", "three"}};
     Conversation after(*model);
-    const std::vector<int32_t> prompt = must(after.prompt(sent));
+    const Conversation::Prompt prompt = must(after.prompt(sent));
     after.answered(sent, "Noted.", prompt, ended(spelled("Noted.")));
     ASSERT_EQ(after.rounds().size(), 3U);
     EXPECT_EQ(after.preamble.size(), 1U);
@@ -216,12 +217,12 @@ TEST_F(ConversationTest, AHistoryThatComesWithTheFirstMessageBecomesRounds) {
         EXPECT_EQ(after.rounds()[i].answer, "Noted.");
         EXPECT_GT(after.rounds()[i].tokens, 0);
     }
-    EXPECT_EQ(after.tokens(), std::ssize(prompt) + std::ssize(ended(spelled("Noted."))));
+    EXPECT_EQ(after.tokens(), std::ssize(prompt.ids) + std::ssize(ended(spelled("Noted."))));
     // It goes on behind the very ids of its last round, and from the text before it where that is taken back.
-    EXPECT_TRUE(begins_with(must(after.prompt({{"user", "four"}})), joined(prompt, ended(spelled("Noted.")))));
+    EXPECT_TRUE(begins_with(must(after.prompt({{"user", "four"}})).ids, joined(prompt.ids, ended(spelled("Noted.")))));
     ASSERT_TRUE(after.rewind(1).is_ok());
     EXPECT_EQ(
-        must(after.prompt({{"user", "2"}})),
+        must(after.prompt({{"user", "2"}})).ids,
         must(model->encode_chat({{"system", "Be brief."}, {"user", "one"}, {"assistant", "Noted."}, {"user", "2"}})));
 }
 
@@ -258,11 +259,11 @@ TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
                                  "test"));
     Conversation conversation(moody);
     const std::string glad = R"({"mood": "Glad: "})";
-    const std::vector<int32_t> prompt = must(conversation.prompt({{"user", "one"}}, glad));
-    EXPECT_EQ(prompt, must(moody.tokenizer->encode("<|user|>one<|end|><|assistant|>Glad: ", true)));
+    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "one"}}, glad));
+    EXPECT_EQ(prompt.ids, must(moody.tokenizer->encode("<|user|>one<|end|><|assistant|>Glad: ", true)));
     const std::vector<int32_t> answer = ended(spelled("Noted."));
-    conversation.answered({{"user", "one"}}, "Noted.", prompt, answer, glad);
-    const std::vector<int32_t> next = must(conversation.prompt({{"user", "two"}}));
+    conversation.answered({{"user", "one"}}, "Noted.", prompt, answer);
+    const std::vector<int32_t> next = must(conversation.prompt({{"user", "two"}})).ids;
     EXPECT_EQ(moody.tokenizer->decode(next, true),
               "<|user|>one<|end|><|assistant|>Noted.<|end|><|user|>two<|end|><|assistant|>");
     for (const char* wrong : {"[1]", "{", R"({"messages": []})", R"({"bos_token": "x"})", R"({"range": 1})"})

@@ -183,17 +183,17 @@ protected:
     TurnUsage ask(Talk& talk, const std::string& text) {
         SCOPED_TRACE(talk.name + ": " + text);
         const std::vector<ChatMessage> said{{"user", text}};
-        const std::vector<int32_t> prompt = must(talk.remembered.prompt(said));
+        const Conversation::Prompt prompt = must(talk.remembered.prompt(said));
         const Heard heard = hear(chat(talk.name, text, answer_tokens));
         Ask again = chat("", "", answer_tokens);
         again.conversation.tenant = "stranger " + std::to_string(++strangers_);
         again.messages.clear();
-        again.ids = prompt;
+        again.ids = prompt.ids;
         const Heard stranger = hear(std::move(again));
         EXPECT_EQ(heard.ids, stranger.ids);
         EXPECT_EQ(heard.text, stranger.text);
         const TurnEnd &end = heard.ends.at(0), &fresh = stranger.ends.at(0);
-        EXPECT_EQ(end.usage.prompt_tokens, std::ssize(prompt));
+        EXPECT_EQ(end.usage.prompt_tokens, std::ssize(prompt.ids));
         EXPECT_EQ(fresh.usage.cached_tokens, 0);
         for (const TurnEnd& one : {end, fresh}) {
             EXPECT_EQ(one.attention.selections, 1);

@@ -291,6 +291,20 @@ TEST(ChatTemplate, OneTemplateRendersOnSeveralThreads) {
     EXPECT_THAT(texts, testing::ElementsAre("a1a2", "b1b2", "c1c2", "d1d2"));
 }
 
+TEST(ChatTemplate, StopsWhenItIsAskedToOnAnotherThread) {
+    const auto program = ChatTemplate::parse("{% for i in range(100000) %}{{ '' }}{% endfor %}done", "test");
+    ASSERT_TRUE(program);
+    std::stop_source stop;
+    EXPECT_EQ(*program->render({}, stop.get_token()), "done");
+    std::thread stopping([&] { stop.request_stop(); });
+    Result<std::string> text = std::string();
+    while (text) text = program->render({}, stop.get_token());
+    stopping.join();
+    EXPECT_EQ(text.error().code, ErrorCode::cancelled);
+    EXPECT_EQ(program->render({}, stop.get_token()).error().code, ErrorCode::cancelled);
+    EXPECT_EQ(*program->render({}), "done");
+}
+
 TEST(ChatTemplate, GivesMessagesTheirFurtherMembers) {
     const std::string source =
         "{% for m in messages %}{{ m.role }}:{{ m.content }}:{{ m.name is defined }}"

@@ -35,6 +35,7 @@ std::string_view Value::type_name() const {
 
 void Runtime::step(size_t count) {
     steps_ += count;
+    if (stop_.stop_requested()) fail("was stopped", ErrorCode::cancelled);
     if (steps_ > limits::template_steps_max)
         fail("needs more than " + std::to_string(limits::template_steps_max) + " steps", ErrorCode::out_of_range);
 }

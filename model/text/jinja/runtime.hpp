@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,10 +13,11 @@
 namespace rondo::jinja {
 
 /// The budget of one rendering, and the only maker of strings and containers: whatever grows is charged before it is
-/// allocated, so a hostile template ends with a fault, not with a hang or a full memory. Lives on the stack of one
-/// rendering.
+/// allocated, so a hostile template ends with a fault, not with a hang or a full memory. So does one that `stop` is
+/// requested of, on another thread. Lives on the stack of one rendering.
 class Runtime {
 public:
+    explicit Runtime(std::stop_token stop = {}) : stop_(std::move(stop)) {}
     void step(size_t count = 1);
     /// Reading `bytes` of text, which costs far less than a step a byte.
     void scan(size_t bytes) { step(bytes / 256); }
@@ -35,6 +37,7 @@ public:
     size_t depth = 0;  ///< of the evaluator's recursion
 
 private:
+    const std::stop_token stop_;
     size_t steps_ = 0;
     size_t bytes_ = 0;
 };

@@ -1,7 +1,8 @@
-#include "actors/gateway/text_queue.hpp"
+#include "actors/text_queue.hpp"
 
 #include <malloc.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,18 +16,28 @@ constexpr size_t trimmed_bytes_min = size_t{1} << 20;
 
 }  // namespace
 
-TextQueue::Taken TextQueue::add(const Tenant& tenant, size_t bytes, Job job) {
+TextQueue::Taken TextQueue::add(Text text, uint64_t& id) {
     const std::lock_guard lock(mutex_);
-    if (ended_ || !places_.has_room(tenant, 1, texts_) || !room_.has_room(tenant, bytes, bytes_)) return Taken::refused;
-    const uint64_t id = ++ids_;
-    waiting_.push(id, {id, tenant, bytes, std::move(job)}, tenant, 0);
-    places_.take(tenant);
-    room_.take(tenant, bytes);
+    if (ended_ || !places_.has_room(text.tenant, 1, texts_) || !room_.has_room(text.tenant, text.bytes, bytes_))
+        return Taken::refused;
+    places_.take(text.tenant);
+    room_.take(text.tenant, text.bytes);
     ++texts_;
-    bytes_ += bytes;
+    bytes_ += text.bytes;
+    id = ++ids_;
+    const std::string flow = std::move(text.flow);
+    const int priority = text.priority;
+    waiting_.push(id, std::move(text), flow, priority);
     if (working_ == at_once_) return Taken::waits;
     ++working_;
     return Taken::begins;
+}
+
+void TextQueue::remove(uint64_t id) {
+    std::optional<Text> removed;  // outside of the lock
+    const std::lock_guard lock(mutex_);
+    removed = waiting_.remove(id);
+    if (removed) over(*removed);
 }
 
 void TextQueue::over(const Text& text) {
@@ -43,8 +54,7 @@ void TextQueue::work() {
         {
             const std::lock_guard lock(mutex_);
             if (!waiting_.empty()) {
-                const Text& next = waiting_.front();
-                text = waiting_.serve(next.id, static_cast<double>(next.bytes));
+                text = waiting_.serve(waiting_.front_id(), static_cast<double>(waiting_.front().bytes));
             } else if (done_bytes < trimmed_bytes_min) {
                 if (--working_ == 0) nobody_works_.notify_all();
                 return;
@@ -72,7 +82,7 @@ void TextQueue::end() {
     std::unique_lock lock(mutex_);
     ended_ = true;
     while (!waiting_.empty()) {
-        dropped.push_back(waiting_.serve(waiting_.front().id, 0.0));
+        dropped.push_back(waiting_.serve(waiting_.front_id(), 0.0));
         over(dropped.back());
     }
     lock.unlock();

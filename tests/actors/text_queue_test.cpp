@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/gateway/text_queue.hpp"
+#include "actors/text_queue.hpp"
 
 namespace rondo {
 namespace {

@@ -3,15 +3,17 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "actors/fair_queue.hpp"
 #include "actors/tenant_shares.hpp"
 
 namespace rondo {
 
-/// Large requests on their way to be parsed, and long texts to be tokenized. Only a few are at a time, since each holds
-/// a thread that decoding needs too, and only so many wait, and so many bytes; tenants share the threads by bytes, and
-/// both kinds of room. Safe from any thread.
+/// Large requests on their way to be parsed, and texts to be rendered and tokenized. Only a few are at a time, since
+/// each holds a thread that decoding needs too, and only so many wait, and so many bytes; tenants, and flows within
+/// one, share the threads by bytes, and tenants both kinds of room. Safe from any thread.
 class TextQueue {
 public:
     /// A job must look by itself whether it is still wanted.
@@ -25,7 +27,21 @@ public:
     TextQueue(size_t at_once, size_t waiting_max, bool several_tenants, size_t bytes_max = size_t{128} << 20)
         : at_once_(at_once), places_(at_once + waiting_max, several_tenants), room_(bytes_max, several_tenants) {}
 
-    Taken add(const Tenant& tenant, size_t bytes, Job job);
+    struct Text {
+        Tenant tenant;
+        std::string flow;  ///< whom it is for: begins with the tenant's line
+        int priority = 0;
+        size_t bytes = 0;
+        Job job;
+    };
+    /// `id` is set to what `remove` takes it back by.
+    Taken add(Text text, uint64_t& id);
+    Taken add(const Tenant& tenant, size_t bytes, Job job) {
+        uint64_t id = 0;
+        return add({tenant, tenant, 0, bytes, std::move(job)}, id);
+    }
+    /// Takes back one that waits; nothing happens to others.
+    void remove(uint64_t id);
     /// Does what waits until nothing does. A job that throws is over, and nothing else. Memory of large jobs goes back
     /// to the system.
     void work();
@@ -33,13 +49,6 @@ public:
     void end();
 
 private:
-    struct Text {
-        uint64_t id = 0;
-        Tenant tenant;
-        size_t bytes = 0;
-        Job job;
-    };
-
     void over(const Text& text);
 
     const size_t at_once_;
