@@ -32,6 +32,17 @@ std::string flow_of(const Ask& ask) {
     return name.tenant + '\n' + (name.id.empty() ? '\n' + std::to_string(ask.id) : name.id);
 }
 
+size_t text_bytes(const Ask& ask, const Conversation& conversation) {
+    constexpr size_t of_a_message = 256;  // it takes a template as long as so much text
+    const auto bytes_of = [](std::span<const ChatMessage> messages) {
+        return content_bytes(messages) + messages.size() * of_a_message;
+    };
+    size_t bytes = ask.template_variables.size() + bytes_of(ask.messages) + bytes_of(conversation.preamble);
+    for (const Round& round : conversation.rounds())
+        bytes += bytes_of(round.asked) + round.answer.size() + of_a_message;
+    return bytes;
+}
+
 Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                           const std::stop_token& stop) {
     const Model& model = runtime->model;

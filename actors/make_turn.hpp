@@ -24,6 +24,9 @@ struct NewTurn {
 Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                           const std::stop_token& stop = {});
 
+/// What there is to render for it: of all its messages, the earlier ones too, the bytes, and some more for each.
+size_t text_bytes(const Ask& ask, const Conversation& conversation);
+
 /// What has become of a turn's text.
 struct NewTurnOf {
     TurnId turn = 0;

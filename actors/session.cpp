@@ -29,7 +29,7 @@ TurnAttention attention_of(const Turn& turn) {
             .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
 }
 
-/// On a thread that is not the session's.
+/// Here or on a thread for texts.
 Result<NewTurn> make_anyhow(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                             const std::stop_token& stop) {
     try {
@@ -130,20 +130,17 @@ void Session::start_next() {
     if (flow_.idle() && waiting_.empty() && ends_with_turn_) quit();
 }
 
-/// What was asked as ids is no text, and at once a turn.
+/// What was asked as ids is no text, and a few words take less than the way to another thread and back.
 void Session::prepare_next() {
     const AskPtr ask = waiting_.front().first;
     text_.emplace();
     text_->turn = ask->id;
-    if (!ask->ids.empty()) {
-        text_->made = make_turn(*ask, conversation_, options_.runtime);
+    const size_t bytes = text_bytes(*ask, conversation_);
+    if (!ask->ids.empty() || options_.texts->is_at_once(bytes)) {
+        text_->made = make_anyhow(*ask, conversation_, options_.runtime, {});
         return;
     }
-    TextQueue::Text text{ask->conversation.tenant,
-                         flow_of(*ask),
-                         ask->priority,
-                         content_bytes(ask->messages) + conversation_.bytes(),
-                         {}};
+    TextQueue::Text text{ask->conversation.tenant, flow_of(*ask), ask->priority, bytes, {}};
     text.job = [session = session_actor(this), ask, conversation = std::make_shared<const Conversation>(conversation_),
                 runtime = options_.runtime, stop = text_->stop.get_token()] {
         if (stop.stop_requested()) return;

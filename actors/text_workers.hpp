@@ -14,7 +14,9 @@
 namespace rondo {
 
 /// Renders and tokenizes the texts of an engine's turns on threads of their own: CAF's few workers have messages to
-/// deliver. Long texts share two threads; a short one has a third, so it waits for no long one. Safe from any thread.
+/// deliver. Long texts share two threads; a short one has a third, so it waits for no long one. A text that takes no
+/// longer than the way to another thread and back is not for them: whoever has it does it himself. Safe from any
+/// thread.
 class TextWorkers {
 public:
     struct Options {
@@ -22,12 +24,16 @@ public:
         size_t texts_max = 288;                ///< under way or waiting: short ones, and long ones
         size_t bytes_max = size_t{128} << 20;  ///< of both kinds, each
         size_t short_bytes_max = size_t{32} << 10;
-        bool several_tenants = false;  ///< who share all that
+        size_t at_once_bytes_max = size_t{4} << 10;  ///< some 0.3 ms
+        bool several_tenants = false;                ///< who share all that
     };
     explicit TextWorkers(const Options& options);
     /// After `end`.
     ~TextWorkers();
 
+    /// Whether a text of so many bytes is done sooner where it is. Without own threads none is, so that a test goes the
+    /// whole way.
+    bool is_at_once(size_t bytes) const { return options_.own_threads && bytes <= options_.at_once_bytes_max; }
     /// A text that waits or is worked on.
     struct Place {
         bool is_short = true;

@@ -211,6 +211,19 @@ TEST_F(ChatTexts, WhatAPromptIsMadeOfStaysUntilItIsMade) {
     expect_as_ever("c", 0);
 }
 
+TEST_F(ChatTexts, AsManyWaitBehindOneThatIsRenderedAsBehindOneThatIsComputed) {
+    HeardTurn first;
+    ask(first, "c", huge(question));
+    std::vector<HeardTurn> behind(9);
+    for (HeardTurn& turn : behind) ask(turn, "c", "Hello!");
+    EXPECT_EQ(behind[8].end().error.code, ErrorCode::overloaded);
+    EXPECT_FALSE(first.has_ended());
+    EXPECT_NE(first.end().outcome, TurnOutcome::failed);
+    for (size_t i = 0; i < 8; ++i) EXPECT_NE(behind[i].end().outcome, TurnOutcome::failed);
+    for (HeardTurn& turn : behind) EXPECT_EQ(turn.ends(), 1U);
+    expect_as_ever("c", 9);
+}
+
 TEST_F(ChatTexts, StagesThatAreStartedAnewMeanwhileCostNoTurn) {
     HeardTurn slow;
     ask(slow, "c", huge(question));
@@ -252,7 +265,9 @@ TEST_F(ChatTexts, TenThousandAtOnceAreAnsweredOrToldWhenToAskAgain) {
                 ++others;
             }
         };
-        engine_->ask(chat(i % 3 == 0 ? "c" + std::to_string(i) : "", "Hello!", 1), std::move(callbacks));
+        // Some are made at once, and others go to the thread for short texts.
+        const std::string text = "Hello!" + std::string(i % 2 == 0 ? 0 : 6000, ' ');
+        engine_->ask(chat(i % 3 == 0 ? "c" + std::to_string(i) : "", text, 1), std::move(callbacks));
     }
     const auto deadline = Clock::now() + std::chrono::seconds(120);
     while (answered + refused + others < 10'000 && Clock::now() < deadline) std::this_thread::yield();

@@ -134,10 +134,18 @@ TEST(TextWorkers, AtTheEndDropWhatWaitsAndWaitForTheRest) {
     EXPECT_FALSE(workers.add(text(1, [] {})).is_ok());
 }
 
+TEST(TextWorkers, AFewWordsAreNotForThem) {
+    const TextWorkers workers({});
+    EXPECT_TRUE(workers.is_at_once(0));
+    EXPECT_TRUE(workers.is_at_once(4096));
+    EXPECT_FALSE(workers.is_at_once(4097));
+}
+
 TEST(TextWorkers, WithoutThreadsATextIsDoneWhereItIsAdded) {
     TextWorkers::Options options;
     options.own_threads = false;
     TextWorkers workers(options);
+    EXPECT_FALSE(workers.is_at_once(0));
     const auto here = std::this_thread::get_id();
     int done = 0;
     for (const size_t bytes : {size_t{0}, size_t{1}, large, size_t{1} << 40}) {
