@@ -1,8 +1,8 @@
 #include "actors/prefill.hpp"
 
-#include <algorithm>
-#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/when_answered.hpp"
 
@@ -10,27 +10,25 @@ namespace rondo {
 
 Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, cache_actor cache,
                  const Options& options)
-    : prefill_actor::base(config), options_(options), cache_(std::move(cache)) {
-    const bool same = prompts == home;
-    lanes_.push_back({std::move(prompts), {}, {}, {}, {}, {}, 0.0});
-    if (!same) lanes_.push_back({std::move(home), {}, {}, {}, {}, {}, 0.0});
+    : prefill_actor::base(config),
+      options_(options),
+      cache_(std::move(cache)),
+      lanes_({prompts == home ? size_t{1} : size_t{2}, options.at_home_tokens, options.open_max}) {
+    devices_.push_back({std::move(prompts), {}});
+    if (lanes_.lanes() > 1) devices_.push_back({std::move(home), {}});
 }
 
 Prefill::behavior_type Prefill::make_behavior() {
     return {
         [this](prefill_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
-            const size_t lane = choose_lane(*turn);
-            lanes_[lane].order.add(turn->id, turn->priority, turn->missing());
-            lanes_[lane].jobs[turn->id] = {turn, promise, false, false, 0, 0.0};
-            pump(lane);
+            jobs_[turn->id] = {turn, promise};
+            pump(lanes_.add(turn->id, turn->priority, turn->missing()));
             return promise;
         },
-        [this](withdraw_atom, TurnId id) {
-            for (size_t lane = 0; lane < lanes_.size(); ++lane) withdraw(lane, id);
-        },
+        [this](withdraw_atom, TurnId id) { withdraw(id); },
         [this](watch_atom, uint64_t lane, uint64_t piece) {
-            const Watch::Found found = lanes_.at(lane).watch.look(piece);
+            const Watch::Found found = devices_.at(lane).watch.look(piece);
             if (found == Watch::Found::work) look_later(lane);
             if (found == Watch::Found::late) quit(to_caf(late_device()));
         },
@@ -39,119 +37,67 @@ Prefill::behavior_type Prefill::make_behavior() {
 
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Prefill::on_exit() {
-    for (Lane& lane : lanes_) lane.jobs.clear();
+    jobs_.clear();
+    devices_.clear();
     cache_ = nullptr;
 }
 
-/// Where it would be done sooner by what was measured; a long prompt does not go where answers are made.
-size_t Prefill::choose_lane(const Turn& turn) const {
-    if (lanes_.size() == 1 || turn.missing() > options_.at_home_tokens) return 0;
-    const auto seconds = [&](const Lane& lane) {
-        const auto tokens = static_cast<double>(lane.order.tokens() + turn.missing());
-        return lane.tokens_per_second > 0.0 ? tokens / lane.tokens_per_second : tokens * 1e-6;
-    };
-    return seconds(lanes_[1]) < seconds(lanes_[0]) ? 1 : 0;
-}
-
-/// Of chunks that have begun the most urgent, the first of equals, unless a prompt that has not is more urgent. One
-/// that is not wanted any more is given up first: it holds a place.
-std::optional<TurnId> Prefill::choose(const Lane& lane) const {
-    const std::optional<TurnId> next = lane.order.next();
-    if (lane.open.empty()) return next;
-    const auto urgency = [&](TurnId id) {
-        const Job& job = lane.jobs.at(id);
-        return job.withdrawn ? std::numeric_limits<int>::max() : job.turn->priority;
-    };
-    const TurnId begun = *std::ranges::max_element(lane.open, {}, urgency);
-    const bool passes = next && lane.open.size() < options_.open_max && urgency(*next) > urgency(begun);
-    return passes ? next : begun;
-}
-
-void Prefill::pump(size_t index) {
-    Lane& lane = lanes_[index];
-    if (lane.busy) return;
-    const std::optional<TurnId> next = choose(lane);
+void Prefill::pump(size_t lane) {
+    const std::optional<PromptLanes::Piece> next = lanes_.begin(lane);
     if (!next) return;
     auto chunk = std::make_shared<Chunk>();
-    const Job& job = lane.jobs.at(*next);
-    chunk->turn = job.turn;
+    chunk->turn = jobs_.at(next->id).turn;
     chunk->budget_seconds = options_.chunk_seconds;
-    chunk->drop = job.withdrawn;
-    send(index, chunk);
+    chunk->drop = next->drop;
+    send(lane, chunk);
 }
 
-void Prefill::send(size_t index, const ChunkPtr& chunk) {
-    Lane& lane = lanes_[index];
-    lane.busy = chunk->turn->id;
+void Prefill::send(size_t lane, const ChunkPtr& chunk) {
     const int64_t before = chunk->turn->missing();
-    if (lane.watch.begin()) look_later(index);
-    request(lane.runner, caf::infinite, chunk_atom::value, chunk)
-        .then([=, this](const ChunkPtr& done) { answered(index, done, before - done->turn->missing()); },
+    if (devices_[lane].watch.begin()) look_later(lane);
+    request(devices_[lane].runner, caf::infinite, chunk_atom::value, chunk)
+        .then([=, this](const ChunkPtr& done) { answered(lane, done, before - done->turn->missing()); },
               // Nobody knows what the device has written: every prompt on it fails with this stage.
               [this](const caf::error& error) { quit(error); });
 }
 
-void Prefill::look_later(size_t index) {
-    delayed_send(this, options_.timeout, watch_atom::value, uint64_t{index}, lanes_[index].watch.piece());
+void Prefill::look_later(size_t lane) {
+    delayed_send(this, options_.timeout, watch_atom::value, uint64_t{lane}, devices_[lane].watch.piece());
 }
 
-void Prefill::answered(size_t index, const ChunkPtr& chunk, int64_t computed) {
-    Lane& lane = lanes_[index];
+void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     const TurnId id = chunk->turn->id;
-    lane.busy.reset();
-    lane.watch.end();
-    Job& job = lane.jobs.at(id);
-    job.chunk_tokens += computed;
-    job.chunk_seconds += chunk->seconds;
-    const auto place = std::ranges::find(lane.open, id);
-    if (chunk->open && place == lane.open.end()) lane.open.push_back(id);
-    if (!chunk->open) {
-        if (place != lane.open.end()) lane.open.erase(place);
-        if (job.chunk_tokens > 0) {
-            lane.order.computed(id, job.chunk_tokens);
-            const double rate = static_cast<double>(job.chunk_tokens) / std::max(job.chunk_seconds, 1e-9);
-            lane.tokens_per_second = lane.tokens_per_second == 0.0 ? rate : (lane.tokens_per_second + rate) / 2;
-        }
-        job.chunk_tokens = 0;
-        job.chunk_seconds = 0.0;
-    }
+    devices_[lane].watch.end();
+    const PromptLanes::After after =
+        lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {
-        finish(lane, id, StageReply::Outcome::refused, chunk->status.error());
+        finish(id, StageReply::Outcome::refused, chunk->status.error());
     } else if (chunk->done) {
-        share(index, id);
-    } else if (job.withdrawn && !chunk->open) {
-        finish(lane, id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+        share(id);
+    } else if (after == PromptLanes::After::leaves) {
+        finish(id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
     }
-    pump(index);
+    pump(lane);
 }
 
 /// Others with the same beginning need not wait for the answer's end.
-void Prefill::share(size_t index, TurnId id) {
-    Lane& lane = lanes_[index];
-    lane.order.remove(id);
-    lane.jobs.at(id).complete = true;
-    const auto finished = [=, this] { finish(lanes_[index], id, StageReply::Outcome::done); };
+void Prefill::share(TurnId id) {
+    const auto finished = [=, this] { finish(id, StageReply::Outcome::done); };
     when_answered(
-        request(cache_, options_.timeout, share_atom::value, lane.jobs.at(id).turn), [=](bool) { finished(); },
+        request(cache_, options_.timeout, share_atom::value, jobs_.at(id).turn), [=](bool) { finished(); },
         [=](const caf::error&) { finished(); });
 }
 
-void Prefill::finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error) {
-    auto job = std::move(lane.jobs.extract(id).mapped());
-    lane.order.remove(id);
+void Prefill::finish(TurnId id, StageReply::Outcome outcome, Error error) {
+    Job job = std::move(jobs_.extract(id).mapped());
     if (outcome == StageReply::Outcome::done && job.turn->last.over) outcome = StageReply::Outcome::over;
     job.promise.deliver(StageReply{outcome, std::move(job.turn), std::move(error)});
 }
 
-void Prefill::withdraw(size_t index, TurnId id) {
-    Lane& lane = lanes_[index];
-    const auto job = lane.jobs.find(id);
-    if (job == lane.jobs.end()) return;
-    if (job->second.complete) return;
-    job->second.withdrawn = true;
-    const bool in_work = lane.busy == id || std::ranges::count(lane.open, id) > 0;
-    if (!in_work) finish(lane, id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
-    pump(index);
+void Prefill::withdraw(TurnId id) {
+    if (lanes_.withdraw(id) == PromptLanes::After::leaves)
+        finish(id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+    for (size_t lane = 0; lane < lanes_.lanes(); ++lane) pump(lane);
 }
 
 }  // namespace rondo

@@ -1,18 +1,15 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "actors/handles.hpp"
-#include "actors/prefill_order.hpp"
+#include "actors/prompt_lanes.hpp"
 #include "actors/watch.hpp"
 
 namespace rondo {
 
-/// Feeds devices with pieces of prompts' chunks, one outstanding each. It changes between prompts where a chunk ends;
-/// but one that is more urgent than those that have begun parks their chunks between two layers, and they go on behind
-/// it.
+/// Feeds devices with pieces of prompts' chunks, one outstanding each, as PromptLanes says.
 class Prefill : public prefill_actor::base {
 public:
     struct Options {
@@ -33,34 +30,25 @@ private:
     struct Job {
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
-        bool withdrawn = false;
-        bool complete = false;     // only the cache's word is missing
-        int64_t chunk_tokens = 0;  // of the chunk under way
-        double chunk_seconds = 0.0;
     };
-    struct Lane {
+    struct Device {
         device_runner_actor runner;
-        PrefillOrder order;
-        std::map<TurnId, Job> jobs;
-        std::vector<TurnId> open;    // whose chunks stopped between layers, in order of beginning
-        std::optional<TurnId> busy;  // whose piece the runner has
         Watch watch;
-        double tokens_per_second = 0.0;  // measured
     };
 
-    size_t choose_lane(const Turn& turn) const;
-    std::optional<TurnId> choose(const Lane& lane) const;
     void pump(size_t lane);
     void send(size_t lane, const ChunkPtr& chunk);
     void look_later(size_t lane);
     void answered(size_t lane, const ChunkPtr& chunk, int64_t computed);
-    void share(size_t lane, TurnId id);
-    void finish(Lane& lane, TurnId id, StageReply::Outcome outcome, Error error = {});
-    void withdraw(size_t lane, TurnId id);
+    void share(TurnId id);
+    void finish(TurnId id, StageReply::Outcome outcome, Error error = {});
+    void withdraw(TurnId id);
 
     Options options_;
     cache_actor cache_;
-    std::vector<Lane> lanes_;
+    std::vector<Device> devices_;  // one a lane
+    PromptLanes lanes_;
+    std::map<TurnId, Job> jobs_;  // of the lanes, and those that are complete until the cache knows
 };
 
 }  // namespace rondo

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "actors/prefill_order.hpp"
+
+namespace rondo {
+
+/// Which prompt goes to which device, and whose chunk a device computes next. It changes between prompts where a chunk
+/// ends; but a prompt that is more urgent than those that have begun parks their chunks between two layers, and they go
+/// on behind it. Plain rules: whoever has the devices tells it what they have done.
+class PromptLanes {
+public:
+    struct Options {
+        size_t lanes = 1;              ///< devices: the first is meant for prompts, a second one decodes too
+        int64_t at_home_tokens = 512;  ///< up to which a prompt may go to the second one, when that is sooner
+        size_t open_max = 1;           ///< chunks that a device can hold open
+    };
+    explicit PromptLanes(const Options& options) : options_(options), lanes_(options.lanes) {}
+
+    /// A prompt with so much to compute has come. Returns its lane.
+    size_t add(uint64_t id, int priority, int64_t tokens);
+    /// More of a chunk, or the open one given up.
+    struct Piece {
+        uint64_t id = 0;
+        bool drop = false;
+    };
+    /// What the lane's device does next; it is under way from now on. None while another piece is, or without work.
+    std::optional<Piece> begin(size_t lane);
+    /// What has become of the piece under way.
+    struct Done {
+        int64_t tokens = 0;  ///< computed
+        double seconds = 0.0;
+        bool open = false;      ///< the chunk stopped between layers
+        bool complete = false;  ///< so is the prompt
+        bool failed = false;
+    };
+    enum class After : uint8_t {
+        goes_on,
+        leaves,  ///< it is complete, has failed or was withdrawn: it is known here no more
+    };
+    After end(size_t lane, const Done& done);
+    /// The prompt is not wanted any more. `leaves`: nobody works on it, and it is gone. Else, if it is known, it leaves
+    /// when its chunk has been given up.
+    After withdraw(uint64_t id);
+
+    size_t lanes() const { return lanes_.size(); }
+    /// Still to be computed in a lane.
+    int64_t tokens(size_t lane) const { return lanes_[lane].order.tokens(); }
+
+private:
+    struct Job {
+        int priority = 0;
+        bool withdrawn = false;
+        int64_t chunk_tokens = 0;  // of the chunk under way
+        double chunk_seconds = 0.0;
+    };
+    struct Lane {
+        PrefillOrder order;
+        std::map<uint64_t, Job> jobs;
+        std::vector<uint64_t> open;      // whose chunks stopped between layers, in order of beginning
+        std::optional<uint64_t> busy;    // whose piece is under way
+        double tokens_per_second = 0.0;  // measured
+    };
+
+    size_t choose_lane(int64_t tokens) const;
+    std::optional<uint64_t> choose(const Lane& lane) const;
+    static void end_chunk(Lane& lane, uint64_t id, Job& job);
+
+    const Options options_;
+    std::vector<Lane> lanes_;
+};
+
+}  // namespace rondo

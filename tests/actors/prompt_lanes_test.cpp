@@ -1,0 +1,205 @@
+#include "actors/prompt_lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace rondo {
+namespace {
+
+using After = PromptLanes::After;
+
+/// The prompt that one lane's device computes next, or 0.
+uint64_t next(PromptLanes& lanes, size_t lane = 0) {
+    const auto piece = lanes.begin(lane);
+    return piece ? piece->id : 0;
+}
+
+After whole_chunk(PromptLanes& lanes, int64_t tokens, size_t lane = 0) {
+    return lanes.end(lane, {.tokens = tokens, .seconds = 0.01});
+}
+
+After stopped(PromptLanes& lanes, size_t lane = 0) {
+    return lanes.end(lane, {.seconds = 0.01, .open = true});
+}
+
+After completed(PromptLanes& lanes, int64_t tokens, size_t lane = 0) {
+    return lanes.end(lane, {.tokens = tokens, .seconds = 0.01, .complete = true});
+}
+
+TEST(PromptLanes, ADeviceHasOnePieceAtATime) {
+    PromptLanes lanes({});
+    EXPECT_FALSE(lanes.begin(0));
+    EXPECT_EQ(lanes.add(1, 0, 100), 0U);
+    lanes.add(2, 0, 100);
+    EXPECT_EQ(next(lanes), 1U);
+    EXPECT_FALSE(lanes.begin(0)) << "the first is under way";
+    EXPECT_EQ(completed(lanes, 100), After::leaves);
+    EXPECT_EQ(lanes.tokens(0), 100);
+    EXPECT_EQ(next(lanes), 2U);
+    EXPECT_EQ(completed(lanes, 100), After::leaves);
+    EXPECT_FALSE(lanes.begin(0));
+    EXPECT_EQ(lanes.tokens(0), 0);
+}
+
+TEST(PromptLanes, WhatIsLeftShrinksByWholeChunks) {
+    PromptLanes lanes({});
+    lanes.add(1, 0, 1000);
+    EXPECT_EQ(next(lanes), 1U);
+    EXPECT_EQ(stopped(lanes), After::goes_on);
+    EXPECT_EQ(lanes.tokens(0), 1000);
+    EXPECT_EQ(next(lanes), 1U);
+    EXPECT_EQ(whole_chunk(lanes, 512), After::goes_on);
+    EXPECT_EQ(lanes.tokens(0), 488);
+}
+
+TEST(PromptLanes, AShortPromptPassesALongOneWhereAChunkEnds) {
+    PromptLanes lanes({.open_max = 3});
+    lanes.add(1, 0, 4096);
+    EXPECT_EQ(next(lanes), 1U);
+    lanes.add(2, 0, 10);
+    stopped(lanes);
+    EXPECT_EQ(next(lanes), 1U) << "equal priorities do not park each other";
+    whole_chunk(lanes, 512);
+    EXPECT_EQ(next(lanes), 2U);
+}
+
+TEST(PromptLanes, AMoreUrgentPromptParksAChunkWhileTheDeviceCanHoldAnother) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 4096);
+    next(lanes);
+    stopped(lanes);
+    lanes.add(2, 1, 4096);
+    EXPECT_EQ(next(lanes), 2U);
+    stopped(lanes);
+    lanes.add(3, 2, 10);
+    EXPECT_EQ(next(lanes), 2U) << "both places are taken; the more urgent of those that have begun goes on";
+    EXPECT_EQ(whole_chunk(lanes, 512), After::goes_on);
+    EXPECT_EQ(next(lanes), 3U);
+    EXPECT_EQ(completed(lanes, 10), After::leaves);
+    EXPECT_EQ(next(lanes), 2U);
+    EXPECT_EQ(completed(lanes, 4096 - 512), After::leaves);
+    EXPECT_EQ(next(lanes), 1U) << "what was parked goes on";
+}
+
+TEST(PromptLanes, AWithdrawnPromptLeavesAtOnceUnlessADeviceHoldsSomeOfIt) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 4096);
+    lanes.add(2, 0, 4096);
+    next(lanes);
+    EXPECT_EQ(lanes.withdraw(2), After::leaves);
+    EXPECT_EQ(lanes.withdraw(2), After::goes_on) << "it is known no more";
+    EXPECT_EQ(lanes.withdraw(1), After::goes_on) << "its piece is under way";
+    EXPECT_EQ(lanes.withdraw(1), After::goes_on);
+    EXPECT_EQ(stopped(lanes), After::goes_on);
+    const auto piece = lanes.begin(0);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->id, 1U);
+    EXPECT_TRUE(piece->drop);
+    EXPECT_EQ(lanes.end(0, {}), After::leaves);
+    EXPECT_FALSE(lanes.begin(0));
+    EXPECT_EQ(lanes.tokens(0), 0);
+}
+
+TEST(PromptLanes, AWithdrawnPromptThatIsParkedIsGivenUpBeforeOthersGoOn) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 4096);
+    next(lanes);
+    stopped(lanes);
+    lanes.add(2, 5, 4096);
+    next(lanes);
+    stopped(lanes);
+    EXPECT_EQ(lanes.withdraw(1), After::goes_on);
+    const auto piece = lanes.begin(0);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->id, 1U);
+    EXPECT_TRUE(piece->drop);
+    EXPECT_EQ(lanes.end(0, {}), After::leaves);
+    EXPECT_EQ(next(lanes), 2U);
+}
+
+TEST(PromptLanes, AFailedPieceTakesItsPromptAndNoOther) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 100);
+    lanes.add(2, 0, 100);
+    next(lanes);
+    stopped(lanes);
+    next(lanes);
+    EXPECT_EQ(lanes.end(0, {.open = true, .failed = true}), After::leaves);
+    EXPECT_EQ(next(lanes), 2U);
+}
+
+TEST(PromptLanes, AShortPromptGoesWhereItIsDoneSooner) {
+    PromptLanes lanes({.lanes = 2, .at_home_tokens = 512});
+    EXPECT_EQ(lanes.add(1, 0, 100), 0U) << "nothing is measured, nobody waits";
+    EXPECT_EQ(lanes.add(2, 0, 100), 1U) << "the first has work";
+    EXPECT_EQ(lanes.add(3, 0, 100'000), 0U) << "a long one does not go where answers are made";
+    EXPECT_EQ(next(lanes, 1), 2U);
+    EXPECT_EQ(lanes.end(1, {.tokens = 100, .seconds = 100.0, .complete = true}), After::leaves);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    EXPECT_EQ(lanes.end(0, {.tokens = 100, .seconds = 0.001, .complete = true}), After::leaves);
+    // A token a second there, and 100,000 here: so the queue of the first lane is the shorter one.
+    EXPECT_EQ(lanes.add(4, 0, 100), 0U);
+    EXPECT_EQ(lanes.add(5, 0, 513), 0U);
+}
+
+/// Whatever comes, each prompt leaves exactly once, and a device is given no more open chunks than it can hold.
+TEST(PromptLanes, TenThousandPromptsLeaveOnceEach) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937_64 random(seed);
+        const auto roll = [&](uint64_t sides) { return random() % sides; };
+        PromptLanes lanes({.lanes = 2, .at_home_tokens = 300, .open_max = 3});
+        std::map<uint64_t, int64_t> missing;
+        std::optional<PromptLanes::Piece> busy[2];
+        std::set<uint64_t> open[2];
+        uint64_t came = 0, left = 0;
+        const auto leave = [&](uint64_t id) {
+            EXPECT_EQ(missing.erase(id), 1U);
+            ++left;
+        };
+        while (came < 10'000 || !missing.empty()) {
+            ASSERT_FALSE(HasFailure());
+            const size_t lane = roll(2);
+            if (came < 10'000 && missing.size() < 100 && roll(4) == 0) {
+                missing[++came] = 1 + static_cast<int64_t>(roll(1000));
+                lanes.add(came, static_cast<int>(roll(3)), missing[came]);
+            } else if (!missing.empty() && roll(10) == 0) {
+                auto at = missing.lower_bound(roll(came) + 1);
+                if (at == missing.end()) at = missing.begin();
+                const uint64_t id = at->first;
+                if (lanes.withdraw(id) == After::leaves) leave(id);
+            } else if (!busy[lane]) {
+                busy[lane] = lanes.begin(lane);
+            } else {
+                const PromptLanes::Piece piece = *std::exchange(busy[lane], std::nullopt);
+                PromptLanes::Done done{.seconds = 0.001};
+                done.failed = roll(20) == 0;
+                done.open = !piece.drop && !done.failed && roll(2) == 0;
+                if (!piece.drop && !done.open && !done.failed) {
+                    done.tokens = std::min<int64_t>(missing.at(piece.id), 256);
+                    missing.at(piece.id) -= done.tokens;
+                    done.complete = missing.at(piece.id) == 0;
+                }
+                if (done.open) {
+                    open[lane].insert(piece.id);
+                } else {
+                    open[lane].erase(piece.id);
+                }
+                EXPECT_LE(open[lane].size(), 3U);
+                if (lanes.end(lane, done) == After::leaves) leave(piece.id);
+            }
+        }
+        EXPECT_EQ(left, 10'000U);
+        EXPECT_EQ(lanes.tokens(0) + lanes.tokens(1), 0);
+        EXPECT_FALSE(lanes.begin(0));
+        EXPECT_FALSE(lanes.begin(1));
+    }
+}
+
+}  // namespace
+}  // namespace rondo
