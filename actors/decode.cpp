@@ -1,7 +1,7 @@
 #include "actors/decode.hpp"
 
-#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "actors/when_answered.hpp"
 
@@ -11,19 +11,14 @@ Decode::behavior_type Decode::make_behavior() {
     return {
         [this](decode_atom, const TurnPtr& turn, const delta_sink_actor& deltas) {
             auto promise = make_response_promise<StageReply>();
-            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, false, {}});
-            if (turn->choice != nullptr) {
-                turn->choice->after_prefill(turn->kv);
-                choose(row);
-            }
+            askers_[turn->id] = {promise, deltas};
+            batch_.join(turn);
+            choose(turn->id);
             step();
             return promise;
         },
         [this](withdraw_atom, TurnId id) {
-            const RowAt row = std::ranges::find_if(rows_, [id](const Row& one) { return one.turn->id == id; });
-            if (row == rows_.end()) return;
-            row->withdrawn = true;
-            if (!busy_) leave_withdrawn();
+            if (batch_.withdraw(id) && !busy_) leave_withdrawn();
         },
         [this](watch_atom, uint64_t step) {
             const Watch::Found found = watch_.look(step);
@@ -35,8 +30,8 @@ Decode::behavior_type Decode::make_behavior() {
 
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Decode::on_exit() {
-    stepping_.clear();
-    rows_.clear();
+    batch_.clear();
+    askers_.clear();
     runner_ = nullptr;
     selector_ = nullptr;
     cache_ = nullptr;
@@ -44,67 +39,34 @@ void Decode::on_exit() {
 
 /// Every row of the next step has a place for its token, or somebody is asked for one.
 bool Decode::make_room() {
-    int64_t short_of = 0;
-    for (Row& row : rows_)
-        if (row.steps() && !row.turn->kv.set_aside(1)) ++short_of;
+    const int64_t short_of = batch_.set_places_aside();
     if (short_of == 0) return true;
-    // Whoever is about to leave gives its memory back first; then there is another step.
-    if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return false;
+    if (batch_.is_leaving()) return false;  // then there is another step
     busy_ = true;
     when_answered(
         request(cache_, options_.timeout, room_atom::value, short_of),
         [this](bool room) {
             busy_ = false;
-            if (!room) preempt();
+            if (const auto victim = room ? std::nullopt : batch_.to_preempt())
+                leave(*victim, StageReply::Outcome::preempted);
             step();
         },
         [this](const caf::error& error) { quit(error); });
     return false;
 }
 
-/// The lowest priority, and of those who have it the last to come: so the first always gets to its end. One that is
-/// alone comes back to rounds in no more blocks than they fill (see Cache::take).
-void Decode::preempt() {
-    if (std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); })) return;
-    const RowAt victim = std::ranges::min_element(rows_, [](const Row& a, const Row& b) {
-        return a.turn->priority != b.turn->priority ? a.turn->priority < b.turn->priority : a.turn->id > b.turn->id;
-    });
-    if (victim == rows_.end()) return;
-    ++victim->turn->preemptions;
-    leave(victim, StageReply::Outcome::preempted);
-}
-
 void Decode::leave_withdrawn() {
-    for (RowAt row = rows_.begin(); row != rows_.end();) {
-        const RowAt next = std::next(row);
-        if (row->withdrawn && !row->leaving)
-            leave(row, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
-        row = next;
-    }
-}
-
-void Decode::count_waiting() {
-    for (Row& row : rows_) {
-        if (row.waits || row.leaving || row.steps()) continue;
-        row.waits = true;
-        ++row.turn->choices_waited;
-    }
+    for (const TurnId id : batch_.withdrawn())
+        leave(id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
 }
 
 void Decode::step() {
     if (busy_) return;
     leave_withdrawn();
-    count_waiting();
-    if (std::ranges::none_of(rows_, &Row::steps) || !make_room()) return;
+    if (!batch_.can_step() || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
-    stepping_.clear();
-    for (RowAt row = rows_.begin(); row != rows_.end() && stepping_.size() < options_.rows_max; ++row) {
-        if (!row->steps()) continue;
-        stepping_.push_back(row);
-        next->turns.push_back(row->turn);
-        if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
-    }
+    batch_.begin_step(next->turns);
     if (watch_.begin()) look_later();
     request(runner_, caf::infinite, step_atom::value, next)
         .then([this](const StepPtr& done) { stepped(done); },
@@ -121,66 +83,52 @@ void Decode::stepped(const StepPtr& step) {
     watch_.end();
     busy_ = false;
     if (!step->status) {
-        for (const RowAt row : stepping_) leave(row, StageReply::Outcome::refused, step->status.error());
+        for (const TurnPtr& turn : step->turns) leave(turn->id, StageReply::Outcome::refused, step->status.error());
         return this->step();
     }
     std::vector<std::pair<delta_sink_actor, DeltaOf>> news;
-    news.reserve(stepping_.size());
-    for (const RowAt row : stepping_) {
-        Turn& turn = *row->turn;
-        DeltaOf delta{turn.id, {std::move(turn.last.text), {turn.last.id}, {}}};
-        if (!turn.last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn.last.logprobs));
-        // A turn's last delta must reach its session before the turn itself.
-        if (turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens) {
-            if (turn.choice != nullptr) turn.choice->after_last_step(turn.kv);
-            send(row->deltas, std::move(delta));
-            leave(row, StageReply::Outcome::over);
+    news.reserve(step->turns.size());
+    for (const TurnPtr& turn : step->turns) {
+        const TurnId id = turn->id;
+        DeltaOf delta{id, {std::move(turn->last.text), {turn->last.id}, {}}};
+        if (!turn->last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn->last.logprobs));
+        const delta_sink_actor& deltas = askers_.at(id).deltas;
+        if (batch_.stepped(*turn)) {  // its last delta must reach its session before the turn itself
+            send(deltas, std::move(delta));
+            leave(id, StageReply::Outcome::over);
             continue;
         }
-        news.emplace_back(row->deltas, std::move(delta));
-        if (turn.choice == nullptr) continue;
-        turn.choice->after_step(turn.kv);
-        if (!row->selecting) choose(row);
+        news.emplace_back(deltas, std::move(delta));
+        if (turn->choice != nullptr) choose(id);
     }
     this->step();
     for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-/// If the turn has begun to choose keys, the selector goes on with it. (A complete choice waits for the step that it
-/// serves from.)
-void Decode::choose(RowAt row) {
-    if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
-    row->selecting = true;
+/// If the turn has begun to choose keys, the selector goes on with it.
+void Decode::choose(TurnId id) {
+    const TurnPtr turn = batch_.begin_choice(id);
+    if (!turn) return;
     // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, the turn's
     // deadline the wait. Should the selector die, the supervisor ends this stage too.
-    request(selector_, caf::infinite, select_atom::value, row->turn)
-        .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
-}
-
-void Decode::chosen(RowAt row, bool serves) {
-    row->selecting = row->waits = false;
-    if (row->leaving) {
-        Leaving leaving = std::move(*row->leaving);
-        leave(row, leaving.outcome, std::move(leaving.error));
-    } else if (!serves) {
-        row->turn->choice->give_up();
-    }
-    step();
+    request(selector_, caf::infinite, select_atom::value, turn)
+        .then(
+            [this, id](bool serves) {
+                if (auto left = batch_.end_choice(id, serves)) hand_back(std::move(*left));
+                step();
+            },
+            [this](const caf::error& error) { quit(error); });
 }
 
 /// A turn that the selector holds too leaves when that has let go of it.
-void Decode::leave(RowAt row, StageReply::Outcome outcome, Error error) {
-    if (row->selecting) {
-        row->leaving = Leaving{outcome, std::move(error)};
-        return send(selector_, withdraw_atom::value, row->turn->id);
-    }
-    Row left = std::move(*row);
-    rows_.erase(row);
-    if (left.turn->choice != nullptr) {
-        left.turn->answer_attention = left.turn->choice->stats();
-        if (outcome == StageReply::Outcome::preempted) left.turn->choice->reset();
-    }
-    left.promise.deliver(StageReply{outcome, std::move(left.turn), std::move(error)});
+void Decode::leave(TurnId id, StageReply::Outcome outcome, Error error) {
+    if (auto left = batch_.leave(id, outcome, std::move(error))) return hand_back(std::move(*left));
+    send(selector_, withdraw_atom::value, id);
+}
+
+void Decode::hand_back(StageReply reply) {
+    auto promise = std::move(askers_.extract(reply.turn->id).mapped().promise);
+    promise.deliver(std::move(reply));
 }
 
 }  // namespace rondo

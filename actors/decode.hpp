@@ -1,12 +1,10 @@
 #pragma once
 
-#include <list>
-#include <optional>
-#include <vector>
+#include <unordered_map>
 
+#include "actors/decode_batch.hpp"
 #include "actors/handles.hpp"
 #include "actors/watch.hpp"
-#include "memory/kv_pool.hpp"
 
 namespace rondo {
 
@@ -27,48 +25,36 @@ public:
           options_(options),
           runner_(std::move(runner)),
           selector_(std::move(selector)),
-          cache_(std::move(cache)) {}
+          cache_(std::move(cache)),
+          batch_({options.rows_max, options.context_tokens}) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "decode"; }
     void on_exit() override;
 
 private:
-    struct Leaving {
-        StageReply::Outcome outcome;
-        Error error;
-    };
-    struct Row {
-        TurnPtr turn;
+    /// Who asked for a turn's answer.
+    struct Asker {
         caf::typed_response_promise<StageReply> promise;
         delta_sink_actor deltas;
-        bool withdrawn = false;
-        bool selecting = false;          // the selector holds the turn too
-        bool waits = false;              // for it, and that has been counted
-        std::optional<Leaving> leaving;  // as soon as it no longer does
-
-        bool steps() const { return !leaving && !(selecting && turn->choice->due()); }
     };
-    using RowAt = std::list<Row>::iterator;
 
     void step();
-    void count_waiting();
     void look_later();
     bool make_room();
-    void preempt();
     void stepped(const StepPtr& step);
-    void choose(RowAt row);
-    void chosen(RowAt row, bool serves);
-    void leave(RowAt row, StageReply::Outcome outcome, Error error = {});
+    void choose(TurnId id);
+    void leave(TurnId id, StageReply::Outcome outcome, Error error = {});
     void leave_withdrawn();
+    void hand_back(StageReply reply);
 
     Options options_;
     device_runner_actor runner_;
     selector_actor selector_;
     cache_actor cache_;
-    std::list<Row> rows_;          // in order of joining
-    std::vector<RowAt> stepping_;  // those of the step under way
-    bool busy_ = false;            // a step or a request for room is under way
-    Watch watch_;                  // over steps
+    DecodeBatch batch_;
+    std::unordered_map<TurnId, Asker> askers_;  // by the batch's turns
+    bool busy_ = false;                         // a step or a request for room is under way
+    Watch watch_;                               // over steps
 };
 
 }  // namespace rondo

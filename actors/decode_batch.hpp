@@ -1,0 +1,79 @@
+#pragma once
+
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "actors/messages.hpp"
+
+namespace rondo {
+
+/// The turns of one device's continuous batch: which of them the next step has, who waits for a choice of keys, who
+/// gives way when memory runs out, and when a turn that leaves has left. Plain rules: its actor sends the messages.
+///
+/// While the selector chooses a turn's keys it holds the turn too: such a turn leaves when the choice has ended.
+class DecodeBatch {
+public:
+    struct Options {
+        size_t rows_max = 32;  ///< of a step; further turns wait
+        int64_t context_tokens = 0;
+    };
+    explicit DecodeBatch(const Options& options) : options_(options) {}
+
+    void join(const TurnPtr& turn);
+    bool empty() const { return rows_.empty(); }
+
+    /// The turn is to leave before the next step; false: it is not here.
+    bool withdraw(TurnId id);
+    /// Those who are, and have not begun to leave.
+    std::vector<TurnId> withdrawn() const;
+
+    /// Before a step: whether any turn can take part, once those that wait for their choice are counted.
+    bool can_step();
+    /// Sets a place aside for each token of the next step. Returns how many turns found none.
+    int64_t set_places_aside();
+    /// Somebody leaves as soon as the selector has let go, and gives memory back then.
+    bool is_leaving() const;
+    /// Who gives way for want of memory; none where somebody leaves anyway. The lowest priority, and of those who have
+    /// it the last to come: so the first always gets to its end. One that is alone comes back to rounds in no more
+    /// blocks than they fill (see Cache::take).
+    std::optional<TurnId> to_preempt() const;
+    /// The turns of the next step, in order of joining.
+    void begin_step(std::vector<TurnPtr>& turns);
+    /// After a step that was done, for each of its turns. True: its answer is complete.
+    bool stepped(Turn& turn) const;
+
+    /// The turn, if it has begun to choose keys and nobody goes on with that: the selector has to, from now on. None
+    /// otherwise. (A complete choice waits for the step that it serves from.)
+    TurnPtr begin_choice(TurnId id);
+    /// The selector has let go of the turn. If that was to leave, it does.
+    std::optional<StageReply> end_choice(TurnId id, bool serves);
+    /// The turn as it leaves; none: it leaves when its choice ends, which the selector has to be told.
+    std::optional<StageReply> leave(TurnId id, StageReply::Outcome outcome, Error error = {});
+
+    void clear() { rows_.clear(); }
+
+private:
+    struct Leaving {
+        StageReply::Outcome outcome;
+        Error error;
+    };
+    struct Row {
+        TurnPtr turn;
+        bool withdrawn = false;
+        bool choosing = false;           // the selector holds the turn too
+        bool waits = false;              // for it, and that has been counted
+        std::optional<Leaving> leaving;  // as soon as it no longer does
+
+        bool steps() const { return !leaving && !(choosing && turn->choice->due()); }
+    };
+    using Rows = std::list<Row>;
+
+    Rows::iterator find(TurnId id);
+    StageReply erase(Rows::iterator row, StageReply::Outcome outcome, Error error);
+
+    const Options options_;
+    Rows rows_;  // in order of joining
+};
+
+}  // namespace rondo

@@ -1,0 +1,300 @@
+#include "actors/decode_batch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "kernels/backend.hpp"
+#include "model/transformer.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+#include "tests/model/golden_models.hpp"
+
+namespace rondo {
+namespace {
+
+using Outcome = StageReply::Outcome;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::must;
+
+constexpr int lag = 3;
+constexpr size_t blocks = 24;
+
+/// A first choice, without a look at any query.
+class FirstKey : public DecodeSelection {
+public:
+    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
+    int queries() const override { return 0; }
+    bool wanted(int64_t) const override { return true; }
+    void select(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        for (auto& keys : chosen) keys.assign(1, 0);
+    }
+};
+
+class DecodeBatchTest : public ::testing::Test {
+protected:
+    DecodeBatchTest() {
+        const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
+        runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
+        runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
+        runtime_->pool = must(
+            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), blocks));
+    }
+
+    TurnPtr turn(TurnId id, int priority = 0, int64_t prompt = 8) {
+        const std::vector<int32_t> ids(static_cast<size_t>(prompt + 1), 1);
+        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
+                                                .id = id,
+                                                .space = {},
+                                                .flow = {},
+                                                .priority = priority,
+                                                .ids = ids,
+                                                .prompt_tokens = prompt,
+                                                .kv = SequenceKv(*runtime_->pool),
+                                                .choice = {},
+                                                .answer = Answer(runtime_->model, {}, ids),
+                                                .last = {},
+                                                .prompt_attention = {},
+                                                .answer_attention = {}});
+        EXPECT_TRUE(turn->kv.extend(prompt));
+        return turn;
+    }
+    /// One that chooses keys once its prompt is complete, for steps from the third on.
+    TurnPtr choosing(TurnId id) {
+        TurnPtr made = turn(id, 0, 40);
+        SelectiveDecode::Options options;
+        options.method = std::make_shared<FirstKey>();
+        options.lag_steps = lag;
+        made->choice =
+            must(SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices[0], options));
+        return made;
+    }
+    static void complete(Turn& turn) {
+        while (!turn.choice->complete()) {
+            ASSERT_TRUE(turn.choice->on_device(turn.kv, turn.choice->layers_to_score()));
+            turn.choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
+                for (int64_t i = 0; i < tasks; ++i) task(i);
+            });
+        }
+    }
+    /// A step as its actor and a device do it; by ids, those that took part.
+    static std::vector<TurnId> step(DecodeBatch& batch) {
+        std::vector<TurnId> ids;
+        if (!batch.can_step() || batch.set_places_aside() > 0) return ids;
+        std::vector<TurnPtr> turns;
+        batch.begin_step(turns);
+        for (const TurnPtr& turn : turns) {
+            EXPECT_TRUE(turn->kv.extend(1));
+            turn->take({1, "", {}, false});
+            ids.push_back(turn->id);
+        }
+        for (const TurnPtr& turn : turns) EXPECT_FALSE(batch.stepped(*turn));
+        return ids;
+    }
+
+    RuntimePtr runtime_ = std::make_shared<Runtime>();
+};
+
+TEST_F(DecodeBatchTest, StepsInOrderOfJoiningAndNoMoreThanItMay) {
+    DecodeBatch batch({.rows_max = 2, .context_tokens = 64});
+    EXPECT_FALSE(batch.can_step());
+    for (const TurnId id : {7, 3, 5}) batch.join(turn(id));
+    EXPECT_THAT(step(batch), ElementsAre(7, 3));
+    EXPECT_TRUE(batch.leave(3, Outcome::refused));
+    EXPECT_THAT(step(batch), ElementsAre(7, 5));
+}
+
+TEST_F(DecodeBatchTest, AnAnswerIsOverWhenItSaysSoOrTheContextIsFull) {
+    DecodeBatch batch({.context_tokens = 12});
+    const TurnPtr said = turn(1), full = turn(2);  // of 9 ids each
+    batch.join(said);
+    batch.join(full);
+    said->last.over = true;
+    EXPECT_TRUE(batch.stepped(*said));
+    EXPECT_FALSE(batch.stepped(*full));
+    full->ids.resize(12);
+    EXPECT_TRUE(batch.stepped(*full));
+}
+
+TEST_F(DecodeBatchTest, AWithdrawnTurnIsNamedUntilItLeaves) {
+    DecodeBatch batch({.context_tokens = 64});
+    batch.join(turn(1));
+    batch.join(turn(2));
+    EXPECT_FALSE(batch.withdraw(3));
+    EXPECT_TRUE(batch.withdraw(2));
+    EXPECT_TRUE(batch.withdraw(2));
+    EXPECT_THAT(batch.withdrawn(), ElementsAre(2));
+    const auto left = batch.leave(2, Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+    ASSERT_TRUE(left);
+    EXPECT_EQ(left->turn->id, 2U);
+    EXPECT_EQ(left->outcome, Outcome::refused);
+    EXPECT_EQ(left->error.code, ErrorCode::cancelled);
+    EXPECT_THAT(batch.withdrawn(), IsEmpty());
+    EXPECT_FALSE(batch.leave(2, Outcome::refused)) << "it has left";
+    EXPECT_FALSE(batch.withdraw(2));
+}
+
+TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
+    DecodeBatch batch({.context_tokens = 64});
+    EXPECT_FALSE(batch.to_preempt());
+    batch.join(turn(4, 1));
+    batch.join(turn(2, 0));
+    batch.join(turn(3, 0));
+    batch.join(turn(9, 2));
+    for (const TurnId next : {3, 2, 4, 9}) {
+        ASSERT_EQ(batch.to_preempt(), next);
+        const auto left = batch.leave(next, Outcome::preempted);
+        ASSERT_TRUE(left);
+        EXPECT_EQ(left->turn->preemptions, 1);
+    }
+    EXPECT_TRUE(batch.empty());
+}
+
+TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
+    DecodeBatch batch({.context_tokens = 4096});
+    const auto block = static_cast<int64_t>(kv_block_tokens);
+    std::vector<TurnPtr> turns;
+    for (TurnId id = 1; id <= 3; ++id) turns.push_back(turn(id, 0, 7 * block));  // 21 of 24 blocks, all full
+    const TurnPtr large = turn(4, 0, 2 * block);
+    for (const TurnPtr& one : turns) batch.join(one);
+    batch.join(large);
+    ASSERT_TRUE(batch.can_step());
+    EXPECT_EQ(batch.set_places_aside(), 3) << "one block is left for four";
+    EXPECT_EQ(batch.set_places_aside(), 3) << "whoever has a place keeps it";
+    EXPECT_TRUE(batch.leave(4, Outcome::preempted));
+}
+
+TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsLateWaitsAloneAndIsCountedOnce) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(chooses);
+    batch.join(turn(2));
+    EXPECT_EQ(batch.begin_choice(1), chooses);
+    EXPECT_FALSE(batch.begin_choice(1)) << "the selector has it";
+    EXPECT_FALSE(batch.begin_choice(2)) << "it attends to everything";
+    EXPECT_FALSE(batch.begin_choice(3));
+    for (int i = 0; i < lag; ++i) EXPECT_THAT(step(batch), ElementsAre(1, 2));
+    for (int i = 0; i < 4; ++i) EXPECT_THAT(step(batch), ElementsAre(2));
+    EXPECT_EQ(chooses->choices_waited, 1);
+    complete(*chooses);
+    EXPECT_FALSE(batch.end_choice(1, true)) << "it stays";
+    EXPECT_THAT(step(batch), ElementsAre(1, 2));
+    EXPECT_TRUE(chooses->choice->serving());
+}
+
+TEST_F(DecodeBatchTest, AChoiceThatIsGivenUpHoldsUpNobody) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(chooses);
+    ASSERT_TRUE(batch.begin_choice(1));
+    for (int i = 0; i < lag; ++i) step(batch);
+    EXPECT_THAT(step(batch), IsEmpty());
+    EXPECT_FALSE(batch.end_choice(1, false));
+    EXPECT_THAT(step(batch), ElementsAre(1));
+    EXPECT_FALSE(chooses->choice->serving());
+}
+
+TEST_F(DecodeBatchTest, ATurnThatTheSelectorHoldsLeavesWhenItLetsGo) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(chooses);
+    batch.join(turn(2));
+    ASSERT_TRUE(batch.begin_choice(1));
+    batch.withdraw(1);
+    EXPECT_FALSE(batch.leave(1, Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn")));
+    EXPECT_TRUE(batch.is_leaving());
+    EXPECT_THAT(batch.withdrawn(), IsEmpty()) << "it has begun to leave";
+    EXPECT_FALSE(batch.to_preempt()) << "somebody gives memory back anyway";
+    EXPECT_THAT(step(batch), ElementsAre(2));
+    const auto left = batch.end_choice(1, false);
+    ASSERT_TRUE(left);
+    EXPECT_EQ(left->turn, chooses);
+    EXPECT_EQ(left->outcome, Outcome::refused);
+    EXPECT_EQ(left->error.code, ErrorCode::cancelled);
+    EXPECT_FALSE(batch.is_leaving());
+    EXPECT_FALSE(batch.end_choice(1, true)) << "it is here no more";
+}
+
+TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(chooses);
+    ASSERT_TRUE(batch.begin_choice(1));
+    complete(*chooses);
+    batch.end_choice(1, true);
+    for (int i = 0; i <= lag; ++i) step(batch);
+    ASSERT_TRUE(chooses->choice->serving());
+    const auto left = batch.leave(1, Outcome::preempted);
+    ASSERT_TRUE(left);
+    EXPECT_EQ(left->turn->answer_attention.selections, 1);
+    EXPECT_FALSE(chooses->choice->serving());
+    EXPECT_FALSE(chooses->choice->choosing());
+}
+
+/// Ten thousand turns come, step and leave in every way there is, each of them once, and never in the midst of a
+/// choice.
+TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
+    std::mt19937_64 random(5);
+    const auto roll = [&](uint64_t sides) { return random() % sides; };
+    DecodeBatch batch({.rows_max = 4, .context_tokens = 64});
+    const std::vector<TurnPtr> kinds = {turn(0), choosing(0)};
+    std::set<TurnId> here, chosen;
+    TurnId came = 0;
+    size_t left = 0;
+    const auto leaves = [&](std::optional<StageReply> reply) {
+        if (!reply) return;
+        EXPECT_EQ(here.erase(reply->turn->id), 1U);
+        EXPECT_FALSE(chosen.contains(reply->turn->id));
+        ++left;
+    };
+    while (came < 10'000 || !here.empty()) {
+        ASSERT_FALSE(HasFailure());
+        if (came < 10'000 && here.size() < 5 && roll(3) == 0) {
+            const bool chooses = ++came % 50 == 0;
+            const TurnPtr joining = chooses ? choosing(came) : turn(came, static_cast<int>(roll(2)), 1);
+            here.insert(came);
+            batch.join(joining);
+            if (batch.begin_choice(came)) chosen.insert(came);
+        }
+        if (here.empty()) continue;
+        auto one = here.lower_bound(roll(came) + 1);
+        if (one == here.end()) one = here.begin();
+        const TurnId id = *one;
+        switch (roll(5)) {
+            case 0:
+                batch.withdraw(id);
+                for (const TurnId gone : batch.withdrawn()) leaves(batch.leave(gone, Outcome::refused));
+                break;
+            case 1:
+                if (const auto victim = batch.to_preempt()) leaves(batch.leave(*victim, Outcome::preempted));
+                break;
+            case 2:
+                if (chosen.empty()) break;
+                {
+                    const TurnId ends = *chosen.begin();
+                    chosen.erase(ends);
+                    leaves(batch.end_choice(ends, false));
+                }
+                break;
+            default: {
+                if (!batch.can_step() || batch.set_places_aside() > 0) break;
+                std::vector<TurnPtr> turns;
+                batch.begin_step(turns);
+                EXPECT_LE(turns.size(), 4U);
+                for (const TurnPtr& stepping : turns) {
+                    EXPECT_TRUE(here.contains(stepping->id));
+                    EXPECT_TRUE(stepping->kv.extend(1));
+                    stepping->take({1, "", {}, roll(4) == 0});
+                    if (batch.stepped(*stepping)) leaves(batch.leave(stepping->id, Outcome::over));
+                }
+            }
+        }
+    }
+    EXPECT_EQ(left, 10'000U);
+    EXPECT_TRUE(batch.empty());
+}
+
+}  // namespace
+}  // namespace rondo
