@@ -1,19 +1,8 @@
 #include "actors/device_runner.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rondo {
-
-namespace {
-
-/// What a unit of work takes: believed at once when it takes longer, and slowly when it takes less, so that a piece
-/// seldom holds others up for longer than it may.
-void learn(double& seconds, double measured) {
-    seconds = std::max(measured, (7 * seconds + measured) / 8);
-}
-
-}  // namespace
 
 DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     return {
@@ -74,15 +63,12 @@ Status DeviceRunner::issue(Chunk& chunk) {
     Turn& turn = *chunk.turn;
     if (chunk.drop) {
         stepper_->drop_chunk(turn.kv);
-        issued_layers_ = 0;
+        pace_.drop_chunk();
         return Status::ok();
     }
     if (stepper_->chunk_layers_left(turn.kv) == 0) RONDO_TRY(begin_chunk(turn));
-    const double per_layer = seconds_per_row_layer_ * static_cast<double>(turn.chunk_rows);
-    const double layers = per_layer > 0.0 ? chunk.budget_seconds / per_layer : 1.0;
-    issued_layers_ =
-        static_cast<int>(std::clamp(layers, 1.0, static_cast<double>(stepper_->chunk_layers_left(turn.kv))));
-    return stepper_->run_chunk(turn.kv, issued_layers_);
+    return stepper_->run_chunk(
+        turn.kv, pace_.begin_chunk(turn.chunk_rows, chunk.budget_seconds, stepper_->chunk_layers_left(turn.kv)));
 }
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
@@ -100,17 +86,10 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
                                  {(*prompts_)[turn.method].get(), turn.choice.get()});
 }
 
-/// Decode steps wait for it about a quarter of their own time; for as long as they take, if it would be late else.
 Status DeviceRunner::issue(SelectionPiece& piece) {
     SelectiveDecode& choice = *piece.turn->choice;
-    const double per_layer = seconds_per_key_layer_ * static_cast<double>(choice.keys_to_score());
-    const double in_a_step = per_layer > 0.0 ? step_seconds_ / per_layer : 4.0;
-    const auto left = static_cast<double>(choice.layers_to_score());
-    // The last piece scores nothing, it puts together what was chosen.
-    const double in_time = std::ceil(left / std::max(1, choice.steps_left() - 1));
-    const int issued = static_cast<int>(std::min(std::max(std::clamp(in_time, in_a_step / 4, in_a_step), 1.0), left));
-    issued_keys_ = issued * choice.keys_to_score();
-    return choice.on_device(piece.turn->kv, issued);
+    return choice.on_device(piece.turn->kv,
+                            pace_.begin_choice(choice.keys_to_score(), choice.layers_to_score(), choice.steps_left()));
 }
 
 void DeviceRunner::answer(const Status& status) {
@@ -132,7 +111,7 @@ void DeviceRunner::answer(const Status& status) {
 }
 
 void DeviceRunner::collect(Step& step) {
-    step_seconds_ = step.seconds;
+    pace_.end_step(step.seconds);
     for (size_t i = 0; i < step.turns.size(); ++i) {
         Turn& turn = *step.turns[i];
         turn.take(turn.answer.next(stepper_->decode_logits(i)));
@@ -141,8 +120,7 @@ void DeviceRunner::collect(Step& step) {
 
 void DeviceRunner::collect(Chunk& chunk) {
     chunk.open = stepper_->chunk_layers_left(chunk.turn->kv) > 0;
-    if (issued_layers_ > 0)
-        learn(seconds_per_row_layer_, chunk.seconds / static_cast<double>(issued_layers_ * chunk.turn->chunk_rows));
+    pace_.end_chunk(chunk.seconds);
     Turn& turn = *chunk.turn;
     if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
         turn.prompt_attention += lines->stats();
@@ -154,7 +132,7 @@ void DeviceRunner::collect(Chunk& chunk) {
 }
 
 void DeviceRunner::collect(SelectionPiece& piece) {
-    if (issued_keys_ > 0) learn(seconds_per_key_layer_, piece.seconds / static_cast<double>(issued_keys_));
+    pace_.end_choice(piece.seconds);
 }
 
 }  // namespace rondo

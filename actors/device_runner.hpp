@@ -6,6 +6,7 @@
 #include <memory>
 #include <variant>
 
+#include "actors/device_pace.hpp"
 #include "actors/handles.hpp"
 #include "model/stepper.hpp"
 
@@ -68,11 +69,7 @@ private:
     std::deque<Piece> waiting_;               // at most one a stage: each waits for its answer
     std::optional<Piece> current_;
     std::chrono::steady_clock::time_point started_;
-    int issued_layers_ = 0;
-    double seconds_per_row_layer_ = 0.0;  // of chunks, measured
-    double step_seconds_ = 0.0;           // of the last decode step
-    double seconds_per_key_layer_ = 0.0;  // of choices, measured
-    int64_t issued_keys_ = 0;             // keys times layers of the piece under way
+    DevicePace pace_;
 };
 
 }  // namespace rondo
