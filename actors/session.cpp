@@ -14,21 +14,6 @@ namespace {
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
 
-TurnAttention attention_of(const Turn& turn) {
-    const AttentionMethod& method = turn.runtime->methods[turn.method];
-    const DecodeAttention decode = turn.decode();
-    const SparsePrefillStats& prompt = turn.prompt_attention;
-    const SelectionStats& answer = turn.answer_attention;
-    return {.method = method.name,
-            .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
-            .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
-            .selections = answer.selections,
-            .given_up = answer.given_up,
-            .lag_steps = SelectiveDecode::options_of(decode).lag_steps,
-            .waited = turn.choices_waited,
-            .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
-}
-
 /// Here or on a thread for texts.
 Result<NewTurn> make_anyhow(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                             const std::stop_token& stop) {
@@ -45,7 +30,7 @@ Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     return {
         [this](const DeltaOf& news) {
-            if (current_ && news.turn == current_->id && flow_.state() == TurnFlow::State::decoding) give(news.delta);
+            if (is_current(news.turn) && current_->flow.state() == TurnFlow::State::decoding) give(news.delta);
         },
         [this](ask_atom, const AskPtr& asked) { ask(asked); },
         [this](cancel_atom, TurnId id) { stop(id, TurnFlow::Event::cancel); },
@@ -64,7 +49,7 @@ Session::behavior_type Session::make_behavior() {
         [this](remove_atom) {
             ends_with_turn_ = true;
             while (!waiting_.empty()) stop(waiting_.back().first->id, TurnFlow::Event::cancel);
-            if (current_) return stop(current_->id, TurnFlow::Event::cancel);
+            if (current_) return stop(current_->ask->id, TurnFlow::Event::cancel);
             quit();
         },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
@@ -78,11 +63,12 @@ void Session::on_exit() {
     drop_text();
     router_ = nullptr;
     stages_.reset();
-    serving_.reset();
-    current_.reset();
     waiting_.clear();
-    turn_.reset();
-    running_.reset();
+    current_.reset();
+}
+
+bool Session::is_current(TurnId id) const {
+    return current_ && current_->ask->id == id;
 }
 
 void Session::ask(const AskPtr& asked) {
@@ -90,7 +76,8 @@ void Session::ask(const AskPtr& asked) {
     if (behind >= options_.waiting_max) {
         Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(behind) +
                                                             " turns waiting; asking when they are over would be right");
-        error.retry_after_s = current_ ? now() - arrived_ : 0.0;  // the turn under way may take as long again
+        error.retry_after_s =
+            current_ ? now() - current_->record.arrived() : 0.0;  // the turn under way may take as long again
         return refuse(this, asked, std::move(error));
     }
     monitor(asked->listener);
@@ -122,12 +109,12 @@ void Session::serve_by(const StagesPtr& stages) {
 }
 
 void Session::start_next() {
-    while (flow_.idle() && stages_ && !waiting_.empty()) {
+    while (!current_ && stages_ && !waiting_.empty()) {
         if (!text_) prepare_next();
         if (!text_->made) return;  // goes on when it is
         begin_next();
     }
-    if (flow_.idle() && waiting_.empty() && ends_with_turn_) quit();
+    if (!current_ && waiting_.empty() && ends_with_turn_) quit();
 }
 
 /// What was asked as ids is no text, and a few words take less than the way to another thread and back.
@@ -171,35 +158,24 @@ void Session::drop_text() {
 }
 
 void Session::begin_next() {
-    auto [ask, arrived] = std::move(waiting_.front());
+    const auto [ask, arrived] = std::move(waiting_.front());
     waiting_.pop_front();
     Result<NewTurn> made = std::move(*text_->made);
     text_.reset();
     if (!made) return refuse(this, ask, made.error());
-    current_ = std::move(ask);
-    arrived_ = arrived;
-    turn_ = std::move(made->turn);
-    prompt_ = std::move(made->prompt);
-    cancelled_ = over_told_ = false;
-    answer_.clear();
-    begin_thoughts();
-    usage_ = {};
-    usage_.prompt_tokens = turn_->prompt_tokens;
-    timings_ = {};
-    timings_.queued = now() - arrived_;
-    attention_ = attention_of(*turn_);
-    error_ = {};
-    serving_ = stages_;
-    monitor(serving_->admission);
-    monitor(serving_->prefill);
-    monitor(serving_->decode);
+    TurnRecord record(*ask, *made->turn, arrived, now());
+    current_.emplace(ask, stages_, std::move(made->prompt), std::move(made->turn), std::move(record));
+    monitor(stages_->admission);
+    monitor(stages_->prefill);
+    monitor(stages_->decode);
     happen(TurnFlow::Event::start);
 }
 
 void Session::stop(TurnId id, TurnFlow::Event event) {
     const bool expired = event == TurnFlow::Event::expired;
-    if (current_ && current_->id == id) {
-        cancelled_ = cancelled_ || (!expired && flow_.state() != TurnFlow::State::draining);
+    if (is_current(id)) {
+        const bool ended = current_->flow.state() == TurnFlow::State::draining;
+        current_->cancelled = current_->cancelled || (!expired && !ended);
         return happen(event);
     }
     const auto found = std::ranges::find_if(waiting_, [&](const auto& one) { return one.first->id == id; });
@@ -214,21 +190,20 @@ void Session::stop(TurnId id, TurnFlow::Event event) {
 }
 
 void Session::happen(TurnFlow::Event event) {
-    for (const TurnFlow::Action action : flow_.on(event)) act(action);
-    if (current_ && flow_.idle()) {
-        let_go();
-        start_next();
-    }
+    for (const TurnFlow::Action action : current_->flow.on(event)) act(action);
+    if (!current_->flow.idle()) return;
+    let_go();
+    start_next();
 }
 
 void Session::act(TurnFlow::Action action) {
     switch (action) {
         case TurnFlow::Action::open:
-            return dispatch(Stage::admission);
+            return dispatch(TurnStage::admission);
         case TurnFlow::Action::prefill:
-            return dispatch(Stage::prefill);
+            return dispatch(TurnStage::prefill);
         case TurnFlow::Action::decode:
-            return dispatch(Stage::decode);
+            return dispatch(TurnStage::decode);
         case TurnFlow::Action::end_done:
             return end_done();
         case TurnFlow::Action::end_cancelled:
@@ -236,41 +211,40 @@ void Session::act(TurnFlow::Action action) {
         case TurnFlow::Action::end_expired:
             return end(TurnOutcome::failed, make_error(ErrorCode::timeout, "the turn's deadline passed"));
         case TurnFlow::Action::end_failed:
-            return end(TurnOutcome::failed, error_);
+            return end(TurnOutcome::failed, current_->error);
         case TurnFlow::Action::withdraw:
             return withdraw();
         case TurnFlow::Action::keep_kv:
-            if (cancelled_) remember();
-            if (turn_ && turn_->kv.tokens() > 0) send(serving_->cache, keep_atom::value, turn_);
+            if (current_->cancelled) remember();
+            if (current_->turn && current_->turn->kv.tokens() > 0)
+                send(current_->stages->cache, keep_atom::value, current_->turn);
             return;
         case TurnFlow::Action::drop_kv:
-            return turn_.reset();
+            return current_->turn.reset();
     }
 }
 
-void Session::dispatch(Stage stage) {
-    stage_ = stage;
-    entered_ = now();
+void Session::dispatch(TurnStage stage) {
+    current_->record.enter(stage, now());
     const uint64_t number = ++asked_;
     const auto answered = [this, number](const StageReply& reply) {
         if (number == asked_) replied(reply);
     };
     const auto failed = [this, number](const caf::error& error) {
         if (number != asked_) return;
-        error_ = from_caf(error, "a stage of the pipeline");
-        if (error == caf::sec::request_receiver_down && serving_ == stages_) stages_.reset();
+        current_->error = from_caf(error, "a stage of the pipeline");
+        if (error == caf::sec::request_receiver_down && current_->stages == stages_) stages_.reset();
         happen(TurnFlow::Event::lost);
     };
-    const auto timeout = caf::timespan(static_cast<int64_t>((current_->deadline_seconds + grace_seconds) * 1e9));
-    const Stages& stages = *serving_;
-    TurnPtr turn = std::move(turn_);
-    turn_.reset();
+    const auto timeout = caf::timespan(static_cast<int64_t>((current_->ask->deadline_seconds + grace_seconds) * 1e9));
+    const Stages& stages = *current_->stages;
+    const TurnPtr turn = std::exchange(current_->turn, nullptr);
     switch (stage) {
-        case Stage::admission:
+        case TurnStage::admission:
             return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
-        case Stage::prefill:
+        case TurnStage::prefill:
             return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
-        case Stage::decode:
+        case TurnStage::decode:
             return when_answered(request(stages.decode, timeout, decode_atom::value, turn, delta_sink_actor(this)),
                                  answered, failed);
     }
@@ -278,147 +252,104 @@ void Session::dispatch(Stage stage) {
 
 void Session::replied(StageReply reply) {
     using Outcome = StageReply::Outcome;
-    const double spent = now() - entered_;
-    turn_ = std::move(reply.turn);
-    if (stage_ == Stage::admission) {
-        timings_.queued += spent - (turn_->restore_seconds - timings_.restore);
-        timings_.restore = turn_->restore_seconds;
-    } else {
-        (stage_ == Stage::prefill ? timings_.prefill : timings_.decode) += spent;
-    }
-    timings_.preemptions = turn_->preemptions;
-    attention_ = attention_of(*turn_);
+    UnderWay& turn = *current_;
+    turn.turn = std::move(reply.turn);
+    turn.record.come_back(*turn.turn, now());
     if (reply.outcome == Outcome::refused) {
-        error_ = std::move(reply.error);
+        turn.error = std::move(reply.error);
         return happen(TurnFlow::Event::refused);
     }
     if (reply.outcome == Outcome::preempted) {
-        running_.reset();
+        turn.running.reset();
         return happen(TurnFlow::Event::preempted);
     }
-    if (stage_ == Stage::admission) {
-        running_.emplace(options_.load);
-        if (timings_.preemptions == 0) {
-            usage_.cached_tokens = turn_->kv.tokens();
-            usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens;
-        } else if (flow_.state() == TurnFlow::State::opening) {
-            options_.metrics->computed_again(turn_->missing() - 1);  // the last id never had a key
-        }
-        return happen(TurnFlow::Event::opened);
-    }
-    if (stage_ == Stage::prefill && flow_.state() == TurnFlow::State::prefilling) {
-        TurnDelta delta{std::move(turn_->last.text), {turn_->last.id}, {}};
-        if (!turn_->last.logprobs.empty()) delta.logprobs.push_back(std::move(turn_->last.logprobs));
+    const TurnStage stage = turn.record.stage();
+    if (stage == TurnStage::admission) return let_in();
+    if (stage == TurnStage::prefill && turn.flow.state() == TurnFlow::State::prefilling) {
+        AnswerPiece& first = turn.turn->last;
+        TurnDelta delta{std::move(first.text), {first.id}, {}};
+        if (!first.logprobs.empty()) delta.logprobs.push_back(std::move(first.logprobs));
         give(std::move(delta));
     }
     happen(reply.outcome == Outcome::over ? TurnFlow::Event::over : TurnFlow::Event::prefilled);
 }
 
-void Session::begin_thoughts() {
-    constexpr size_t looked_at = 16;  // more ids than the tag and line breaks behind it ever take
-    thoughts_.reset();
-    if (!current_->thoughts_apart || !current_->ids.empty() || !model_.shows_thoughts) return;
-    const std::span<const int32_t> prompt(turn_->ids);
-    thoughts_.emplace(begins_thought(model_.tokenizer->decode(prompt.last(std::min(prompt.size(), looked_at)), true)));
-}
-
-/// Tags that are special tokens are no text, so they are put where they stood.
-void Session::tell_apart(TurnDelta& delta, bool last) {
-    const bool inside = thoughts_->inside();
-    for (const int32_t id : delta.ids) {
-        if (current_->options.special_text || id < 0) break;
-        if (id == model_.thought_begin_id) delta.text += Thoughts::begin_tag;
-        if (id == model_.thought_end_id) delta.text += Thoughts::end_tag;
-    }
-    Thoughts::Parts parts = thoughts_->push(delta.text);
-    if (last) {
-        const Thoughts::Parts rest = thoughts_->finish();
-        parts.thought += rest.thought;
-        parts.answer += rest.answer;
-    }
-    delta.text = std::move(parts.answer);
-    delta.thought = std::move(parts.thought);
-    if (inside || thoughts_->inside()) usage_.thought_tokens += std::ssize(delta.ids);
+void Session::let_in() {
+    current_->running.emplace(options_.load);
+    const int64_t again = current_->record.let_in(*current_->turn);
+    if (again > 0 && current_->flow.state() == TurnFlow::State::opening) options_.metrics->computed_again(again);
+    happen(TurnFlow::Event::opened);
 }
 
 void Session::give(TurnDelta delta, bool last) {
-    const double at = now();
-    if (usage_.completion_tokens == 0) {
-        timings_.first_token = at - arrived_;
-    } else if (!delta.ids.empty()) {
-        options_.metrics->between_tokens(at - last_piece_);
-    }
-    last_piece_ = at;
-    usage_.completion_tokens += static_cast<int64_t>(delta.ids.size());
-    answer_ += delta.text;
-    if (thoughts_) tell_apart(delta, last);
-    send(current_->listener, std::move(delta));
+    if (const auto gap = current_->record.tell(delta, last, now())) options_.metrics->between_tokens(*gap);
+    send(current_->ask->listener, std::move(delta));
 }
 
 void Session::end(TurnOutcome outcome, Error error) {
-    if (!turn_) {  // its stage has it still
-        double& spent = stage_ == Stage::admission ? timings_.queued
-                        : stage_ == Stage::prefill ? timings_.prefill
-                                                   : timings_.decode;
-        spent += now() - entered_;
-    }
-    TurnEnd end{outcome, std::move(error), usage_, timings_, attention_};
-    told_ = {outcome, usage_, timings_, attention_};
-    options_.metrics->turn_over(end, now() - arrived_);
-    // A stage that has it still tells of it last, when the listener has gone.
-    if (turn_) options_.metrics->attended(std::exchange(attention_, {}));
-    send(current_->listener, std::move(end));
-    demonitor(current_->listener.address());
+    tell_end(current_->record.end(outcome, std::move(error), !current_->turn, now()));
 }
 
 void Session::end_done() {
-    std::string rest = turn_->answer.finish();
-    if (!rest.empty() || thoughts_) give({std::move(rest), {}, {}}, true);
-    const TurnOutcome outcome = turn_->answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length;
-    told_ = {outcome, usage_, timings_, attention_};
+    Answer& answer = current_->turn->answer;
+    std::string rest = answer.finish();
+    if (!rest.empty() || current_->record.tells_thoughts()) give({std::move(rest), {}, {}}, true);
+    const TurnOutcome outcome = answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length;
+    TurnEnd end = current_->record.end(outcome, {}, false, now());
     remember();
     tell_over();  // before its user is: whoever lists then finds the round
-    end(outcome);
+    tell_end(std::move(end));
+}
+
+void Session::tell_end(TurnEnd end) {
+    options_.metrics->turn_over(end, now() - current_->record.arrived());
+    // A stage that has it still tells of it last, when the listener has gone.
+    if (current_->turn) options_.metrics->attended(current_->record.take_attention());
+    send(current_->ask->listener, std::move(end));
+    demonitor(current_->ask->listener.address());
 }
 
 /// The round becomes part of the conversation, as far as its user was told of it.
 void Session::remember() {
-    if (!current_->ids.empty() || !turn_ || usage_.completion_tokens == 0) return;
-    const std::span<const int32_t> ids(turn_->ids);
-    const auto prompt = static_cast<size_t>(turn_->prompt_tokens);
+    const UnderWay& turn = *current_;
+    const int64_t told = turn.record.told_tokens();
+    if (!turn.ask->ids.empty() || !turn.turn || told == 0) return;
     // A stage may have gone on for a step after its user left.
-    const std::span<const int32_t> told = ids.subspan(prompt, static_cast<size_t>(usage_.completion_tokens));
-    conversation_.answered(current_->messages, answer_, prompt_, told, told_);
+    const auto ids = std::span<const int32_t>(turn.turn->ids)
+                         .subspan(static_cast<size_t>(turn.turn->prompt_tokens), static_cast<size_t>(told));
+    conversation_.answered(turn.ask->messages, turn.record.answer(), turn.prompt, ids, turn.record.figures());
 }
 
 void Session::tell_over() {
-    if (!std::exchange(over_told_, true) && router_) send(router_, over_atom::value, current_->id, figures());
+    if (!std::exchange(current_->over_told, true) && router_)
+        send(router_, over_atom::value, current_->ask->id, figures());
 }
 
 /// The turn is over and no stage holds it.
 void Session::let_go() {
-    turn_.reset();
-    running_.reset();
+    current_->turn.reset();
+    current_->running.reset();
     ++asked_;
-    demonitor(serving_->admission.address());
-    demonitor(serving_->prefill.address());
-    demonitor(serving_->decode.address());
-    options_.metrics->attended(attention_);
-    send(serving_->admission, closed_atom::value, current_->id);
+    const Stages& stages = *current_->stages;
+    demonitor(stages.admission.address());
+    demonitor(stages.prefill.address());
+    demonitor(stages.decode.address());
+    options_.metrics->attended(current_->record.take_attention());
+    send(stages.admission, closed_atom::value, current_->ask->id);
     tell_over();
-    serving_.reset();
     current_.reset();
 }
 
 void Session::withdraw() {
-    const Stages& stages = *serving_;
-    switch (stage_) {
-        case Stage::admission:
-            return send(stages.admission, withdraw_atom::value, current_->id);
-        case Stage::prefill:
-            return send(stages.prefill, withdraw_atom::value, current_->id);
-        case Stage::decode:
-            return send(stages.decode, withdraw_atom::value, current_->id);
+    const Stages& stages = *current_->stages;
+    const TurnId id = current_->ask->id;
+    switch (current_->record.stage()) {
+        case TurnStage::admission:
+            return send(stages.admission, withdraw_atom::value, id);
+        case TurnStage::prefill:
+            return send(stages.prefill, withdraw_atom::value, id);
+        case TurnStage::decode:
+            return send(stages.decode, withdraw_atom::value, id);
     }
 }
 
@@ -430,11 +361,11 @@ void Session::down(const caf::down_msg& message) {
         if (is(ask->listener)) unheard.push_back(ask->id);
     for (auto id = unheard.rbegin(); id != unheard.rend(); ++id) stop(*id, TurnFlow::Event::cancel);
     if (!current_) return;
-    if (is(current_->listener)) return stop(current_->id, TurnFlow::Event::cancel);
-    const Stages& stages = *serving_;
+    if (is(current_->ask->listener)) return stop(current_->ask->id, TurnFlow::Event::cancel);
+    const Stages& stages = *current_->stages;
     if (!is(stages.admission) && !is(stages.prefill) && !is(stages.decode)) return;
-    if (serving_ == stages_) stages_.reset();  // until the router tells of others
-    error_ = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
+    if (current_->stages == stages_) stages_.reset();  // until the router tells of others
+    current_->error = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
     happen(TurnFlow::Event::lost);
 }
 

@@ -16,7 +16,7 @@
 #include "actors/stages.hpp"
 #include "actors/text_workers.hpp"
 #include "actors/turn_flow.hpp"
-#include "model/text/thoughts.hpp"
+#include "actors/turn_record.hpp"
 
 namespace rondo {
 
@@ -36,7 +36,6 @@ public:
             StagesPtr stages, const Options& options)
         : session_actor::base(config),
           options_(options),
-          model_(options.runtime->model),
           conversation_(std::move(conversation)),
           name_(std::move(name)),
           router_(std::move(router)),
@@ -47,8 +46,7 @@ public:
     void on_exit() override;
 
 private:
-    enum class Stage : uint8_t { admission, prefill, decode };
-
+    bool is_current(TurnId id) const;
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
     void start_next();
@@ -58,13 +56,13 @@ private:
     void begin_next();
     void happen(TurnFlow::Event event);
     void act(TurnFlow::Action action);
-    void dispatch(Stage stage);
+    void dispatch(TurnStage stage);
     void replied(StageReply reply);
-    void begin_thoughts();
+    void let_in();
     void give(TurnDelta delta, bool last = false);
-    void tell_apart(TurnDelta& delta, bool last);
     void end(TurnOutcome outcome, Error error = {});
     void end_done();
+    void tell_end(TurnEnd end);
     void remember();
     void tell_over();
     void let_go();
@@ -86,8 +84,20 @@ private:
         std::optional<Result<NewTurn>> made;
     };
 
+    struct UnderWay {
+        AskPtr ask;
+        StagesPtr stages;  // that serve it
+        Conversation::Prompt prompt;
+        TurnPtr turn;  // while no stage holds it
+        TurnRecord record;
+        TurnFlow flow = {};
+        std::optional<Running> running = {};  // while it has KV
+        Error error = {};                     // of the stage that refused
+        bool cancelled = false;               // what was said until then stays said
+        bool over_told = false;               // the router knows
+    };
+
     const Options options_;
-    const Model& model_;
     Conversation conversation_;
     ConversationName name_;
     router_actor router_;
@@ -96,25 +106,8 @@ private:
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     std::optional<Text> text_;                       // of the first that waits
-    TurnFlow flow_;
-    AskPtr current_;
-    StagesPtr serving_;                     // the turn under way
-    TurnPtr turn_;                          // while no stage holds it
-    std::optional<Running> running_;        // while it has KV
-    Stage stage_ = Stage::admission;        // the one asked last
-    uint64_t asked_ = 0;                    // counts what stages were asked: older replies are no news
-    double arrived_ = 0.0, entered_ = 0.0;  // the turn; its present stage
-    double last_piece_ = 0.0;
-    bool cancelled_ = false;  // what was said until then stays said
-    bool over_told_ = false;  // the router knows
-    Conversation::Prompt prompt_;
-    std::string answer_;                // thoughts included
-    std::optional<Thoughts> thoughts_;  // of a turn that tells them apart
-    TurnUsage usage_;
-    TurnTimings timings_;
-    TurnAttention attention_;
-    TurnFigures told_;  // that the turn ended with
-    Error error_;       // of the stage that refused
+    std::optional<UnderWay> current_;
+    uint64_t asked_ = 0;  // counts what stages were asked: older replies are no news
 };
 
 }  // namespace rondo

@@ -1,0 +1,114 @@
+#include "actors/turn_record.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace rondo {
+
+namespace {
+
+TurnAttention attention_of(const Turn& turn) {
+    const AttentionMethod& method = turn.runtime->methods[turn.method];
+    const DecodeAttention decode = turn.decode();
+    const SparsePrefillStats& prompt = turn.prompt_attention;
+    const SelectionStats& answer = turn.answer_attention;
+    return {.method = method.name,
+            .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
+            .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
+            .selections = answer.selections,
+            .given_up = answer.given_up,
+            .lag_steps = SelectiveDecode::options_of(decode).lag_steps,
+            .waited = turn.choices_waited,
+            .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
+}
+
+double& spent_in(TurnTimings& timings, TurnStage stage) {
+    return stage == TurnStage::admission ? timings.queued
+           : stage == TurnStage::prefill ? timings.prefill
+                                         : timings.decode;
+}
+
+}  // namespace
+
+TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double now)
+    : model_(turn.runtime->model),
+      special_text_(ask.options.special_text),
+      arrived_(arrived),
+      entered_(now),
+      attention_(attention_of(turn)) {
+    usage_.prompt_tokens = turn.prompt_tokens;
+    timings_.queued = now - arrived;
+    if (ask.thoughts_apart && ask.ids.empty() && model_.shows_thoughts) begin_thoughts(turn);
+}
+
+void TurnRecord::enter(TurnStage stage, double now) {
+    stage_ = stage;
+    entered_ = now;
+}
+
+void TurnRecord::come_back(const Turn& turn, double now) {
+    const double spent = now - entered_;
+    if (stage_ == TurnStage::admission) {
+        timings_.queued += spent - (turn.restore_seconds - timings_.restore);
+        timings_.restore = turn.restore_seconds;
+    } else {
+        spent_in(timings_, stage_) += spent;
+    }
+    timings_.preemptions = turn.preemptions;
+    attention_ = attention_of(turn);
+}
+
+int64_t TurnRecord::let_in(const Turn& turn) {
+    if (timings_.preemptions > 0) return turn.missing() - 1;  // the last id never had a key
+    usage_.cached_tokens = turn.kv.tokens();
+    usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens;
+    return 0;
+}
+
+void TurnRecord::begin_thoughts(const Turn& turn) {
+    constexpr size_t looked_at = 16;  // more ids than the tag and line breaks behind it ever take
+    const std::span<const int32_t> prompt(turn.ids);
+    thoughts_.emplace(begins_thought(model_.tokenizer->decode(prompt.last(std::min(prompt.size(), looked_at)), true)));
+}
+
+/// Tags that are special tokens are no text, so they are put where they stood.
+void TurnRecord::tell_apart(TurnDelta& delta, bool last) {
+    const bool inside = thoughts_->inside();
+    for (const int32_t id : delta.ids) {
+        if (special_text_ || id < 0) break;
+        if (id == model_.thought_begin_id) delta.text += Thoughts::begin_tag;
+        if (id == model_.thought_end_id) delta.text += Thoughts::end_tag;
+    }
+    Thoughts::Parts parts = thoughts_->push(delta.text);
+    if (last) {
+        const Thoughts::Parts rest = thoughts_->finish();
+        parts.thought += rest.thought;
+        parts.answer += rest.answer;
+    }
+    delta.text = std::move(parts.answer);
+    delta.thought = std::move(parts.thought);
+    if (inside || thoughts_->inside()) usage_.thought_tokens += std::ssize(delta.ids);
+}
+
+std::optional<double> TurnRecord::tell(TurnDelta& delta, bool last, double now) {
+    std::optional<double> gap;
+    if (usage_.completion_tokens == 0) {
+        timings_.first_token = now - arrived_;
+    } else if (!delta.ids.empty()) {
+        gap = now - last_piece_;
+    }
+    last_piece_ = now;
+    usage_.completion_tokens += std::ssize(delta.ids);
+    answer_ += delta.text;
+    if (thoughts_) tell_apart(delta, last);
+    return gap;
+}
+
+TurnEnd TurnRecord::end(TurnOutcome outcome, Error error, bool held, double now) {
+    if (held) spent_in(timings_, stage_) += now - entered_;
+    figures_ = {outcome, usage_, timings_, attention_};
+    return {outcome, std::move(error), usage_, timings_, attention_};
+}
+
+}  // namespace rondo

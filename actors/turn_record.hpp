@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "actors/ask.hpp"
+#include "actors/turn.hpp"
+#include "actors/turn_events.hpp"
+#include "model/text/thoughts.hpp"
+
+namespace rondo {
+
+/// Who holds a turn that is under way.
+enum class TurnStage : uint8_t { admission, prefill, decode };
+
+/// What is known of one turn under way: its usage and timings, how it attended, what its user was told, and which of
+/// that were thoughts. Plain data; times are seconds of its session's clock.
+class TurnRecord {
+public:
+    TurnRecord(const Ask& ask, const Turn& turn, double arrived, double now);
+
+    /// A stage has the turn from now on, or has handed it back.
+    void enter(TurnStage stage, double now);
+    void come_back(const Turn& turn, double now);
+    /// It has KV. Returns how many tokens are computed for the second time, if it had some before.
+    int64_t let_in(const Turn& turn);
+    /// More of its answer, as its user is to be told: thoughts apart, if he asked for that. Returns the seconds since
+    /// what was told before, if that and this have tokens.
+    std::optional<double> tell(TurnDelta& delta, bool last, double now);
+    /// Its end, and what is remembered of it. `held`: a stage still has the turn.
+    TurnEnd end(TurnOutcome outcome, Error error, bool held, double now);
+
+    bool tells_thoughts() const { return thoughts_.has_value(); }
+    TurnStage stage() const { return stage_; }
+    double arrived() const { return arrived_; }
+    int64_t told_tokens() const { return usage_.completion_tokens; }
+    const std::string& answer() const { return answer_; }    ///< as far as it was told, thoughts included
+    const TurnFigures& figures() const { return figures_; }  ///< of its end
+    TurnAttention take_attention() { return std::exchange(attention_, {}); }
+
+private:
+    void begin_thoughts(const Turn& turn);
+    void tell_apart(TurnDelta& delta, bool last);
+
+    const Model& model_;
+    const bool special_text_;
+    const double arrived_;
+    TurnStage stage_ = TurnStage::admission;
+    double entered_, last_piece_ = 0.0;
+    std::string answer_;
+    std::optional<Thoughts> thoughts_;
+    TurnUsage usage_;
+    TurnTimings timings_;
+    TurnAttention attention_;
+    TurnFigures figures_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,151 @@
+#include "actors/turn_record.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/backend.hpp"
+#include "model/transformer.hpp"
+#include "tests/actors/pipeline_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::must;
+
+/// Turns of the demo model's text side; its tags of thoughts are two of its tokens.
+class TurnRecordTest : public ::testing::Test {
+protected:
+    TurnRecordTest() {
+        runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
+        runtime_->model = must(load_model_text(demo_model_path()));
+        runtime_->pool =
+            must(KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 8));
+        runtime_->methods.emplace_back();
+    }
+    /// With a prompt of 20 tokens, of which so many are known.
+    Turn turn(int64_t known = 0) {
+        const std::vector<int32_t> ids(20, 5);
+        Turn turn{.runtime = runtime_,
+                  .id = 1,
+                  .space = {},
+                  .flow = {},
+                  .ids = ids,
+                  .prompt_tokens = 20,
+                  .kv = SequenceKv(*runtime_->pool),
+                  .choice = {},
+                  .answer = Answer(runtime_->model, {}, ids),
+                  .last = {},
+                  .prompt_attention = {},
+                  .answer_attention = {}};
+        EXPECT_TRUE(turn.kv.extend(known));
+        return turn;
+    }
+    static TurnDelta delta(std::string text, std::vector<int32_t> ids) { return {std::move(text), std::move(ids), {}}; }
+
+    RuntimePtr runtime_ = std::make_shared<Runtime>();
+};
+
+TEST_F(TurnRecordTest, CountsSecondsByTheStageThatHoldsTheTurn) {
+    Turn under_way = turn();
+    TurnRecord record({}, under_way, 100.0, 101.0);  // it waited for a second
+    record.enter(TurnStage::admission, 101.0);
+    under_way.restore_seconds = 0.5;
+    record.come_back(under_way, 103.0);
+    record.enter(TurnStage::prefill, 103.0);
+    record.come_back(under_way, 106.0);
+    record.enter(TurnStage::decode, 106.0);
+    under_way.preemptions = 1;
+    record.come_back(under_way, 110.0);
+    record.enter(TurnStage::admission, 110.0);  // again
+    under_way.restore_seconds = 0.75;
+    record.come_back(under_way, 111.0);
+    record.enter(TurnStage::decode, 111.0);
+    const TurnEnd end = record.end(TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), true, 113.0);
+    EXPECT_DOUBLE_EQ(end.timings.queued, 1.0 + 1.5 + 0.75);
+    EXPECT_DOUBLE_EQ(end.timings.restore, 0.75);
+    EXPECT_DOUBLE_EQ(end.timings.prefill, 3.0);
+    EXPECT_DOUBLE_EQ(end.timings.decode, 4.0 + 2.0);
+    EXPECT_EQ(end.timings.preemptions, 1);
+    EXPECT_EQ(end.error.code, ErrorCode::cancelled);
+    EXPECT_EQ(record.figures().outcome, TurnOutcome::cancelled);
+    EXPECT_DOUBLE_EQ(record.figures().timings.decode, 6.0);
+}
+
+TEST_F(TurnRecordTest, ATurnThatNoStageHoldsSpendsNoMoreTimeThere) {
+    Turn under_way = turn();
+    TurnRecord record({}, under_way, 1.0, 1.0);
+    record.enter(TurnStage::prefill, 2.0);
+    record.come_back(under_way, 3.0);
+    EXPECT_DOUBLE_EQ(record.end(TurnOutcome::stop, {}, false, 9.0).timings.prefill, 1.0);
+}
+
+TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
+    Turn known = turn(16);
+    TurnRecord record({}, known, 0.0, 0.0);
+    EXPECT_EQ(record.let_in(known), 0);
+    known.preemptions = 1;
+    record.come_back(known, 1.0);
+    Turn again = turn(0);
+    EXPECT_EQ(record.let_in(again), 19) << "the last id never had a key";
+    const TurnUsage usage = record.end(TurnOutcome::stop, {}, false, 2.0).usage;
+    EXPECT_EQ(usage.prompt_tokens, 20);
+    EXPECT_EQ(usage.cached_tokens, 16);
+    EXPECT_EQ(usage.recomputed_tokens, 4);
+}
+
+TEST_F(TurnRecordTest, TellsTheTimeBetweenTokensAndOfTheFirst) {
+    const Turn under_way = turn();
+    TurnRecord record({}, under_way, 10.0, 11.0);
+    TurnDelta first = delta("a", {1}), second = delta("b", {2, 3}), rest = delta("c", {});
+    EXPECT_FALSE(record.tell(first, false, 12.0));
+    EXPECT_EQ(record.tell(second, false, 15.0), 3.0);
+    EXPECT_FALSE(record.tell(rest, true, 16.0)) << "it has no token";
+    EXPECT_EQ(record.told_tokens(), 3);
+    EXPECT_EQ(record.answer(), "abc");
+    const TurnEnd end = record.end(TurnOutcome::length, {}, false, 16.0);
+    EXPECT_DOUBLE_EQ(end.timings.first_token, 2.0);
+    EXPECT_EQ(end.usage.completion_tokens, 3);
+    EXPECT_EQ(end.usage.thought_tokens, 0);
+}
+
+TEST_F(TurnRecordTest, ThoughtsAreToldApartAndStayPartOfTheAnswer) {
+    runtime_->model.shows_thoughts = true;
+    runtime_->model.thought_begin_id = 7;
+    runtime_->model.thought_end_id = 8;
+    const Turn under_way = turn();
+    Ask ask;
+    ask.thoughts_apart = true;
+    TurnRecord record(ask, under_way, 0.0, 0.0);
+    ASSERT_TRUE(record.tells_thoughts());
+    std::string text, thought;
+    for (TurnDelta one : {delta("", {7}), delta("Hm. ", {1, 2}), delta("", {8}), delta("Yes.", {3}), delta("", {})}) {
+        record.tell(one, one.ids.empty(), 1.0);
+        text += one.text;
+        thought += one.thought;
+    }
+    EXPECT_EQ(text, "Yes.");
+    EXPECT_EQ(thought, "Hm. ");
+    EXPECT_EQ(record.answer(), "Hm. Yes.");
+    EXPECT_EQ(record.end(TurnOutcome::stop, {}, false, 2.0).usage.thought_tokens, 4);
+}
+
+TEST_F(TurnRecordTest, ThoughtsStayInTheTextWhereNobodyAskedAndInPlainTexts) {
+    runtime_->model.shows_thoughts = true;
+    const Turn under_way = turn();
+    EXPECT_FALSE(TurnRecord({}, under_way, 0.0, 0.0).tells_thoughts());
+    Ask plain;
+    plain.thoughts_apart = true;
+    plain.ids = {1};
+    EXPECT_FALSE(TurnRecord(plain, under_way, 0.0, 0.0).tells_thoughts());
+}
+
+TEST_F(TurnRecordTest, HowItAttendedIsTakenOnce) {
+    Turn under_way = turn();
+    TurnRecord record({}, under_way, 0.0, 0.0);
+    under_way.answer_attention.selections = 3;
+    record.come_back(under_way, 1.0);
+    EXPECT_EQ(record.take_attention().selections, 3);
+    EXPECT_EQ(record.take_attention().selections, 0);
+}
+
+}  // namespace
+}  // namespace rondo
