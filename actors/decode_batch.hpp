@@ -21,7 +21,6 @@ public:
     explicit DecodeBatch(const Options& options) : options_(options) {}
 
     void join(const TurnPtr& turn);
-    bool empty() const { return rows_.empty(); }
 
     /// The turn is to leave before the next step; false: it is not here.
     bool withdraw(TurnId id);

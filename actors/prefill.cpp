@@ -14,8 +14,8 @@ Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_
       options_(options),
       cache_(std::move(cache)),
       lanes_({prompts == home ? size_t{1} : size_t{2}, options.at_home_tokens, options.open_max}) {
-    devices_.push_back({std::move(prompts), {}});
-    if (lanes_.lanes() > 1) devices_.push_back({std::move(home), {}});
+    runners_.push_back({std::move(prompts), {}});
+    if (lanes_.lanes() > 1) runners_.push_back({std::move(home), {}});
 }
 
 Prefill::behavior_type Prefill::make_behavior() {
@@ -28,7 +28,7 @@ Prefill::behavior_type Prefill::make_behavior() {
         },
         [this](withdraw_atom, TurnId id) { withdraw(id); },
         [this](watch_atom, uint64_t lane, uint64_t piece) {
-            const Watch::Found found = devices_.at(lane).watch.look(piece);
+            const Watch::Found found = runners_.at(lane).watch.look(piece);
             if (found == Watch::Found::work) look_later(lane);
             if (found == Watch::Found::late) quit(to_caf(late_device()));
         },
@@ -38,7 +38,7 @@ Prefill::behavior_type Prefill::make_behavior() {
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Prefill::on_exit() {
     jobs_.clear();
-    devices_.clear();
+    runners_.clear();
     cache_ = nullptr;
 }
 
@@ -54,20 +54,20 @@ void Prefill::pump(size_t lane) {
 
 void Prefill::send(size_t lane, const ChunkPtr& chunk) {
     const int64_t before = chunk->turn->missing();
-    if (devices_[lane].watch.begin()) look_later(lane);
-    request(devices_[lane].runner, caf::infinite, chunk_atom::value, chunk)
+    if (runners_[lane].watch.begin()) look_later(lane);
+    request(runners_[lane].actor, caf::infinite, chunk_atom::value, chunk)
         .then([=, this](const ChunkPtr& done) { answered(lane, done, before - done->turn->missing()); },
               // Nobody knows what the device has written: every prompt on it fails with this stage.
               [this](const caf::error& error) { quit(error); });
 }
 
 void Prefill::look_later(size_t lane) {
-    delayed_send(this, options_.timeout, watch_atom::value, uint64_t{lane}, devices_[lane].watch.piece());
+    delayed_send(this, options_.timeout, watch_atom::value, uint64_t{lane}, runners_[lane].watch.piece());
 }
 
 void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     const TurnId id = chunk->turn->id;
-    devices_[lane].watch.end();
+    runners_[lane].watch.end();
     const PromptLanes::After after =
         lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {

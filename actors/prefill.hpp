@@ -31,8 +31,8 @@ private:
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
     };
-    struct Device {
-        device_runner_actor runner;
+    struct Runner {
+        device_runner_actor actor;
         Watch watch;
     };
 
@@ -46,7 +46,7 @@ private:
 
     Options options_;
     cache_actor cache_;
-    std::vector<Device> devices_;  // one a lane
+    std::vector<Runner> runners_;  // one a lane
     PromptLanes lanes_;
     std::map<TurnId, Job> jobs_;  // of the lanes, and those that are complete until the cache knows
 };

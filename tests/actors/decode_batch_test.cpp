@@ -149,7 +149,7 @@ TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
         ASSERT_TRUE(left);
         EXPECT_EQ(left->turn->preemptions, 1);
     }
-    EXPECT_TRUE(batch.empty());
+    EXPECT_FALSE(batch.can_step());
 }
 
 TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
@@ -293,7 +293,7 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
         }
     }
     EXPECT_EQ(left, 10'000U);
-    EXPECT_TRUE(batch.empty());
+    EXPECT_FALSE(batch.can_step());
 }
 
 }  // namespace

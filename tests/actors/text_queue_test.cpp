@@ -1,3 +1,5 @@
+#include "actors/text_queue.hpp"
+
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -13,8 +15,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "actors/text_queue.hpp"
 
 namespace rondo {
 namespace {
