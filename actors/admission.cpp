@@ -96,8 +96,7 @@ void Admission::pump() {
         admission->candidates.push_back({item->turn, ahead});
     const TurnPtr& first = admission->candidates.front().turn;
     admission->may_pass = passes_ < options_.passes_max && first->preemptions == 0;
-    // Each of those that run may need a block before the next of them ends.
-    admission->left_free = static_cast<int64_t>(running());
+    admission->running = static_cast<int64_t>(running());
     asking_ = true;
     when_answered(
         request(cache_, options_.timeout, take_atom::value, admission),
@@ -121,14 +120,14 @@ void Admission::answered(AdmissionChoice& admission, double asked) {
     } else if (admission.outcome == AdmissionChoice::Outcome::later) {
         pump_within(std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(admission.wait_seconds)));
         goes_on = false;
-    } else if (admission.left_free == 0) {
+    } else if (admission.running == 0) {
         send(cache_, withdraw_atom::value, turn->id);
         waiting_.remove(turn->id)->promise.deliver(
             handed_back(turn, ErrorCode::out_of_memory,
                         "no KV memory for " + std::to_string(turn->ids.size()) +
                             " tokens although nothing else runs; a larger memory.device_kv_mib would be right"));
     } else {
-        goes_on = running() < static_cast<size_t>(admission.left_free);  // somebody has ended meanwhile
+        goes_on = running() < static_cast<size_t>(admission.running);  // somebody has ended meanwhile
         if (!goes_on) pump_within(retry_after);
     }
     const std::vector<TurnId> withdrawn = std::exchange(withdrawn_, {});

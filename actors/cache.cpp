@@ -7,6 +7,14 @@
 
 namespace rondo {
 
+namespace {
+
+Exactness exactness_of(const Turn& turn) {
+    return turn.runtime->methods[turn.method].is_dense() ? Exactness::exact : Exactness::sparse;
+}
+
+}  // namespace
+
 Cache::behavior_type Cache::make_behavior() {
     return {
         [this](take_atom, const AdmissionChoicePtr& asked) {
@@ -18,11 +26,11 @@ Cache::behavior_type Cache::make_behavior() {
         [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
-            prefixes_->insert_full(turn->space, turn->ids, turn->kv);
+            prefixes_->insert_full(turn->space, turn->ids, turn->kv, exactness_of(*turn));
             count();
             return true;
         },
-        [this](room_atom, int64_t blocks) {
+        [this](room_atom, const BlockCounts& blocks) {
             const bool room = make_room(blocks);
             count();
             return room;
@@ -47,18 +55,18 @@ void Cache::take(AdmissionChoice& asked) {
     asked.chosen = 0;
     asked.outcome = Outcome::let_in;
     Turn& first = *asked.candidates.front().turn;
-    if (asked.may_pass && let_in(first, asked.left_free, true)) return;
+    if (asked.may_pass && let_in(first, asked.running, true)) return;
     asked.chosen = who_goes(asked);
     if (asked.chosen > 0) {
         do {
-            if (let_in(*asked.candidates[asked.chosen].turn, asked.left_free)) return;
+            if (let_in(*asked.candidates[asked.chosen].turn, asked.running)) return;
         } while (expected_.give_up_next());
         asked.outcome = Outcome::no_room;
-        if (asked.left_free > 0) return;  // until one of those that run ends
+        if (asked.running > 0) return;  // until one of those that run ends
     }
     asked.chosen = 0;
     asked.outcome = Outcome::let_in;
-    if (let_in(first, asked.left_free)) return;
+    if (let_in(first, asked.running)) return;
     if (!expected_.empty()) {
         asked.wait_seconds = asked.may_pass ? expected_.worth_waiting(now()) : 0.0;
         if (asked.wait_seconds > 0.0) {
@@ -66,9 +74,9 @@ void Cache::take(AdmissionChoice& asked) {
             return;
         }
         while (expected_.give_up_next())
-            if (let_in(first, asked.left_free)) return;
+            if (let_in(first, asked.running)) return;
     }
-    if (asked.left_free == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
+    if (asked.running == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
     asked.outcome = Outcome::no_room;
     prefixes_->claim(first.id, first.space, first.reusable());
 }
@@ -91,19 +99,22 @@ bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
 /// prompt may take many more blocks than its tokens fill, and while it is held none of them can make way. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
-bool Cache::let_in(Turn& turn, int64_t left_free, bool spares_claims) {
+bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
     SequenceKv known = prefixes_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
     expected_.came(known);
     const int64_t full = ceil_div<int64_t>(runtime_->context_tokens, kv_block_tokens);
-    if (std::ssize(known.blocks(LayerGroup::upper)) > full) known = SequenceKv(pool_);
-    return set_aside(turn, std::move(known), left_free, spares_claims);
+    const auto holds_more = [&](LayerGroup group) { return std::ssize(known.blocks(group)) > full; };
+    if (std::ranges::any_of(layer_groups, holds_more)) known = SequenceKv(pool_);
+    return set_aside(turn, std::move(known), running, spares_claims);
 }
 
 /// What the turn needs beside what is known of it; without room it holds nothing.
-bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims) {
+bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims) {
     turn.kv = std::move(known);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    const int64_t blocks = turn.kv.blocks_for(tokens) + left_free;
+    BlockCounts blocks = turn.kv.blocks_for(tokens);
+    blocks +=
+        pool_.shape().blocks_of_each(running);  // each of those that run may need one before the next of them ends
     const bool spared = !spares_claims || prefixes_->could_spare_claims(blocks);
     if (spared && prefixes_->make_room(blocks) && turn.kv.set_aside(tokens)) {
         prefixes_->forget_claim(turn.id);
@@ -114,7 +125,7 @@ bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spar
 }
 
 /// For turns that run: they wait for nobody.
-bool Cache::make_room(int64_t blocks) {
+bool Cache::make_room(const BlockCounts& blocks) {
     do {
         if (prefixes_->make_room(blocks)) return true;
     } while (expected_.give_up_next());
@@ -129,8 +140,8 @@ void Cache::claim(const PromptClaim& claim) {
 /// The turn lets go of its blocks, so that they can go when there is need.
 void Cache::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
-    if (turn.kv.first_held() == 0) {
-        prefixes_->insert(turn.space, turn.ids, turn.kv);
+    if (turn.kv.is_whole()) {
+        prefixes_->insert(turn.space, turn.ids, turn.kv, exactness_of(turn));
         if (turn.last.over && prefixes_->claims() > 0)
             expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
     }

@@ -28,9 +28,9 @@ private:
     void take(AdmissionChoice& asked);
     size_t who_goes(const AdmissionChoice& asked) const;
     bool goes_first(const AdmissionChoice::Candidate& candidate) const;
-    bool let_in(Turn& turn, int64_t left_free, bool spares_claims = false);
-    bool set_aside(Turn& turn, SequenceKv known, int64_t left_free, bool spares_claims = false);
-    bool make_room(int64_t blocks);
+    bool let_in(Turn& turn, int64_t running, bool spares_claims = false);
+    bool set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims = false);
+    bool make_room(const BlockCounts& blocks);
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }

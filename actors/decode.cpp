@@ -39,8 +39,8 @@ void Decode::on_exit() {
 
 /// Every row of the next step has a place for its token, or somebody is asked for one.
 bool Decode::make_room() {
-    const int64_t short_of = batch_.set_places_aside();
-    if (short_of == 0) return true;
+    const BlockCounts short_of = batch_.set_places_aside();
+    if (short_of == BlockCounts{}) return true;
     if (batch_.is_leaving()) return false;  // then there is another step
     busy_ = true;
     when_answered(

@@ -39,10 +39,10 @@ bool DecodeBatch::can_step() {
     return any;
 }
 
-int64_t DecodeBatch::set_places_aside() {
-    int64_t short_of = 0;
+BlockCounts DecodeBatch::set_places_aside() {
+    BlockCounts short_of;
     for (Row& row : rows_)
-        if (row.steps() && !row.turn->kv.set_aside(1)) ++short_of;
+        if (row.steps() && !row.turn->kv.set_aside(1)) short_of += row.turn->kv.blocks_for(1);
     return short_of;
 }
 

@@ -29,8 +29,8 @@ public:
 
     /// Before a step: whether any turn can take part, once those that wait for their choice are counted.
     bool can_step();
-    /// Sets a place aside for each token of the next step. Returns how many turns found none.
-    int64_t set_places_aside();
+    /// Sets a place aside for each token of the next step. Returns the blocks of which turns found none.
+    BlockCounts set_places_aside();
     /// Somebody leaves as soon as the selector has let go, and gives memory back then.
     bool is_leaving() const;
     /// Who gives way for want of memory; none where somebody leaves anyway. The lowest priority, and of those who have

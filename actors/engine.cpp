@@ -89,7 +89,7 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
                               "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
     }
     runtime_->context_tokens = std::min(runtime_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
-    RONDO_ASSIGN(runtime_->pool, KvPool::create(*runtime_->devices[0], shape, blocks));
+    RONDO_ASSIGN(runtime_->pool, KvPool::create(*runtime_->devices[0], shape, {blocks, blocks}));
     return Status::ok();
 }
 

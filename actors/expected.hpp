@@ -22,8 +22,10 @@ public:
     /// A turn begins with these blocks: whoever was expected to go on from there has come.
     void came(const SequenceKv& known) {
         std::erase_if(held_, [&](const Held& held) {
-            const auto mine = held.kv.blocks(LayerGroup::upper), blocks = known.blocks(LayerGroup::upper);
-            const bool same = mine.size() <= blocks.size() && mine.back() == blocks[mine.size() - 1];
+            const bool same = std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+                const auto mine = held.kv.blocks(group), blocks = known.blocks(group);
+                return mine.empty() || (mine.size() <= blocks.size() && mine.back() == blocks[mine.size() - 1]);
+            });
             if (same && held.waited_for) learn(1.0);
             return same;
         });

@@ -65,7 +65,7 @@ using cache_actor = caf::typed_actor<
     /// The same for a turn that goes on, but for a last block that it will still write to.
     caf::replies_to<share_atom, TurnPtr>::with<bool>,
     /// Frees this many blocks, if it can.
-    caf::replies_to<room_atom, int64_t>::with<bool>>;
+    caf::replies_to<room_atom, BlockCounts>::with<bool>>;
 
 /// Lets turns in, in fair order, when there is memory for them, and brings back what is known of their prompts.
 using admission_actor =

@@ -93,7 +93,7 @@ struct AdmissionChoice {
 
     std::vector<Candidate> candidates;  ///< in fair order: it is the first one's turn
     bool may_pass = false;              ///< another one may go before it
-    int64_t left_free = 0;              ///< blocks, for turns that grow
+    int64_t running = 0;                ///< turns that grow: each is left a free block of each group
     Outcome outcome = Outcome::no_room;
     size_t chosen = 0;          ///< of the candidates
     double wait_seconds = 0.0;  ///< later: whoever is expected comes within this time or not at all
@@ -160,6 +160,7 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 // These never leave the process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationInfoPtr)

@@ -37,7 +37,7 @@ void Selector::pump() {
     if (job.withdrawn) return finish(false);
     if (job.turn->choice->complete()) return finish(true);
     // Copies of chosen keys stream faster than keys that are marked where they lie; what nobody uses makes way.
-    if (const int64_t blocks = job.turn->choice->blocks_short(); blocks > 0 && !job.asked_for_room) {
+    if (const BlockCounts blocks = job.turn->choice->blocks_short(); blocks != BlockCounts{} && !job.asked_for_room) {
         job.asked_for_room = true;
         return ask_for_room(blocks);
     }
@@ -50,7 +50,7 @@ void Selector::pump() {
         [this](const caf::error& error) { quit(error); });
 }
 
-void Selector::ask_for_room(int64_t blocks) {
+void Selector::ask_for_room(const BlockCounts& blocks) {
     busy_ = true;
     const auto go_on = [this] {
         busy_ = false;

@@ -28,7 +28,7 @@ private:
     };
 
     void pump();
-    void ask_for_room(int64_t blocks);
+    void ask_for_room(const BlockCounts& blocks);
     void piece_done(const SelectionPiecePtr& piece);
     void finish(bool serves);
     void answer(std::deque<Job>::iterator at, bool serves);

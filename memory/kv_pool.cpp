@@ -23,7 +23,7 @@ Error bad(const char* field, int64_t value, int64_t low, int64_t high) {
                                                        std::to_string(high));
 }
 
-Status check(const KvShape& shape, size_t blocks) {
+Status check(const KvShape& shape, const PerGroup<size_t>& blocks) {
     // Kernels address a slot (block · 16 + token) with 32 bits.
     constexpr int64_t blocks_max = std::numeric_limits<int32_t>::max() / kv_block_tokens;
     if (shape.layers < 1 || shape.layers > limits::layers_max)
@@ -38,9 +38,13 @@ Status check(const KvShape& shape, size_t blocks) {
     if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::i8)
         return make_error(ErrorCode::invalid_argument,
                           "KV pool: dtype is " + std::string(traits(dtype).name) + ", must be f32, bf16 or i8");
-    if (blocks < 1 || blocks > static_cast<size_t>(blocks_max))
-        return make_error(ErrorCode::invalid_argument, "KV pool: blocks_per_group is " + std::to_string(blocks) +
-                                                           ", must be 1 to " + std::to_string(blocks_max));
+    for (const LayerGroup group : layer_groups) {
+        if (!shape.has(group)) continue;
+        if (blocks[group] < 1 || blocks[group] > static_cast<size_t>(blocks_max))
+            return make_error(ErrorCode::invalid_argument, "KV pool: blocks of the " + std::string(name_of(group)) +
+                                                               " layers are " + std::to_string(blocks[group]) +
+                                                               ", must be 1 to " + std::to_string(blocks_max));
+    }
     return {};
 }
 
@@ -84,15 +88,15 @@ KvLease KvLease::share(size_t first, size_t count) const {
     return KvLease(pool_, group_, std::move(copy));
 }
 
-void KvLease::append(KvLease&& other) {
-    assert(&other != this);
+void KvLease::insert(size_t at, KvLease&& other) {
+    assert(&other != this && at <= blocks_.size());
     if (other.pool_ == nullptr) return;
     if (pool_ == nullptr) {
         *this = std::move(other);
         return;
     }
     assert(pool_ == other.pool_ && group_ == other.group_);
-    blocks_.insert(blocks_.end(), other.blocks_.begin(), other.blocks_.end());
+    blocks_.insert(blocks_.begin() + static_cast<ptrdiff_t>(at), other.blocks_.begin(), other.blocks_.end());
     other.blocks_.clear();
 }
 
@@ -108,18 +112,19 @@ void KvLease::truncate(size_t count) {
     blocks_.resize(count);
 }
 
-void KvLease::drop_first(size_t count) {
-    assert(count <= blocks_.size());
-    pool_->release(group_, blocks().first(count));
-    blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(count));
+void KvLease::drop(size_t first, size_t count) {
+    assert(first <= blocks_.size() && count <= blocks_.size() - first);
+    if (count == 0) return;
+    pool_->release(group_, blocks().subspan(first, count));
+    const auto begin = blocks_.begin() + static_cast<ptrdiff_t>(first);
+    blocks_.erase(begin, begin + static_cast<ptrdiff_t>(count));
 }
 
-Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, size_t blocks_per_group) {
-    RONDO_TRY(check(shape, blocks_per_group));
+Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, const PerGroup<size_t>& blocks) {
+    RONDO_TRY(check(shape, blocks));
     std::unique_ptr<KvPool> pool(new KvPool(shape));
-    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
-        if (shape.layers_in(group) > 0) RONDO_TRY(pool->allocate(device, group, blocks_per_group));
-    }
+    for (const LayerGroup group : layer_groups)
+        if (shape.has(group)) RONDO_TRY(pool->allocate(device, group, blocks[group]));
     return pool;
 }
 
@@ -140,12 +145,12 @@ Status KvPool::allocate(Device& device, LayerGroup group, size_t blocks) {
     }
     // The last is taken first, so a pool fills from the start of its storage.
     for (size_t i = 0; i < blocks; ++i) made.free[i] = static_cast<int32_t>(blocks - 1 - i);
-    of(group) = std::move(made);
+    groups_[group] = std::move(made);
     return {};
 }
 
 KvPool::~KvPool() {
-    for (const Group& group : groups_)
+    for (const Group& group : groups_.values)
         assert(group.free.size() == group.references.size() && "a lease outlived its pool");
 }
 
@@ -157,7 +162,7 @@ Result<KvLease> KvPool::acquire(LayerGroup group, size_t count) {
 
 Status KvPool::extend(KvLease& lease, size_t count) {
     assert(lease.pool_ == this);
-    Group& group = of(lease.group_);
+    Group& group = groups_[lease.group_];
     std::vector<int32_t>& blocks = lease.blocks_;
     size_t free_now;
     // The table grows before the lock and only when that many blocks exist: an absurd count costs nothing, and the free
@@ -187,26 +192,26 @@ Status KvPool::extend(KvLease& lease, size_t count) {
 
 size_t KvPool::blocks_free(LayerGroup group) const {
     const std::lock_guard lock(mutex_);
-    return of(group).free.size();
+    return groups_[group].free.size();
 }
 
 size_t KvPool::blocks_total(LayerGroup group) const {
-    return of(group).references.size();
+    return groups_[group].references.size();
 }
 
 int KvPool::references(LayerGroup group, int32_t block) const {
     assert(block >= 0 && static_cast<size_t>(block) < blocks_total(group));
     const std::lock_guard lock(mutex_);
-    return of(group).references[static_cast<size_t>(block)];
+    return groups_[group].references[static_cast<size_t>(block)];
 }
 
 KvLayer KvPool::layer(int layer) const {
     assert(layer >= 0 && layer < shape_.layers);
-    const LayerGroup group = layer < shape_.lower_layers ? LayerGroup::lower : LayerGroup::upper;
+    const LayerGroup group = shape_.group_of(layer);
     const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
     const size_t layer_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
-    return {of(group).storage.as<std::byte>() + static_cast<size_t>(within) * layer_bytes, shape_.block_bytes(group),
-            shape_.kv_heads, shape_.atom};
+    return {groups_[group].storage.as<std::byte>() + static_cast<size_t>(within) * layer_bytes,
+            shape_.block_bytes(group), shape_.kv_heads, shape_.atom};
 }
 
 int32_t KvPool::atom_index(int32_t block, int layer, int head) const {
@@ -218,14 +223,14 @@ int32_t KvPool::atom_index(int32_t block, int layer, int head) const {
 void KvPool::add_reference(LayerGroup group, std::span<const int32_t> blocks) {
     const std::lock_guard lock(mutex_);
     for (const int32_t block : blocks) {
-        assert(of(group).references[static_cast<size_t>(block)] > 0);
-        ++of(group).references[static_cast<size_t>(block)];
+        assert(groups_[group].references[static_cast<size_t>(block)] > 0);
+        ++groups_[group].references[static_cast<size_t>(block)];
     }
 }
 
 void KvPool::release(LayerGroup group, std::span<const int32_t> blocks) {
     const std::lock_guard lock(mutex_);
-    Group& from = of(group);
+    Group& from = groups_[group];
     // Backwards, so that the next owner gets them in the order this one had them.
     for (size_t i = blocks.size(); i-- > 0;) {
         int32_t& references = from.references[static_cast<size_t>(blocks[i])];

@@ -11,13 +11,9 @@
 #include "config/settings.hpp"
 #include "kernels/device.hpp"
 #include "kernels/kv_layout.hpp"
+#include "memory/per_group.hpp"
 
 namespace rondo {
-
-/// Layers below the watershed and those above: blocks of the two are acquired, dropped and moved apart. A group without
-/// layers has no storage and no blocks.
-enum class LayerGroup : uint8_t { lower = 0, upper = 1 };
-inline constexpr int layer_groups = 2;
 
 struct KvShape {
     int layers = 0;
@@ -27,6 +23,11 @@ struct KvShape {
 
     LayerGroup group_of(int layer) const { return layer < lower_layers ? LayerGroup::lower : LayerGroup::upper; }
     int layers_in(LayerGroup group) const { return group == LayerGroup::lower ? lower_layers : layers - lower_layers; }
+    bool has(LayerGroup group) const { return layers_in(group) > 0; }
+    /// `count` blocks of each group that has layers.
+    BlockCounts blocks_of_each(int64_t count) const {
+        return {has(LayerGroup::lower) ? count : 0, has(LayerGroup::upper) ? count : 0};
+    }
     /// A canonical block: 16 tokens × the group's layers × heads, contiguous, layer-major.
     size_t block_bytes(LayerGroup group) const {
         return static_cast<size_t>(layers_in(group)) * static_cast<size_t>(kv_heads) * atom.bytes();
@@ -53,15 +54,16 @@ public:
     KvLease share() const;
     /// A lease on blocks [first, first + count) of this one, shared.
     KvLease share(size_t first, size_t count) const;
-    /// Takes over the blocks of another lease of the same pool and group.
-    void append(KvLease&& other);
+    /// Takes over the blocks of another lease of the same pool and group: behind its own, or before its block `at`.
+    void append(KvLease&& other) { insert(blocks_.size(), std::move(other)); }
+    void insert(size_t at, KvLease&& other);
     /// Takes the last `count` blocks over from another lease of the same pool and group. Allocates nothing that
     /// `reserve` has made room for.
     void take_last(KvLease& other, size_t count);
     /// Gives back the blocks from `count` on.
     void truncate(size_t count);
-    /// Gives back the first `count` blocks.
-    void drop_first(size_t count);
+    /// Gives back blocks [first, first + count); those behind move up.
+    void drop(size_t first, size_t count);
     /// Makes room in the table (takes no blocks), so that `KvPool::extend` up to `count` blocks allocates nothing.
     void reserve(size_t count) { blocks_.reserve(count); }
 
@@ -77,9 +79,9 @@ private:
 /// because leases may be dropped by any actor that owns one.
 class KvPool {
 public:
-    /// `blocks_per_group` blocks for each group that has layers. The storage is not touched: on a CPU its pages are
-    /// taken as they are used.
-    static Result<std::unique_ptr<KvPool>> create(Device& device, const KvShape& shape, size_t blocks_per_group);
+    /// So many blocks for each group that has layers; the number of one without is not looked at. The storage is not
+    /// touched: on a CPU its pages are taken as they are used.
+    static Result<std::unique_ptr<KvPool>> create(Device& device, const KvShape& shape, const PerGroup<size_t>& blocks);
     ~KvPool();
     KvPool(const KvPool&) = delete;
     KvPool& operator=(const KvPool&) = delete;
@@ -96,7 +98,7 @@ public:
     /// The pool's view of one layer for kernels.
     KvLayer layer(int layer) const;
     /// Where the atoms of a group begin, for kernels that address them one by one: a block is so many in a row.
-    std::byte* atoms(LayerGroup group) const { return of(group).storage.as<std::byte>(); }
+    std::byte* atoms(LayerGroup group) const { return groups_[group].storage.as<std::byte>(); }
     /// The same as a kernel's layer: each atom is a block of one head.
     KvLayer each_atom(LayerGroup group) const { return {atoms(group), shape_.atom.bytes(), 1, shape_.atom}; }
     int32_t atoms_each_block(LayerGroup group) const { return shape_.layers_in(group) * shape_.kv_heads; }
@@ -115,12 +117,10 @@ private:
         std::vector<int32_t> references;  // by block
         std::vector<int32_t> free;        // last in, first out: warm blocks first
     };
-    const Group& of(LayerGroup group) const { return groups_[static_cast<size_t>(group)]; }
-    Group& of(LayerGroup group) { return groups_[static_cast<size_t>(group)]; }
 
     const KvShape shape_;
     mutable std::mutex mutex_;
-    Group groups_[layer_groups];
+    PerGroup<Group> groups_;
 };
 
 }  // namespace rondo

@@ -9,7 +9,6 @@ namespace rondo {
 
 namespace {
 
-constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
 // Where the same tokens were cut into rounds differently there are several ways down; more than this many are not
 // tried.
 constexpr int visits_max = 1 << 16;
@@ -20,34 +19,34 @@ constexpr uint64_t unordered_places = uint64_t{1} << 32;
 
 }  // namespace
 
-PrefixCache::PrefixCache(KvPool& pool) : pool_(pool) {}
+PrefixCache::PrefixCache(KvPool& pool, NameOfBlock name_of) : pool_(pool), name_of_(name_of) {}
 PrefixCache::~PrefixCache() = default;
 
-size_t PrefixCache::Hash::operator()(const Key& key) const {
-    auto hash = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(key.parent)) * 0x9E3779B97F4A7C15U;
-    for (int32_t i = 0; i < key.size; ++i) {
-        hash = (hash ^ static_cast<uint32_t>(key.ids[static_cast<size_t>(i)])) * 0xFF51AFD7ED558CCDU;
-        hash ^= hash >> 32;
-    }
-    return hash;
+/// What a name only promises. The parents' contents were compared on the way here.
+bool PrefixCache::Node::is(const Node* behind, std::span<const int32_t> those) const {
+    return parent == behind && std::ranges::equal(own_ids(), those);
 }
 
 PrefixCache::Node* PrefixCache::root_of(std::string_view space) {
-    std::unique_ptr<Node>& root = roots_[std::string(space)];
-    if (root == nullptr) root = std::make_unique<Node>();
-    return root.get();
+    const auto [found, is_new] = roots_.try_emplace(std::string(space));
+    if (is_new) {
+        found->second = std::make_unique<Node>();
+        found->second->name = name_of_space(space);
+        found->second->space = &found->first;
+    }
+    return found->second.get();
 }
 
-PrefixCache::Key PrefixCache::key_of(const Node* parent, std::span<const int32_t> ids) {
-    Key key{parent, static_cast<int32_t>(ids.size()), {}};
-    std::copy(ids.begin(), ids.end(), key.ids.begin());
-    return key;
+/// Clients name budgets, and hosts tenants: what was a name space once must not be remembered for good.
+void PrefixCache::forget_if_empty(Node* root) {
+    if (root->parent == nullptr && root->children == 0 && root->claims.empty()) roots_.erase(roots_.find(*root->space));
 }
 
 PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> ids, int32_t size) const {
     if ((node->child_sizes >> size & 1U) == 0 || ids.size() < static_cast<size_t>(size)) return nullptr;
-    const auto found = nodes_.find(key_of(node, ids.first(static_cast<size_t>(size))));
-    return found == nodes_.end() ? nullptr : found->second.get();
+    const auto part = ids.first(static_cast<size_t>(size));
+    const auto found = nodes_.find(name_of_(node->name, part));
+    return found == nodes_.end() || !found->second->is(node, part) ? nullptr : found->second.get();
 }
 
 /// Every way down that spells `ids`, full blocks first; the node that is reached last in terms of tokens.
@@ -81,69 +80,86 @@ SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> i
     for (const Node* node = last; node->parent != nullptr; node = node->parent) path.push_back(node);
     std::reverse(path.begin(), path.end());
     if (path.empty()) return kv;
-    KvLease leases[layer_groups];
+    PerGroup<KvLease> leases;
     std::vector<int32_t> sizes;
     for (const Node* node : path) {
-        sizes.push_back(node->key.size);
-        for (const LayerGroup group : groups) {
-            const KvLease& block = node->leases[static_cast<int>(group)];
-            KvLease& all = leases[static_cast<int>(group)];
-            if (node == path.front()) {
-                all = block.share();
-            } else {
-                all.append(block.share());
-            }
-        }
+        sizes.push_back(node->size);
+        for (const LayerGroup group : layer_groups) leases[group].append(node->leases[group].share());
     }
-    kv.attach(std::move(leases[0]), std::move(leases[1]), sizes);
+    kv.attach(std::move(leases), sizes);
     return kv;
 }
 
-void PrefixCache::insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv) {
-    insert_blocks(space, ids, kv, kv.block_begin().size() - 1);
+std::vector<PrefixCache::Kept> PrefixCache::kept(std::string_view space, std::span<const int32_t> ids) const {
+    std::vector<Kept> all;
+    const auto root = roots_.find(std::string(space));
+    if (root == roots_.end()) return all;
+    for (const Node* node = deepest(root->second.get(), ids); node->parent != nullptr; node = node->parent)
+        all.push_back({node->name, node->depth, node->lies, node->exactness});
+    std::reverse(all.begin(), all.end());
+    return all;
 }
 
-void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv) {
-    const std::span<const int32_t> begins = kv.block_begin();
+/// Where a whole sequence's blocks begin: in one group as in the other.
+std::span<const int32_t> PrefixCache::borders(const SequenceKv& kv) const {
+    return kv.block_begin(pool_.shape().has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower);
+}
+
+void PrefixCache::insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
+                         Exactness exactness) {
+    insert_blocks(space, ids, kv, exactness, borders(kv).size() - 1);
+}
+
+void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
+                              Exactness exactness) {
+    const std::span<const int32_t> begins = borders(kv);
     size_t count = begins.size() - 1;
     if (count > 0 && begins[count] - begins[count - 1] < kv_block_tokens) --count;
-    insert_blocks(space, ids, kv, count);
+    insert_blocks(space, ids, kv, exactness, count);
 }
 
 void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
-                                size_t count) {
+                                Exactness exactness, size_t count) {
     assert(static_cast<int64_t>(ids.size()) >= kv.tokens());
+    if (count == 0 || !kv.is_whole()) return;
     Node* node = root_of(space);
-    const std::span<const int32_t> begins = kv.block_begin();
+    const std::span<const int32_t> begins = borders(kv);
     for (size_t block = 0; block < count; ++block) {
         const auto part =
             ids.subspan(static_cast<size_t>(begins[block]), static_cast<size_t>(begins[block + 1] - begins[block]));
-        if (part.empty()) continue;
-        const Key key = key_of(node, part);
-        std::unique_ptr<Node>& next = nodes_[key];
+        const PrefixName name = name_of_(node->name, part);
+        std::unique_ptr<Node>& next = nodes_[name];
         if (next == nullptr) {
             next = std::make_unique<Node>();
-            next->parent = node;
-            next->key = key;
-            next->depth = node->depth + key.size;
-            for (const LayerGroup group : groups) {
-                if (pool_.shape().layers_in(group) == 0) continue;
-                next->leases[static_cast<int>(group)] = kv.share_block(group, block);
-            }
-            by_use_.push_front(next.get());
-            next->place = by_use_.begin();
-            node->child_sizes |= 1U << key.size;
-            ++node->children;
-            advance_claims(node, next.get());
+            next->name = name;
+            next->exactness = exactness;
+            fill(*next, node, part, kv, block);
+        } else if (!next->is(node, part)) {
+            break;  // another block has its name
         }
         node = next.get();
     }
     touch(node);
+    forget_if_empty(node);
+}
+
+void PrefixCache::fill(Node& made, Node* parent, std::span<const int32_t> ids, const SequenceKv& kv, size_t block) {
+    made.parent = parent;
+    made.size = static_cast<int32_t>(ids.size());
+    std::ranges::copy(ids, made.ids.begin());
+    made.depth = parent->depth + made.size;
+    for (const LayerGroup group : layer_groups)
+        if (pool_.shape().has(group)) made.leases[group] = kv.share_block(group, block);
+    by_use_.push_front(&made);
+    made.place = by_use_.begin();
+    parent->child_sizes |= 1U << made.size;
+    ++parent->children;
+    advance_claims(parent, &made);
 }
 
 bool PrefixCache::only_here(const Node& node) const {
-    return std::ranges::all_of(groups, [&](LayerGroup group) {
-        const KvLease& lease = node.leases[static_cast<int>(group)];
+    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+        const KvLease& lease = node.leases[group];
         return lease.blocks().empty() || pool_.references(group, lease.blocks()[0]) == 1;
     });
 }
@@ -158,25 +174,24 @@ void PrefixCache::remove(Node* node) {
     by_use_.erase(node->place);
     Node* const parent = node->parent;
     while (!node->claims.empty()) move_claim(*node->claims.back(), parent);
-    const Key key = node->key;
-    nodes_.erase(key);
+    nodes_.erase(nodes_.find(node->name));
     if (--parent->children == 0) parent->child_sizes = 0;
+    forget_if_empty(parent);
 }
 
 /// Whether there will be so many free blocks when all that nobody else holds have gone. Asks the least recently used
 /// first, so that mostly no more are looked at than will go.
-bool PrefixCache::could_free(int64_t blocks, bool spares_claims) const {
-    int64_t missing[layer_groups] = {0, 0};
-    for (const LayerGroup group : groups)
-        if (pool_.shape().layers_in(group) > 0)
-            missing[static_cast<int>(group)] = blocks - static_cast<int64_t>(pool_.blocks_free(group));
-    const auto any_missing = [&] { return std::ranges::any_of(missing, [](int64_t count) { return count > 0; }); };
+bool PrefixCache::could_free(const BlockCounts& blocks, bool spares_claims) const {
+    BlockCounts missing = blocks;
+    for (const LayerGroup group : layer_groups) missing[group] -= static_cast<int64_t>(pool_.blocks_free(group));
+    const auto any_missing = [&] {
+        return std::ranges::any_of(missing.values, [](int64_t count) { return count > 0; });
+    };
     size_t left = spares_claims ? spared_visits_max : by_use_.size();
     for (auto at = by_use_.end(); at != by_use_.begin() && left > 0 && any_missing(); --left) {
         const Node& node = **--at;
         if ((spares_claims && node.claimed > 0) || !only_here(node)) continue;
-        for (const LayerGroup group : groups)
-            missing[static_cast<int>(group)] -= std::ssize(node.leases[static_cast<int>(group)].blocks());
+        for (const LayerGroup group : layer_groups) missing[group] -= std::ssize(node.leases[group].blocks());
     }
     return !any_missing();
 }
@@ -232,10 +247,10 @@ void PrefixCache::forget_held_ends(const Enough& enough) {
     }
 }
 
-bool PrefixCache::make_room(int64_t blocks) {
+bool PrefixCache::make_room(const BlockCounts& blocks) {
     const auto enough = [&] {
-        return std::ranges::all_of(groups, [&](LayerGroup group) {
-            return pool_.shape().layers_in(group) == 0 || static_cast<int64_t>(pool_.blocks_free(group)) >= blocks;
+        return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+            return static_cast<int64_t>(pool_.blocks_free(group)) >= blocks[group];
         });
     };
     if (enough()) return true;
@@ -262,9 +277,11 @@ void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int
 void PrefixCache::forget_claim(uint64_t id) {
     const auto found = claims_.find(id);
     if (found == claims_.end()) return;
-    std::erase(found->second.at->claims, &found->second);
-    for (Node* node = found->second.at; node->parent != nullptr; node = node->parent) --node->claimed;
+    Node* const end = found->second.at;
+    std::erase(end->claims, &found->second);
+    for (Node* node = end; node->parent != nullptr; node = node->parent) --node->claimed;
     claims_.erase(found);
+    forget_if_empty(end);
 }
 
 void PrefixCache::order_claims(std::span<const uint64_t> ids) {
@@ -288,7 +305,7 @@ bool PrefixCache::could_lose(uint64_t id, int64_t tokens) const {
     int64_t alone = 0;
     for (const Node* node = found->second.at; alone < tokens; node = node->parent) {
         if (node->parent == nullptr || !only_here(*node)) return false;
-        alone += node->key.size;
+        alone += node->size;
     }
     return true;
 }
@@ -304,7 +321,7 @@ void PrefixCache::advance_claims(Node* from, Node* to) {
     for (size_t i = 0; i < from->claims.size();) {
         Claim& claim = *from->claims[i];
         const auto rest = std::span(claim.ids).subspan(static_cast<size_t>(from->depth));
-        const auto part = std::span(to->key.ids).first(static_cast<size_t>(to->key.size));
+        const auto part = to->own_ids();
         if (rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
             move_claim(claim, to);
             ++to->claimed;

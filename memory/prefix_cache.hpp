@@ -11,16 +11,25 @@
 #include <vector>
 
 #include "memory/kv_pool.hpp"
+#include "memory/prefix_name.hpp"
 #include "memory/sequence_kv.hpp"
 
 namespace rondo {
+
+/// Where the KV of a stored block lies.
+enum class KvPlace : uint8_t { device };
+/// How it was computed: as dense attention does, or by a method that leaves keys out, which the name space names.
+enum class Exactness : uint8_t { exact, sparse };
 
 /// Canonical blocks that may be used again: a tree of them, a block a node, by the tokens that lead to it. Sequences
 /// that begin with the same tokens share its blocks; so a conversation's next turn, a fork, a rewound conversation, a
 /// preempted turn and a client who resends its history all find what was computed before, without knowing of each
 /// other.
 ///
-/// Name spaces part what must never be shared (tenants, policies that are not exact). A block is kept until room is
+/// Blocks are found by their names (prefix_name.hpp), and then compared by their ids. Where two of different contents
+/// had one name, the first would be kept and the other one not stored.
+///
+/// Name spaces part what must never be shared (tenants, methods that are not exact). A block is kept until room is
 /// needed; then the one used longest ago goes first, unless a sequence still holds it. What hangs on a block that goes
 /// is forgotten with it, and is its holder's alone. Not shared between threads.
 ///
@@ -28,7 +37,9 @@ namespace rondo {
 /// blocks those go first whose claim is furthest back.
 class PrefixCache {
 public:
-    explicit PrefixCache(KvPool& pool);
+    using NameOfBlock = PrefixName (*)(const PrefixName& before, std::span<const int32_t> ids);
+    /// Tests of equal names bring another `name_of`.
+    explicit PrefixCache(KvPool& pool, NameOfBlock name_of = name_of_block);
     ~PrefixCache();
     PrefixCache(const PrefixCache&) = delete;
     PrefixCache& operator=(const PrefixCache&) = delete;
@@ -36,13 +47,22 @@ public:
     /// A sequence that holds the blocks of the longest stored prefix of `ids`, at most `tokens_max` of them.
     SequenceKv match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max);
     /// Keeps the blocks of a sequence whose keys are those of `ids` (as many as it has keys). Their contents must be
-    /// complete, and nobody may write to them again.
-    void insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv);
+    /// complete, and nobody may write to them again. Of a sequence that is not whole nothing is kept.
+    void insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, Exactness exactness);
     /// The same for a sequence that goes on: all but a last block that is not full.
-    void insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv);
-    /// Gives blocks back until `blocks` are free in every group that has layers; false, and nothing goes, if that
-    /// cannot be.
-    bool make_room(int64_t blocks);
+    void insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, Exactness exactness);
+    /// A stored block.
+    struct Kept {
+        PrefixName name;
+        int64_t tokens = 0;  ///< up to and with it
+        KvPlace place = KvPlace::device;
+        Exactness exactness = Exactness::exact;
+        bool operator==(const Kept&) const = default;
+    };
+    /// The blocks of the longest stored prefix of `ids`. Asking is no use of them.
+    std::vector<Kept> kept(std::string_view space, std::span<const int32_t> ids) const;
+    /// Gives blocks back until so many of each group are free; false, and nothing goes, if that cannot be.
+    bool make_room(const BlockCounts& blocks);
 
     /// What `match` will be asked for under this id, until it is forgotten; nothing happens if the id has a claim.
     /// Where the same tokens are stored in several ways, the claim follows one of them.
@@ -54,9 +74,11 @@ public:
     int64_t claimed(uint64_t id) const;
     /// Whether `make_room` would do with blocks that have no claim. Does not look at all of a large cache, so that it
     /// may say no where it would.
-    bool could_spare_claims(int64_t blocks) const { return could_free(blocks, true); }
+    bool could_spare_claims(const BlockCounts& blocks) const { return could_free(blocks, true); }
     /// Whether the cache alone holds so many of a claim's stored tokens that it may evict them.
     bool could_lose(uint64_t id, int64_t tokens) const;
+    /// That have stored blocks or claims.
+    int64_t name_spaces() const { return static_cast<int64_t>(roots_.size()); }
     int64_t claims() const { return static_cast<int64_t>(claims_.size()); }
 
     int64_t blocks() const { return static_cast<int64_t>(by_use_.size()); }
@@ -72,38 +94,39 @@ private:
         uint64_t place;    // the least is served next
         uint64_t arrived;  // its place while nobody says one
     };
-    /// A child of a node by its tokens, so that a lookup hashes at most 16 ids.
-    struct Key {
-        const Node* parent;
-        int32_t size;
-        std::array<int32_t, kv_block_tokens> ids;
-        bool operator==(const Key&) const = default;
-    };
-    struct Hash {
-        size_t operator()(const Key& key) const;
-    };
     struct Node {
-        Node* parent = nullptr;
-        Key key{};
-        KvLease leases[layer_groups];
+        std::span<const int32_t> own_ids() const { return std::span(ids).first(static_cast<size_t>(size)); }
+        bool is(const Node* behind, std::span<const int32_t> those) const;
+
+        PrefixName name;
+        Node* parent = nullptr;  // none: a name space's root, which is no block
+        int32_t size = 0;        // of its block
+        KvPlace lies = KvPlace::device;
+        Exactness exactness = Exactness::exact;
+        std::array<int32_t, kv_block_tokens> ids{};
+        PerGroup<KvLease> leases;
         int64_t depth = 0;         // tokens up to and with this block
         uint32_t child_sizes = 0;  // bit s: there is or was a child of s tokens
         int32_t children = 0;
-        int32_t claimed = 0;               // claims whose way leads through here
-        std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
-        std::vector<Claim*> claims;        // that end here
+        int32_t claimed = 0;                 // claims whose way leads through here
+        std::list<Node*>::iterator place;    // in by_use_; the roots are not in it
+        std::vector<Claim*> claims;          // that end here
+        const std::string* space = nullptr;  // of a root: its key in roots_
     };
 
-    void insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, size_t count);
+    void insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, Exactness exactness,
+                       size_t count);
+    void fill(Node& made, Node* parent, std::span<const int32_t> ids, const SequenceKv& kv, size_t block);
+    std::span<const int32_t> borders(const SequenceKv& kv) const;
     Node* root_of(std::string_view space);
-    static Key key_of(const Node* parent, std::span<const int32_t> ids);
+    void forget_if_empty(Node* root);
     Node* child(const Node* node, std::span<const int32_t> ids, int32_t size) const;
     Node* deepest(Node* root, std::span<const int32_t> ids) const;
     void touch(Node* node);
     void advance_claims(Node* from, Node* to);
     static void move_claim(Claim& claim, Node* to);
     bool only_here(const Node& node) const;
-    bool could_free(int64_t blocks, bool spares_claims) const;
+    bool could_free(const BlockCounts& blocks, bool spares_claims) const;
     /// Something it hangs on could go, but for it.
     bool holds_up_others(const Node& node) const;
     void remove(Node* node);
@@ -116,8 +139,9 @@ private:
     void forget_held_ends(const Enough& enough);
 
     KvPool& pool_;
+    const NameOfBlock name_of_;
     std::unordered_map<std::string, std::unique_ptr<Node>> roots_;  // by name space
-    std::unordered_map<Key, std::unique_ptr<Node>, Hash> nodes_;
+    std::unordered_map<PrefixName, std::unique_ptr<Node>, PrefixName::Hash> nodes_;
     std::list<Node*> by_use_;  // latest first; a parent always stands before its children
     int64_t evictions_ = 0;
     std::unordered_map<uint64_t, Claim> claims_;  // by id

@@ -7,42 +7,34 @@
 
 namespace rondo {
 
-namespace {
-
-constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
-
-}  // namespace
-
 SelectedKv::SelectedKv(KvPool& pool, Device& device)
     : pool_(&pool), device_(&device), layers_(static_cast<size_t>(pool.shape().layers)) {
     clear();
 }
 
 void SelectedKv::clear() {
-    for (const LayerGroup group : groups) {
-        leases_[static_cast<int>(group)] = pool_->acquire(group, 0).value();  // no blocks: cannot fail
-        atoms_used_[static_cast<int>(group)] = 0;
-    }
+    for (const LayerGroup group : layer_groups) leases_[group] = pool_->acquire(group, 0).value();  // cannot fail
+    atoms_used_ = {};
     for (Layer& layer : layers_) layer.counts.host().clear();
     keys_chosen_ = 0;
 }
 
 int64_t SelectedKv::blocks_held() const {
     int64_t held = 0;
-    for (const KvLease& lease : leases_) held += static_cast<int64_t>(lease.blocks().size());
+    for (const KvLease& lease : leases_.values) held += static_cast<int64_t>(lease.blocks().size());
     return held;
 }
 
 Status SelectedKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_t>& atoms) {
-    const int g = static_cast<int>(group);
     const int32_t each = pool_->atoms_each_block(group);
-    const auto held = static_cast<int32_t>(leases_[g].blocks().size()) * each;
-    const int32_t wanted = atoms_used_[g] + static_cast<int32_t>(count);
-    if (wanted > held) RONDO_TRY(pool_->extend(leases_[g], static_cast<size_t>(ceil_div(wanted - held, each))));
+    const auto held = static_cast<int32_t>(leases_[group].blocks().size()) * each;
+    const int32_t wanted = atoms_used_[group] + static_cast<int32_t>(count);
+    if (wanted > held) RONDO_TRY(pool_->extend(leases_[group], static_cast<size_t>(ceil_div(wanted - held, each))));
     atoms.resize(count);
     for (int32_t& atom : atoms) {
-        atom = leases_[g].blocks()[static_cast<size_t>(atoms_used_[g] / each)] * each + atoms_used_[g] % each;
-        ++atoms_used_[g];
+        atom =
+            leases_[group].blocks()[static_cast<size_t>(atoms_used_[group] / each)] * each + atoms_used_[group] % each;
+        ++atoms_used_[group];
     }
     return Status::ok();
 }
@@ -50,10 +42,11 @@ Status SelectedKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_
 /// Where a key lies; `block` is where the search begins, so that ascending keys cost a walk.
 int32_t SelectedKv::source_slot(const KvPool& pool, const SequenceKv& kv, int layer, int head, int32_t key,
                                 size_t& block) {
-    const auto begins = kv.block_begin();
+    const LayerGroup group = pool.shape().group_of(layer);
+    const auto begins = kv.block_begin(group);
     while (begins[block + 1] <= key) ++block;
     assert(begins[block] <= key);
-    const int32_t id = kv.blocks(pool.shape().group_of(layer))[block];
+    const int32_t id = kv.blocks(group)[block];
     return pool.atom_index(id, layer, head) * kv_block_tokens + key - begins[block];
 }
 
@@ -89,7 +82,7 @@ Status SelectedKv::copy_keys(int layer, const SequenceKv& kv, std::span<const st
 
 Status SelectedKv::mark_keys(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen) {
     Layer& made = layers_[static_cast<size_t>(layer)];
-    const auto begins = kv.block_begin();
+    const auto begins = kv.block_begin(pool_->shape().group_of(layer));
     for (size_t head = 0; head < chosen.size(); ++head) {
         KvEntry* const entries = made.entries.host().data() + head * static_cast<size_t>(made.stride);
         int32_t count = 0;
@@ -109,11 +102,12 @@ Status SelectedKv::mark_keys(int layer, const SequenceKv& kv, std::span<const st
 Status SelectedKv::set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen,
                              Place place) {
     Layer& made = layers_[static_cast<size_t>(layer)];
+    const size_t blocks = kv.blocks(pool_->shape().group_of(layer)).size();
     size_t longest = 0;
     int64_t keys = 0;
     for (const auto& each : chosen) {
         longest = std::max(longest, place == Place::copied ? ceil_div<size_t>(each.size(), kv_block_tokens)
-                                                           : std::min(each.size(), kv.block_begin().size() - 1));
+                                                           : std::min(each.size(), blocks));
         keys += static_cast<int64_t>(each.size());
     }
     made.stride = static_cast<int32_t>(longest);
@@ -155,21 +149,19 @@ int32_t SelectedKv::slot_of_copy(int layer, int head, int32_t place) const {
     return made.entries.host()[entry].atom * kv_block_tokens + place % kv_block_tokens;
 }
 
-int64_t SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {
-    constexpr size_t left_for_steps = 4;
-    size_t atoms = 0;
-    for (const auto& keys : chosen) atoms += ceil_div<size_t>(keys.size(), kv_block_tokens);
-    size_t wanted = 0;
+BlockCounts SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {
+    constexpr int64_t left_for_steps = 4;
+    int64_t atoms = 0;
+    for (const auto& keys : chosen) atoms += ceil_div<int64_t>(std::ssize(keys), kv_block_tokens);
+    BlockCounts wanted;
     bool enough = true;
-    for (const LayerGroup group : groups) {
-        const auto layers = static_cast<size_t>(pool_->shape().layers_in(group));
-        if (layers == 0) continue;
-        const size_t blocks =
-            ceil_div(layers * atoms, static_cast<size_t>(pool_->atoms_each_block(group))) + left_for_steps;
-        wanted = std::max(wanted, blocks);
-        enough = enough && pool_->blocks_free(group) >= blocks;
+    for (const LayerGroup group : layer_groups) {
+        if (!pool_->shape().has(group)) continue;
+        const int64_t in_layers = pool_->shape().layers_in(group) * atoms;
+        wanted[group] = ceil_div<int64_t>(in_layers, pool_->atoms_each_block(group)) + left_for_steps;
+        enough = enough && static_cast<int64_t>(pool_->blocks_free(group)) >= wanted[group];
     }
-    return enough ? 0 : static_cast<int64_t>(wanted);
+    return enough ? BlockCounts{} : wanted;
 }
 
 SelectedKeys SelectedKv::keys(int layer, int64_t tail_begin) const {

@@ -22,17 +22,17 @@ public:
     /// Nothing is chosen; atoms go back to the pool.
     void clear();
     enum class Place { copied, where_they_lie };
-    /// Chooses for one layer: `chosen[h]` are key numbers of `kv`, ascending. With `copied` a pool without room is an
-    /// error, and nothing has changed.
+    /// Chooses for one layer: `chosen[h]` are key numbers of `kv` in the layer's group, ascending. With `copied` a pool
+    /// without room is an error, and nothing has changed.
     Status set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen, Place place);
     /// Of a layer whose keys were copied: `key` takes the place of KV head h's chosen[h][places[h]]; a place below 0
     /// leaves a head as it is.
     Status replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places);
     /// Where the copy of KV head h's chosen[h][place] stands: a slot (atom·16 + token) counted from the group's atoms.
     int32_t slot_of_copy(int layer, int head, int32_t place) const;
-    /// Blocks that have to be free in each group so that all layers can be copied, where each chooses as many keys as
-    /// these, and the sequences that go on still find some; 0 if they are.
-    int64_t blocks_short(std::span<const std::vector<int32_t>> chosen) const;
+    /// Blocks that have to be free so that all layers can be copied, where each chooses as many keys as these, and the
+    /// sequences that go on still find some; none if they are.
+    BlockCounts blocks_short(std::span<const std::vector<int32_t>> chosen) const;
     /// What a row of this sequence attends to in a layer: the chosen keys, and all from `tail_begin` on.
     SelectedKeys keys(int layer, int64_t tail_begin) const;
 
@@ -55,8 +55,8 @@ private:
     KvPool* pool_;
     Device* device_;
     std::vector<Layer> layers_;
-    KvLease leases_[layer_groups];
-    int32_t atoms_used_[layer_groups] = {0, 0};
+    PerGroup<KvLease> leases_;
+    PerGroup<int32_t> atoms_used_;
     int64_t keys_chosen_ = 0;
     DeviceTable<int32_t> from_, to_;
     std::vector<int32_t> atoms_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <string>
 
 #include "config/checked.hpp"
@@ -11,62 +12,117 @@ namespace rondo {
 
 namespace {
 
-constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
-
 /// `reserve` by the exact count would make growth by single blocks quadratic.
 template <class T>
 void make_room(std::vector<T>& table, size_t count) {
     if (count > table.capacity()) table.reserve(std::max(count, 2 * table.capacity()));
 }
 
+/// Index of the first of the borders that is not before `key`.
+size_t index_of(const std::vector<int32_t>& begins, int64_t key) {
+    return static_cast<size_t>(std::ranges::lower_bound(begins, key) - begins.begin());
+}
+
+void shift_from(std::vector<int32_t>& begins, size_t first, int64_t by) {
+    for (size_t i = first; i < begins.size(); ++i) begins[i] += static_cast<int32_t>(by);
+}
+
+Status check_count(const char* what, int64_t count, int64_t count_min, int64_t count_max) {
+    if (count >= count_min && count <= count_max) return {};
+    return make_error(ErrorCode::out_of_range, "sequence KV: " + std::to_string(count) + " more tokens " + what +
+                                                   ", must be " + std::to_string(count_min) + " to " +
+                                                   std::to_string(count_max));
+}
+
 }  // namespace
 
 SequenceKv::SequenceKv(KvPool& pool) : pool_(&pool) {
     // No blocks yet, so this cannot fail: it only binds the leases to the pool.
-    for (const LayerGroup group : groups) {
-        leases_[static_cast<int>(group)] = pool.acquire(group, 0).value();
-        spare_[static_cast<int>(group)] = pool.acquire(group, 0).value();
+    for (const LayerGroup group : layer_groups) {
+        groups_[group].lease = pool.acquire(group, 0).value();
+        groups_[group].spare = pool.acquire(group, 0).value();
     }
+}
+
+int64_t SequenceKv::round_tokens(size_t round) const {
+    return (round + 1 < round_begin_.size() ? round_begin_[round + 1] : tokens_) - round_begin_[round];
+}
+
+int64_t SequenceKv::round_end(LayerGroup group, int64_t round) const {
+    return round + 1 < rounds() ? round_begin(group, round + 1) : tokens(group);
+}
+
+/// Tokens that the last block takes. The groups agree: a round that goes on is held by both, with the same borders, and
+/// its blocks are full but for the last one.
+int64_t SequenceKv::room() const {
+    if (fresh_block_) return 0;
+    const int64_t beyond = round_tokens(round_begin_.size() - 1) % kv_block_tokens;
+    return beyond == 0 ? 0 : kv_block_tokens - beyond;
+}
+
+int64_t SequenceKv::key_of(LayerGroup group, int64_t token) const {
+    if (tokens(group) == tokens_ || round_begin_.empty()) return token;
+    const auto round = std::ranges::upper_bound(round_begin_, token) - round_begin_.begin() - 1;
+    const int64_t in_round = token - round_begin(round);
+    return std::min(round_begin(group, round) + in_round, round_end(group, round));
+}
+
+bool SequenceKv::is_whole() const {
+    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+        return !pool_->shape().has(group) || (tokens(group) == tokens_ && groups_[group].block_begin.front() == 0);
+    });
+}
+
+int64_t SequenceKv::first_held() const {
+    int64_t first = 0;
+    for (const LayerGroup group : layer_groups) {
+        const Group& own = groups_[group];
+        const int32_t key = own.block_begin.front();
+        if (key == 0) continue;
+        size_t round = index_of(own.round_begin, key);
+        if (round == own.round_begin.size() || own.round_begin[round] > key) --round;
+        first = std::max(first, round_begin_[round] + key - own.round_begin[round]);
+    }
+    return first;
 }
 
 void SequenceKv::begin_round() {
     if (fresh_block_) return;
     fresh_block_ = true;
-    reserve(tokens_reserved_);
+    top_up();
 }
 
-void SequenceKv::attach(KvLease lower, KvLease upper, std::span<const int32_t> sizes) {
-    assert(tokens_ == 0 && block_begin_.size() == 1);
+void SequenceKv::attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes) {
+    assert(tokens_ == 0 && round_begin_.empty());
     if (sizes.empty()) return;
-    leases_[static_cast<int>(LayerGroup::lower)].append(std::move(lower));
-    leases_[static_cast<int>(LayerGroup::upper)].append(std::move(upper));
+    for (const int32_t size : sizes) tokens_ += size;
     round_begin_.push_back(0);
-    for (const int32_t size : sizes) {
-        tokens_ += size;
-        block_begin_.push_back(static_cast<int32_t>(tokens_));
+    for (const LayerGroup group : layer_groups) {
+        Group& own = groups_[group];
+        own.round_begin.push_back(0);
+        if (!pool_->shape().has(group)) continue;
+        assert(blocks[group].blocks().size() == sizes.size());
+        own.lease.append(std::move(blocks[group]));
+        for (const int32_t size : sizes) own.block_begin.push_back(own.block_begin.back() + size);
     }
     attached_ = tokens_;
     fresh_block_ = true;
 }
 
-int64_t SequenceKv::blocks_for(int64_t count) const {
-    const size_t blocks = block_begin_.size() - 1;
-    const int64_t room = fresh_block_ ? 0 : kv_block_tokens - (tokens_ - block_begin_[blocks - 1]);
-    return ceil_div<int64_t>(std::max<int64_t>(0, count - room), kv_block_tokens);
+BlockCounts SequenceKv::blocks_for(int64_t count) const {
+    const int64_t beyond = count - std::min(count, room());
+    return pool_->shape().blocks_of_each(ceil_div<int64_t>(beyond, kv_block_tokens));
 }
 
 Status SequenceKv::set_aside(int64_t count) {
-    const auto wanted = static_cast<size_t>(blocks_for(count));
-    const auto has = [&](LayerGroup group) { return spare_[static_cast<int>(group)].blocks().size(); };
-    size_t before[layer_groups];
-    for (const LayerGroup group : groups) {
-        before[static_cast<int>(group)] = has(group);
-        if (pool_->shape().layers_in(group) == 0 || has(group) >= wanted) continue;
-        if (Status taken = pool_->extend(spare_[static_cast<int>(group)], wanted - has(group)); !taken) {
-            for (const LayerGroup done : groups) {
-                if (done > group) break;
-                spare_[static_cast<int>(done)].truncate(before[static_cast<int>(done)]);
-            }
+    const BlockCounts wanted = blocks_for(count);
+    PerGroup<size_t> before;
+    for (const LayerGroup group : layer_groups) before[group] = groups_[group].spare.blocks().size();
+    for (const LayerGroup group : layer_groups) {
+        const auto blocks = static_cast<size_t>(wanted[group]);
+        if (before[group] >= blocks) continue;
+        if (Status taken = pool_->extend(groups_[group].spare, blocks - before[group]); !taken) {
+            for (const LayerGroup done : layer_groups) groups_[done].spare.truncate(before[done]);
             return taken;
         }
     }
@@ -74,83 +130,145 @@ Status SequenceKv::set_aside(int64_t count) {
 }
 
 Status SequenceKv::extend(int64_t count) {
-    if (count < 0 || count > limits::context_tokens_max - tokens_)
-        return make_error(ErrorCode::out_of_range, "sequence KV: " + std::to_string(count) +
-                                                       " more tokens asked for, must be 0 to " +
-                                                       std::to_string(limits::context_tokens_max - tokens_));
+    RONDO_TRY(check_count("asked for", count, 0, limits::context_tokens_max - tokens_));
     if (count == 0) return {};
-    const size_t blocks = block_begin_.size() - 1;
-    const int64_t room = fresh_block_ ? 0 : kv_block_tokens - (tokens_ - block_begin_[blocks - 1]);
-    const int64_t beyond = std::max<int64_t>(0, count - room);
-    const auto added = static_cast<size_t>(blocks_for(count));
-    make_room(block_begin_, block_begin_.size() + added);
+    const int64_t beyond = count - std::min(count, room());
+    const BlockCounts added = blocks_for(count);
+    for (const LayerGroup group : layer_groups) {
+        Group& own = groups_[group];
+        make_room(own.block_begin, own.block_begin.size() + static_cast<size_t>(added[group]));
+        if (fresh_block_) make_room(own.round_begin, own.round_begin.size() + 1);
+    }
     if (fresh_block_) make_room(round_begin_, round_begin_.size() + 1);
 
     RONDO_TRY(set_aside(count));
-    for (const LayerGroup group : groups) {
-        if (pool_->shape().layers_in(group) == 0) continue;
-        leases_[static_cast<int>(group)].take_last(spare_[static_cast<int>(group)], added);
+    if (fresh_block_) {
+        round_begin_.push_back(tokens_);
+        for (Group& own : groups_.values) own.round_begin.push_back(own.block_begin.back());
     }
-    if (fresh_block_) round_begin_.push_back(tokens_);
     fresh_block_ = false;
     tokens_ += count;
-    block_begin_.pop_back();
-    for (size_t i = 0; i < added; ++i)
-        block_begin_.push_back(static_cast<int32_t>(tokens_ - beyond + static_cast<int64_t>(i) * kv_block_tokens));
-    block_begin_.push_back(static_cast<int32_t>(tokens_));
+    for (const LayerGroup group : layer_groups) {
+        if (!pool_->shape().has(group)) continue;
+        Group& own = groups_[group];
+        own.lease.take_last(own.spare, static_cast<size_t>(added[group]));
+        const int64_t end = own.tokens() + count;
+        own.block_begin.pop_back();
+        for (int64_t i = 0; i < added[group]; ++i)
+            own.block_begin.push_back(static_cast<int32_t>(end - beyond + i * kv_block_tokens));
+        own.block_begin.push_back(static_cast<int32_t>(end));
+    }
     return {};
 }
 
 void SequenceKv::truncate(int64_t tokens) {
     assert(tokens >= first_held() && tokens <= tokens_);
     if (tokens == tokens_) return;
-    // Blocks that begin before the cut stay.
-    const auto cut = std::lower_bound(block_begin_.begin(), block_begin_.end(), tokens);
-    const auto blocks = static_cast<size_t>(cut - block_begin_.begin());
-    block_begin_.resize(blocks + 1);
-    block_begin_[blocks] = static_cast<int32_t>(tokens);
-    for (KvLease& lease : leases_) lease.truncate(blocks);
-    tokens_ = tokens;
-    fresh_block_ = false;
-    while (!round_begin_.empty() && round_begin_.back() >= tokens) {
-        fresh_block_ = round_begin_.back() == tokens;
-        round_begin_.pop_back();
+    const auto rounds_left = static_cast<size_t>(std::ranges::lower_bound(round_begin_, tokens) - round_begin_.begin());
+    // Cut at a round's first token, that round opens again.
+    fresh_block_ = rounds_left < round_begin_.size() && round_begin_[rounds_left] == tokens;
+    for (const LayerGroup group : layer_groups) {
+        if (!pool_->shape().has(group)) continue;
+        Group& own = groups_[group];
+        const int64_t key = key_of(group, tokens);
+        fresh_block_ = fresh_block_ || !holds(group, static_cast<int64_t>(rounds_left) - 1);
+        // Blocks that begin before the cut stay.
+        const size_t blocks = index_of(own.block_begin, key);
+        own.block_begin.resize(blocks + 1);
+        own.block_begin[blocks] = static_cast<int32_t>(key);
+        own.lease.truncate(blocks);
     }
+    for (Group& own : groups_.values) own.round_begin.resize(rounds_left);
+    round_begin_.resize(rounds_left);
+    tokens_ = tokens;
     if (tokens < attached_) {  // its last block may be shared and must not be written
         attached_ = tokens;
         fresh_block_ = true;
     }
+    if (fresh_block_) top_up();  // what is free in the last block is no longer of use
 }
 
 void SequenceKv::release_before(int64_t token) {
     assert(token <= tokens_);
-    const size_t blocks = block_begin_.size() - 1;
-    size_t gone = 0;
-    while (gone + 1 < blocks && block_begin_[gone + 1] <= token) ++gone;
-    for (const LayerGroup group : groups) {
-        if (pool_->shape().layers_in(group) > 0) leases_[static_cast<int>(group)].drop_first(gone);
+    for (const LayerGroup group : layer_groups) {
+        Group& own = groups_[group];
+        const int64_t key = key_of(group, token);
+        size_t gone = 0;
+        while (gone + 1 < own.blocks() && own.block_begin[gone + 1] <= key) ++gone;
+        own.lease.drop(0, gone);
+        own.block_begin.erase(own.block_begin.begin(), own.block_begin.begin() + static_cast<std::ptrdiff_t>(gone));
     }
-    block_begin_.erase(block_begin_.begin(), block_begin_.begin() + static_cast<std::ptrdiff_t>(gone));
+}
+
+Status SequenceKv::append_round(int64_t tokens) {
+    RONDO_TRY(check_count("in a round to append", tokens, 1, limits::context_tokens_max - tokens_));
+    round_begin_.push_back(tokens_);
+    for (Group& own : groups_.values) own.round_begin.push_back(own.block_begin.back());
+    tokens_ += tokens;
+    fresh_block_ = true;
+    top_up();
+    return {};
+}
+
+void SequenceKv::release_round(LayerGroup group, int64_t round) {
+    Group& own = groups_[group];
+    const int64_t begin = round_begin(group, round), end = round_end(group, round);
+    if (begin == end) return;
+    const size_t first = index_of(own.block_begin, begin), last = index_of(own.block_begin, end);
+    own.lease.drop(first, last - first);
+    own.block_begin.erase(own.block_begin.begin() + static_cast<std::ptrdiff_t>(first),
+                          own.block_begin.begin() + static_cast<std::ptrdiff_t>(last));
+    shift_from(own.block_begin, first, begin - end);
+    shift_from(own.round_begin, static_cast<size_t>(round) + 1, begin - end);
+    if (round + 1 == rounds()) begin_round();
+}
+
+Status SequenceKv::take_round(LayerGroup group, int64_t round) {
+    Group& own = groups_[group];
+    const int64_t begin = round_begin(group, round), count = round_tokens(static_cast<size_t>(round));
+    assert(pool_->shape().has(group) && !holds(group, round) && own.block_begin.front() <= begin);
+    std::vector<int32_t> begins;
+    const LayerGroup other = group == LayerGroup::lower ? LayerGroup::upper : LayerGroup::lower;
+    const std::vector<int32_t>& its = groups_[other].block_begin;
+    if (const int64_t first = round_begin(other, round); holds(other, round) && its.front() <= first) {
+        begins.assign(its.begin() + static_cast<std::ptrdiff_t>(index_of(its, first)),
+                      its.begin() + static_cast<std::ptrdiff_t>(index_of(its, first + count)));
+        shift_from(begins, 0, begin - first);
+    } else {
+        for (int64_t key = 0; key < count; key += kv_block_tokens) begins.push_back(static_cast<int32_t>(begin + key));
+    }
+    RONDO_ASSIGN(KvLease taken, pool_->acquire(group, begins.size()));
+    const size_t at = index_of(own.block_begin, begin);
+    own.lease.insert(at, std::move(taken));
+    shift_from(own.block_begin, at, count);
+    own.block_begin.insert(own.block_begin.begin() + static_cast<std::ptrdiff_t>(at), begins.begin(), begins.end());
+    shift_from(own.round_begin, static_cast<size_t>(round) + 1, count);
+    top_up();
+    return {};
 }
 
 void SequenceKv::reserve(int64_t tokens) {
     tokens_reserved_ = std::clamp<int64_t>(tokens, tokens_reserved_, limits::context_tokens_max);
     const int64_t more = std::max<int64_t>(0, tokens_reserved_ - tokens_);
-    const size_t blocks = block_begin_.size() - 1 + static_cast<size_t>(ceil_div<int64_t>(more, kv_block_tokens));
+    const auto blocks_more = static_cast<size_t>(ceil_div<int64_t>(more, kv_block_tokens));
     make_room(round_begin_, round_begin_.size() + 1);
-    make_room(block_begin_, blocks + 1);
-    for (const LayerGroup group : groups)
-        if (pool_->shape().layers_in(group) > 0) {
-            leases_[static_cast<int>(group)].reserve(blocks);
-            spare_[static_cast<int>(group)].reserve(blocks);
-        }
+    for (const LayerGroup group : layer_groups) {
+        Group& own = groups_[group];
+        make_room(own.round_begin, own.round_begin.size() + 1);
+        if (!pool_->shape().has(group)) continue;
+        make_room(own.block_begin, own.blocks() + blocks_more + 1);
+        own.lease.reserve(own.blocks() + blocks_more);
+        own.spare.reserve(own.blocks() + blocks_more);
+    }
 }
 
 int32_t SequenceKv::slot(LayerGroup group, int64_t token) const {
     assert(token >= 0 && token < tokens_);
-    const auto next = std::upper_bound(block_begin_.begin(), block_begin_.end(), token);
-    const auto block = static_cast<size_t>(next - block_begin_.begin()) - 1;
-    return blocks(group)[block] * kv_block_tokens + static_cast<int32_t>(token - block_begin_[block]);
+    const std::vector<int32_t>& begins = groups_[group].block_begin;
+    const int64_t key = key_of(group, token);
+    const auto block = static_cast<size_t>(std::ranges::upper_bound(begins, key) - begins.begin()) - 1;
+    assert(key < key_of(group, token + 1) && "the group must hold the token's round");
+    return blocks(group)[block] * kv_block_tokens + static_cast<int32_t>(key - begins[block]);
 }
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,68 +10,101 @@
 
 namespace rondo {
 
-/// The KV of one sequence: for each layer group, which block holds which keys. Keys are numbered in order of arrival; a
-/// round starts on a fresh block, so blocks may be partly filled. Owns its leases; not shared between threads. A group
-/// without layers has no blocks: its `blocks` is empty and it has no slots.
+/// The KV of one sequence: for each layer group, which block holds which keys. The tokens of a sequence are numbered in
+/// order of arrival, and their keys in each group are too. A round starts on a fresh block, so blocks may be partly
+/// filled. Owns its leases; not shared between threads. A group without layers has no keys, blocks or slots.
+///
+/// A group holds all of a round or none of it. As long as nobody says otherwise both groups hold every round, and a
+/// key has its token's number. Behind a round that a group does not hold, its keys have smaller numbers than their
+/// tokens: what attends to the group sees the keys that it holds, one after another.
 class SequenceKv {
 public:
     explicit SequenceKv(KvPool& pool);
 
     int64_t tokens() const { return tokens_; }
-    /// Rounds that have keys.
+    /// Keys of a group, numbered from 0.
+    int64_t tokens(LayerGroup group) const { return groups_[group].tokens(); }
+    /// Rounds that have tokens.
     int64_t rounds() const { return static_cast<int64_t>(round_begin_.size()); }
-    /// First key of round r.
+    /// First token of round r, and its first key in a group.
     int64_t round_begin(int64_t r) const { return round_begin_[static_cast<size_t>(r)]; }
+    int64_t round_begin(LayerGroup group, int64_t r) const {
+        return groups_[group].round_begin[static_cast<size_t>(r)];
+    }
+    bool holds(LayerGroup group, int64_t round) const { return round_end(group, round) > round_begin(group, round); }
+    /// Every key of every token is there, in each group that has layers.
+    bool is_whole() const;
+
     /// The next tokens open a new round (a fresh block). Nothing happens if the current round is empty.
     void begin_round();
     /// Begins an empty sequence with blocks that are shared and never written again; block i holds `sizes[i]` keys. The
     /// next tokens open a new round.
-    void attach(KvLease lower, KvLease upper, std::span<const int32_t> sizes);
+    void attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes);
     /// A lease of the sequence's block i in a group.
-    KvLease share_block(LayerGroup group, size_t block) const {
-        return leases_[static_cast<int>(group)].share(block, 1);
-    }
-    /// Blocks that `count` more tokens would take in each group.
-    int64_t blocks_for(int64_t count) const;
+    KvLease share_block(LayerGroup group, size_t block) const { return groups_[group].lease.share(block, 1); }
+    /// Blocks that `count` more tokens would take.
+    BlockCounts blocks_for(int64_t count) const;
     /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says
     /// out_of_memory.
     Status set_aside(int64_t count);
-    /// Blocks of each group that are held and have no keys yet.
-    int64_t blocks_set_aside() const {
-        return static_cast<int64_t>(spare_[static_cast<int>(LayerGroup::upper)].blocks().size());
-    }
+    /// Blocks that are held and have no keys yet.
+    int64_t blocks_set_aside(LayerGroup group) const { return std::ssize(groups_[group].spare.blocks()); }
     /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.
     Status extend(int64_t count);
-    /// Drops the keys from `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back to the
-    /// pool. Cut inside a round, that round goes on; cut at a round's first key, the next tokens open that round again;
-    /// cut inside what was attached, they open a new one.
+    /// Drops the keys from token `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back
+    /// to the pool. Cut inside a round, that round goes on; cut at a round's first token, the next tokens open that
+    /// round again; cut inside what was attached, or inside a round that a group does not hold, they open a new one.
     void truncate(int64_t tokens);
-    /// Gives up the blocks whose keys all come before `token`, for good (but never the last one, where
-    /// more may follow): keys keep their numbers, and `blocks` and `block_begin` begin with the first block that is
+    /// Gives up the blocks whose keys all come before `token`, for good (but never the last one, where more may
+    /// follow): keys keep their numbers, and a group's `blocks` and `block_begin` begin with the first block that is
     /// still held. The sequence can no longer be cut before that.
     void release_before(int64_t token);
-    /// The first key that is still held.
-    int64_t first_held() const { return block_begin_.front(); }
+    /// The first token from which on nothing was given up by `release_before`.
+    int64_t first_held() const;
+
+    /// Adds a round of which no group holds keys: they lie elsewhere. The next tokens open a new round.
+    Status append_round(int64_t tokens);
+    /// Gives a group's blocks of a round back to the pool. The next tokens open a new round if it was the last.
+    void release_round(LayerGroup group, int64_t round);
+    /// Takes blocks for a round that the group does not hold and whose beginning was not given up, with the other
+    /// group's borders where that holds the round; or takes nothing and says out_of_memory. Whoever asks writes the
+    /// keys.
+    Status take_round(LayerGroup group, int64_t round);
+
     /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing, in
     /// this round or (because `begin_round` tops the tables up) in a later one.
     void reserve(int64_t tokens);
 
-    /// block ids of a group, and block_begin with one more entry (the last is tokens()).
-    std::span<const int32_t> blocks(LayerGroup group) const { return leases_[static_cast<int>(group)].blocks(); }
-    std::span<const int32_t> block_begin() const { return block_begin_; }
-    /// slot (block·16 + offset) of key `token` in a group.
+    /// Block ids of a group, and block_begin with one more entry (the last is tokens(group)).
+    std::span<const int32_t> blocks(LayerGroup group) const { return groups_[group].lease.blocks(); }
+    std::span<const int32_t> block_begin(LayerGroup group) const { return groups_[group].block_begin; }
+    /// The key of a token in a group, or of the first one behind it that the group holds; of tokens(): tokens(group).
+    int64_t key_of(LayerGroup group, int64_t token) const;
+    /// slot (block·16 + offset) of a token in a group that holds its round.
     int32_t slot(LayerGroup group, int64_t token) const;
 
 private:
+    struct Group {
+        int64_t tokens() const { return block_begin.back(); }
+        size_t blocks() const { return block_begin.size() - 1; }
+
+        KvLease lease;
+        KvLease spare;                        // set aside
+        std::vector<int32_t> block_begin{0};  // by key, with one more entry
+        std::vector<int32_t> round_begin;     // by key
+    };
+    int64_t round_tokens(size_t round) const;
+    int64_t round_end(LayerGroup group, int64_t round) const;
+    int64_t room() const;
+    void top_up() { reserve(tokens_reserved_); }
+
     KvPool* pool_;
     int64_t tokens_ = 0;
     int64_t attached_ = 0;  // of them
     int64_t tokens_reserved_ = 0;
     bool fresh_block_ = true;  // the next token opens a round
     std::vector<int64_t> round_begin_;
-    std::vector<int32_t> block_begin_{0};  // same in both groups
-    KvLease leases_[layer_groups];
-    KvLease spare_[layer_groups];  // set aside, the same number in both groups that have layers
+    PerGroup<Group> groups_;
 };
 
 }  // namespace rondo

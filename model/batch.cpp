@@ -37,7 +37,7 @@ Result<Batch> Batch::create(Device& device, const ModelSpec& spec, const Limits&
     batch.order_.reserve(sequences);
     batch.logits_of_.reserve(sequences);
     const int64_t entries =
-        batch.place_flat_tables() + (1 + layer_groups) * limits.sequences_max * (blocks_max(limits) + 1);
+        batch.place_flat_tables() + 2 * std::ssize(layer_groups) * limits.sequences_max * (blocks_max(limits) + 1);
     const size_t bytes = static_cast<size_t>(entries) * sizeof(int32_t);
     RONDO_ASSIGN(batch.staging_, device.allocate_host(bytes));
     if (!device.computes_in_host_memory()) {
@@ -87,7 +87,13 @@ Status Batch::check_keys(const BatchPart& part) const {
         if (other.kv == part.kv && other.first_key < part.end_key() && part.first_key < other.end_key())
             return make_error(ErrorCode::invalid_argument, "keys that another part of the batch writes");
     }
-    const auto blocks = static_cast<int64_t>(part.kv->block_begin().size()) - 1;
+    int64_t blocks = 0;
+    for (const LayerGroup group : layer_groups) {
+        if (part.kv->blocks(group).empty()) continue;
+        blocks = std::max(blocks, std::ssize(part.kv->blocks(group)));
+        if (part.kv->key_of(group, part.end_key()) - part.kv->key_of(group, part.first_key) < part.row_count())
+            return make_error(ErrorCode::invalid_argument, "rows of a round that a layer group does not hold");
+    }
     if (blocks <= blocks_max(limits_)) return Status::ok();
     return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(blocks) +
                                                    " KV blocks; the batch holds " +
@@ -103,12 +109,12 @@ int64_t Batch::place_flat_tables() {
     };
     place(ids_, limits_.rows_max);
     place(positions_, limits_.rows_max);
-    for (int64_t& slots : slots_) place(slots, limits_.rows_max);
+    for (int64_t& slots : slots_.values) place(slots, limits_.rows_max);
     place(logit_indices_, limits_.rows_max);
     place(row_begin_, limits_.sequences_max + 1);
     place(logit_begin_, limits_.sequences_max + 1);
-    place(kv_length_, limits_.sequences_max);
-    place(block_count_, limits_.sequences_max);
+    for (int64_t& lengths : kv_length_.values) place(lengths, limits_.sequences_max);
+    for (int64_t& counts : block_count_.values) place(counts, limits_.sequences_max);
     flat_entries_ = entries;
     return entries;
 }
@@ -116,11 +122,15 @@ int64_t Batch::place_flat_tables() {
 /// As short as the sequence with the most blocks allows, so that one copy sends them all.
 void Batch::place_block_tables() {
     blocks_stride_ = 0;
-    for (const BatchPart& part : parts_) blocks_stride_ = std::max(blocks_stride_, std::ssize(part.kv->block_begin()));
+    for (const BatchPart& part : parts_)
+        for (const LayerGroup group : layer_groups)
+            blocks_stride_ = std::max(blocks_stride_, std::ssize(part.kv->block_begin(group)));
     entries_ = flat_entries_;
-    for (int64_t* const table : {&block_begin_, &blocks_[0], &blocks_[1]}) {
-        *table = entries_;
-        entries_ += sequence_count() * blocks_stride_;
+    for (const LayerGroup group : layer_groups) {
+        for (int64_t* const table : {&block_begin_[group], &blocks_[group]}) {
+            *table = entries_;
+            entries_ += sequence_count() * blocks_stride_;
+        }
     }
 }
 
@@ -156,18 +166,17 @@ Status Batch::send_tables() {
 }
 
 /// Blocks as far as the part's rows see; where its last one has keys of a later part, its border is the part's end.
-void Batch::write_blocks(int sequence, const BatchPart& part) {
+void Batch::write_blocks(LayerGroup group, int sequence, const BatchPart& part) {
     int32_t* const staging = this->staging();
-    const auto begins = part.kv->block_begin();
-    const auto end = static_cast<int32_t>(part.end_key());
+    const auto blocks = part.kv->blocks(group), begins = part.kv->block_begin(group);
+    const auto end = static_cast<int32_t>(part.kv->key_of(group, part.end_key()));
     const auto seen = std::lower_bound(begins.begin(), begins.end() - 1, end) - begins.begin();
-    int32_t* const to = std::copy_n(begins.begin(), seen, staging + block_begin_ + sequence * blocks_stride_);
-    *to = end;
-    staging[block_count_ + sequence] = static_cast<int32_t>(seen);
-    for (int g = 0; g < layer_groups; ++g) {
-        const auto blocks = part.kv->blocks(static_cast<LayerGroup>(g));
-        if (!blocks.empty()) std::copy_n(blocks.begin(), seen, staging + blocks_[g] + sequence * blocks_stride_);
-    }
+    int32_t* const border =
+        std::copy_n(begins.begin(), seen, staging + block_begin_[group] + sequence * blocks_stride_);
+    *border = end;
+    std::copy_n(blocks.begin(), seen, staging + blocks_[group] + sequence * blocks_stride_);
+    staging[block_count_[group] + sequence] = static_cast<int32_t>(seen);
+    staging[kv_length_[group] + sequence] = end;
 }
 
 void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit) {
@@ -177,13 +186,11 @@ void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t
         staging[ids_ + row + i] = part.ids[static_cast<size_t>(i)];
         staging[positions_ + row + i] = static_cast<int32_t>(part.first_key + i);
     }
-    for (int g = 0; g < layer_groups; ++g) {
-        const auto group = static_cast<LayerGroup>(g);
+    for (const LayerGroup group : layer_groups) {
         if (part.kv->blocks(group).empty()) continue;
-        for (int64_t i = 0; i < count; ++i) staging[slots_[g] + row + i] = part.kv->slot(group, part.first_key + i);
+        for (int64_t i = 0; i < count; ++i) staging[slots_[group] + row + i] = part.kv->slot(group, part.first_key + i);
+        write_blocks(group, sequence, part);
     }
-    write_blocks(sequence, part);
-    staging[kv_length_ + sequence] = static_cast<int32_t>(part.end_key());
     staging[row_begin_ + sequence] = static_cast<int32_t>(row);
     staging[logit_begin_ + sequence] = static_cast<int32_t>(logit);
     for (int64_t i = count - part.logit_count(); i < count; ++i)
@@ -214,9 +221,9 @@ void Batch::write_tables() {
     staging()[logit_begin_ + sequence_count()] = static_cast<int32_t>(logit);
 }
 
-std::span<const int32_t> Batch::block_begin(int s) const {
-    const auto count = static_cast<size_t>(staging()[block_count_ + s]);
-    return {staging() + block_begin_ + s * blocks_stride_, count + 1};
+std::span<const int32_t> Batch::block_begin(LayerGroup group, int s) const {
+    const auto count = static_cast<size_t>(staging()[block_count_[group] + s]);
+    return {staging() + block_begin_[group] + s * blocks_stride_, count + 1};
 }
 
 void Batch::narrow() {
@@ -230,10 +237,10 @@ SequenceTables Batch::sequences(LayerGroup group, int first, int count) const {
     tables.sequences = count;
     tables.blocks_stride = blocks_stride_;
     tables.row_begin = table(row_begin()) + first;
-    tables.kv_length = table(kv_length_) + first;
-    tables.block_count = table(block_count_) + first;
-    tables.blocks = table(blocks_[static_cast<int>(group)]) + first * blocks_stride_;
-    tables.block_begin = table(block_begin_) + first * blocks_stride_;
+    tables.kv_length = table(kv_length_[group]) + first;
+    tables.block_count = table(block_count_[group]) + first;
+    tables.blocks = table(blocks_[group]) + first * blocks_stride_;
+    tables.block_begin = table(block_begin_[group]) + first * blocks_stride_;
     for (int s = first; s < first + count; ++s) tables.rows += static_cast<int>(rows_of(s));
     return tables;
 }

@@ -74,7 +74,7 @@ public:
     // Device memory, valid after prepare().
     const int32_t* ids() const { return table(ids_); }
     const int32_t* positions() const { return table(positions_); }
-    const int32_t* slots(LayerGroup group) const { return table(slots_[static_cast<int>(group)]); }
+    const int32_t* slots(LayerGroup group) const { return table(slots_[group]); }
     const int32_t* logit_row_indices() const { return table(logit_indices_); }
     /// Sequences [first, first + count) of the batch, with a group's blocks.
     SequenceTables sequences(LayerGroup group, int first, int count) const;
@@ -83,8 +83,8 @@ public:
     const BatchPart& part(int s) const { return parts_[static_cast<size_t>(order_[static_cast<size_t>(s)])]; }
     int64_t first_row(int s) const { return staging()[row_begin() + s]; }
     int64_t rows_of(int s) const { return first_row(s + 1) - first_row(s); }
-    /// First keys of the sequence's blocks as far as its rows see, and behind them the part's end.
-    std::span<const int32_t> block_begin(int s) const;
+    /// First keys of the sequence's blocks in a group as far as its rows see, and behind them the part's end.
+    std::span<const int32_t> block_begin(LayerGroup group, int s) const;
     Tensor hidden() const { return Tensor::of(hidden_.data(), DType::f32, rows_, width_); }
 
 private:
@@ -101,7 +101,7 @@ private:
     Status check_keys(const BatchPart& part) const;
     void count_logits();
     void order_parts();
-    void write_blocks(int sequence, const BatchPart& part);
+    void write_blocks(LayerGroup group, int sequence, const BatchPart& part);
     void write_part(int sequence, const BatchPart& part, int64_t row, int64_t& logit);
 
     Device* device_ = nullptr;
@@ -119,9 +119,8 @@ private:
     // its copy of them. Those by block end the run and are placed anew for each step, as long as its sequences ask for.
     Buffer staging_, tables_;
     Mark sent_;  // the host may write the tables again
-    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, logit_begin_ = 0, kv_length_ = 0,
-            block_count_ = 0, block_begin_ = 0;
-    int64_t slots_[layer_groups] = {0, 0}, blocks_[layer_groups] = {0, 0};
+    int64_t ids_ = 0, positions_ = 0, logit_indices_ = 0, row_begin_ = 0, logit_begin_ = 0;
+    PerGroup<int64_t> slots_, kv_length_, block_count_, block_begin_, blocks_;
     int64_t blocks_stride_ = 0;
     int64_t flat_entries_ = 0, entries_ = 0;  // of the tables that are not by block; of all
     Buffer hidden_;                           // [rows_max, D] f32

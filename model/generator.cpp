@@ -39,7 +39,8 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
         }
         made->context_tokens_max_ = std::min(made->context_tokens_max_, blocks * kv_block_tokens);
     }
-    RONDO_ASSIGN(made->pool_, KvPool::create(device, shape, static_cast<size_t>(blocks)));
+    RONDO_ASSIGN(made->pool_,
+                 KvPool::create(device, shape, {static_cast<size_t>(blocks), static_cast<size_t>(blocks)}));
     made->kv_ = std::make_unique<SequenceKv>(*made->pool_);
     made->kv_->reserve(made->context_tokens_max_);
     made->history_.reserve(static_cast<size_t>(made->context_tokens_max_));

@@ -162,9 +162,9 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
     const int sequences = batch.bulk_sequences();
     for (int s = 0; s < sequences;) {
         if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
-            RONDO_TRY(part.attention->prefill->attend(layer, attend_args(batch, layer, s, 1, Rows::bulk),
-                                                      queries_of(batch, s), batch.block_begin(s),
-                                                      seed_of(part.ids, part.end_key())));
+            RONDO_TRY(part.attention->prefill->attend(
+                layer, attend_args(batch, layer, s, 1, Rows::bulk), queries_of(batch, s),
+                batch.block_begin(pool_.shape().group_of(layer), s), seed_of(part.ids, part.end_key())));
             ++s;
             continue;
         }

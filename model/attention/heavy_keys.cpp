@@ -77,7 +77,7 @@ Status HeavyKeys::leave_window(int layer, int64_t window_begin, const SequenceKv
 }
 
 Status HeavyKeys::add(int layer, const ScoreArgs& step, const SelectedKeys& attended, const SequenceKv& kv) {
-    const auto begins = kv.block_begin();
+    const auto begins = kv.block_begin(pool_->shape().group_of(layer));
     const int64_t columns = (attended.stride + std::ssize(begins) - 1) * kv_block_tokens;
     const size_t bytes = static_cast<size_t>(kv_heads_ * columns) * sizeof(float);
     if (weights_.bytes() < bytes) {
@@ -90,14 +90,13 @@ Status HeavyKeys::add(int layer, const ScoreArgs& step, const SelectedKeys& atte
         Head& head = head_of(layer, h);
         const float* const of_head = weights.row<float>(h);
         for (size_t i = 0; i < head.sums.size(); ++i) head.sums[i] += of_head[i];
-        add_to_window(head, of_head + round_up<size_t>(head.sums.size(), kv_block_tokens), kv, attended.tail_begin);
+        add_to_window(head, of_head + round_up<size_t>(head.sums.size(), kv_block_tokens), begins, attended.tail_begin);
     }
     return Status::ok();
 }
 
 /// `weights` begin with the block in which the window does.
-void HeavyKeys::add_to_window(Head& head, const float* weights, const SequenceKv& kv, int64_t window_begin) const {
-    const auto begins = kv.block_begin();
+void HeavyKeys::add_to_window(Head& head, const float* weights, std::span<const int32_t> begins, int64_t window_begin) {
     auto block = std::upper_bound(begins.begin(), begins.end() - 1, window_begin) - begins.begin() - 1;
     for (; block + 1 < std::ssize(begins); ++block, weights += kv_block_tokens) {
         const int64_t first = begins[static_cast<size_t>(block)], end = begins[static_cast<size_t>(block + 1)];

@@ -43,7 +43,8 @@ private:
     };
     Head& head_of(int layer, int head) { return heads_[static_cast<size_t>(layer * kv_heads_ + head)]; }
     static int32_t place_for(const Head& head, std::span<const int32_t> keys, float sum);
-    void add_to_window(Head& head, const float* weights, const SequenceKv& kv, int64_t window_begin) const;
+    static void add_to_window(Head& head, const float* weights, std::span<const int32_t> block_begin,
+                              int64_t window_begin);
 
     const KvPool* pool_;
     Device* device_;

@@ -79,8 +79,9 @@ Status KeySelection::gather(const SequenceKv& kv) {
         const auto chosen = chosen_of(gathered_);
         // Without room for copies a view does as well, if more slowly; keys that are to be given up must be copied.
         if (gathered_ == 0)
-            place_ = how_.method->evicts() || kv_.blocks_short(chosen) == 0 ? SelectedKv::Place::copied
-                                                                            : SelectedKv::Place::where_they_lie;
+            place_ = how_.method->evicts() || kv_.blocks_short(chosen) == BlockCounts{}
+                         ? SelectedKv::Place::copied
+                         : SelectedKv::Place::where_they_lie;
         Status set = kv_.set_layer(gathered_, kv, chosen, place_);
         if (!set && place_ == SelectedKv::Place::copied && !how_.method->evicts()) {  // others took the room meanwhile
             place_ = SelectedKv::Place::where_they_lie;
@@ -124,8 +125,8 @@ Status KeySelection::score(const SequenceKv& kv, QueryRing& ring, int layers, Se
 }
 
 /// Known once the first layer's keys are chosen, and of use before they are copied.
-int64_t KeySelection::blocks_short() const {
-    return chosen_layers_ > 0 && gathered_ == 0 ? kv_.blocks_short(chosen(0)) : 0;
+BlockCounts KeySelection::blocks_short() const {
+    return chosen_layers_ > 0 && gathered_ == 0 ? kv_.blocks_short(chosen(0)) : BlockCounts{};
 }
 
 std::span<const float> KeySelection::weights_of(int layer) const {

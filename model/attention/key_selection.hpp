@@ -67,7 +67,7 @@ public:
     /// Chooses in the layers that have been scored.
     void on_host(const RunTasks& run_tasks, SelectionStats& stats);
 
-    int64_t blocks_short() const;
+    BlockCounts blocks_short() const;
     int64_t keys_seen() const { return keys_; }
     const SelectedKv& kv() const { return kv_; }
     SelectedKv& kv() { return kv_; }

@@ -86,8 +86,8 @@ Result<SelectedKeys> PageSelection::choose(int layer, const ScoreArgs& step, con
 /// Takes the keys that are new since the last time into the bounds of their pages.
 Status PageSelection::extend(int layer, const SequenceKv& kv) {
     Layer& own = layers_[static_cast<size_t>(layer)];
-    const auto begins = kv.block_begin();
-    const auto blocks = kv.blocks(pool_->shape().group_of(layer));
+    const LayerGroup group = pool_->shape().group_of(layer);
+    const auto begins = kv.block_begin(group), blocks = kv.blocks(group);
     const auto d = static_cast<size_t>(pool_->shape().atom.head_dim);
     assert(kv.first_held() == 0 && own.keys < kv.tokens());
     for (Bounds& head : own.heads) {
@@ -136,8 +136,8 @@ void PageSelection::choose_for_head(Layer& layer, int head, std::span<const floa
 /// The last page, in which every head's choice ends, is the tail; entries mark the others.
 SelectedKeys PageSelection::mark(int layer, const SequenceKv& kv) {
     const Layer& own = layers_[static_cast<size_t>(layer)];
-    const auto begins = kv.block_begin();
-    const auto blocks = kv.blocks(pool_->shape().group_of(layer));
+    const LayerGroup group = pool_->shape().group_of(layer);
+    const auto begins = kv.block_begin(group), blocks = kv.blocks(group);
     const int32_t last = begins[begins.size() - 2];
     SelectedKeys chosen;
     chosen.stride = static_cast<int32_t>(own.pages[0].size()) - 1;

@@ -34,15 +34,15 @@ Status QueryRing::keep(Device& device, int layer, const Tensor& q, int64_t keys)
 }
 
 Status QueryRing::locate(const SequenceKv& kv) {
-    const auto begins = kv.block_begin();
     std::vector<int32_t>& table = blocks_.host();
-    table.assign({static_cast<int32_t>(begins.size()) - 1});
-    table.insert(table.end(), begins.begin(), begins.end());
-    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
-        const auto blocks = kv.blocks(group);
+    table.clear();
+    for (const LayerGroup group : layer_groups) {
+        const auto begins = kv.block_begin(group), blocks = kv.blocks(group);
+        located_[group] = std::ssize(table);
+        table.push_back(static_cast<int32_t>(blocks.size()));
+        table.insert(table.end(), begins.begin(), begins.end());
         table.insert(table.end(), blocks.begin(), blocks.end());
     }
-    behind_lower_ = !kv.blocks(LayerGroup::lower).empty();
     return blocks_.send(*device_);
 }
 
@@ -59,12 +59,12 @@ Result<ScoreArgs> QueryRing::score_args(int layer, int64_t keys, std::span<const
     RONDO_TRY(device_->ops().take_rows(args.q, ring, ring_rows_.data()));
     args.heads = spec_->heads;
     args.kv = pool_->layer(layer);
-    const auto blocks = static_cast<int64_t>(blocks_.host()[0]);
-    const bool behind = behind_lower_ && pool_->shape().group_of(layer) == LayerGroup::upper;
+    const int64_t located = located_[pool_->shape().group_of(layer)];
+    const int64_t blocks = blocks_.host()[static_cast<size_t>(located)];
     args.sequence.sequences = 1;
-    args.sequence.block_count = blocks_.data();
-    args.sequence.block_begin = blocks_.data() + 1;
-    args.sequence.blocks = blocks_.data() + 1 + blocks + 1 + (behind ? blocks : 0);
+    args.sequence.block_count = blocks_.data() + located;
+    args.sequence.block_begin = args.sequence.block_count + 1;
+    args.sequence.blocks = args.sequence.block_begin + blocks + 1;
     args.sequence.blocks_stride = blocks + 1;
     args.row_keys = row_keys_.data();
     args.keys = keys;

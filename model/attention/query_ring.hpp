@@ -44,7 +44,7 @@ private:
     Buffer ring_;     // [layers, rows, H·d] f32: the queries of key k at row k mod rows
     Buffer queries_;  // [together, H·d] f32: those that score
     DeviceTable<int32_t> ring_rows_, row_keys_, blocks_;
-    bool behind_lower_ = false;  // in blocks_ the upper layers' blocks stand behind the lower layers'
+    PerGroup<int64_t> located_;  // in blocks_: a group's number of blocks, their borders and the blocks
     struct Kept {
         int64_t from = 0, end = 0;  // keys whose queries were kept one after the other
     };

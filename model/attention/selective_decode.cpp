@@ -34,7 +34,7 @@ Result<std::unique_ptr<SelectiveDecode>> SelectiveDecode::create(const ModelSpec
                                                                  const Options& options) {
     if (device.space().kind != DeviceKind::cpu)
         return make_error(ErrorCode::unsupported, "choosing keys on a GPU; CPUs do, and dense would be right here");
-    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
+    for (const LayerGroup group : layer_groups) {
         constexpr size_t slots_max = std::numeric_limits<int32_t>::max();
         if (pool.shape().layers_in(group) == 0) continue;
         if (pool.blocks_total(group) > slots_max / kv_block_tokens / static_cast<size_t>(pool.atoms_each_block(group)))
@@ -202,7 +202,7 @@ double SelectiveDecode::mass_held(int layer, int kv_head, std::span<const float>
     const auto head = static_cast<size_t>(kv_head);
     double held = 0.0;
     if (pages_) {
-        const auto begins = kv.block_begin();
+        const auto begins = kv.block_begin(pool_.shape().group_of(layer));
         for (const int32_t page : pages_->pages(layer)[head])
             held += sum(begins[static_cast<size_t>(page)], begins[static_cast<size_t>(page) + 1]);
         return pages_->pages(layer)[head].empty() ? 1.0 : held;

@@ -88,7 +88,7 @@ public:
     Status work_now(const SequenceKv& kv);
 
     /// Blocks that must become free before chosen keys can be copied; 0 when there are enough, or nothing is known yet.
-    int64_t blocks_short() const { return back_.blocks_short(); }
+    BlockCounts blocks_short() const { return back_.blocks_short(); }
 
     /// What a step's row `step` attends to in a layer, once its key is in the pool; without a selection, everything.
     /// What methods do at every step they do here, in order of the layers. Valid until the next call.
@@ -109,6 +109,7 @@ public:
 private:
     SelectiveDecode(const ModelSpec& spec, KvPool& pool, Device& device, const Options& options, QueryRing ring)
         : spec_(spec),
+          pool_(pool),
           device_(device),
           options_(options),
           ring_(std::move(ring)),
@@ -122,6 +123,7 @@ private:
     double mass_held(int layer, int kv_head, std::span<const float> weights, const SequenceKv& kv) const;
 
     const ModelSpec& spec_;
+    const KvPool& pool_;
     Device& device_;
     Options options_;
     QueryRing ring_;

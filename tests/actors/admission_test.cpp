@@ -37,7 +37,7 @@ public:
             [this](withdraw_atom, TurnId id) { told_->forgotten.push_back(id); },
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
-            [this](room_atom, int64_t) {  // from the test: it has filled the answer in
+            [this](room_atom, const BlockCounts&) {  // from the test: it has filled the answer in
                 auto [asked, promise] = std::move(told_->asked.back());
                 told_->asked.clear();
                 promise.deliver(asked);
@@ -60,7 +60,7 @@ protected:
         runtime_->devices.push_back(testing::must(open_device({DeviceKind::cpu, 0, 1})));
         runtime_->model = testing::must(load_model(folder.path(), {}, *runtime_->devices[0]));
         runtime_->pool = testing::must(
-            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 64));
+            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {64, 64}));
         cache_ = system_->spawn<PretendedCache>(&told_);
         Admission::Options options;
         options.running_max = 2;
@@ -135,7 +135,7 @@ protected:
         asked.outcome = outcome;
         asked.chosen = chosen;
         asked.wait_seconds = 0.005;
-        caf::anon_send(cache_, room_atom::value, int64_t{0});
+        caf::anon_send(cache_, room_atom::value, BlockCounts{});
         run();
     }
     void pass(std::chrono::milliseconds time) {
@@ -209,7 +209,7 @@ TEST_F(AdmissionTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
     answer(Outcome::no_room);
     EXPECT_THAT(handed_back_, IsEmpty());
     ASSERT_EQ(told_.asked.size(), 1U) << "it is asked for again at once";
-    EXPECT_EQ(told_.asked.back().first->left_free, 0);
+    EXPECT_EQ(told_.asked.back().first->running, 0);
     answer(Outcome::let_in);
     EXPECT_THAT(let_in_, ElementsAre(1, 2));
 }

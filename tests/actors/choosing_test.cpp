@@ -74,7 +74,7 @@ public:
             [](withdraw_atom, TurnId) {},
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
-            [](room_atom, int64_t) { return true; },
+            [](room_atom, const BlockCounts&) { return true; },
         };
     }
 };
@@ -106,8 +106,8 @@ protected:
         const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
         runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
         runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
-        runtime_->pool =
-            must(KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 64));
+        runtime_->pool = must(
+            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {64, 64}));
         runner_ = system_->spawn<PretendedRunner>();
         cache_ = system_->spawn<PretendedCache>();
     }

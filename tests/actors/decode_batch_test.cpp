@@ -39,8 +39,8 @@ protected:
         const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
         runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
         runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
-        runtime_->pool = must(
-            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), blocks));
+        runtime_->pool = must(KvPool::create(
+            *runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {blocks, blocks}));
     }
 
     TurnPtr turn(TurnId id, int priority = 0, int64_t prompt = 8) {
@@ -82,7 +82,7 @@ protected:
     /// A step as its actor and a device do it; by ids, those that took part.
     static std::vector<TurnId> step(DecodeBatch& batch) {
         std::vector<TurnId> ids;
-        if (!batch.can_step() || batch.set_places_aside() > 0) return ids;
+        if (!batch.can_step() || batch.set_places_aside() != BlockCounts{}) return ids;
         std::vector<TurnPtr> turns;
         batch.begin_step(turns);
         for (const TurnPtr& turn : turns) {
@@ -161,8 +161,8 @@ TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
     for (const TurnPtr& one : turns) batch.join(one);
     batch.join(large);
     ASSERT_TRUE(batch.can_step());
-    EXPECT_EQ(batch.set_places_aside(), 3) << "one block is left for four";
-    EXPECT_EQ(batch.set_places_aside(), 3) << "whoever has a place keeps it";
+    EXPECT_EQ(batch.set_places_aside()[LayerGroup::upper], 3) << "one block is left for four";
+    EXPECT_EQ(batch.set_places_aside()[LayerGroup::upper], 3) << "whoever has a place keeps it";
     EXPECT_TRUE(batch.leave(4, Outcome::preempted));
 }
 
@@ -279,7 +279,7 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
                 }
                 break;
             default: {
-                if (!batch.can_step() || batch.set_places_aside() > 0) break;
+                if (!batch.can_step() || batch.set_places_aside() != BlockCounts{}) break;
                 std::vector<TurnPtr> turns;
                 batch.begin_step(turns);
                 EXPECT_LE(turns.size(), 4U);

@@ -16,7 +16,7 @@ class ExpectedTest : public ::testing::Test {
 protected:
     ExpectedTest() {
         const KvShape shape{.layers = 2, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
-        pool_ = std::move(KvPool::create(device_, shape, 16)).value();
+        pool_ = std::move(KvPool::create(device_, shape, {16, 16})).value();
         cache_ = std::make_unique<PrefixCache>(*pool_);
     }
     /// The blocks of a conversation as they are found again.
@@ -26,7 +26,7 @@ protected:
         if (SequenceKv kv = cache_->match("t", ids, tokens); kv.tokens() == tokens) return kv;
         SequenceKv computed(*pool_);
         EXPECT_TRUE(computed.extend(tokens).is_ok());
-        cache_->insert("t", ids, computed);
+        cache_->insert("t", ids, computed, Exactness::exact);
         return cache_->match("t", ids, tokens);
     }
     size_t free() const { return pool_->blocks_free(LayerGroup::upper); }
@@ -40,13 +40,13 @@ protected:
 
 TEST_F(ExpectedTest, HoldsBlocksForAMoment) {
     expected_.add(talk(1), now_);
-    EXPECT_TRUE(cache_->make_room(13));
-    EXPECT_FALSE(cache_->make_room(14));
+    EXPECT_TRUE(cache_->make_room({13, 13}));
+    EXPECT_FALSE(cache_->make_room({14, 14}));
     EXPECT_NEAR(expected_.worth_waiting(now_ + 0.005), Expected::seconds_max - 0.005, 1e-9);
     expected_.expire(now_ + Expected::seconds_max);
     EXPECT_TRUE(expected_.empty());
     EXPECT_EQ(expected_.worth_waiting(now_), 0.0);
-    EXPECT_TRUE(cache_->make_room(16));
+    EXPECT_TRUE(cache_->make_room({16, 16}));
 }
 
 TEST_F(ExpectedTest, EndsWhenTheConversationGoesOn) {

@@ -118,7 +118,7 @@ protected:
     /// After the cache has given back everything, if nobody holds any of it.
     static size_t free_blocks(Stage& stage) {
         const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
-        caf::anon_send(stage.pipeline().stages.cache, room_atom::value, all);
+        caf::anon_send(stage.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
         stage.run();
         return stage.engine().pool().blocks_free(LayerGroup::upper);
     }

@@ -286,7 +286,7 @@ TEST_P(EvictedConversations, LeaveNoBlockBehindWhenTheyAreDeleted) {
     expect_all_blocks_back();
     // What may be used again is held by nobody else, and can make way.
     const auto all = static_cast<int64_t>(pool().blocks_total(LayerGroup::upper));
-    caf::anon_send(stage_.pipeline().stages.cache, room_atom::value, all);
+    caf::anon_send(stage_.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
     stage_.run();
     EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)), all);
     EXPECT_EQ(stage_.engine().load().blocks_cached, 0);

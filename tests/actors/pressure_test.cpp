@@ -243,7 +243,8 @@ TEST_F(Pressure, TurnsThatArePutOffAgainAndAgainAnswerTheSame) {
         });
         const KvPool& pool = stage.engine().pool();
         const size_t total = pool.blocks_total(LayerGroup::upper);
-        caf::anon_send(stage.pipeline().stages.cache, room_atom::value, static_cast<int64_t>(total));
+        caf::anon_send(stage.pipeline().stages.cache, room_atom::value,
+                       pool.shape().blocks_of_each(static_cast<int64_t>(total)));
         stage.run();
         EXPECT_EQ(pool.blocks_free(LayerGroup::upper), total) << "somebody holds blocks still";
     }

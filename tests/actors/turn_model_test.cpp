@@ -22,7 +22,6 @@ using Action = TurnFlow::Action;
 using Event = TurnFlow::Event;
 using State = TurnFlow::State;
 
-constexpr LayerGroup groups[] = {LayerGroup::lower, LayerGroup::upper};
 constexpr int64_t context_tokens = 160;
 
 /// Marks of keys by group, block and place, as the device's memory would hold them.
@@ -67,7 +66,7 @@ class World {
 public:
     World(uint64_t seed, Seen& seen) : random_(seed), seen_(seen) {
         const KvShape shape{.layers = 2, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
-        pool_ = std::move(KvPool::create(device_, shape, 24)).value();
+        pool_ = std::move(KvPool::create(device_, shape, {24, 24})).value();
         cache_ = std::make_unique<PrefixCache>(*pool_);
         for (int i = 0; i < 5; ++i) {
             chats_.emplace_back();
@@ -171,7 +170,7 @@ private:
     /// As the cache does it: what has gaps is no beginning of anything.
     void keep(SimulatedTurn& turn) {
         if (turn.kv.first_held() == 0) {
-            cache_->insert(turn.space, turn.ids, turn.kv);
+            cache_->insert(turn.space, turn.ids, turn.kv, Exactness::exact);
         } else {
             ++seen_.with_gaps;
         }
@@ -221,14 +220,14 @@ private:
         const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
         compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
         if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
-        cache_->insert_full(turn.space, turn.ids, turn.kv);
+        cache_->insert_full(turn.space, turn.ids, turn.kv, Exactness::exact);
         turn.ids.push_back(roll(2));
         happen(chat, Event::prefilled);
     }
 
     void decode(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
-        if (!turn.kv.set_aside(1) && !(cache_->make_room(1) && turn.kv.set_aside(1))) {
+        if (!turn.kv.set_aside(1) && !(cache_->make_room({1, 1}) && turn.kv.set_aside(1))) {
             Chat* latest = nullptr;
             for (Chat& other : chats_) {
                 if (other.turn && other.flow.state() == State::decoding && (!latest || other.serial > latest->serial))
@@ -254,7 +253,7 @@ private:
         SequenceKv& kv = chat.turn->kv;
         const int64_t first = kv.tokens();
         ASSERT_TRUE(kv.extend(tokens)) << "blocks were set aside, and still there was none";
-        for (const LayerGroup group : groups) {
+        for (const LayerGroup group : layer_groups) {
             for (int64_t key = first; key < kv.tokens(); ++key) marks_[{group, kv.slot(group, key)}] = mark(chat, key);
         }
     }
@@ -263,7 +262,7 @@ private:
     void lose(Chat& chat) {
         SequenceKv& kv = chat.turn->kv;
         if (kv.tokens() < static_cast<int64_t>(chat.turn->ids.size()) && kv.extend(1)) {
-            for (const LayerGroup group : groups) marks_[{group, kv.slot(group, kv.tokens() - 1)}] = 0xDEAD;
+            for (const LayerGroup group : layer_groups) marks_[{group, kv.slot(group, kv.tokens() - 1)}] = 0xDEAD;
         }
         happen(chat, Event::lost);
     }
@@ -290,13 +289,13 @@ private:
     }
 
     void check() {
-        for (const LayerGroup group : groups) {
+        for (const LayerGroup group : layer_groups) {
             std::map<int32_t, int> holders;
             int64_t set_aside = 0;
             for (const Chat& chat : chats_) {
                 if (!chat.turn) continue;
                 for (const int32_t block : chat.turn->kv.blocks(group)) ++holders[block];
-                set_aside += chat.turn->kv.blocks_set_aside();
+                set_aside += chat.turn->kv.blocks_set_aside(group);
             }
             int64_t cached_and_held = 0, held_only = 0;
             for (const auto& [block, count] : holders) {
@@ -311,7 +310,7 @@ private:
         for (const Chat& chat : chats_) {
             if (!chat.turn) continue;
             const SequenceKv& kv = chat.turn->kv;
-            for (const LayerGroup group : groups) {
+            for (const LayerGroup group : layer_groups) {
                 for (int64_t key = kv.first_held(); key < kv.tokens(); ++key) {
                     const auto found = marks_.find({group, kv.slot(group, key)});
                     ASSERT_TRUE(found != marks_.end()) << "a key that was never computed";
@@ -334,12 +333,13 @@ private:
             if (!busy) break;
         }
         for (Chat& chat : chats_) EXPECT_TRUE(chat.flow.idle()) << "stuck in " << name_of(chat.flow.state());
-        for (const LayerGroup group : groups) {
+        for (const LayerGroup group : layer_groups) {
             EXPECT_EQ(static_cast<int64_t>(pool_->blocks_free(group)),
                       static_cast<int64_t>(pool_->blocks_total(group)) - cache_->blocks());
         }
         EXPECT_EQ(cache_->claims(), 0);
-        EXPECT_TRUE(cache_->make_room(static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper))));
+        EXPECT_TRUE(cache_->make_room(
+            pool_->shape().blocks_of_each(static_cast<int64_t>(pool_->blocks_total(LayerGroup::upper)))));
         EXPECT_EQ(cache_->blocks(), 0);
     }
 

@@ -17,8 +17,8 @@ protected:
     TurnRecordTest() {
         runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
         runtime_->model = must(load_model_text(demo_model_path()));
-        runtime_->pool =
-            must(KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), 8));
+        runtime_->pool = must(
+            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {8, 8}));
         runtime_->methods.emplace_back();
     }
     /// With a prompt of 20 tokens, of which so many are known.

@@ -20,7 +20,7 @@ const KvShape small{.layers = 5, .lower_layers = 2, .kv_heads = 3, .atom = {DTyp
 constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
 
 std::unique_ptr<KvPool> make_pool(Device& device, size_t blocks, const KvShape& shape = small) {
-    auto pool = KvPool::create(device, shape, blocks);
+    auto pool = KvPool::create(device, shape, {blocks, blocks});
     EXPECT_TRUE(pool) << (pool ? "" : pool.error().message);
     return std::move(pool).value();
 }
@@ -52,7 +52,7 @@ TEST(KvPool, LeavesItsStorageUntouched) {
 TEST(KvPool, GivesBackWhatItHadWhenAnAllocationFails) {
     for (const int nth : {1, 2}) {
         FakeDevice device(nth);
-        const auto pool = KvPool::create(device, small, 10);
+        const auto pool = KvPool::create(device, small, {10, 10});
         ASSERT_FALSE(pool) << nth;
         EXPECT_EQ(pool.error().code, ErrorCode::out_of_memory);
         EXPECT_EQ(device.live(), 0);
@@ -63,22 +63,26 @@ TEST(KvPool, RefusesShapesOutOfRangeBeforeAllocating) {
     struct Case {
         const char* field;
         KvShape shape;
-        size_t blocks;
+        PerGroup<size_t> blocks;
     };
+    constexpr size_t size_max = std::numeric_limits<size_t>::max();
     constexpr int int_max = std::numeric_limits<int>::max();
     const Case cases[] = {
-        {"layers", {0, 0, 1, {DType::f32, 4}}, 1},
-        {"layers", {int_max, 0, 1, {DType::f32, 4}}, 1},
-        {"lower_layers", {4, -1, 1, {DType::f32, 4}}, 1},
-        {"lower_layers", {4, 5, 1, {DType::f32, 4}}, 1},
-        {"kv_heads", {4, 0, 0, {DType::f32, 4}}, 1},
-        {"kv_heads", {4, 0, int_max, {DType::f32, 4}}, 1},
-        {"head_dim", {4, 0, 1, {DType::f32, 0}}, 1},
-        {"head_dim", {4, 0, 1, {DType::f32, int_max}}, 1},
-        {"dtype", {4, 0, 1, {DType::q4_0, 32}}, 1},
-        {"blocks_per_group", {4, 0, 1, {DType::f32, 4}}, 0},
-        {"blocks_per_group", {4, 0, 1, {DType::f32, 4}}, std::numeric_limits<size_t>::max()},
-        {"blocks_per_group", {4, 0, 1, {DType::f32, 4}}, size_t{1} << 27},
+        {"layers", {0, 0, 1, {DType::f32, 4}}, {1, 1}},
+        {"layers", {int_max, 0, 1, {DType::f32, 4}}, {1, 1}},
+        {"lower_layers", {4, -1, 1, {DType::f32, 4}}, {1, 1}},
+        {"lower_layers", {4, 5, 1, {DType::f32, 4}}, {1, 1}},
+        {"kv_heads", {4, 0, 0, {DType::f32, 4}}, {1, 1}},
+        {"kv_heads", {4, 0, int_max, {DType::f32, 4}}, {1, 1}},
+        {"head_dim", {4, 0, 1, {DType::f32, 0}}, {1, 1}},
+        {"head_dim", {4, 0, 1, {DType::f32, int_max}}, {1, 1}},
+        {"dtype", {4, 0, 1, {DType::q4_0, 32}}, {1, 1}},
+        {"blocks of the upper layers", {4, 0, 1, {DType::f32, 4}}, {1, 0}},
+        {"blocks of the lower layers", {4, 4, 1, {DType::f32, 4}}, {0, 1}},
+        {"blocks of the lower layers", {4, 2, 1, {DType::f32, 4}}, {0, 1}},
+        {"blocks of the upper layers", {4, 2, 1, {DType::f32, 4}}, {1, 0}},
+        {"blocks of the upper layers", {4, 0, 1, {DType::f32, 4}}, {1, size_max}},
+        {"blocks of the lower layers", {4, 2, 1, {DType::f32, 4}}, {size_t{1} << 27, 1}},
     };
     for (const Case& test : cases) {
         FakeDevice device;
@@ -92,7 +96,7 @@ TEST(KvPool, RefusesShapesOutOfRangeBeforeAllocating) {
 TEST(KvPool, RefusesSizesThatOverflow) {
     FakeDevice device;
     const KvShape huge{1024, 0, 1024, {DType::f32, 512}};
-    const auto pool = KvPool::create(device, huge, (size_t{1} << 27) - 1);
+    const auto pool = KvPool::create(device, huge, {0, (size_t{1} << 27) - 1});
     ASSERT_FALSE(pool);
     EXPECT_EQ(pool.error().code, ErrorCode::out_of_memory);
 }
@@ -108,6 +112,27 @@ TEST(KvPool, GroupWithoutLayersHasNoStorageAndNoBlocks) {
     const auto lease = pool->acquire(lower, 1);
     ASSERT_FALSE(lease);
     EXPECT_EQ(lease.error().code, ErrorCode::out_of_memory);
+}
+
+TEST(KvPool, EachGroupHasItsOwnNumberOfBlocks) {
+    FakeDevice device;
+    const auto pool = std::move(KvPool::create(device, small, {10, 3})).value();
+    EXPECT_EQ(device.bytes(), 10 * small.block_bytes(lower) + 3 * small.block_bytes(upper));
+    EXPECT_EQ(pool->blocks_total(lower), 10U);
+    EXPECT_EQ(pool->blocks_total(upper), 3U);
+    const auto lease = pool->acquire(upper, 3);
+    ASSERT_TRUE(lease);
+    EXPECT_FALSE(pool->acquire(upper, 1));
+    EXPECT_TRUE(pool->acquire(lower, 10));
+}
+
+TEST(KvPool, CountsBlocksOfGroupsThatHaveLayers) {
+    KvShape shape = small;
+    EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{3, 3}));
+    shape.lower_layers = 0;
+    EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{0, 3}));
+    shape.lower_layers = shape.layers;
+    EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{3, 0}));
 }
 
 TEST(KvPool, LayersOfABlockLieOneAfterAnother) {
@@ -247,7 +272,7 @@ private:
         const size_t at = below(leases_.size()), other = below(leases_.size());
         KvLease& lease = leases_[at];
         std::vector<int32_t>& copy = copies_[at];
-        switch (below(6)) {
+        switch (below(8)) {
             case 0: {
                 const bool fits = count <= pool_->blocks_free(lease.group());
                 ASSERT_EQ(pool_->extend(lease, count).is_ok(), fits);
@@ -281,6 +306,21 @@ private:
                 leases_.erase(leases_.begin() + static_cast<ptrdiff_t>(at));
                 copies_.erase(copies_.begin() + static_cast<ptrdiff_t>(at));
                 break;
+            case 6: {
+                const size_t first = below(copy.size() + 1), length = below(copy.size() - first + 1);
+                lease.drop(first, length);
+                copy.erase(copy.begin() + static_cast<ptrdiff_t>(first),
+                           copy.begin() + static_cast<ptrdiff_t>(first + length));
+                break;
+            }
+            case 7: {
+                if (at == other || lease.group() != leases_[other].group()) break;
+                const size_t place = below(copy.size() + 1);
+                lease.insert(place, std::move(leases_[other]));
+                copy.insert(copy.begin() + static_cast<ptrdiff_t>(place), copies_[other].begin(), copies_[other].end());
+                copies_[other].clear();
+                break;
+            }
         }
     }
 

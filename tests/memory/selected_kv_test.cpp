@@ -48,7 +48,7 @@ protected:
 
     void append(int layer, const SequenceKv& kv, std::vector<float>& k, std::vector<float>& v) {
         std::vector<int32_t> slots;
-        const auto begins = kv.block_begin();
+        const auto begins = kv.block_begin(pool_->shape().group_of(layer));
         const auto blocks = kv.blocks(pool_->shape().group_of(layer));
         for (size_t block = 0; block < blocks.size(); ++block)
             for (int32_t key = begins[block]; key < begins[block + 1]; ++key)
@@ -84,7 +84,7 @@ protected:
         args.sequences.kv_length = &length;
         args.sequences.block_count = &count;
         args.sequences.blocks = kv_.blocks(group).data();
-        args.sequences.block_begin = kv_.block_begin().data();
+        args.sequences.block_begin = kv_.block_begin(group).data();
         args.sequences.blocks_stride = count + 1;
         args.scale = 0.2F;
         args.rows = Rows::invariant;
@@ -120,7 +120,8 @@ protected:
     std::mt19937_64 random_{11};
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:1"))));
     const std::unique_ptr<KvPool> pool_ = need(KvPool::create(
-        *device_, KvShape{.layers = layers, .lower_layers = 1, .kv_heads = kv_heads, .atom = {DType::f32, d}}, 64));
+        *device_, KvShape{.layers = layers, .lower_layers = 1, .kv_heads = kv_heads, .atom = {DType::f32, d}},
+        {64, 64}));
     SequenceKv kv_{*pool_};
     std::vector<std::vector<float>> k_, v_;  // by layer, [keys, kv_heads · d]
 };
@@ -181,7 +182,11 @@ TEST_F(SelectedKvTest, RaggedCopiesTakeTheAtomsTheyNeed) {
         return keys;
     };
     const Chosen ragged = {first(1), first(0), first(80)};  // 1 + 0 + 5 atoms: a layer's blocks hold 3, two layers' 6
-    EXPECT_EQ(selected.blocks_short(ragged), 0);
+    EXPECT_EQ(selected.blocks_short(ragged), BlockCounts{});
+    for (const LayerGroup group : layer_groups) {
+        const auto others = need(pool_->acquire(group, pool_->blocks_free(group) - 5));
+        EXPECT_EQ(selected.blocks_short(ragged), (BlockCounts{2 + 4, 2 + 4})) << "with some for the steps that follow";
+    }
     for (int layer = 0; layer < layers; ++layer)
         need(selected.set_layer(layer, kv_, ragged, SelectedKv::Place::copied));
     EXPECT_EQ(selected.blocks_held(), 2 + 2);

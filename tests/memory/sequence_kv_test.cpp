@@ -19,11 +19,11 @@ constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
 
 std::unique_ptr<KvPool> make_pool(Device& device, size_t blocks, int lower_layers = 1) {
     const KvShape shape{.layers = 3, .lower_layers = lower_layers, .kv_heads = 1, .atom = {DType::f32, 4}};
-    return std::move(KvPool::create(device, shape, blocks)).value();
+    return std::move(KvPool::create(device, shape, {blocks, blocks})).value();
 }
 
-std::vector<int32_t> begins(const SequenceKv& kv) {
-    return {kv.block_begin().begin(), kv.block_begin().end()};
+std::vector<int32_t> begins(const SequenceKv& kv, LayerGroup group = upper) {
+    return {kv.block_begin(group).begin(), kv.block_begin(group).end()};
 }
 
 TEST(SequenceKv, StartsEmpty) {
@@ -34,6 +34,7 @@ TEST(SequenceKv, StartsEmpty) {
     EXPECT_EQ(kv.rounds(), 0);
     EXPECT_EQ(begins(kv), std::vector<int32_t>{0});
     EXPECT_TRUE(kv.blocks(upper).empty());
+    EXPECT_TRUE(kv.is_whole());
 }
 
 TEST(SequenceKv, FillsABlockBeforeTakingTheNext) {
@@ -90,7 +91,7 @@ TEST(SequenceKv, ExtendIsAllOrNothingOverBothGroups) {
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(10));
     kv.begin_round();
-    for (const LayerGroup group : {lower, upper}) {
+    for (const LayerGroup group : layer_groups) {
         auto other = std::move(pool->acquire(group, 6)).value();
         const Status status = kv.extend(17);
         ASSERT_FALSE(status);
@@ -128,7 +129,14 @@ TEST(SequenceKv, AGroupWithoutLayersHasNoBlocks) {
         ASSERT_TRUE(kv.extend(40));
         EXPECT_TRUE(kv.blocks(empty).empty());
         EXPECT_EQ(kv.blocks(full).size(), 3U);
-        EXPECT_EQ(begins(kv), (std::vector<int32_t>{0, 16, 32, 40}));
+        EXPECT_EQ(begins(kv, full), (std::vector<int32_t>{0, 16, 32, 40}));
+        EXPECT_EQ(begins(kv, empty), (std::vector<int32_t>{0}));
+        EXPECT_EQ(kv.tokens(), 40);
+        EXPECT_EQ(kv.tokens(full), 40);
+        EXPECT_EQ(kv.tokens(empty), 0);
+        EXPECT_EQ(kv.blocks_for(9)[full], 1);
+        EXPECT_EQ(kv.blocks_for(9)[empty], 0);
+        EXPECT_TRUE(kv.is_whole());
         kv.truncate(3);
         EXPECT_EQ(kv.blocks(full).size(), 1U);
     }
@@ -228,10 +236,12 @@ struct NaiveSequence {
 void expect_same(const SequenceKv& kv, const NaiveSequence& naive, const KvPool& pool) {
     ASSERT_EQ(kv.tokens(), static_cast<int64_t>(naive.keys.size()));
     ASSERT_EQ(kv.rounds(), naive.keys.empty() ? 0 : naive.keys.back().round + 1);
-    ASSERT_EQ(static_cast<int64_t>(kv.block_begin().size()), naive.blocks() + 1);
-    ASSERT_EQ(kv.block_begin().front(), 0);
-    ASSERT_EQ(kv.block_begin().back(), kv.tokens());
-    for (const LayerGroup group : {lower, upper}) {
+    ASSERT_TRUE(kv.is_whole());
+    for (const LayerGroup group : layer_groups) {
+        ASSERT_EQ(kv.tokens(group), kv.tokens());
+        ASSERT_EQ(std::ssize(kv.block_begin(group)), naive.blocks() + 1);
+        ASSERT_EQ(kv.block_begin(group).front(), 0);
+        ASSERT_EQ(kv.block_begin(group).back(), kv.tokens());
         ASSERT_EQ(static_cast<int64_t>(kv.blocks(group).size()), naive.blocks());
         std::set<int32_t> slots;
         for (int64_t token = 0; token < kv.tokens(); ++token) {
@@ -241,10 +251,11 @@ void expect_same(const SequenceKv& kv, const NaiveSequence& naive, const KvPool&
             ASSERT_EQ(slot % 16, key.offset);
             ASSERT_EQ(slot / 16, kv.blocks(group)[static_cast<size_t>(key.block)]);
             if (key.offset == 0) {
-                ASSERT_EQ(kv.block_begin()[static_cast<size_t>(key.block)], token);
+                ASSERT_EQ(kv.block_begin(group)[static_cast<size_t>(key.block)], token);
             }
             if (token == 0 || naive.keys[static_cast<size_t>(token - 1)].round != key.round) {
                 ASSERT_EQ(kv.round_begin(key.round), token);
+                ASSERT_EQ(kv.round_begin(group, key.round), token);
             }
         }
         ASSERT_LE(kv.blocks(group).size() + pool.blocks_free(group), pool.blocks_total(group));

@@ -38,7 +38,7 @@ protected:
     }();
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:1"))));
     const std::unique_ptr<KvPool> pool_ =
-        need(KvPool::create(*device_, KvShape{.layers = 1, .kv_heads = 1, .atom = {DType::f32, width}}, 8));
+        need(KvPool::create(*device_, KvShape{.layers = 1, .kv_heads = 1, .atom = {DType::f32, width}}, {8, 8}));
     QueryRing ring_ = need(QueryRing::create(spec_, *pool_, *device_, 8, 4));
 };
 

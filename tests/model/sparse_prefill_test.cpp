@@ -49,7 +49,7 @@ protected:
         tables.kv_length = table_.data() + 1;
         tables.block_count = &block_count_;
         tables.blocks = kv_.blocks(LayerGroup::upper).data();
-        tables.block_begin = kv_.block_begin().data();
+        tables.block_begin = kv_.block_begin(LayerGroup::upper).data();
         tables.blocks_stride = blocks + 1;
         return tables;
     }
@@ -62,14 +62,14 @@ protected:
         args.kv = pool_->layer(0);
         args.sequences = tables();
         args.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
-        need(sparse.attend(0, args, q(), kv_.block_begin(), 1));
+        need(sparse.attend(0, args, q(), kv_.block_begin(LayerGroup::upper), 1));
     }
     Tensor q() { return Tensor::of(q_.data(), DType::f32, rows, width); }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
     const std::unique_ptr<KvPool> pool_ =
         need(KvPool::create(*device_, KvShape{.layers = 1, .kv_heads = heads, .atom = {DType::f32, head_dim}},
-                            static_cast<size_t>(blocks)));
+                            {0, static_cast<size_t>(blocks)}));
     SequenceKv kv_{*pool_};
     ModelSpec spec_;
     std::vector<float> q_ = std::vector<float>(static_cast<size_t>(rows * width));

@@ -194,7 +194,7 @@ protected:
         spec_.heads = heads;
         spec_.kv_heads = kv_heads;
         spec_.head_dim = d;
-        pool_ = need(KvPool::create(*device_, Transformer::kv_shape(spec_, GetParam(), 1), 64));
+        pool_ = need(KvPool::create(*device_, Transformer::kv_shape(spec_, GetParam(), 1), {64, 64}));
         kv_ = std::make_unique<SequenceKv>(*pool_);
     }
     std::vector<float> random_floats(int64_t count) {
@@ -223,7 +223,7 @@ protected:
         need(device_->ops().read_kv(Tensor::of(k.data(), DType::f32, keys, kv_heads * d),
                                     Tensor::of(v.data(), DType::f32, keys, kv_heads * d), pool_->layer(layer),
                                     slots().data()));
-        const auto begins = kv_->block_begin();
+        const auto begins = kv_->block_begin(pool_->shape().group_of(layer));
         std::vector<std::set<int64_t>> chosen(kv_heads);
         for (int head = 0; head < kv_heads; ++head) {
             std::vector<std::pair<double, size_t>> scored;

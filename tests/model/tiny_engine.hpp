@@ -63,7 +63,7 @@ struct TinyEngine {
           device(need(open_device(need(parse_device(options.device))))),
           model(load_case(model_case, options.weights, *device)),
           pool(need(KvPool::create(*device, Transformer::kv_shape(model.spec, options.kv, options.lower_layers),
-                                   options.blocks))),
+                                   {options.blocks, options.blocks}))),
           transformer(need(Transformer::create(*model.weights, *pool, *device, options.limits.rows_max))) {}
 
     Batch batch() { return need(Batch::create(*device, model.spec, options.limits)); }

@@ -29,8 +29,8 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens);
     if (attention.method != DecodeAttention::Method::dense)
         blocks += blocks_of_copies(attention.budget_tokens, context);
-    RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type),
-                                             static_cast<size_t>(blocks * options.batch)));
+    const auto all = static_cast<size_t>(blocks * options.batch);
+    RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), {all, all}));
     Stepper::Limits limits;
     limits.chunk_tokens = chunk;
     limits.decode_rows = options.batch;

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const 
 
 double bytes_in_use(const KvPool& pool) {
     double bytes = 0.0;
-    for (const LayerGroup group : {LayerGroup::lower, LayerGroup::upper}) {
+    for (const LayerGroup group : layer_groups) {
         if (pool.shape().layers_in(group) == 0) continue;
         bytes += static_cast<double>(pool.blocks_total(group) - pool.blocks_free(group)) *
                  static_cast<double>(pool.shape().block_bytes(group));
