@@ -213,7 +213,7 @@ TEST_F(Bench, BadListsAreRefused) {
     for (const auto& [kind, list] : {std::pair("prefill", "--lengths"), std::pair("decode", "--depths")}) {
         for (const auto& [text, words] : std::initializer_list<std::pair<std::string, std::string>>{
                  {"", "names no length"},
-                 {"0", "names 0; 1 token"},
+                 {"0", "names 0, must be 1 or more"},
                  {"16,0", "ascending"},
                  {"16,16", "names 16 behind 16; lengths must be ascending"},
                  {"16,", "must be numbers like 1,2,3"},

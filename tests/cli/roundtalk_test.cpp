@@ -122,7 +122,7 @@ TEST(Roundtalk, HasPythonsFingerprintForEveryMixOfOptions) {
         const auto rounds = make_dialogue(from.at("seed"), options_of(from));
         if (expected.at("fingerprint").is_null()) {
             ASSERT_FALSE(rounds.is_ok()) << from;
-            EXPECT_THAT(rounds.error().message, HasSubstr("none was told; facts_per_round of at least 1"));
+            EXPECT_THAT(rounds.error().message, HasSubstr("none was told; facts_per_round must be at least 1"));
             ++refused;
         } else {
             ASSERT_TRUE(rounds.is_ok()) << from << rounds.error().message;
