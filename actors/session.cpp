@@ -14,9 +14,9 @@ namespace {
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
 
-/// Here or on a thread for texts.
-Result<NewTurn> make_anyhow(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
-                            const std::stop_token& stop) {
+/// make_turn, where what is thrown on the way is an error: it must end neither the actor nor a thread for texts.
+Result<NewTurn> make_turn_safely(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
+                                 const std::stop_token& stop) {
     try {
         return make_turn(ask, conversation, runtime, stop);
     } catch (const std::exception& error) {
@@ -124,7 +124,7 @@ void Session::prepare_next() {
     text_->turn = ask->id;
     const size_t bytes = text_bytes(*ask, conversation_);
     if (!ask->ids.empty() || options_.texts->is_at_once(bytes)) {
-        text_->made = make_anyhow(*ask, conversation_, options_.runtime, {});
+        text_->made = make_turn_safely(*ask, conversation_, options_.runtime, {});
         return;
     }
     TextQueue::Text text{ask->conversation.tenant, flow_of(*ask), ask->priority, bytes, {}};
@@ -132,7 +132,7 @@ void Session::prepare_next() {
                 runtime = options_.runtime, stop = text_->stop.get_token()] {
         if (stop.stop_requested()) return;
         const auto news =
-            std::make_shared<NewTurnOf>(NewTurnOf{ask->id, make_anyhow(*ask, *conversation, runtime, stop)});
+            std::make_shared<NewTurnOf>(NewTurnOf{ask->id, make_turn_safely(*ask, *conversation, runtime, stop)});
         caf::anon_send(session, text_atom::value, news);
     };
     const Result<TextWorkers::Place> place = options_.texts->add(std::move(text));

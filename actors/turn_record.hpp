@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/ask.hpp"
 #include "actors/turn.hpp"

@@ -18,7 +18,7 @@ public:
     const std::vector<T>& host() const { return host_; }
 
     Status send(Device& device) {
-        if (device.space().kind == DeviceKind::cpu) {
+        if (device.computes_in_host_memory()) {
             data_ = host_.data();
             return Status::ok();
         }

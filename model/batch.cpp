@@ -63,8 +63,8 @@ Status Batch::add(const BatchPart& part) {
         return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
                                                        " sequences or " + std::to_string(limits_.rows_max) + " rows");
     }
-    if (part.end_key() > limits_.context_tokens_max) {
-        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.end_key()) +
+    if (part.end_token() > limits_.context_tokens_max) {
+        return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.end_token()) +
                                                        " tokens; the context holds " +
                                                        std::to_string(limits_.context_tokens_max));
     }
@@ -76,22 +76,22 @@ Status Batch::add(const BatchPart& part) {
 }
 
 Status Batch::check_keys(const BatchPart& part) const {
-    if (part.first_key < part.kv->first_held() || part.end_key() > part.kv->tokens()) {
-        return make_error(ErrorCode::invalid_argument, "rows of keys " + std::to_string(part.first_key) + " to " +
-                                                           std::to_string(part.end_key() - 1) +
+    if (part.first_token < part.kv->first_held() || part.end_token() > part.kv->tokens()) {
+        return make_error(ErrorCode::invalid_argument, "rows of keys " + std::to_string(part.first_token) + " to " +
+                                                           std::to_string(part.end_token() - 1) +
                                                            "; the sequence must have room for them, and holds " +
                                                            std::to_string(part.kv->first_held()) + " to " +
                                                            std::to_string(part.kv->tokens() - 1));
     }
     for (const BatchPart& other : parts_) {
-        if (other.kv == part.kv && other.first_key < part.end_key() && part.first_key < other.end_key())
+        if (other.kv == part.kv && other.first_token < part.end_token() && part.first_token < other.end_token())
             return make_error(ErrorCode::invalid_argument, "keys that another part of the batch writes");
     }
     int64_t blocks = 0;
     for (const LayerGroup group : layer_groups) {
         if (part.kv->blocks(group).empty()) continue;
         blocks = std::max(blocks, std::ssize(part.kv->blocks(group)));
-        if (part.kv->key_of(group, part.end_key()) - part.kv->key_of(group, part.first_key) < part.row_count())
+        if (part.kv->key_of(group, part.end_token()) - part.kv->key_of(group, part.first_token) < part.row_count())
             return make_error(ErrorCode::invalid_argument, "rows of a round that a layer group does not hold");
     }
     if (blocks <= blocks_max(limits_)) return Status::ok();
@@ -169,7 +169,7 @@ Status Batch::send_tables() {
 void Batch::write_blocks(LayerGroup group, int sequence, const BatchPart& part) {
     int32_t* const staging = this->staging();
     const auto blocks = part.kv->blocks(group), begins = part.kv->block_begin(group);
-    const auto end = static_cast<int32_t>(part.kv->key_of(group, part.end_key()));
+    const auto end = static_cast<int32_t>(part.kv->key_of(group, part.end_token()));
     const auto seen = std::lower_bound(begins.begin(), begins.end() - 1, end) - begins.begin();
     int32_t* const border =
         std::copy_n(begins.begin(), seen, staging + block_begin_[group] + sequence * blocks_stride_);
@@ -184,11 +184,12 @@ void Batch::write_part(int sequence, const BatchPart& part, int64_t row, int64_t
     const int64_t count = part.row_count();
     for (int64_t i = 0; i < count; ++i) {
         staging[ids_ + row + i] = part.ids[static_cast<size_t>(i)];
-        staging[positions_ + row + i] = static_cast<int32_t>(part.first_key + i);
+        staging[positions_ + row + i] = static_cast<int32_t>(part.first_token + i);
     }
     for (const LayerGroup group : layer_groups) {
         if (part.kv->blocks(group).empty()) continue;
-        for (int64_t i = 0; i < count; ++i) staging[slots_[group] + row + i] = part.kv->slot(group, part.first_key + i);
+        for (int64_t i = 0; i < count; ++i)
+            staging[slots_[group] + row + i] = part.kv->slot(group, part.first_token + i);
         write_blocks(group, sequence, part);
     }
     staging[row_begin_ + sequence] = static_cast<int32_t>(row);

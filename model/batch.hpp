@@ -14,11 +14,10 @@ namespace rondo {
 
 struct SequenceAttention;
 
-/// Some rows of one sequence in a batch: the tokens of keys that the sequence has room for and that the batch is to
-/// write.
+/// Some rows of one sequence in a batch: tokens whose keys the sequence has room for and the batch is to write.
 struct BatchPart {
     const SequenceKv* kv = nullptr;
-    int64_t first_key = 0;
+    int64_t first_token = 0;
     std::span<const int32_t> ids;
     /// Decode rows are `invariant`: their results do not depend on what else is in the batch. Prefill chunks are
     /// `bulk`.
@@ -28,8 +27,8 @@ struct BatchPart {
     const SequenceAttention* attention = nullptr;
 
     int64_t row_count() const { return static_cast<int64_t>(ids.size()); }
-    /// The rows see keys before this one alone, whatever the sequence holds behind it.
-    int64_t end_key() const { return first_key + row_count(); }
+    /// The rows see keys of tokens before this one alone, whatever the sequence holds behind it.
+    int64_t end_token() const { return first_token + row_count(); }
     int64_t logit_count() const { return logits == Logits::all ? row_count() : logits == Logits::last ? 1 : 0; }
 };
 

@@ -21,7 +21,7 @@ uint64_t seed_of(std::span<const int32_t> ids, int64_t keys) {
 
 bool chooses_lines(const BatchPart& part) {
     return part.attention != nullptr && part.attention->prefill != nullptr &&
-           part.attention->prefill->wanted(part.row_count(), part.end_key());
+           part.attention->prefill->wanted(part.row_count(), part.end_token());
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void Transformer::count_dense_prompts(const Batch& batch) {
     for (int s = 0; s < batch.bulk_sequences(); ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->prefill == nullptr || chooses_lines(part)) continue;
-        part.attention->prefill->count_dense(part.row_count(), part.end_key());
+        part.attention->prefill->count_dense(part.row_count(), part.end_token());
     }
 }
 
@@ -152,7 +152,7 @@ Status Transformer::keep_queries(const Batch& batch, int layer, int first_sequen
     for (int s = first_sequence; s < first_sequence + sequences; ++s) {
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->decode == nullptr) continue;
-        RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.end_key()));
+        RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.end_token()));
     }
     return Status::ok();
 }
@@ -164,7 +164,7 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
             RONDO_TRY(part.attention->prefill->attend(
                 layer, attend_args(batch, layer, s, 1, Rows::bulk), queries_of(batch, s),
-                batch.block_begin(pool_.shape().group_of(layer), s), seed_of(part.ids, part.end_key())));
+                batch.block_begin(pool_.shape().group_of(layer), s), seed_of(part.ids, part.end_token())));
             ++s;
             continue;
         }
@@ -189,7 +189,7 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
         if (part.attention != nullptr && part.attention->decode != nullptr) {
             const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
             const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
-                                 part.end_key(),       own.scale};
+                                 part.end_token(),     own.scale};
             RONDO_ASSIGN(selected_.back(), part.attention->decode->keys_of_step(layer, step, *part.kv));
         }
         any = any || selected_.back().counts != nullptr;

@@ -115,7 +115,7 @@ Status KeySelection::score(const SequenceKv& kv, QueryRing& ring, int layers, Se
     }
     stats.keys_scored += layers * floats;
     weights_ = {scores_.as<float>(), static_cast<size_t>(layers * floats)};
-    if (device_->space().kind != DeviceKind::cpu) {
+    if (!device_->computes_in_host_memory()) {
         host_scores_.resize(weights_.size());
         RONDO_TRY(device_->copy(host_scores_.data(), scores_.data(), weights_.size_bytes(), StreamId::compute));
         weights_ = host_scores_;

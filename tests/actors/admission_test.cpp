@@ -5,9 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/transformer.hpp"
-#include "tests/actors/pipeline_fixture.hpp"
-#include "tests/model/golden_models.hpp"
+#include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -56,11 +54,6 @@ protected:
     AdmissionTest() {
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
-        const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
-        runtime_->devices.push_back(testing::must(open_device({DeviceKind::cpu, 0, 1})));
-        runtime_->model = testing::must(load_model(folder.path(), {}, *runtime_->devices[0]));
-        runtime_->pool = testing::must(
-            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {64, 64}));
         cache_ = system_->spawn<PretendedCache>(&told_);
         Admission::Options options;
         options.running_max = 2;
@@ -77,19 +70,9 @@ protected:
 
     void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).run(); }
     TurnPtr turn(TurnId id, int preemptions = 0) {
-        const std::vector<int32_t> ids(41, 1);
-        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
-                                                .id = id,
-                                                .space = "t",
-                                                .flow = "t\n" + std::to_string(id),
-                                                .ids = ids,
-                                                .prompt_tokens = 41,
-                                                .kv = SequenceKv(*runtime_->pool),
-                                                .choice = {},
-                                                .answer = Answer(runtime_->model, {}, ids),
-                                                .last = {},
-                                                .prompt_attention = {},
-                                                .answer_attention = {}});
+        auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, id, std::vector<int32_t>(41, 1), 41));
+        turn->space = "t";
+        turn->flow = "t\n" + std::to_string(id);
         turn->preemptions = preemptions;
         return turn;
     }
@@ -145,7 +128,7 @@ protected:
 
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
-    RuntimePtr runtime_ = std::make_shared<Runtime>();
+    RuntimePtr runtime_ = testing::small_runtime(64);
     Told told_;
     cache_actor cache_;
     admission_actor admission_;

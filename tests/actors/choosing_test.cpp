@@ -5,9 +5,7 @@
 
 #include "actors/decode.hpp"
 #include "actors/selector.hpp"
-#include "model/transformer.hpp"
-#include "tests/actors/pipeline_fixture.hpp"
-#include "tests/model/golden_models.hpp"
+#include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -15,17 +13,6 @@ namespace {
 using testing::must;
 
 constexpr int lag = 5;
-
-/// Once, and without a look at any query.
-class FirstKey : public DecodeSelection {
-public:
-    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
-    int queries() const override { return 0; }
-    bool wanted(int64_t) const override { return true; }
-    void select(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
-        for (auto& keys : chosen) keys.assign(1, 0);
-    }
-};
 
 void complete(Turn& turn) {
     while (!turn.choice->complete()) {
@@ -103,11 +90,6 @@ protected:
     Choosing() {
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
-        const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
-        runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
-        runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
-        runtime_->pool = must(
-            KvPool::create(*runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {64, 64}));
         runner_ = system_->spawn<PretendedRunner>();
         cache_ = system_->spawn<PretendedCache>();
     }
@@ -123,24 +105,8 @@ protected:
 
     /// With a prompt of 40 tokens behind it, and a choice that serves some steps later.
     TurnPtr turn(TurnId id) {
-        const std::vector<int32_t> ids(41, 1);
-        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
-                                                .id = id,
-                                                .space = {},
-                                                .flow = {},
-                                                .ids = ids,
-                                                .prompt_tokens = 40,
-                                                .kv = SequenceKv(*runtime_->pool),
-                                                .choice = {},
-                                                .answer = Answer(runtime_->model, {}, ids),
-                                                .last = {},
-                                                .prompt_attention = {},
-                                                .answer_attention = {}});
-        SelectiveDecode::Options options;
-        options.method = std::make_shared<FirstKey>();
-        options.lag_steps = lag;
-        turn->choice =
-            must(SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices[0], options));
+        auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, id, std::vector<int32_t>(41, 1), 40));
+        testing::choose_first_key(*turn, lag);
         EXPECT_TRUE(turn->kv.extend(40));
         return turn;
     }
@@ -158,7 +124,7 @@ protected:
 
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
-    RuntimePtr runtime_ = std::make_shared<Runtime>();
+    RuntimePtr runtime_ = testing::small_runtime(64);
     device_runner_actor runner_;
     cache_actor cache_;
     std::vector<caf::actor> actors_;

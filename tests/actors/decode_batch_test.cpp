@@ -6,10 +6,7 @@
 #include <random>
 #include <set>
 
-#include "kernels/backend.hpp"
-#include "model/transformer.hpp"
-#include "tests/actors/pipeline_fixture.hpp"
-#include "tests/model/golden_models.hpp"
+#include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -22,53 +19,19 @@ using testing::must;
 constexpr int lag = 3;
 constexpr size_t blocks = 24;
 
-/// A first choice, without a look at any query.
-class FirstKey : public DecodeSelection {
-public:
-    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
-    int queries() const override { return 0; }
-    bool wanted(int64_t) const override { return true; }
-    void select(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
-        for (auto& keys : chosen) keys.assign(1, 0);
-    }
-};
-
 class DecodeBatchTest : public ::testing::Test {
 protected:
-    DecodeBatchTest() {
-        const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
-        runtime_->devices.push_back(must(open_device({DeviceKind::cpu, 0, 1})));
-        runtime_->model = must(load_model(folder.path(), {}, *runtime_->devices[0]));
-        runtime_->pool = must(KvPool::create(
-            *runtime_->devices[0], Transformer::kv_shape(runtime_->model.spec, DType::f32), {blocks, blocks}));
-    }
-
     TurnPtr turn(TurnId id, int priority = 0, int64_t prompt = 8) {
         const std::vector<int32_t> ids(static_cast<size_t>(prompt + 1), 1);
-        auto turn = std::make_shared<Turn>(Turn{.runtime = runtime_,
-                                                .id = id,
-                                                .space = {},
-                                                .flow = {},
-                                                .priority = priority,
-                                                .ids = ids,
-                                                .prompt_tokens = prompt,
-                                                .kv = SequenceKv(*runtime_->pool),
-                                                .choice = {},
-                                                .answer = Answer(runtime_->model, {}, ids),
-                                                .last = {},
-                                                .prompt_attention = {},
-                                                .answer_attention = {}});
+        auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, id, ids, prompt));
+        turn->priority = priority;
         EXPECT_TRUE(turn->kv.extend(prompt));
         return turn;
     }
     /// One that chooses keys once its prompt is complete, for steps from the third on.
     TurnPtr choosing(TurnId id) {
         TurnPtr made = turn(id, 0, 40);
-        SelectiveDecode::Options options;
-        options.method = std::make_shared<FirstKey>();
-        options.lag_steps = lag;
-        made->choice =
-            must(SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices[0], options));
+        testing::choose_first_key(*made, lag);
         return made;
     }
     static void complete(Turn& turn) {
@@ -94,7 +57,7 @@ protected:
         return ids;
     }
 
-    RuntimePtr runtime_ = std::make_shared<Runtime>();
+    RuntimePtr runtime_ = testing::small_runtime(blocks);
 };
 
 TEST_F(DecodeBatchTest, StepsInOrderOfJoiningAndNoMoreThanItMay) {

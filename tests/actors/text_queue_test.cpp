@@ -133,8 +133,8 @@ double resident() {
 }
 
 TEST(TextQueue, GivesMemoryOfLargeJobsBack) {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "its allocator keeps what is freed for a while";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizers' allocators keep what is freed for a while";
 #endif
     TextQueue queue(1, 1, false);
     std::string kept;

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/backend.hpp"
-#include "model/transformer.hpp"
-#include "tests/actors/pipeline_fixture.hpp"
+#include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -23,19 +21,7 @@ protected:
     }
     /// With a prompt of 20 tokens, of which so many are known.
     Turn turn(int64_t known = 0) {
-        const std::vector<int32_t> ids(20, 5);
-        Turn turn{.runtime = runtime_,
-                  .id = 1,
-                  .space = {},
-                  .flow = {},
-                  .ids = ids,
-                  .prompt_tokens = 20,
-                  .kv = SequenceKv(*runtime_->pool),
-                  .choice = {},
-                  .answer = Answer(runtime_->model, {}, ids),
-                  .last = {},
-                  .prompt_attention = {},
-                  .answer_attention = {}};
+        Turn turn = testing::make_bare_turn(runtime_, 1, std::vector<int32_t>(20, 5), 20);
         EXPECT_TRUE(turn.kv.extend(known));
         return turn;
     }

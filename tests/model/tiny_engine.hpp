@@ -43,9 +43,9 @@ inline std::vector<int32_t> random_ids(std::mt19937& random, int64_t count, int6
 /// The sequence's next tokens as rows, for which it is given room.
 inline BatchPart next_rows(SequenceKv& kv, std::span<const int32_t> ids, Rows rows = Rows::bulk,
                            BatchPart::Logits logits = BatchPart::Logits::last) {
-    const int64_t first_key = kv.tokens();
+    const int64_t first_token = kv.tokens();
     need(kv.extend(std::ssize(ids)));
-    return {&kv, first_key, ids, rows, logits};
+    return {&kv, first_token, ids, rows, logits};
 }
 
 struct TinyEngine {
