@@ -49,6 +49,16 @@ void SequenceKv::attach(KvLease lower, KvLease upper, std::span<const int32_t> s
     fresh_block_ = true;
 }
 
+SequenceKv SequenceKv::share() const {
+    SequenceKv made(*pool_);
+    for (const LayerGroup group : groups)
+        made.leases_[static_cast<int>(group)] = leases_[static_cast<int>(group)].share();
+    made.tokens_ = made.attached_ = tokens_;  // what comes behind them would open a round
+    made.round_begin_ = round_begin_;
+    made.block_begin_ = block_begin_;
+    return made;
+}
+
 int64_t SequenceKv::blocks_for(int64_t count) const {
     const size_t blocks = block_begin_.size() - 1;
     const int64_t room = fresh_block_ ? 0 : kv_block_tokens - (tokens_ - block_begin_[blocks - 1]);

@@ -30,6 +30,8 @@ public:
     KvLease share_block(LayerGroup group, size_t block) const {
         return leases_[static_cast<int>(group)].share(block, 1);
     }
+    /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
+    SequenceKv share() const;
     /// Blocks that `count` more tokens would take in each group.
     int64_t blocks_for(int64_t count) const;
     /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says
