@@ -11,9 +11,9 @@ Decode::behavior_type Decode::make_behavior() {
     return {
         [this](decode_atom, const TurnPtr& turn, const delta_sink_actor& deltas) {
             auto promise = make_response_promise<StageReply>();
-            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, false, {}});
-            if (turn->choice != nullptr) {
-                turn->choice->after_prefill(turn->kv);
+            const RowAt row = rows_.insert(rows_.end(), {turn, promise, deltas, false, false, {}, false, {}});
+            if (turn->step_attention != nullptr) {
+                turn->step_attention->after_prefill(turn->kv);
                 choose(row);
             }
             step();
@@ -93,17 +93,19 @@ void Decode::count_waiting() {
 
 void Decode::step() {
     if (busy_) return;
+    hand_back_made();
     leave_withdrawn();
     count_waiting();
     if (std::ranges::none_of(rows_, &Row::steps) || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
+    next->number = ++steps_;
     stepping_.clear();
     for (RowAt row = rows_.begin(); row != rows_.end() && stepping_.size() < options_.rows_max; ++row) {
         if (!row->steps()) continue;
         stepping_.push_back(row);
         next->turns.push_back(row->turn);
-        if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
+        if (row->turn->step_attention != nullptr) row->turn->step_attention->before_step(row->turn->kv);
     }
     if (watch_.begin()) look_later();
     request(runner_, caf::infinite, step_atom::value, next)
@@ -120,6 +122,7 @@ void Decode::look_later() {
 void Decode::stepped(const StepPtr& step) {
     watch_.end();
     busy_ = false;
+    hand_back_made();
     if (!step->status) {
         for (const RowAt row : stepping_) leave(row, StageReply::Outcome::refused, step->status.error());
         return this->step();
@@ -132,53 +135,66 @@ void Decode::stepped(const StepPtr& step) {
         if (!turn.last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn.last.logprobs));
         // A turn's last delta must reach its session before the turn itself.
         if (turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens) {
-            if (turn.choice != nullptr) turn.choice->after_last_step(turn.kv);
+            if (turn.step_attention != nullptr) turn.step_attention->after_last_step(turn.kv);
             send(row->deltas, std::move(delta));
             leave(row, StageReply::Outcome::over);
             continue;
         }
         news.emplace_back(row->deltas, std::move(delta));
-        if (turn.choice == nullptr) continue;
-        turn.choice->after_step(turn.kv);
-        if (!row->selecting) choose(row);
+        if (turn.step_attention == nullptr) continue;
+        turn.step_attention->after_step(turn.kv);
+        choose(row);
     }
     this->step();
     for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-/// If the turn has begun to choose keys, the selector goes on with it. (A complete choice waits for the step that it
-/// serves from.)
+/// If a choice of the turn's keys has just begun, the selector makes it.
 void Decode::choose(RowAt row) {
-    if (!row->turn->choice->choosing() || row->turn->choice->complete()) return;
+    std::unique_ptr<Choice> choice = row->turn->step_attention->take_begun();
+    if (choice == nullptr) return;
+    const uint64_t due_step = steps_ + static_cast<uint64_t>(row->turn->step_attention->steps_left());
+    auto job =
+        std::make_shared<ChoiceJob>(ChoiceJob{row->turn->runtime, row->turn->id, due_step, std::move(choice), {}, 0.0});
     row->selecting = true;
     // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, the turn's
     // deadline the wait. Should the selector die, the supervisor ends this stage too.
-    request(selector_, caf::infinite, select_atom::value, row->turn)
-        .then([this, row](bool serves) { chosen(row, serves); }, [this](const caf::error& error) { quit(error); });
+    request(selector_, caf::infinite, select_atom::value, std::move(job))
+        .then([this, row](const ChoiceJobPtr& made) { chosen(row, made); },
+              [this](const caf::error& error) { quit(error); });
 }
 
-void Decode::chosen(RowAt row, bool serves) {
-    row->selecting = row->waits = false;
-    if (row->leaving) {
+/// While a step is under way its turns are the runner's: what has come back for one of them waits for its end.
+void Decode::chosen(RowAt row, const ChoiceJobPtr& job) {
+    row->made = job;
+    if (row->leaving) {  // so no step has it
         Leaving leaving = std::move(*row->leaving);
         leave(row, leaving.outcome, std::move(leaving.error));
-    } else if (!serves) {
-        row->turn->choice->give_up();
     }
     step();
 }
 
-/// A turn that the selector holds too leaves when that has let go of it.
+void Decode::hand_back_made() {
+    for (Row& row : rows_) {
+        if (row.made == nullptr) continue;
+        row.turn->step_attention->hand_back(std::move(std::exchange(row.made, nullptr)->choice));
+        row.selecting = row.waits = false;
+    }
+}
+
+/// A turn whose choice the selector has leaves when that is back, and its blocks with it: who is let in next counts on
+/// them.
 void Decode::leave(RowAt row, StageReply::Outcome outcome, Error error) {
-    if (row->selecting) {
+    if (row->selecting && !row->made) {
         row->leaving = Leaving{outcome, std::move(error)};
         return send(selector_, withdraw_atom::value, row->turn->id);
     }
     Row left = std::move(*row);
     rows_.erase(row);
-    if (left.turn->choice != nullptr) {
-        left.turn->answer_attention = left.turn->choice->stats();
-        if (outcome == StageReply::Outcome::preempted) left.turn->choice->reset();
+    if (left.made) left.turn->step_attention->drop(std::move(left.made->choice));
+    if (left.turn->step_attention != nullptr) {
+        left.turn->answer_attention = left.turn->step_attention->stats();
+        if (outcome == StageReply::Outcome::preempted) left.turn->step_attention->reset();
     }
     left.promise.deliver(StageReply{outcome, std::move(left.turn), std::move(error)});
 }

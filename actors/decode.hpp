@@ -42,11 +42,12 @@ private:
         caf::typed_response_promise<StageReply> promise;
         delta_sink_actor deltas;
         bool withdrawn = false;
-        bool selecting = false;          // the selector holds the turn too
+        bool selecting = false;          // a choice of the turn's keys is with the selector, or is `made`
+        ChoiceJobPtr made;               // back from there while a step has the turn
         bool waits = false;              // for it, and that has been counted
-        std::optional<Leaving> leaving;  // as soon as it no longer does
+        std::optional<Leaving> leaving;  // as soon as it is back
 
-        bool steps() const { return !leaving && !(selecting && turn->choice->due()); }
+        bool steps() const { return !leaving && !(selecting && turn->step_attention->due()); }
     };
     using RowAt = std::list<Row>::iterator;
 
@@ -57,7 +58,8 @@ private:
     void preempt();
     void stepped(const StepPtr& step);
     void choose(RowAt row);
-    void chosen(RowAt row, bool serves);
+    void chosen(RowAt row, const ChoiceJobPtr& job);
+    void hand_back_made();
     void leave(RowAt row, StageReply::Outcome outcome, Error error = {});
     void leave_withdrawn();
 
@@ -68,6 +70,7 @@ private:
     std::list<Row> rows_;          // in order of joining
     std::vector<RowAt> stepping_;  // those of the step under way
     bool busy_ = false;            // a step or a request for room is under way
+    uint64_t steps_ = 0;           // that have begun
     Watch watch_;                  // over steps
 };
 

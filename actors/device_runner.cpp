@@ -19,7 +19,7 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     return {
         [this](step_atom, const StepPtr& step) { return take(step); },
         [this](chunk_atom, const ChunkPtr& chunk) { return take(chunk); },
-        [this](select_atom, const SelectionPiecePtr& piece) { return take(piece); },
+        [this](select_atom, const ChoiceJobPtr& job) { return take(job); },
         [this](done_atom, const StatusPtr& status) { complete(*status); },
     };
 }
@@ -66,7 +66,8 @@ void DeviceRunner::complete(const Status& status) {
 Status DeviceRunner::issue(Step& step) {
     std::vector<Stepper::Row> rows;
     rows.reserve(step.turns.size());
-    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back(), turn->choice.get()});
+    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back(), turn->step_attention.get()});
+    step_number_ = step.number;
     return stepper_->decode(rows);
 }
 
@@ -87,29 +88,30 @@ Status DeviceRunner::issue(Chunk& chunk) {
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
     const DecodeAttention answer = turn.decode();
-    if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
-        RONDO_ASSIGN(turn.choice,
-                     SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
-                                             SelectiveDecode::options_of(answer)));
+    if (turn.step_attention == nullptr && answer.method != DecodeAttention::Method::dense) {
+        RONDO_ASSIGN(turn.step_attention,
+                     StepAttention::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
+                                           StepAttention::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
     const auto tokens = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
                                                                    static_cast<size_t>(turn.chunk_rows));
     return stepper_->begin_chunk(turn.kv, tokens, turn.chunk_rows == turn.missing(),
-                                 {(*prompts_)[turn.method].get(), turn.choice.get()});
+                                 {(*prompts_)[turn.method].get(), turn.step_attention.get(), nullptr});
 }
 
 /// Decode steps wait for it about a quarter of their own time; for as long as they take, if it would be late else.
-Status DeviceRunner::issue(SelectionPiece& piece) {
-    SelectiveDecode& choice = *piece.turn->choice;
-    const double per_layer = seconds_per_key_layer_ * static_cast<double>(choice.keys_to_score());
+Status DeviceRunner::issue(ChoiceJob& job) {
+    Choice& choice = *job.choice;
+    const double per_layer = seconds_per_key_layer_ * static_cast<double>(choice.keys());
     const double in_a_step = per_layer > 0.0 ? step_seconds_ / per_layer : 4.0;
     const auto left = static_cast<double>(choice.layers_to_score());
     // The last piece scores nothing, it puts together what was chosen.
-    const double in_time = std::ceil(left / std::max(1, choice.steps_left() - 1));
+    const double steps_left = static_cast<double>(job.due_step) - static_cast<double>(step_number_);
+    const double in_time = std::ceil(left / std::max(1.0, steps_left - 1.0));
     const int issued = static_cast<int>(std::min(std::max(std::clamp(in_time, in_a_step / 4, in_a_step), 1.0), left));
-    issued_keys_ = issued * choice.keys_to_score();
-    return choice.on_device(piece.turn->kv, issued);
+    issued_keys_ = issued * choice.keys();
+    return choice.on_device(issued);
 }
 
 void DeviceRunner::answer(const Status& status) {
@@ -152,8 +154,8 @@ void DeviceRunner::collect(Chunk& chunk) {
     chunk.done = true;
 }
 
-void DeviceRunner::collect(SelectionPiece& piece) {
-    if (issued_keys_ > 0) learn(seconds_per_key_layer_, piece.seconds / static_cast<double>(issued_keys_));
+void DeviceRunner::collect(ChoiceJob& job) {
+    if (issued_keys_ > 0) learn(seconds_per_key_layer_, job.seconds / static_cast<double>(issued_keys_));
 }
 
 }  // namespace rondo

@@ -45,20 +45,20 @@ private:
         std::shared_ptr<Work> work;
         caf::typed_response_promise<std::shared_ptr<Work>> promise;
     };
-    using Piece = std::variant<Asked<Step>, Asked<Chunk>, Asked<SelectionPiece>>;
+    using Piece = std::variant<Asked<Step>, Asked<Chunk>, Asked<ChoiceJob>>;
 
     template <class Work>
     caf::typed_response_promise<std::shared_ptr<Work>> take(const std::shared_ptr<Work>& work);
     void issue_next();
     Status issue(Step& step);
     Status issue(Chunk& chunk);
-    Status issue(SelectionPiece& piece);
+    Status issue(ChoiceJob& job);
     Status begin_chunk(Turn& turn);
     void complete(const Status& status);
     void answer(const Status& status);
     void collect(Step& step);
     void collect(Chunk& chunk);
-    void collect(SelectionPiece& piece);
+    void collect(ChoiceJob& job);
 
     const RuntimePtr runtime_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;
@@ -71,6 +71,7 @@ private:
     int issued_layers_ = 0;
     double seconds_per_row_layer_ = 0.0;  // of chunks, measured
     double step_seconds_ = 0.0;           // of the last decode step
+    uint64_t step_number_ = 0;            // likewise
     double seconds_per_key_layer_ = 0.0;  // of choices, measured
     int64_t issued_keys_ = 0;             // keys times layers of the piece under way
 };

@@ -71,14 +71,13 @@ Status Generator::create_attention() {
 
 Status Generator::create_decode() {
     decode_.reset();
-    SelectiveDecode::Options how = SelectiveDecode::options_of(options_.decode);
+    StepAttention::Options how = StepAttention::options_of(options_.decode);
     if (options_.decode_method != nullptr) how.method = options_.decode_method;
     how.give_up_blocks = options_.give_up_blocks;
-    how.measure = options_.measure;
-    if (!how.is_dense()) {
-        RONDO_ASSIGN(decode_, SelectiveDecode::create(model_.spec, *pool_, device_, how));
-    }
-    attention_ = {prefill_.get(), decode_.get()};
+    if (options_.probe != nullptr && how.give_up_blocks && how.method != nullptr && how.method->evicts())
+        return make_error(ErrorCode::invalid_argument, "a probe of keys that are given up; their blocks must be kept");
+    RONDO_ASSIGN(decode_, StepAttention::create(model_.spec, *pool_, device_, how));
+    attention_ = {prefill_.get(), decode_.get(), options_.probe};
     return Status::ok();
 }
 
@@ -158,20 +157,19 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     RONDO_TRY(read_logits(0, 1, host_logits_));
     if (decode_ == nullptr || !answer_follows) return Status::ok();
     decode_->after_prefill(*kv_);
-    return decode_->work_now(*kv_);
+    return decode_->work_now();
 }
 
 Status Generator::step(int32_t token) {
     if (decode_ != nullptr) {
-        if (decode_->due()) RONDO_TRY(decode_->work_now(*kv_));
+        if (decode_->due()) RONDO_TRY(decode_->work_now());
         decode_->before_step(*kv_);
     }
     RONDO_TRY(run({kv_.get(), {&token, 1}, Rows::invariant, BatchPart::Logits::last}));
     RONDO_TRY(read_logits(0, 1, host_logits_));
     if (decode_ == nullptr) return Status::ok();
-    RONDO_TRY(decode_->measure_step(*kv_));
     decode_->after_step(*kv_);
-    return decode_->work_now(*kv_);
+    return decode_->work_now();
 }
 
 Status Generator::score(std::span<const int32_t> ids, const std::function<void(std::span<const float>)>& consume) {

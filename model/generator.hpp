@@ -39,7 +39,8 @@ public:
         /// In place of the method that `decode` names, for an evaluation that knows more.
         std::shared_ptr<const DecodeSelection> decode_method = {};
         bool give_up_blocks = true;  ///< false: an evicting method leaves the KV alone, so that it can be compared
-        bool measure = false;        ///< what the methods' choices hold of the attention; costs time
+        bool measure = false;        ///< what a prompt's lines cover and hold of the attention; costs time
+        MassProbe* probe = nullptr;  ///< looks at each step of the answers; for an evaluation
     };
 
     static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
@@ -72,7 +73,7 @@ public:
     const Transformer& transformer() const { return *transformer_; }
     /// How it attends where that is not to everything; null where it is.
     SparsePrefill* sparse_prefill() { return prefill_.get(); }
-    SelectiveDecode* selective_decode() { return decode_.get(); }
+    StepAttention* step_attention() { return decode_.get(); }
     const SequenceKv& kv() const { return *kv_; }
     const KvPool& pool() const { return *pool_; }
 
@@ -97,7 +98,7 @@ private:
     std::vector<int32_t> history_;  // the token of every key
     std::unique_ptr<Transformer> transformer_;
     std::unique_ptr<SparsePrefill> prefill_;
-    std::unique_ptr<SelectiveDecode> decode_;
+    std::unique_ptr<StepAttention> decode_;
     SequenceAttention attention_;
     std::unique_ptr<Batch> batch_;
     Buffer device_logits_;  // [logit_rows_max, V] f32

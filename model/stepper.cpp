@@ -50,9 +50,9 @@ Status Stepper::decode(std::span<const Row> rows) {
     Batch& batch = *decode_batch_;
     batch.clear();
     for (size_t i = 0; i < rows.size() && i < decode_attention_.size(); ++i)
-        decode_attention_[i] = {nullptr, rows[i].choice};
+        decode_attention_[i] = {nullptr, rows[i].attention, nullptr};
     for (size_t i = 0; i < rows.size(); ++i) {
-        const SequenceAttention* const attention = rows[i].choice == nullptr ? nullptr : &decode_attention_[i];
+        const SequenceAttention* const attention = rows[i].attention == nullptr ? nullptr : &decode_attention_[i];
         RONDO_TRY(batch.add({rows[i].kv, {&rows[i].token, 1}, Rows::invariant, BatchPart::Logits::last, attention}));
     }
     RONDO_TRY(batch.prepare());

@@ -188,7 +188,10 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
             const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
             const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
                                  part.kv->tokens(),    own.scale};
-            RONDO_ASSIGN(selected_.back(), part.attention->decode->keys_of_step(layer, step, *part.kv));
+            StepAttention& decode = *part.attention->decode;
+            RONDO_ASSIGN(selected_.back(), decode.keys_of_step(layer, step, *part.kv));
+            if (MassProbe* const probe = part.attention->probe; probe != nullptr)
+                RONDO_TRY(probe->look(weights_.spec, device_, layer, step, decode, *part.kv));
         }
         any = any || selected_.back().counts != nullptr;
     }

@@ -85,7 +85,7 @@ protected:
                                                 .ids = ids,
                                                 .prompt_tokens = 41,
                                                 .kv = SequenceKv(*runtime_->pool),
-                                                .choice = {},
+                                                .step_attention = {},
                                                 .answer = Answer(runtime_->model, {}, ids),
                                                 .last = {},
                                                 .prompt_attention = {},

@@ -11,7 +11,7 @@ namespace {
 /// A sequence's first choice may come right behind its history.
 int64_t looked_at(DecodeAttention attention) {
     attention.cold_tokens = 0;
-    return SelectiveDecode::prompt_rows(attention);
+    return StepAttention::prompt_rows(attention);
 }
 
 }  // namespace
@@ -42,22 +42,22 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
         if (attention.method == DecodeAttention::Method::dense) continue;
         DecodeAttention own = attention;
         own.cold_tokens = attention.reselect_every * i / options.batch;
-        SelectiveDecode::Options how = SelectiveDecode::options_of(own);
+        StepAttention::Options how = StepAttention::options_of(own);
         how.give_up_blocks = false;  // every repeat begins with the same keys
         how.seed = static_cast<uint64_t>(i);
-        RONDO_ASSIGN(auto choice, SelectiveDecode::create(spec, *made->pool_, *runner.device, how));
-        made->choices_.push_back(std::move(choice));
-        made->attentions_.push_back({nullptr, made->choices_.back().get()});
+        RONDO_ASSIGN(auto decode, StepAttention::create(spec, *made->pool_, *runner.device, how));
+        made->decodes_.push_back(std::move(decode));
+        made->attentions_.push_back({nullptr, made->decodes_.back().get(), nullptr});
     }
     return made;
 }
 
 const SequenceAttention* Sequences::attention_of(size_t sequence) const {
-    return dense_ || choices_.empty() ? nullptr : &attentions_[sequence];
+    return dense_ || decodes_.empty() ? nullptr : &attentions_[sequence];
 }
 
 Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void(double)>& done) {
-    dense_ = choices_.empty();
+    dense_ = decodes_.empty();
     seen_.insert(seen_.end(), ids.begin(), ids.end());
     return append(ids, done);
 }
@@ -80,15 +80,15 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
 Status Sequences::begin(int64_t tokens, bool dense) {
     dense_ = dense;
     // The queries of the history's end are computed anew: those of the answer before have taken their places.
-    const int64_t kept = dense || choices_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
+    const int64_t kept = dense || decodes_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
     for (const auto& sequence : sequences_) sequence->truncate(kept);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
-    for (size_t s = 0; s < choices_.size(); ++s) {
-        choices_[s]->reset();
+    for (size_t s = 0; s < decodes_.size(); ++s) {
+        decodes_[s]->reset();
         if (dense) continue;
-        choices_[s]->after_prefill(*sequences_[s]);
-        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
+        decodes_[s]->after_prefill(*sequences_[s]);
+        RONDO_TRY(decodes_[s]->work_now());
     }
     return Status::ok();
 }
@@ -97,8 +97,8 @@ Status Sequences::step(int32_t id) {
     batch_->clear();
     for (size_t s = 0; s < sequences_.size(); ++s) {
         if (attention_of(s) != nullptr) {
-            if (choices_[s]->due()) RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
-            choices_[s]->before_step(*sequences_[s]);
+            if (decodes_[s]->due()) RONDO_TRY(decodes_[s]->work_now());
+            decodes_[s]->before_step(*sequences_[s]);
         }
         RONDO_TRY(
             batch_->add({sequences_[s].get(), {&id, 1}, Rows::invariant, BatchPart::Logits::last, attention_of(s)}));
@@ -111,15 +111,15 @@ Status Sequences::step(int32_t id) {
     RONDO_TRY(device_.wait(StreamId::compute));
     for (size_t s = 0; s < sequences_.size(); ++s) {
         if (attention_of(s) == nullptr) continue;
-        choices_[s]->after_step(*sequences_[s]);
-        RONDO_TRY(choices_[s]->work_now(*sequences_[s]));
+        decodes_[s]->after_step(*sequences_[s]);
+        RONDO_TRY(decodes_[s]->work_now());
     }
     return Status::ok();
 }
 
-SelectionStats Sequences::stats() const {
-    SelectionStats sum;
-    for (const auto& choice : choices_) sum += choice->stats();
+StepAttentionStats Sequences::stats() const {
+    StepAttentionStats sum;
+    for (const auto& decode : decodes_) sum += decode->stats();
     return sum;
 }
 

@@ -27,10 +27,10 @@ public:
     Status step(int32_t id);
     std::span<const float> logits() const { return logits_; }
     /// Of all sequences, since they were made.
-    SelectionStats stats() const;
+    StepAttentionStats stats() const;
     double attend_seconds() const { return transformer_->attend_seconds(); }
     double product_seconds() const { return transformer_->product_seconds(); }
-    bool chooses() const { return !choices_.empty(); }
+    bool chooses() const { return !decodes_.empty(); }
     /// Of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
 
@@ -48,7 +48,7 @@ private:
     std::unique_ptr<Transformer> transformer_;
     std::unique_ptr<Batch> batch_;
     std::vector<std::unique_ptr<SequenceKv>> sequences_;
-    std::vector<std::unique_ptr<SelectiveDecode>> choices_;
+    std::vector<std::unique_ptr<StepAttention>> decodes_;
     std::vector<SequenceAttention> attentions_;
     bool dense_ = true;
     Buffer device_logits_;
