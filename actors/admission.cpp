@@ -125,7 +125,7 @@ void Admission::answered(AdmissionChoice& admission, double asked) {
         waiting_.remove(turn->id)->promise.deliver(
             handed_back(turn, ErrorCode::out_of_memory,
                         "no KV memory for " + std::to_string(turn->ids.size()) +
-                            " tokens although nothing else runs; a larger memory.device_kv_mib would be right"));
+                            " tokens although nothing else runs; memory.device_kv_mib must be larger"));
     } else {
         goes_on = running() < static_cast<size_t>(admission.running);  // somebody has ended meanwhile
         if (!goes_on) pump_within(retry_after);

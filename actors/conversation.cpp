@@ -183,10 +183,9 @@ size_t Conversation::bytes() const {
 Status Conversation::check_round(int64_t round) const {
     const auto count = static_cast<int64_t>(rounds_.size());
     if (round >= 0 && round < count) return Status::ok();
-    return make_error(
-        ErrorCode::out_of_range,
-        "round is " + std::to_string(round) +
-            (count == 0 ? "; the conversation has none" : "; 0 to " + std::to_string(count - 1) + " would be right"));
+    return make_error(ErrorCode::out_of_range,
+                      "round is " + std::to_string(round) +
+                          (count == 0 ? "; the conversation has none" : ", must be 0 to " + std::to_string(count - 1)));
 }
 
 Status Conversation::rewind(int64_t round) {

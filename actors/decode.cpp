@@ -62,11 +62,12 @@ void Decode::leave_withdrawn() {
 
 void Decode::step() {
     if (busy_) return;
+    batch_.take_back_choices();
     leave_withdrawn();
     if (!batch_.can_step() || !make_room()) return;
     busy_ = true;
     auto next = std::make_shared<Step>();
-    batch_.begin_step(next->turns);
+    next->number = batch_.begin_step(next->turns);
     if (watch_.begin()) look_later();
     request(runner_, caf::infinite, step_atom::value, next)
         .then([this](const StepPtr& done) { stepped(done); },
@@ -82,6 +83,7 @@ void Decode::look_later() {
 void Decode::stepped(const StepPtr& step) {
     watch_.end();
     busy_ = false;
+    batch_.take_back_choices();
     if (!step->status) {
         for (const TurnPtr& turn : step->turns) leave(turn->id, StageReply::Outcome::refused, step->status.error());
         return this->step();
@@ -99,28 +101,29 @@ void Decode::stepped(const StepPtr& step) {
             continue;
         }
         news.emplace_back(deltas, std::move(delta));
-        if (turn->choice != nullptr) choose(id);
+        choose(id);
     }
     this->step();
     for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-/// If the turn has begun to choose keys, the selector goes on with it.
+/// If a choice of the turn's keys has just begun, the selector makes it.
 void Decode::choose(TurnId id) {
-    const TurnPtr turn = batch_.begin_choice(id);
-    if (!turn) return;
+    ChoiceJobPtr job = batch_.begin_choice(id);
+    if (job == nullptr) return;
     // Others may be before it, and a prompt's piece before each of theirs: the selector limits each piece, the turn's
     // deadline the wait. Should the selector die, the supervisor ends this stage too.
-    request(selector_, caf::infinite, select_atom::value, turn)
+    request(selector_, caf::infinite, select_atom::value, std::move(job))
         .then(
-            [this, id](bool serves) {
-                if (auto left = batch_.end_choice(id, serves)) hand_back(std::move(*left));
+            [this](const ChoiceJobPtr& made) {
+                if (auto left = batch_.end_choice(made)) hand_back(std::move(*left));
                 step();
             },
             [this](const caf::error& error) { quit(error); });
 }
 
-/// A turn that the selector holds too leaves when that has let go of it.
+/// A turn whose choice the selector has leaves when that is back, and its blocks with it: who is let in next counts on
+/// them.
 void Decode::leave(TurnId id, StageReply::Outcome outcome, Error error) {
     if (auto left = batch_.leave(id, outcome, std::move(error))) return hand_back(std::move(*left));
     send(selector_, withdraw_atom::value, id);

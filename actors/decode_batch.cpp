@@ -6,8 +6,8 @@
 namespace rondo {
 
 void DecodeBatch::join(const TurnPtr& turn) {
-    rows_.push_back({turn, false, false, false, {}});
-    if (turn->choice != nullptr) turn->choice->after_prefill(turn->kv);
+    rows_.push_back({turn, false, false, nullptr, false, {}});
+    if (turn->step_attention != nullptr) turn->step_attention->after_prefill(turn->kv);
 }
 
 DecodeBatch::Rows::iterator DecodeBatch::find(TurnId id) {
@@ -58,61 +58,73 @@ std::optional<TurnId> DecodeBatch::to_preempt() const {
     return victim->turn->id;
 }
 
-void DecodeBatch::begin_step(std::vector<TurnPtr>& turns) {
+uint64_t DecodeBatch::begin_step(std::vector<TurnPtr>& turns) {
     for (auto row = rows_.begin(); row != rows_.end() && turns.size() < options_.rows_max; ++row) {
         if (!row->steps()) continue;
         turns.push_back(row->turn);
-        if (row->turn->choice != nullptr) row->turn->choice->before_step(row->turn->kv);
+        if (row->turn->step_attention != nullptr) row->turn->step_attention->before_step(row->turn->kv);
     }
+    return ++steps_;
 }
 
 bool DecodeBatch::stepped(Turn& turn) const {
     const bool over = turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens;
-    if (turn.choice == nullptr) return over;
+    if (turn.step_attention == nullptr) return over;
     if (over) {
-        turn.choice->after_last_step(turn.kv);
+        turn.step_attention->after_last_step(turn.kv);
     } else {
-        turn.choice->after_step(turn.kv);
+        turn.step_attention->after_step(turn.kv);
     }
     return over;
 }
 
-TurnPtr DecodeBatch::begin_choice(TurnId id) {
+ChoiceJobPtr DecodeBatch::begin_choice(TurnId id) {
     const auto row = find(id);
-    if (row == rows_.end() || row->choosing || row->turn->choice == nullptr) return nullptr;
-    row->choosing = row->turn->choice->choosing() && !row->turn->choice->complete();
-    return row->choosing ? row->turn : nullptr;
+    if (row == rows_.end() || row->turn->step_attention == nullptr) return nullptr;
+    StepAttention& attention = *row->turn->step_attention;
+    std::unique_ptr<Choice> choice = attention.take_begun();
+    if (choice == nullptr) return nullptr;
+    row->choosing = true;
+    const uint64_t due_step = steps_ + static_cast<uint64_t>(attention.steps_left());
+    return std::make_shared<ChoiceJob>(ChoiceJob{row->turn->runtime, id, due_step, std::move(choice), {}, 0.0});
 }
 
-std::optional<StageReply> DecodeBatch::end_choice(TurnId id, bool serves) {
-    const auto row = find(id);
+std::optional<StageReply> DecodeBatch::end_choice(const ChoiceJobPtr& job) {
+    const auto row = find(job->turn);
     if (row == rows_.end()) return std::nullopt;
-    row->choosing = row->waits = false;
-    if (row->leaving) {
-        Leaving leaving = std::move(*row->leaving);
-        return erase(row, leaving.outcome, std::move(leaving.error));
+    row->made = job;
+    if (!row->leaving) return std::nullopt;
+    Leaving leaving = std::move(*row->leaving);  // so no step has it
+    return erase(row, leaving.outcome, std::move(leaving.error));
+}
+
+void DecodeBatch::take_back_choices() {
+    for (Row& row : rows_) {
+        if (row.made == nullptr) continue;
+        row.turn->step_attention->hand_back(std::move(std::exchange(row.made, nullptr)->choice));
+        row.choosing = row.waits = false;
     }
-    if (!serves) row->turn->choice->give_up();
-    return std::nullopt;
 }
 
 std::optional<StageReply> DecodeBatch::leave(TurnId id, StageReply::Outcome outcome, Error error) {
     const auto row = find(id);
     if (row == rows_.end()) return std::nullopt;
     if (outcome == StageReply::Outcome::preempted) ++row->turn->preemptions;
-    if (!row->choosing) return erase(row, outcome, std::move(error));
+    if (!row->choosing || row->made) return erase(row, outcome, std::move(error));
     row->leaving = Leaving{outcome, std::move(error)};
     return std::nullopt;
 }
 
 StageReply DecodeBatch::erase(Rows::iterator row, StageReply::Outcome outcome, Error error) {
-    TurnPtr turn = std::move(row->turn);
+    const TurnPtr turn = std::move(row->turn);
+    const ChoiceJobPtr made = std::move(row->made);
     rows_.erase(row);
-    if (turn->choice != nullptr) {
-        turn->answer_attention = turn->choice->stats();
-        if (outcome == StageReply::Outcome::preempted) turn->choice->reset();
+    if (turn->step_attention != nullptr) {
+        if (made != nullptr) turn->step_attention->drop(std::move(made->choice));
+        turn->answer_attention = turn->step_attention->stats();
+        if (outcome == StageReply::Outcome::preempted) turn->step_attention->reset();
     }
-    return {outcome, std::move(turn), std::move(error)};
+    return {outcome, turn, std::move(error)};
 }
 
 }  // namespace rondo

@@ -11,7 +11,8 @@ namespace rondo {
 /// The turns of one device's continuous batch: which of them the next step has, who waits for a choice of keys, who
 /// gives way when memory runs out, and when a turn that leaves has left. Plain rules: its actor sends the messages.
 ///
-/// While the selector chooses a turn's keys it holds the turn too: such a turn leaves when the choice has ended.
+/// A choice of a turn's keys goes out as a job, for others to make. While a step is under way its turns are the
+/// runner's: a choice that comes back meanwhile waits here for the step's end.
 class DecodeBatch {
 public:
     struct Options {
@@ -31,23 +32,24 @@ public:
     bool can_step();
     /// Sets a place aside for each token of the next step. Returns the blocks of which turns found none.
     BlockCounts set_places_aside();
-    /// Somebody leaves as soon as the selector has let go, and gives memory back then.
+    /// Somebody leaves as soon as its choice is back, and gives memory back then.
     bool is_leaving() const;
     /// Who gives way for want of memory; none where somebody leaves anyway. The lowest priority, and of those who have
     /// it the last to come: so the first always gets to its end. One that is alone comes back to rounds in no more
     /// blocks than they fill (see Cache::take).
     std::optional<TurnId> to_preempt() const;
-    /// The turns of the next step, in order of joining.
-    void begin_step(std::vector<TurnPtr>& turns);
+    /// The turns of the next step, in order of joining. Returns its number: 1, 2, …
+    uint64_t begin_step(std::vector<TurnPtr>& turns);
     /// After a step that was done, for each of its turns. True: its answer is complete.
     bool stepped(Turn& turn) const;
 
-    /// The turn, if it has begun to choose keys and nobody goes on with that: the selector has to, from now on. None
-    /// otherwise. (A complete choice waits for the step that it serves from.)
-    TurnPtr begin_choice(TurnId id);
-    /// The selector has let go of the turn. If that was to leave, it does.
-    std::optional<StageReply> end_choice(TurnId id, bool serves);
-    /// The turn as it leaves; none: it leaves when its choice ends, which the selector has to be told.
+    /// The choice of the turn's keys, if one has just begun; null otherwise.
+    ChoiceJobPtr begin_choice(TurnId id);
+    /// It is back: complete, or as far as it came. If its turn was to leave, that leaves.
+    std::optional<StageReply> end_choice(const ChoiceJobPtr& job);
+    /// Gives turns the choices that are back. No step is under way.
+    void take_back_choices();
+    /// The turn as it leaves; none: it leaves when its choice is back, which somebody has to ask for.
     std::optional<StageReply> leave(TurnId id, StageReply::Outcome outcome, Error error = {});
 
     void clear() { rows_.clear(); }
@@ -60,11 +62,12 @@ private:
     struct Row {
         TurnPtr turn;
         bool withdrawn = false;
-        bool choosing = false;           // the selector holds the turn too
+        bool choosing = false;           // a choice of its keys is out, or `made`
+        ChoiceJobPtr made;               // is back, and the turn does not know yet
         bool waits = false;              // for it, and that has been counted
-        std::optional<Leaving> leaving;  // as soon as it no longer does
+        std::optional<Leaving> leaving;  // as soon as it is back
 
-        bool steps() const { return !leaving && !(choosing && turn->choice->due()); }
+        bool steps() const { return !leaving && !(choosing && turn->step_attention->due()); }
     };
     using Rows = std::list<Row>;
 
@@ -72,7 +75,8 @@ private:
     StageReply erase(Rows::iterator row, StageReply::Outcome outcome, Error error);
 
     const Options options_;
-    Rows rows_;  // in order of joining
+    Rows rows_;           // in order of joining
+    uint64_t steps_ = 0;  // that have begun
 };
 
 }  // namespace rondo

@@ -27,12 +27,13 @@ void DevicePace::end_chunk(double seconds) {
     if (row_layers_ > 0) learn(seconds_per_row_layer_, seconds / static_cast<double>(row_layers_));
 }
 
-int DevicePace::begin_choice(int64_t keys, int layers_left, int steps_left) {
+int DevicePace::begin_choice(int64_t keys, int layers_left, uint64_t due_step) {
     const double per_layer = seconds_per_key_layer_ * static_cast<double>(keys);
     const double in_a_step = per_layer > 0.0 ? step_seconds_ / per_layer : 4.0;
     const auto left = static_cast<double>(layers_left);
     // The last piece scores nothing, it puts together what was chosen.
-    const double in_time = std::ceil(left / std::max(1, steps_left - 1));
+    const uint64_t steps_left = due_step > step_number_ + 1 ? due_step - step_number_ - 1 : 1;
+    const double in_time = std::ceil(left / static_cast<double>(steps_left));
     const int layers = static_cast<int>(std::min(std::max(std::clamp(in_time, in_a_step / 4, in_a_step), 1.0), left));
     key_layers_ = layers * keys;
     return layers;

@@ -15,17 +15,21 @@ public:
     void end_chunk(double seconds);
     void drop_chunk() { row_layers_ = 0; }
 
-    void end_step(double seconds) { step_seconds_ = seconds; }
+    void end_step(uint64_t number, double seconds) {
+        step_number_ = number;
+        step_seconds_ = seconds;
+    }
 
     /// Layers of a choice of keys. Decode steps wait for it about a quarter of their own time; for as long as they
-    /// take, if it would be late else, `steps_left` steps from now.
-    int begin_choice(int64_t keys, int layers_left, int steps_left);
+    /// take, if it would be late else: the step of number `due_step` waits for it.
+    int begin_choice(int64_t keys, int layers_left, uint64_t due_step);
     void end_choice(double seconds);
 
 private:
     double seconds_per_row_layer_ = 0.0;  // of chunks
     double seconds_per_key_layer_ = 0.0;  // of choices
     double step_seconds_ = 0.0;           // of the last decode step
+    uint64_t step_number_ = 0;            // likewise
     int64_t row_layers_ = 0;              // of the chunk's piece under way
     int64_t key_layers_ = 0;              // of the choice's
 };

@@ -8,7 +8,7 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
     return {
         [this](step_atom, const StepPtr& step) { return take(step); },
         [this](chunk_atom, const ChunkPtr& chunk) { return take(chunk); },
-        [this](select_atom, const SelectionPiecePtr& piece) { return take(piece); },
+        [this](select_atom, const ChoiceJobPtr& job) { return take(job); },
         [this](done_atom, const StatusPtr& status) { complete(*status); },
     };
 }
@@ -55,7 +55,8 @@ void DeviceRunner::complete(const Status& status) {
 Status DeviceRunner::issue(Step& step) {
     std::vector<Stepper::Row> rows;
     rows.reserve(step.turns.size());
-    for (const TurnPtr& turn : step.turns) rows.push_back({&turn->kv, turn->ids.back(), turn->choice.get()});
+    for (const TurnPtr& turn : step.turns)
+        rows.push_back({&turn->kv, turn->ids.back(), turn->step_attention.get(), nullptr});
     return stepper_->decode(rows);
 }
 
@@ -73,23 +74,22 @@ Status DeviceRunner::issue(Chunk& chunk) {
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
     const DecodeAttention answer = turn.decode();
-    if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
-        RONDO_ASSIGN(turn.choice,
-                     SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
-                                             SelectiveDecode::options_of(answer)));
+    if (turn.step_attention == nullptr && answer.method != DecodeAttention::Method::dense) {
+        RONDO_ASSIGN(turn.step_attention,
+                     StepAttention::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
+                                           StepAttention::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
     const auto ids = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
                                                                 static_cast<size_t>(turn.chunk_rows));
     const bool last = turn.chunk_rows == turn.missing();
     return stepper_->begin_chunk(turn.kv, ids, last ? BatchPart::Logits::last : BatchPart::Logits::none,
-                                 {(*prompts_)[turn.method].get(), turn.choice.get()});
+                                 {(*prompts_)[turn.method].get(), turn.step_attention.get()});
 }
 
-Status DeviceRunner::issue(SelectionPiece& piece) {
-    SelectiveDecode& choice = *piece.turn->choice;
-    return choice.on_device(piece.turn->kv,
-                            pace_.begin_choice(choice.keys_to_score(), choice.layers_to_score(), choice.steps_left()));
+Status DeviceRunner::issue(ChoiceJob& job) {
+    Choice& choice = *job.choice;
+    return choice.on_device(pace_.begin_choice(choice.keys(), choice.layers_to_score(), job.due_step));
 }
 
 void DeviceRunner::answer(const Status& status) {
@@ -111,7 +111,7 @@ void DeviceRunner::answer(const Status& status) {
 }
 
 void DeviceRunner::collect(Step& step) {
-    pace_.end_step(step.seconds);
+    pace_.end_step(step.number, step.seconds);
     for (size_t i = 0; i < step.turns.size(); ++i) {
         Turn& turn = *step.turns[i];
         turn.take(turn.answer.next(stepper_->decode_logits(i)));
@@ -131,8 +131,8 @@ void DeviceRunner::collect(Chunk& chunk) {
     chunk.done = true;
 }
 
-void DeviceRunner::collect(SelectionPiece& piece) {
-    pace_.end_choice(piece.seconds);
+void DeviceRunner::collect(ChoiceJob& job) {
+    pace_.end_choice(job.seconds);
 }
 
 }  // namespace rondo

@@ -46,20 +46,20 @@ private:
         std::shared_ptr<Work> work;
         caf::typed_response_promise<std::shared_ptr<Work>> promise;
     };
-    using Piece = std::variant<Asked<Step>, Asked<Chunk>, Asked<SelectionPiece>>;
+    using Piece = std::variant<Asked<Step>, Asked<Chunk>, Asked<ChoiceJob>>;
 
     template <class Work>
     caf::typed_response_promise<std::shared_ptr<Work>> take(const std::shared_ptr<Work>& work);
     void issue_next();
     Status issue(Step& step);
     Status issue(Chunk& chunk);
-    Status issue(SelectionPiece& piece);
+    Status issue(ChoiceJob& job);
     Status begin_chunk(Turn& turn);
     void complete(const Status& status);
     void answer(const Status& status);
     void collect(Step& step);
     void collect(Chunk& chunk);
-    void collect(SelectionPiece& piece);
+    void collect(ChoiceJob& job);
 
     const RuntimePtr runtime_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;

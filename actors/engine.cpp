@@ -62,9 +62,9 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
         runtime_->devices.resize(2);
         RONDO_ASSIGN(runtime_->devices[1], open_named(settings, answers));
         if (!(runtime_->devices[0]->space() == runtime_->devices[1]->space())) {
-            return make_error(ErrorCode::unsupported,
-                              "pipeline.prefill.on is " + prompts + " and decode.on " + answers +
-                                  ", which do not share memory; two CPU devices would be right");
+            return make_error(ErrorCode::unsupported, "pipeline.prefill.on is " + prompts + " and decode.on " +
+                                                          answers +
+                                                          ", which do not share memory; both must be CPU devices");
         }
     }
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
@@ -138,7 +138,8 @@ void Engine::watch(const Actor& actor, const char* name, const std::function<voi
     actor->attach_functor([=, load = load_, ending = ending_, router = router_](const caf::error&) {
         if (*ending || load->gave_up.exchange(true)) return;
         caf::anon_send(router, StagesPtr());  // turns that wait for stages need not
-        gave_up(make_error(ErrorCode::internal, std::string("the ") + name + " died; a new process would be right"));
+        gave_up(
+            make_error(ErrorCode::internal, std::string("the ") + name + " died; the process must be started anew"));
     });
 }
 

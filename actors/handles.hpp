@@ -49,7 +49,7 @@ using device_runner_actor = caf::typed_actor<
     /// More of a prompt, as far as its budget of time goes; or the open chunk given up.
     caf::replies_to<chunk_atom, ChunkPtr>::with<ChunkPtr>,
     /// Some of a choice of keys, no longer than decode steps can well wait for it.
-    caf::replies_to<select_atom, SelectionPiecePtr>::with<SelectionPiecePtr>,
+    caf::replies_to<select_atom, ChoiceJobPtr>::with<ChoiceJobPtr>,
     /// From the device, when what was issued last is complete.
     caf::reacts_to<done_atom, StatusPtr>>;
 
@@ -81,9 +81,9 @@ using prefill_actor =
 
 /// Chooses what a turn's decode steps attend to, between those steps.
 using selector_actor = caf::typed_actor<
-    /// Completes the choice that the turn has begun; false: it will not be made, and the turn is as it was.
-    caf::replies_to<select_atom, TurnPtr>::with<bool>,
-    /// The turn's choice is not wanted any more. The answer comes soon.
+    /// Makes a turn's choice and gives it back: complete, or as far as it came where it cannot be made.
+    caf::replies_to<select_atom, ChoiceJobPtr>::with<ChoiceJobPtr>,
+    /// The turn's choice is not wanted any more. It comes back soon.
     caf::reacts_to<withdraw_atom, TurnId>>;
 
 /// Continues answers, many at a time. Every further token goes to `deltas` as it comes.

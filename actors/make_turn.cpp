@@ -60,8 +60,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         ids = prompt.ids;
     }
     const auto tokens = static_cast<int64_t>(ids.size());
-    if (tokens == 0)
-        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    if (tokens == 0) return make_error(ErrorCode::invalid_argument, "an empty prompt, must be at least one token");
     if (tokens >= runtime->context_tokens) {
         return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +
@@ -88,10 +87,10 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
                                             .budget_tokens = budget_tokens,
                                             .ids = std::move(ids),
                                             .prompt_tokens = tokens,
-                                            .recomputed_min = SelectiveDecode::prompt_rows(decode),
+                                            .recomputed_min = StepAttention::prompt_rows(decode),
                                             .kv = SequenceKv(*runtime->pool),
                                             .chunk_rows = 0,
-                                            .choice = {},
+                                            .step_attention = {},
                                             .answer = std::move(answer),
                                             .last = {},
                                             .prompt_attention = {},

@@ -101,6 +101,7 @@ struct AdmissionChoice {
 
 /// One decode step of several turns. Each takes its next token.
 struct Step {
+    uint64_t number = 0;  ///< of its stage's, from 1 on
     std::vector<TurnPtr> turns;
     Status status;
     double seconds = 0.0;
@@ -117,9 +118,13 @@ struct Chunk {
     bool open = false;  ///< stopped between layers: it goes on with the next piece, whatever comes between
 };
 
-/// A piece of the device's work for a turn's choice of keys.
-struct SelectionPiece {
-    TurnPtr turn;
+/// A turn's choice of keys, on its way from decode to the selector and back, and between its pieces to the device.
+/// Touched only by the one who has it; whoever sends it on keeps nothing of it.
+struct ChoiceJob {
+    RuntimePtr runtime;  ///< whose blocks it holds
+    TurnId turn = 0;
+    uint64_t due_step = 0;  ///< the first step that waits for it, if the turn is in each
+    std::unique_ptr<Choice> choice;
     Status status;  ///< of a piece that was refused: nothing has changed
     double seconds = 0.0;
 };
@@ -134,7 +139,7 @@ using AdmissionChoicePtr = std::shared_ptr<AdmissionChoice>;
 using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
-using SelectionPiecePtr = std::shared_ptr<SelectionPiece>;
+using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
 using StatusPtr = std::shared_ptr<const Status>;
 
 struct Ask;        // ask.hpp
@@ -161,6 +166,7 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChoiceJobPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationInfoPtr)
@@ -172,7 +178,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PageOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::SelectionPiecePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)

@@ -73,16 +73,16 @@ void Router::refuse(const AskPtr& ask, Error error) {
 Status Router::let_in(const Ask& asked) {
     if (asked.places && asked.places->take()) return Status::ok();
     if (asked.places && asked.places->turns() > options_.turns_max) {
-        return make_error(ErrorCode::out_of_range, std::to_string(asked.places->turns()) + " answers; at most " +
-                                                       std::to_string(options_.turns_max) + " would be right here");
+        return make_error(ErrorCode::out_of_range, std::to_string(asked.places->turns()) +
+                                                       " answers, must be at most " +
+                                                       std::to_string(options_.turns_max) + " here");
     }
     const size_t taken = turns_.size() + load_->places_held;
     const Tenant& tenant = asked.conversation.tenant;
     const size_t wanted = asked.places ? asked.places->turns() : 1, held = turn_shares_.held(tenant);
     if (!turn_shares_.has_room(tenant, wanted, taken)) {
         Error error = make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
-                                                            std::to_string(held) +
-                                                            " of them this tenant's; asking later would be right");
+                                                            std::to_string(held) + " of them this tenant's; ask later");
         // Where others hold as much, anybody's end gives room; who holds the most waits for his own.
         const double others = held == 0 ? 1.0 : static_cast<double>(taken) / static_cast<double>(held);
         error.retry_after_s = pace_.expected_s(now(), static_cast<double>(wanted) * others, asked.deadline_seconds);
@@ -217,7 +217,7 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
     if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
-        return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; another id would be right");
+        return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
     const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
     const session_actor session = open(name, std::move(conversation), false);

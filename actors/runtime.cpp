@@ -24,21 +24,21 @@ Result<size_t> Runtime::method(std::string_view name) const {
     if (found != methods.end()) return static_cast<size_t>(found - methods.begin());
     std::vector<std::string_view> names;
     for (const AttentionMethod& method : methods) names.push_back(method.name);
-    return make_error(ErrorCode::unsupported, "method is " + shown(name) + "; " + listed(names) + " would be right");
+    return make_error(ErrorCode::unsupported, "method is " + shown(name) + ", must be " + listed(names));
 }
 
 Status Runtime::check_budget(size_t method, int64_t budget_tokens) const {
     if (budget_tokens == 0) return {};
     const AttentionMethod& wanted = methods[method];
     if (!has_budget(wanted.decode))
-        return make_error(ErrorCode::invalid_argument, "budget_tokens with method " + wanted.name +
-                                                           ", which has no budget; leaving it out would be right");
+        return make_error(ErrorCode::invalid_argument,
+                          "budget_tokens with method " + wanted.name + ", which has no budget; it must be left out");
     const int64_t least = least_budget(wanted.decode), most = std::max(budget_tokens_max, least);
     if (budget_tokens == wanted.decode.budget_tokens) return {};
     if (budget_tokens >= least && budget_tokens <= most) return {};
-    return make_error(ErrorCode::out_of_range, "budget_tokens is " + std::to_string(budget_tokens) + "; " +
+    return make_error(ErrorCode::out_of_range, "budget_tokens is " + std::to_string(budget_tokens) + ", must be " +
                                                    std::to_string(least) + " to " + std::to_string(most) +
-                                                   " would be right here with method " + wanted.name);
+                                                   " here with method " + wanted.name);
 }
 
 }  // namespace rondo

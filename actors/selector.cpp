@@ -8,44 +8,46 @@ namespace rondo {
 
 Selector::behavior_type Selector::make_behavior() {
     return {
-        [this](select_atom, const TurnPtr& turn) {
-            auto promise = make_response_promise<bool>();
-            jobs_.push_back({turn, promise, false, false});
+        [this](select_atom, const ChoiceJobPtr& job) {
+            auto promise = make_response_promise<ChoiceJobPtr>();
+            asked_.push_back({job->turn, job, promise, false, false});
             pump();
             return promise;
         },
         [this](withdraw_atom, TurnId id) {
-            const auto job = std::ranges::find_if(jobs_, [id](const Job& one) { return one.turn->id == id; });
-            if (job == jobs_.end()) return;
-            if (job != jobs_.begin()) return answer(job, false);
-            job->withdrawn = true;
+            const auto found = std::ranges::find(asked_, id, &Asked::turn);
+            if (found == asked_.end()) return;
+            if (found != asked_.begin()) return answer(found);
+            found->withdrawn = true;
             pump();
         },
     };
 }
 
-/// A dead actor may be held for minutes by a timer; its turns may not.
+/// A dead actor may be held for minutes by a timer; the blocks of its jobs may not.
 void Selector::on_exit() {
-    jobs_.clear();
+    asked_.clear();
     runner_ = nullptr;
     cache_ = nullptr;
 }
 
 void Selector::pump() {
-    if (busy_ || jobs_.empty()) return;
-    Job& job = jobs_.front();
-    if (job.withdrawn) return finish(false);
-    if (job.turn->choice->complete()) return finish(true);
+    if (busy_ || asked_.empty()) return;
+    Asked& first = asked_.front();
+    if (first.withdrawn || first.job->choice->complete()) {
+        answer(asked_.begin());
+        return pump();
+    }
     // Copies of chosen keys stream faster than keys that are marked where they lie; what nobody uses makes way.
-    if (const BlockCounts blocks = job.turn->choice->blocks_short(); blocks != BlockCounts{} && !job.asked_for_room) {
-        job.asked_for_room = true;
+    if (const BlockCounts blocks = first.job->choice->blocks_short();
+        blocks != BlockCounts{} && !first.asked_for_room) {
+        first.asked_for_room = true;
         return ask_for_room(blocks);
     }
     busy_ = true;
     when_answered(
-        request(runner_, options_.timeout, select_atom::value,
-                std::make_shared<SelectionPiece>(SelectionPiece{job.turn, {}, 0.0})),
-        [this](const SelectionPiecePtr& piece) { piece_done(piece); },
+        request(runner_, options_.timeout, select_atom::value, std::move(first.job)),
+        [this](const ChoiceJobPtr& job) { piece_done(job); },
         // Nobody knows what the device has written: every answer on it fails with this stage.
         [this](const caf::error& error) { quit(error); });
 }
@@ -61,25 +63,24 @@ void Selector::ask_for_room(const BlockCounts& blocks) {
         [go_on](const caf::error&) { go_on(); });
 }
 
-void Selector::piece_done(const SelectionPiecePtr& piece) {
+void Selector::piece_done(const ChoiceJobPtr& job) {
     busy_ = false;
-    Job& job = jobs_.front();
-    if (!piece->status) return finish(false);
-    job.turn->choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
-        for (int64_t i = 0; i < tasks; ++i) task(i);
-    });
+    asked_.front().job = job;
+    if (!job->status) {  // as far as it came
+        answer(asked_.begin());
+    } else if (!asked_.front().withdrawn) {
+        job->choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
+            for (int64_t i = 0; i < tasks; ++i) task(i);
+        });
+    }
     pump();
 }
 
-void Selector::finish(bool serves) {
-    answer(jobs_.begin(), serves);
-    pump();
-}
-
-void Selector::answer(std::deque<Job>::iterator at, bool serves) {
+void Selector::answer(std::deque<Asked>::iterator at) {
+    ChoiceJobPtr job = std::move(at->job);
     auto promise = std::move(at->promise);
-    jobs_.erase(at);  // which lets go of the turn before its stage may hand it on
-    promise.deliver(serves);
+    asked_.erase(at);
+    promise.deliver(std::move(job));
 }
 
 }  // namespace rondo

@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-/// Chooses what turns attend to while they answer, beside their decode steps: the device scores a turn's keys in pieces
-/// that fit between steps, the choice itself is made here. Turns take their turn in order of asking.
+/// Makes turns' choices of keys beside their decode steps: the device scores the keys in pieces that fit between steps,
+/// the choice itself is made here. In order of asking.
 class Selector : public selector_actor::base {
 public:
     struct Options {
@@ -20,24 +20,24 @@ public:
     void on_exit() override;
 
 private:
-    struct Job {
-        TurnPtr turn;
-        caf::typed_response_promise<bool> promise;
+    struct Asked {
+        TurnId turn = 0;
+        ChoiceJobPtr job;  // null while the device has it
+        caf::typed_response_promise<ChoiceJobPtr> promise;
         bool withdrawn = false;
         bool asked_for_room = false;
     };
 
     void pump();
     void ask_for_room(const BlockCounts& blocks);
-    void piece_done(const SelectionPiecePtr& piece);
-    void finish(bool serves);
-    void answer(std::deque<Job>::iterator at, bool serves);
+    void piece_done(const ChoiceJobPtr& job);
+    void answer(std::deque<Asked>::iterator at);
 
     Options options_;
     device_runner_actor runner_;
     cache_actor cache_;
-    std::deque<Job> jobs_;  // the first is under way; at most one a turn
-    bool busy_ = false;     // a piece or a request for room is under way
+    std::deque<Asked> asked_;  // the first is under way; at most one a turn
+    bool busy_ = false;        // a piece or a request for room is under way
 };
 
 }  // namespace rondo

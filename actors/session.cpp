@@ -75,7 +75,7 @@ void Session::ask(const AskPtr& asked) {
     const size_t behind = waiting_.size() - (text_ ? 1 : 0);
     if (behind >= options_.waiting_max) {
         Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(behind) +
-                                                            " turns waiting; asking when they are over would be right");
+                                                            " turns waiting; ask when they are over");
         error.retry_after_s =
             current_ ? now() - current_->record.arrived() : 0.0;  // the turn under way may take as long again
         return refuse(this, asked, std::move(error));
@@ -382,7 +382,7 @@ ConversationFigures Session::figures() const {
 caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
     if (current_ || text_) {  // of which its prompt is made
         return to_caf(make_error(ErrorCode::invalid_argument,
-                                 "the conversation has a turn under way; cancelling it first would be right"));
+                                 "the conversation has a turn under way, which must be cancelled first"));
     }
     if (const Status status = how(conversation_); !status) return to_caf(status.error());
     return info();

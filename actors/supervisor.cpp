@@ -85,7 +85,7 @@ void Supervisor::too_late(uint64_t starts) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.gone_within).count();
     give_up(make_error(ErrorCode::internal, "the pipeline's " + leaving_.begin()->second + " did not end within " +
                                                 std::to_string(seconds) +
-                                                " s, so its device may hang; a new process would be right"));
+                                                " s, so its device may hang; the process must be started anew"));
 }
 
 std::string Supervisor::obituary(const std::string& name, const caf::error& reason) const {

@@ -12,16 +12,15 @@
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
-#include "model/attention/selective_decode.hpp"
 #include "model/attention/sparse_prefill.hpp"
+#include "model/attention/step_attention.hpp"
 
 namespace rondo {
 
 using TurnId = uint64_t;
 
 /// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
-/// touched only by the stage that holds it (while its keys are chosen, decode and selector share it as SelectiveDecode
-/// says); its blocks go back when the last stage lets go of it.
+/// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
 struct Turn {
     RuntimePtr runtime;
     TurnId id = 0;
@@ -35,8 +34,8 @@ struct Turn {
     int64_t prompt_tokens = 0;   ///< ids before the answer
     int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
-    int64_t chunk_rows = 0;                   ///< of the chunk of its prompt that is under way
-    std::unique_ptr<SelectiveDecode> choice;  ///< of the keys its answer attends to; none: all of them
+    int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
+    std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
@@ -44,7 +43,7 @@ struct Turn {
     int64_t choices_waited = 0;    ///< of keys, that were not ready when they were due
     double restore_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some
     SparsePrefillStats prompt_attention;
-    SelectionStats answer_attention;
+    StepAttentionStats answer_attention;
 
     /// Keys still to be computed before the next token can be chosen.
     int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }

@@ -12,13 +12,13 @@ TurnAttention attention_of(const Turn& turn) {
     const AttentionMethod& method = turn.runtime->methods[turn.method];
     const DecodeAttention decode = turn.decode();
     const SparsePrefillStats& prompt = turn.prompt_attention;
-    const SelectionStats& answer = turn.answer_attention;
+    const StepAttentionStats& answer = turn.answer_attention;
     return {.method = method.name,
             .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
             .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
             .selections = answer.selections,
             .given_up = answer.given_up,
-            .lag_steps = SelectiveDecode::options_of(decode).lag_steps,
+            .lag_steps = StepAttention::options_of(decode).lag_steps,
             .waited = turn.choices_waited,
             .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
 }

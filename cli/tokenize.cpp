@@ -41,12 +41,7 @@ Status detokenize(const Options& options) {
     RONDO_ASSIGN(const Model model, options.model.load_text());
     RONDO_ASSIGN(const Tokenizer* const tokenizer, tokenizer_of(model));
     RONDO_ASSIGN(const std::vector<int32_t> ids, parse_numbers(options.ids, "token ids"));
-    for (const int32_t id : ids) {
-        if (id < model.spec.vocabulary) continue;
-        return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
-                                                       std::to_string(model.spec.vocabulary - 1) +
-                                                       " are in the vocabulary");
-    }
+    RONDO_TRY(check_ids(ids, model.spec.vocabulary));
     const std::string text = tokenizer->decode(ids, !options.plain);
     if (options.json) {
         std::printf("%s\n", nlohmann::json{{"text", text}}.dump().c_str());

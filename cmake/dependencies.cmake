@@ -18,7 +18,7 @@ if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_TSAN AND NOT RONDO_FUZZ)
   if(RONDO_NVCC)
     execute_process(COMMAND ${RONDO_NVCC} --version RESULT_VARIABLE rondo_nvcc_failed OUTPUT_QUIET ERROR_QUIET)
     if(rondo_nvcc_failed)
-      message(FATAL_ERROR "${RONDO_NVCC} does not run: a whole CUDA toolkit would be right, or -DRONDO_CUDA=OFF")
+      message(FATAL_ERROR "${RONDO_NVCC} does not run: the CUDA toolkit must be whole, or -DRONDO_CUDA=OFF given")
     endif()
     set(CMAKE_CUDA_COMPILER ${RONDO_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES OFF)  # named in kernels/CMakeLists.txt

@@ -109,6 +109,18 @@ void SequenceKv::attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes
     fresh_block_ = true;
 }
 
+SequenceKv SequenceKv::share() const {
+    SequenceKv made(*pool_);
+    for (const LayerGroup group : layer_groups) {
+        made.groups_[group].lease = groups_[group].lease.share();
+        made.groups_[group].block_begin = groups_[group].block_begin;
+        made.groups_[group].round_begin = groups_[group].round_begin;
+    }
+    made.tokens_ = made.attached_ = tokens_;  // what comes behind them would open a round
+    made.round_begin_ = round_begin_;
+    return made;
+}
+
 BlockCounts SequenceKv::blocks_for(int64_t count) const {
     const int64_t beyond = count - std::min(count, room());
     return pool_->shape().blocks_of_each(ceil_div<int64_t>(beyond, kv_block_tokens));

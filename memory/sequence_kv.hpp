@@ -42,6 +42,8 @@ public:
     void attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes);
     /// A lease of the sequence's block i in a group.
     KvLease share_block(LayerGroup group, size_t block) const { return groups_[group].lease.share(block, 1); }
+    /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
+    SequenceKv share() const;
     /// Blocks that `count` more tokens would take.
     BlockCounts blocks_for(int64_t count) const;
     /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says

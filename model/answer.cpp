@@ -9,24 +9,23 @@ namespace rondo {
 
 Status GenerateOptions::check(int64_t vocabulary) const {
     if (tokens_max < 1) {
-        return make_error(ErrorCode::out_of_range, "max_tokens is " + std::to_string(tokens_max) + "; 1 to " +
-                                                       std::to_string(std::numeric_limits<int64_t>::max()) +
-                                                       " would be right");
+        return make_error(ErrorCode::out_of_range, "max_tokens is " + std::to_string(tokens_max) + ", must be 1 to " +
+                                                       std::to_string(std::numeric_limits<int64_t>::max()));
     }
     if (tokens_min < 0 || tokens_min > tokens_max) {
         return make_error(ErrorCode::out_of_range, "min_tokens is " + std::to_string(tokens_min) +
-                                                       "; 0 to max_tokens, which is " + std::to_string(tokens_max) +
-                                                       ", would be right");
+                                                       ", must be 0 to max_tokens, which is " +
+                                                       std::to_string(tokens_max));
     }
     RONDO_TRY(sampling.check(vocabulary));
     if (stop_ids.size() > limits::stop_ids_max) {
-        return make_error(ErrorCode::out_of_range, std::to_string(stop_ids.size()) + " stop ids; at most " +
-                                                       std::to_string(limits::stop_ids_max) + " would be right");
+        return make_error(ErrorCode::out_of_range, std::to_string(stop_ids.size()) + " stop ids, must be at most " +
+                                                       std::to_string(limits::stop_ids_max));
     }
     for (const int32_t id : stop_ids) {
         if (id >= 0 && id < vocabulary) continue;
-        return make_error(ErrorCode::out_of_range, "stop id " + std::to_string(id) + "; ids from 0 to " +
-                                                       std::to_string(vocabulary - 1) + " are in the vocabulary");
+        return make_error(ErrorCode::out_of_range,
+                          "stop id is " + std::to_string(id) + ", must be 0 to " + std::to_string(vocabulary - 1));
     }
     return StopStrings::check(stops);
 }

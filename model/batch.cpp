@@ -20,8 +20,8 @@ int64_t blocks_max(const Batch::Limits& limits) {
 Status check_ids(std::span<const int32_t> ids, int64_t vocabulary) {
     for (const int32_t id : ids) {
         if (id >= 0 && id < vocabulary) continue;
-        return make_error(ErrorCode::out_of_range, "token id " + std::to_string(id) + "; ids from 0 to " +
-                                                       std::to_string(vocabulary - 1) + " are in the vocabulary");
+        return make_error(ErrorCode::out_of_range,
+                          "token id is " + std::to_string(id) + ", must be 0 to " + std::to_string(vocabulary - 1));
     }
     return Status::ok();
 }

@@ -67,14 +67,13 @@ Status Generator::create_attention() {
 
 Status Generator::create_decode() {
     decode_.reset();
-    SelectiveDecode::Options how = SelectiveDecode::options_of(options_.decode);
+    StepAttention::Options how = StepAttention::options_of(options_.decode);
     if (options_.decode_method != nullptr) how.method = options_.decode_method;
     how.give_up_blocks = options_.give_up_blocks;
-    how.measure = options_.measure;
-    if (!how.is_dense()) {
-        RONDO_ASSIGN(decode_, SelectiveDecode::create(model_.spec, *pool_, device_, how));
-    }
-    attention_ = {prefill_.get(), decode_.get()};
+    if (options_.step_probe != nullptr && how.give_up_blocks && how.method != nullptr && how.method->evicts())
+        return make_error(ErrorCode::invalid_argument, "a probe of keys that are given up; their blocks must be kept");
+    RONDO_ASSIGN(decode_, StepAttention::create(model_.spec, *pool_, device_, how));
+    attention_ = {prefill_.get(), decode_.get(), options_.prompt_probe, nullptr};
     return Status::ok();
 }
 
@@ -140,12 +139,12 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     if (ids.empty()) return Status::ok();
     RONDO_TRY(device_.drain(StreamId::compute));
     logits_ = stepper_->chunk_logits();
-    return answer_follows ? begin_answer({kv_.get(), -1, decode_.get()}) : Status::ok();
+    return answer_follows ? begin_answer({kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
 }
 
 Status Generator::step(int32_t token) {
     RONDO_TRY(check({&token, 1}));
-    const Stepper::Row row{kv_.get(), token, decode_.get()};
+    const Stepper::Row row{kv_.get(), token, decode_.get(), options_.step_probe};
     RONDO_TRY(step_in_line(*stepper_, {&row, 1}));
     history_.push_back(token);
     logits_ = stepper_->decode_logits(0);
@@ -175,8 +174,7 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
 
 Result<Generated> Generator::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                       const std::function<bool(std::string_view)>& on_text) {
-    if (prompt.empty())
-        return make_error(ErrorCode::invalid_argument, "an empty prompt; at least one token would be right");
+    if (prompt.empty()) return make_error(ErrorCode::invalid_argument, "an empty prompt, must be at least one token");
     RONDO_TRY(options.check(model_));
     const auto start = std::chrono::steady_clock::now();
     RONDO_TRY(prefill(prompt));

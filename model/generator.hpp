@@ -38,7 +38,9 @@ public:
         /// In place of the method that `decode` names, for an evaluation that knows more.
         std::shared_ptr<const DecodeSelection> decode_method = {};
         bool give_up_blocks = true;  ///< false: an evicting method leaves the KV alone, so that it can be compared
-        bool measure = false;        ///< what the methods' choices hold of the attention; costs time
+        bool measure = false;        ///< what a prompt's lines cover and hold of the attention; costs time
+        PromptProbe* prompt_probe = nullptr;  ///< looks at the lines of prompts; for an evaluation
+        MassProbe* step_probe = nullptr;      ///< looks at each step of the answers; likewise
     };
 
     static Result<std::unique_ptr<Generator>> create(const Model& model, Device& device, const Options& options);
@@ -71,7 +73,7 @@ public:
     const Transformer& transformer() const { return stepper_->transformer(); }
     /// How it attends where that is not to everything; null where it is.
     SparsePrefill* sparse_prefill() { return prefill_.get(); }
-    SelectiveDecode* selective_decode() { return decode_.get(); }
+    StepAttention* step_attention() { return decode_.get(); }
     const SequenceKv& kv() const { return *kv_; }
     const KvPool& pool() const { return *pool_; }
 
@@ -96,7 +98,7 @@ private:
     std::vector<int32_t> history_;  // the token of every key
     std::unique_ptr<Stepper> stepper_;
     std::unique_ptr<SparsePrefill> prefill_;
-    std::unique_ptr<SelectiveDecode> decode_;
+    std::unique_ptr<StepAttention> decode_;
     SequenceAttention attention_;
     std::span<float> logits_;  // of the stepper
 };

@@ -66,9 +66,9 @@ Status Stepper::run(std::span<const Row> rows) {
     Batch& batch = *decode_batch_;
     batch.clear();
     for (size_t i = 0; i < rows.size() && i < decode_attention_.size(); ++i)
-        decode_attention_[i] = {nullptr, rows[i].choice};
+        decode_attention_[i] = {nullptr, rows[i].attention, nullptr, rows[i].probe};
     for (size_t i = 0; i < rows.size(); ++i) {
-        const SequenceAttention* const attention = rows[i].choice == nullptr ? nullptr : &decode_attention_[i];
+        const SequenceAttention* const attention = rows[i].attention == nullptr ? nullptr : &decode_attention_[i];
         RONDO_TRY(batch.add({rows[i].kv,
                              rows[i].kv->tokens() - 1,
                              {&rows[i].token, 1},

@@ -36,7 +36,8 @@ public:
     struct Row {
         SequenceKv* kv = nullptr;
         int32_t token = -1;
-        SelectiveDecode* choice = nullptr;  ///< what it attends to; null: everything
+        StepAttention* attention = nullptr;  ///< what it attends to; null: everything
+        MassProbe* probe = nullptr;          ///< an evaluation's, that looks at what `attention` does
     };
     /// Appends a token to each sequence and leaves the logits for the next one. On an error no sequence has grown.
     Status decode(std::span<const Row> rows);

@@ -164,7 +164,8 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         if (const BatchPart& part = batch.part(s); chooses_lines(part)) {
             RONDO_TRY(part.attention->prefill->attend(
                 layer, attend_args(batch, layer, s, 1, Rows::bulk), queries_of(batch, s),
-                batch.block_begin(pool_.shape().group_of(layer), s), seed_of(part.ids, part.end_token())));
+                batch.block_begin(pool_.shape().group_of(layer), s), seed_of(part.ids, part.end_token()),
+                part.attention->prompt_probe));
             ++s;
             continue;
         }
@@ -190,7 +191,10 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
             const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
             const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
                                  part.end_token(),     own.scale};
-            RONDO_ASSIGN(selected_.back(), part.attention->decode->keys_of_step(layer, step, *part.kv));
+            StepAttention& decode = *part.attention->decode;
+            RONDO_ASSIGN(selected_.back(), decode.keys_of_step(layer, step, *part.kv));
+            if (MassProbe* const probe = part.attention->step_probe; probe != nullptr)
+                RONDO_TRY(probe->look(weights_.spec, device_, layer, step, decode, *part.kv));
         }
         any = any || selected_.back().counts != nullptr;
     }

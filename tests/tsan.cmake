@@ -5,7 +5,7 @@ set(tsan_filter_kernels "ThreadPool*:CpuDevice*:*Kv*:*Threads*")
 set(tsan_filter_transport "*")
 set(tsan_filter_memory "*")
 set(tsan_filter_model
-  "Transformer.*:SelectiveDecode*.*:DecodeSelection.*:StepSelection.*:RandomWeights.*:*SparsePrefill*:Ring.*:*SparseAttention*:WeightsLoading.*:ChatTemplate.*Thread*")
+  "Transformer.*:StepAttention*.*:Choice*.*:DecodeSelection.*:RandomWeights.*:*SparsePrefill*:Ring.*:*SparseAttention*:WeightsLoading.*:ChatTemplate.*Thread*")
 set(tsan_filter_actors
   "Engine.*:HostedEngine.*:Conversations/SameTokens.*:Lag/*:TextQueue.*:TextWorkers.*:ChatTexts.*:*Exchange*:Gateway*-GatewayTest.RefusesWhatIsTooMuchAtOnce:GatewayAbuse.ASlowReader*")
 add_custom_target(tsan_tests)

@@ -97,7 +97,7 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     if (!request->conversation.empty()) {
         return exchange->send_error(bad_field("conversation", "unsupported_value",
                                               "a plain prompt belongs to no conversation; "
-                                              "/v1/chat/completions would be right"));
+                                              "the path must be /v1/chat/completions"));
     }
     ApiResult<Ask> ask = make_ask(exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());

@@ -28,8 +28,8 @@ ListDesk::behavior_type ListDesk::make_behavior() {
     return {
         [this](list_atom, const ListJobPtr& job) {
             if (waiting_.size() >= waiting_max) {
-                return job->exchange->send_error(make_error(
-                    ErrorCode::overloaded, "too many lists are asked for; asking again later would be right"));
+                return job->exchange->send_error(
+                    make_error(ErrorCode::overloaded, "too many lists are asked for; ask again later"));
             }
             waiting_.push(++ids_, job, job->wanted.tenant, 0);
             next();

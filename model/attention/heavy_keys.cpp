@@ -1,108 +1,61 @@
 #include "model/attention/heavy_keys.hpp"
 
-#include <algorithm>
 #include <cassert>
 
-#include "config/checked.hpp"
+#include "config/stopwatch.hpp"
+#include "kernels/device_buffer.hpp"
 
 namespace rondo {
 
-HeavyKeys::HeavyKeys(const ModelSpec& spec, const KvPool& pool, Device& device)
-    : pool_(&pool),
-      device_(&device),
-      kv_heads_(spec.kv_heads),
-      heads_(static_cast<size_t>(spec.layers * spec.kv_heads)),
-      chosen_(heads_.size()),
-      window_begin_(static_cast<size_t>(spec.layers), 0),
-      places_(static_cast<size_t>(spec.kv_heads)) {}
-
-std::span<const std::vector<int32_t>> HeavyKeys::chosen(int layer) const {
-    return std::span(chosen_).subspan(static_cast<size_t>(layer * kv_heads_), static_cast<size_t>(kv_heads_));
+HeavyKeys::HeavyKeys(const ModelSpec& spec, KvPool& pool, Device& device, const Options& options, QueryRing ring)
+    : ChosenKeys(spec, pool, device, options, std::move(ring)) {
+    assert(options.method->triggers().once && options.lag_steps == 0);
 }
 
-int64_t HeavyKeys::first_needed() const {
-    return *std::ranges::min_element(window_begin_);
+void HeavyKeys::serve(Choice& choice) {
+    sums_ = choice.take_sums();
+    ChosenKeys::serve(choice);
 }
 
-void HeavyKeys::begin(int layer, const KeyScores& scores, std::span<const std::vector<int32_t>> chosen,
-                      int64_t window_begin) {
-    window_begin_[static_cast<size_t>(layer)] = window_begin;
-    const int64_t window = scores.keys - window_begin;
-    for (int h = 0; h < kv_heads_; ++h) {
-        Head& head = head_of(layer, h);
-        const auto weights =
-            scores.weights.subspan(static_cast<size_t>(h * scores.keys), static_cast<size_t>(scores.keys));
-        const std::vector<int32_t>& keys = chosen[static_cast<size_t>(h)];
-        chosen_[static_cast<size_t>(layer * kv_heads_ + h)] = keys;
-        head.sums.clear();
-        for (const int32_t key : keys) head.sums.push_back(weights[static_cast<size_t>(key)]);
-        head.window.resize(static_cast<size_t>(window));
-        for (int64_t key = window_begin; key < scores.keys; ++key)
-            head.window[static_cast<size_t>(key % window)] = weights[static_cast<size_t>(key)];
+void HeavyKeys::count_step(int64_t keys) {
+    ChosenKeys::count_step(keys);
+    if (serving()) stats_.keys_scored += attended(keys);
+}
+
+Result<SelectedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+    if (!serving()) return SelectedKeys{};
+    {
+        const Stopwatch watch(stats_.gather_seconds);
+        RONDO_TRY(leave_window(layer, kv));
     }
+    const SelectedKeys keys = copies().keys(layer, tail_begin());
+    const Stopwatch watch(stats_.score_seconds);
+    RONDO_TRY(add(layer, step, keys, kv));
+    return keys;
 }
 
-/// The least, and of equal ones the youngest, as a choice among all keys would leave it out; −1 where none is less.
-int32_t HeavyKeys::place_for(const Head& head, std::span<const int32_t> keys, float sum) {
-    int32_t least = -1;
-    for (int32_t i = 0; i < std::ssize(keys); ++i) {
-        const auto at = static_cast<size_t>(i);
-        if (!(head.sums[at] < sum)) continue;
-        const auto best = static_cast<size_t>(least);
-        if (least < 0 || head.sums[at] < head.sums[best] || (head.sums[at] == head.sums[best] && keys[at] > keys[best]))
-            least = i;
-    }
-    return least;
-}
-
-Status HeavyKeys::leave_window(int layer, int64_t window_begin, const SequenceKv& kv, SelectedKv& copies) {
-    int64_t& key = window_begin_[static_cast<size_t>(layer)];
-    for (; key < window_begin; ++key) {
-        bool any = false;
-        for (int h = 0; h < kv_heads_; ++h) {
-            Head& head = head_of(layer, h);
-            std::vector<int32_t>& keys = chosen_[static_cast<size_t>(layer * kv_heads_ + h)];
-            float& in_window = head.window[static_cast<size_t>(key) % head.window.size()];
-            const float sum = in_window;
-            in_window = 0.0F;  // the place is the newest key's from now on
-            const int32_t place = places_[static_cast<size_t>(h)] = place_for(head, keys, sum);
-            if (place < 0) continue;
-            any = true;
-            head.sums[static_cast<size_t>(place)] = sum;
-            keys[static_cast<size_t>(place)] = static_cast<int32_t>(key);
-        }
-        if (any) RONDO_TRY(copies.replace(layer, kv, static_cast<int32_t>(key), places_));
+/// Keys before the tail compete, in order of age, for places among the copies.
+Status HeavyKeys::leave_window(int layer, const SequenceKv& kv) {
+    while (sums_->window_begin(layer) < tail_begin()) {
+        const auto key = static_cast<int32_t>(sums_->window_begin(layer));
+        const std::span<const int32_t> places = sums_->leave_window(layer);
+        if (!places.empty()) RONDO_TRY(copies().replace(layer, kv, key, places));
     }
     return Status::ok();
 }
 
+/// What the step weighs the keys with that it attends to.
 Status HeavyKeys::add(int layer, const ScoreArgs& step, const SelectedKeys& attended, const SequenceKv& kv) {
-    const auto begins = kv.block_begin(pool_->shape().group_of(layer));
+    const LayerGroup group = pool_.shape().group_of(layer);
+    const auto begins = kv.block_begin(group);
     const int64_t columns = (attended.stride + std::ssize(begins) - 1) * kv_block_tokens;
-    const size_t bytes = static_cast<size_t>(kv_heads_ * columns) * sizeof(float);
-    if (weights_.bytes() < bytes) {
-        RONDO_ASSIGN(weights_, device_->allocate(bytes + bytes / 2));
-    }
-    const Tensor weights = Tensor::of(weights_.data(), DType::f32, kv_heads_, columns);
-    RONDO_TRY(device_->ops().score_selected(weights, step, attended, pool_->atoms(pool_->shape().group_of(layer))));
+    const auto floats = static_cast<size_t>(spec_.kv_heads * columns);
+    RONDO_TRY(grow(device_, weights_, floats * sizeof(float)));
+    const Tensor weights = Tensor::of(weights_.data(), DType::f32, spec_.kv_heads, columns);
+    RONDO_TRY(device_.ops().score_selected(weights, step, attended, pool_.atoms(group)));
     assert(weights_.space().kind == DeviceKind::cpu);  // no other backend has this op
-    for (int h = 0; h < kv_heads_; ++h) {
-        Head& head = head_of(layer, h);
-        const float* const of_head = weights.row<float>(h);
-        for (size_t i = 0; i < head.sums.size(); ++i) head.sums[i] += of_head[i];
-        add_to_window(head, of_head + round_up<size_t>(head.sums.size(), kv_block_tokens), begins, attended.tail_begin);
-    }
+    sums_->add(layer, {weights_.as<float>(), floats}, begins);
     return Status::ok();
-}
-
-/// `weights` begin with the block in which the window does.
-void HeavyKeys::add_to_window(Head& head, const float* weights, std::span<const int32_t> begins, int64_t window_begin) {
-    auto block = std::upper_bound(begins.begin(), begins.end() - 1, window_begin) - begins.begin() - 1;
-    for (; block + 1 < std::ssize(begins); ++block, weights += kv_block_tokens) {
-        const int64_t first = begins[static_cast<size_t>(block)], end = begins[static_cast<size_t>(block + 1)];
-        for (int64_t key = std::max(first, window_begin); key < end; ++key)
-            head.window[static_cast<size_t>(key) % head.window.size()] += weights[key - first];
-    }
 }
 
 }  // namespace rondo

@@ -1,15 +1,19 @@
 #pragma once
 
-#include "model/attention/selective_decode.hpp"
+#include "model/attention/mass_probe.hpp"
+#include "model/attention/prompt_probe.hpp"
 #include "model/attention/sparse_prefill.hpp"
+#include "model/attention/step_attention.hpp"
 
 namespace rondo {
 
-/// How a sequence attends where that is not to everything: its prompts by lines, its answers by chosen keys. Either may
+/// How a sequence attends where that is not to everything: its prompts by lines, its answers step by step. Either may
 /// be absent.
 struct SequenceAttention {
-    SparsePrefill* prefill = nullptr;   ///< shared by the sequences of a device
-    SelectiveDecode* decode = nullptr;  ///< this sequence's own
+    SparsePrefill* prefill = nullptr;     ///< shared by the sequences of a device
+    StepAttention* decode = nullptr;      ///< this sequence's own
+    PromptProbe* prompt_probe = nullptr;  ///< an evaluation's, that looks at what `prefill` does
+    MassProbe* step_probe = nullptr;      ///< likewise `decode`
 };
 
 }  // namespace rondo

@@ -63,7 +63,8 @@ SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const Prefil
 Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& spec, Device& device,
                                                              const PrefillAttention& settings) {
     if (device.space().kind != DeviceKind::cpu)
-        return make_error(ErrorCode::unsupported, "choosing lines on a GPU; CPUs do, and dense would be right here");
+        return make_error(ErrorCode::unsupported,
+                          "choosing lines on a GPU: the method must be dense there; CPUs choose lines");
     HeadPatterns patterns;
     if (settings.method == PrefillAttention::Method::minference && !settings.patterns_file.empty()) {
         const std::string& file = settings.patterns_file;
@@ -150,13 +151,17 @@ Result<ScoreArgs> SparsePrefill::rows_to_score(std::span<const int32_t> rows, co
     return score;
 }
 
-Status SparsePrefill::audit(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk) {
+Status SparsePrefill::show(PromptProbe& probe, int layer, const AttendArgs& args, const Tensor& q,
+                           const ChunkShape& chunk) {
+    probe.look_at_lines(layer, chunk, lines_);
+    if (!probe.wants_rows()) return Status::ok();
     std::vector<int32_t> rows(static_cast<size_t>(chunk.rows));
     std::iota(rows.begin(), rows.end(), 0);
     RONDO_ASSIGN(const Buffer queries, device_.allocate(static_cast<size_t>(q.rows * q.columns) * sizeof(float)));
     RONDO_ASSIGN(const ScoreArgs score, rows_to_score(rows, queries, args, q, chunk));
     return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
-        on_rows_(chunk, scored_rows(rows, weights, layer, head), sampled_, lines_[static_cast<size_t>(head)]);
+        probe.look_at_rows(chunk, scored_rows(rows, weights, layer, head), sampled_,
+                           lines_[static_cast<size_t>(head)]);
     });
 }
 
@@ -191,13 +196,12 @@ Result<LineTables> SparsePrefill::tables() {
 }
 
 Status SparsePrefill::attend(int layer, const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
-                             uint64_t seed) {
+                             uint64_t seed, PromptProbe* probe) {
     const ChunkShape chunk{block_begin.back() - q.rows, q.rows, block_begin};
     const double start = now();
     measures_ = measure_every_ > 0 && attended_++ % measure_every_ == 0;
     RONDO_TRY(choose(layer, args, q, chunk, seed));
-    if (on_lines_) on_lines_(layer, chunk, lines_);
-    if (on_rows_) RONDO_TRY(audit(layer, args, q, chunk));
+    if (probe != nullptr) RONDO_TRY(show(*probe, layer, args, q, chunk));
     RONDO_ASSIGN(const LineTables lines, tables());
     const double chosen = now();
     RONDO_TRY(device_.ops().attend_lines(args, lines));

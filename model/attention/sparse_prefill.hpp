@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include "kernels/ops.hpp"
 #include "memory/device_table.hpp"
 #include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
+#include "model/attention/prompt_probe.hpp"
 #include "model/files/spec.hpp"
 
 namespace rondo {
@@ -39,9 +39,9 @@ public:
     /// A short prompt, or one that sees few keys, costs less when nothing is chosen.
     bool wanted(int64_t rows, int64_t keys) const;
     /// As Ops::attend for one sequence, whose rows of queries are `q` and whose blocks begin at these keys. `seed` is
-    /// the chunk's own.
+    /// the chunk's own. A probe looks at what is attended to.
     Status attend(int layer, const AttendArgs& args, const Tensor& q, std::span<const int32_t> block_begin,
-                  uint64_t seed);
+                  uint64_t seed, PromptProbe* probe = nullptr);
 
     /// A layer of such a prompt, which was attended to in full.
     void count_dense(int64_t rows, int64_t keys);
@@ -49,14 +49,6 @@ public:
     /// What is counted costs time: of every how many-th layer that is attended to; 0: of none.
     void measure(int every) { measure_every_ = every; }
     const SparsePrefillStats& stats() const { return stats_; }
-    /// Is told each layer's choice for a chunk.
-    using OnLines = std::function<void(int layer, const ChunkShape& chunk, std::span<const Lines> by_head)>;
-    void listen(OnLines on_lines) { on_lines_ = std::move(on_lines); }
-    /// Has all rows of each chunk scored too, and is told what they attend to of it, head by head, from any thread and
-    /// several at a time: their weights, and which of them were sampled. As slow as dense attention.
-    using OnRows = std::function<void(const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
-                                      const Lines& lines)>;
-    void audit(OnRows on_rows) { on_rows_ = std::move(on_rows); }
     void clear_stats() { stats_ = {}; }
 
 private:
@@ -64,7 +56,7 @@ private:
     Status choose(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk, uint64_t seed);
     Result<ScoreArgs> rows_to_score(std::span<const int32_t> rows, const Buffer& queries, const AttendArgs& args,
                                     const Tensor& q, const ChunkShape& chunk);
-    Status audit(int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk);
+    Status show(PromptProbe& probe, int layer, const AttendArgs& args, const Tensor& q, const ChunkShape& chunk);
     Status score_blocks(ScoreArgs args, const Tensor& q, const ChunkShape& chunk);
     void note(const ChunkShape& chunk, int head, const SampledRows& sampled);
     Result<LineTables> tables();
@@ -89,8 +81,6 @@ private:
     int64_t attended_ = 0;   // layers
     bool measures_ = false;  // this one
     SparsePrefillStats stats_;
-    OnLines on_lines_;
-    OnRows on_rows_;
 };
 
 }  // namespace rondo

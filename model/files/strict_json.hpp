@@ -25,7 +25,7 @@ Result<nlohmann::json> parse_json(std::string_view text, const std::string& wher
 /// The same, where it must be an object.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& where, JsonBounds bounds = {});
 
-/// Reads the members of a JSON object: a wrong type or range is an error that names the key and what would be right.
+/// Reads the members of a JSON object: a wrong type or range is an error that names the key and what it must be.
 /// Borrows the object.
 class JsonFields {
 public:

@@ -32,7 +32,7 @@ Status check_roles(std::span<const ChatMessage> messages) {
         if (is_chat_role(messages[i].role)) continue;
         return make_error(
             ErrorCode::invalid_argument,
-            "messages[" + std::to_string(i) + "].role is unknown; system, user, assistant or tool would be right");
+            "messages[" + std::to_string(i) + "].role is unknown, must be system, user, assistant or tool");
     }
     return {};
 }

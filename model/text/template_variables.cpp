@@ -40,7 +40,7 @@ Status check_template_variables(std::string_view json) {
     for (const auto& [name, value] : variables.items()) {
         if (!is_reserved_variable(name)) continue;
         return make_error(ErrorCode::invalid_argument, "the template's variables have " + in_quotes(name) +
-                                                           ", which only the server sets; another name would be right");
+                                                           ", which only the server sets; the name must be another");
     }
     return {};
 }

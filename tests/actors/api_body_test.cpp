@@ -60,7 +60,7 @@ TEST(ApiBody, NamesAnUnknownFieldWithoutRepeatingControls) {
     ASSERT_FALSE(request.is_ok());
     EXPECT_EQ(request.error().code, "unknown_parameter");
     EXPECT_EQ(request.error().param, "a??b");
-    EXPECT_EQ(request.error().message, "'a??b' is not a field of this request; leaving it out would be right");
+    EXPECT_EQ(request.error().message, "'a??b' is not a field of this request and must be left out");
 }
 
 TEST(ConversationId, IsPrintableUtf8OfOneTo256Bytes) {

@@ -107,11 +107,11 @@ TEST(ChatRequest, ChecksTheRangeOfEveryNumber) {
 }
 
 TEST(ChatRequest, SaysWhatWasGivenAndWhatWouldBeRight) {
-    EXPECT_EQ(with(R"("n":9)").error().message, "n is 9; 1 to 8 would be right");
-    EXPECT_EQ(with(R"("n":2.5)").error().message, "n is 2.5; a whole number from 1 to 8 would be right");
-    EXPECT_EQ(with(R"("temperature":2.0000001)").error().message, "temperature is 2.0000001; 0 to 2 would be right");
-    EXPECT_EQ(with(R"("temperature":1e308)").error().message, "temperature is 1e+308; 0 to 2 would be right");
-    EXPECT_EQ(with(R"("top_p":"secret words")").error().message, "top_p is a string; above 0 to 1 would be right");
+    EXPECT_EQ(with(R"("n":9)").error().message, "n is 9, must be 1 to 8");
+    EXPECT_EQ(with(R"("n":2.5)").error().message, "n is 2.5, must be a whole number from 1 to 8");
+    EXPECT_EQ(with(R"("temperature":2.0000001)").error().message, "temperature is 2.0000001, must be 0 to 2");
+    EXPECT_EQ(with(R"("temperature":1e308)").error().message, "temperature is 1e+308, must be 0 to 2");
+    EXPECT_EQ(with(R"("top_p":"secret words")").error().message, "top_p is a string, must be above 0 to 1");
 }
 
 TEST(ChatRequest, NamesTheFieldOfAWrongType) {
@@ -207,7 +207,7 @@ TEST(ChatRequest, ChecksFieldsAgainstEachOther) {
                     {R"("top_logprobs":1)", "top_logprobs", "logprobs"},
                     {R"("logprobs":false,"top_logprobs":1)", "top_logprobs", "logprobs"},
                     {R"("stream_options":{"include_usage":true})", "stream_options", "without stream"},
-                    {R"("n":2,"conversation":"a")", "n", "1 would be right"}},
+                    {R"("n":2,"conversation":"a")", "n", "must be 1"}},
                    with);
 }
 

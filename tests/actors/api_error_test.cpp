@@ -46,8 +46,8 @@ TEST(ApiError, KeepsThePathsOfThisHostToItself) {
 }
 
 TEST(ApiError, IsWrittenInOpenAiShape) {
-    EXPECT_EQ(bad_field("n", "invalid_value", "n is 9; 1 to 8 would be right").body(),
-              R"({"error":{"message":"n is 9; 1 to 8 would be right","type":"invalid_request_error",)"
+    EXPECT_EQ(bad_field("n", "invalid_value", "n is 9, must be 1 to 8").body(),
+              R"({"error":{"message":"n is 9, must be 1 to 8","type":"invalid_request_error",)"
               R"("param":"n","code":"invalid_value"}})");
     const Json plain = Json::parse((ApiError{500, "server_error", "", "", "m\xff\n"}).body());
     EXPECT_TRUE(plain["error"]["param"].is_null());
@@ -65,11 +65,11 @@ TEST(ApiError, HasOneForWhatNeverReachesTheEngine) {
     EXPECT_EQ(wrong_method("POST").status, 405);
     EXPECT_EQ(wrong_method("POST").allow, "POST");
     EXPECT_EQ(not_serving("shutting_down", "the server is shutting down").status, 503);
-    EXPECT_EQ(wrong_method("POST").message, "POST would be right for this path");
+    EXPECT_EQ(wrong_method("POST").message, "the method must be POST for this path");
     const ApiError model = unknown_model("gpt-9\n", std::vector<std::string>{"demo", "a/b"});
     EXPECT_EQ(model.status, 404);
     EXPECT_EQ(model.param, "model");
-    EXPECT_EQ(model.message, "model 'gpt-9?' is not served; 'demo' or 'a/b' would be right");
+    EXPECT_EQ(model.message, "model 'gpt-9?' is not served, must be 'demo' or 'a/b'");
 }
 
 }  // namespace

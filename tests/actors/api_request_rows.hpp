@@ -16,7 +16,7 @@ struct WrongMember {
     std::string message_part;
 };
 
-/// Every row must be refused with status 400, its parameter and one line that tells what would be right. `parse` takes
+/// Every row must be refused with status 400, its parameter and one line that tells what it must be. `parse` takes
 /// the member.
 template <class Parse>
 void expect_refused(const std::vector<WrongMember>& rows, const Parse& parse) {
@@ -28,7 +28,7 @@ void expect_refused(const std::vector<WrongMember>& rows, const Parse& parse) {
         EXPECT_EQ(error.type, "invalid_request_error") << row.member;
         EXPECT_EQ(error.param, row.param) << row.member << ": " << error.message;
         EXPECT_NE(error.message.find(row.message_part), std::string::npos) << row.member << ": " << error.message;
-        EXPECT_NE(error.message.find(" would be right"), std::string::npos) << row.member << ": " << error.message;
+        EXPECT_NE(error.message.find("must be "), std::string::npos) << row.member << ": " << error.message;
         EXPECT_EQ(error.message.find('\n'), std::string::npos) << row.member;
         EXPECT_FALSE(error.code.empty()) << row.member;
     }
@@ -54,7 +54,7 @@ void expect_numbers_checked(const std::vector<NumberField>& fields, const Parse&
         std::vector<WrongMember> rows;
         for (const auto* values : {&field.wrong, &never}) {
             for (const std::string& value : *values) {
-                rows.push_back({member(value), field.name, field.range + " would be right"});
+                rows.push_back({member(value), field.name, "must be " + field.range});
             }
         }
         expect_refused(rows, parse);

@@ -84,7 +84,7 @@ TEST(TokenizeRequests, TakeATextOrMessages) {
     const std::string said = R"("messages":[{"role":"user","content":"Hi"}])";
     expect_refused({{"", "text", "missing"},
                     {said + R"(,"text":"")", "messages", "one of the two"},
-                    {said + R"(,"add_special":false)", "add_special", "leaving it out"},
+                    {said + R"(,"add_special":false)", "add_special", "must be left out"},
                     {R"("text":"a","add_special":1)", "add_special", "true or false"},
                     {R"("text":1)", "text", "a string"},
                     {R"("messages":[])", "messages", "at least one"},

@@ -14,19 +14,34 @@ using testing::must;
 
 constexpr int lag = 5;
 
-void complete(Turn& turn) {
-    while (!turn.choice->complete()) {
-        ASSERT_TRUE(turn.choice->on_device(turn.kv, turn.choice->layers_to_score()));
-        turn.choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
-            for (int64_t i = 0; i < tasks; ++i) task(i);
-        });
-    }
+/// A turn's choice on its way to the selector.
+ChoiceJobPtr job_of(Turn& turn) {
+    turn.step_attention->after_prefill(turn.kv);
+    auto job = std::make_shared<ChoiceJob>();
+    job->runtime = turn.runtime;
+    job->turn = turn.id;
+    job->choice = turn.step_attention->take_begun();
+    return job;
 }
 
-/// Answers a step by a token for each of its turns, and a piece of a choice never.
+/// What the test sees of a pretended runner.
+struct Pieces {
+    std::vector<std::pair<ChoiceJobPtr, caf::typed_response_promise<ChoiceJobPtr>>> waiting;
+
+    /// The device is done with the one that came first.
+    void answer(Status status = {}) {
+        auto [job, promise] = std::move(waiting.front());
+        waiting.erase(waiting.begin());
+        if (status) status = job->choice->on_device(job->choice->layers_to_score());
+        job->status = status;
+        promise.deliver(std::move(job));
+    }
+};
+
+/// Answers a step by a token for each of its turns, and a piece of a choice when the test says so.
 class PretendedRunner : public device_runner_actor::base {
 public:
-    explicit PretendedRunner(caf::actor_config& config) : device_runner_actor::base(config) {}
+    PretendedRunner(caf::actor_config& config, Pieces* pieces) : device_runner_actor::base(config), pieces_(pieces) {}
     behavior_type make_behavior() override {
         return {
             [](step_atom, const StepPtr& step) {
@@ -37,18 +52,19 @@ public:
                 return step;
             },
             [](chunk_atom, const ChunkPtr& chunk) { return chunk; },
-            [this](select_atom, const SelectionPiecePtr&) {
-                pieces_.push_back(make_response_promise<SelectionPiecePtr>());
-                return pieces_.back();
+            [this](select_atom, const ChoiceJobPtr& job) {
+                auto promise = make_response_promise<ChoiceJobPtr>();
+                pieces_->waiting.emplace_back(job, promise);
+                return promise;
             },
             [](done_atom, const StatusPtr&) {},
         };
     }
     /// A promise holds its actor.
-    void on_exit() override { pieces_.clear(); }
+    void on_exit() override { pieces_->waiting.clear(); }
 
 private:
-    std::vector<caf::typed_response_promise<SelectionPiecePtr>> pieces_;
+    Pieces* pieces_;
 };
 
 class PretendedCache : public cache_actor::base {
@@ -72,10 +88,10 @@ public:
     PretendedSelector(caf::actor_config& config, int* asked) : selector_actor::base(config), asked_(asked) {}
     behavior_type make_behavior() override {
         return {
-            [this](select_atom, const TurnPtr& turn) {
+            [this](select_atom, const ChoiceJobPtr& job) {
                 ++*asked_;
-                complete(*turn);
-                return true;
+                testing::complete(*job->choice);
+                return job;
             },
             [](withdraw_atom, TurnId) {},
         };
@@ -90,7 +106,7 @@ protected:
     Choosing() {
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
-        runner_ = system_->spawn<PretendedRunner>();
+        runner_ = system_->spawn<PretendedRunner>(&pieces_);
         cache_ = system_->spawn<PretendedCache>();
     }
     ~Choosing() override {
@@ -122,66 +138,88 @@ protected:
         actors_.push_back(system_->spawn(asker, whom));
     }
 
+    size_t blocks_in_use() const {
+        return runtime_->pool->blocks_total(LayerGroup::upper) - runtime_->pool->blocks_free(LayerGroup::upper);
+    }
+    selector_actor spawn_selector() {
+        const auto selector = system_->spawn<Selector>(runner_, cache_, Selector::Options{});
+        actors_.push_back(caf::actor_cast<caf::actor>(selector));
+        return selector;
+    }
+    decode_actor spawn_decode(const selector_actor& selector) {
+        Decode::Options options;
+        options.context_tokens = 256;
+        options.timeout = std::chrono::seconds(1);
+        const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
+        actors_.push_back(caf::actor_cast<caf::actor>(decode));
+        return decode;
+    }
+
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
     RuntimePtr runtime_ = testing::small_runtime(64);
+    Pieces pieces_;
     device_runner_actor runner_;
     cache_actor cache_;
     std::vector<caf::actor> actors_;
 };
 
 TEST_F(Choosing, AWithdrawnTurnDoesNotWaitForThoseBeforeIt) {
-    const auto selector = system_->spawn<Selector>(runner_, cache_, Selector::Options{});
-    actors_.push_back(caf::actor_cast<caf::actor>(selector));
-    std::vector<bool> first, second, third;
+    const selector_actor selector = spawn_selector();
+    std::vector<ChoiceJobPtr> first, second, third;
     const TurnPtr turns[] = {turn(1), turn(2), turn(3)};
-    for (const TurnPtr& turn : turns) turn->choice->after_prefill(turn->kv);
-    ask(selector, first, select_atom::value, turns[0]);
+    ask(selector, first, select_atom::value, job_of(*turns[0]));
     run();  // and its piece is never done
-    ask(selector, second, select_atom::value, turns[1]);
+    ask(selector, second, select_atom::value, job_of(*turns[1]));
     run();
-    ask(selector, third, select_atom::value, turns[2]);
+    ask(selector, third, select_atom::value, job_of(*turns[2]));
     run();
     caf::anon_send(selector, withdraw_atom::value, TurnId{2});
     run();
-    EXPECT_THAT(second, ::testing::ElementsAre(false));
+    ASSERT_EQ(second.size(), 1U);
+    EXPECT_FALSE(second[0]->choice->complete());
     caf::anon_send(selector, withdraw_atom::value, TurnId{1});
     run();
-    EXPECT_THAT(first, ::testing::IsEmpty());  // the device is at it
+    EXPECT_THAT(first, ::testing::IsEmpty());  // the device has it
     EXPECT_THAT(third, ::testing::IsEmpty());
+    pieces_.answer();
+    run();
+    ASSERT_EQ(first.size(), 1U);
+    EXPECT_FALSE(first[0]->choice->complete());
+    EXPECT_EQ(pieces_.waiting.size(), 1U) << "of the third";
 }
 
 /// The turn goes on until its choice is due and waits then; the other one does not.
 TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
-    const auto selector = system_->spawn<Selector>(runner_, cache_, Selector::Options{});
-    actors_.push_back(caf::actor_cast<caf::actor>(selector));
-    Decode::Options options;
-    options.context_tokens = 256;
-    options.timeout = std::chrono::seconds(1);
-    const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
-    actors_.push_back(caf::actor_cast<caf::actor>(decode));
+    const decode_actor decode = spawn_decode(spawn_selector());
     const TurnPtr chooses = turn(1), dense = turn(2);
-    dense->choice.reset();
+    dense->step_attention.reset();
     std::vector<StageReply> first, second;
     ask(decode, first, decode_atom::value, chooses, delta_sink_actor());
     ask(decode, second, decode_atom::value, dense, delta_sink_actor());
-    run();  // and the piece of the choice is never done
+    run();  // and the piece of the choice is not done
     // A wait that is longer than a step may be is no fault of the device's.
-    dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).advance_time(2 * options.timeout);
+    dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).advance_time(2 * std::chrono::seconds(1));
     run();
     std::vector<StageReply> later;
     const TurnPtr last = turn(3);
-    last->choice.reset();
+    last->step_attention.reset();
     ask(decode, later, decode_atom::value, last, delta_sink_actor());
     run();
     EXPECT_EQ(later.size(), 1U);
     EXPECT_THAT(first, ::testing::IsEmpty());
     EXPECT_EQ(chooses->ids.size(), 41U + lag);
-    EXPECT_TRUE(chooses->choice->due());
+    EXPECT_TRUE(chooses->step_attention->due());
     EXPECT_EQ(chooses->choices_waited, 1);
     ASSERT_EQ(second.size(), 1U);
     EXPECT_EQ(second[0].outcome, StageReply::Outcome::over);
     EXPECT_GT(dense->ids.size(), 60U);
+    for (; !pieces_.waiting.empty(); run()) pieces_.answer();
+    ASSERT_EQ(first.size(), 1U);
+    EXPECT_EQ(first[0].outcome, StageReply::Outcome::over);
+    EXPECT_TRUE(chooses->step_attention->serving());
+    EXPECT_EQ(chooses->answer_attention.selections, 1);
+    EXPECT_EQ(chooses->answer_attention.given_up, 0);
 }
 
 /// A choice that is complete before it is due is not asked for again by each step until then.
@@ -189,19 +227,82 @@ TEST_F(Choosing, AChoiceIsAskedForOnce) {
     int asked = 0;
     const auto selector = system_->spawn<PretendedSelector>(&asked);
     actors_.push_back(caf::actor_cast<caf::actor>(selector));
-    Decode::Options options;
-    options.context_tokens = 256;
-    const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
-    actors_.push_back(caf::actor_cast<caf::actor>(decode));
+    const decode_actor decode = spawn_decode(selector);
     std::vector<StageReply> replies;
     ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());
     run();
     ASSERT_EQ(replies.size(), 1U);
     EXPECT_EQ(replies[0].outcome, StageReply::Outcome::over);
     EXPECT_GT(replies[0].turn->ids.size(), 41U + 2 * lag);
-    EXPECT_TRUE(replies[0].turn->choice->serving());
+    EXPECT_TRUE(replies[0].turn->step_attention->serving());
     EXPECT_EQ(replies[0].turn->choices_waited, 0);
     EXPECT_EQ(asked, 1);
+}
+
+/// The turn goes on without it.
+TEST_F(Choosing, AChoiceWhosePieceFailsIsGivenUp) {
+    const decode_actor decode = spawn_decode(spawn_selector());
+    std::vector<StageReply> replies;
+    ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());
+    run();
+    ASSERT_EQ(pieces_.waiting.size(), 1U);
+    pieces_.answer(make_error(ErrorCode::out_of_memory, "no room"));
+    run();
+    EXPECT_THAT(pieces_.waiting, ::testing::IsEmpty());
+    ASSERT_EQ(replies.size(), 1U);
+    EXPECT_EQ(replies[0].outcome, StageReply::Outcome::over);
+    EXPECT_FALSE(replies[0].turn->step_attention->serving());
+    EXPECT_EQ(replies[0].turn->answer_attention.given_up, 1);
+    replies.clear();
+    EXPECT_EQ(blocks_in_use(), 0U);
+}
+
+/// Who waits for memory counts on what a turn gives back when it leaves.
+TEST_F(Choosing, ATurnThatIsWithdrawnLeavesWithAllItsBlocks) {
+    for (const int pieces : {0, 1}) {
+        const decode_actor decode = spawn_decode(spawn_selector());
+        std::vector<StageReply> replies;
+        ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());
+        run();
+        for (int i = 0; i < pieces; ++i) {
+            pieces_.answer();
+            run();
+        }
+        ASSERT_EQ(pieces_.waiting.size(), 1U);
+        caf::anon_send(decode, withdraw_atom::value, TurnId{1});
+        run();
+        EXPECT_THAT(replies, ::testing::IsEmpty()) << "the device has its choice";
+        pieces_.answer();
+        run();
+        ASSERT_EQ(replies.size(), 1U);
+        EXPECT_EQ(replies[0].outcome, StageReply::Outcome::refused);
+        EXPECT_EQ(replies[0].turn->answer_attention.given_up, 0);
+        const int32_t block = replies[0].turn->kv.blocks(LayerGroup::upper)[0];
+        EXPECT_EQ(runtime_->pool->references(LayerGroup::upper, block), 1) << pieces;
+        replies.clear();
+        EXPECT_EQ(blocks_in_use(), 0U) << pieces;
+    }
+}
+
+/// Before a choice's first piece and while the device has one: no block is lost, and none goes back twice.
+TEST_F(Choosing, BlocksOfJobsComeBackWhereStagesDie) {
+    const selector_actor selector = spawn_selector();
+    const decode_actor decode = spawn_decode(selector);
+    std::vector<StageReply> replies;
+    for (const TurnId id : {1, 2}) ask(decode, replies, decode_atom::value, turn(id), delta_sink_actor());
+    run();
+    ASSERT_EQ(pieces_.waiting.size(), 1U);  // and another job waits
+    EXPECT_GE(blocks_in_use(), 6U);
+    caf::anon_send_exit(decode, caf::exit_reason::kill);
+    run();
+    EXPECT_GE(blocks_in_use(), 6U) << "of the jobs alone";
+    caf::anon_send_exit(selector, caf::exit_reason::kill);
+    run();
+    EXPECT_GE(blocks_in_use(), 3U) << "of the one that the device has";
+    pieces_.waiting.clear();
+    run();
+    EXPECT_EQ(blocks_in_use(), 0U);
+    EXPECT_THAT(replies, ::testing::IsEmpty());
 }
 
 }  // namespace

@@ -275,8 +275,7 @@ TEST_F(ConversationTest, UnknownRolesAreRefused) {
     for (const char* role : {"", "root", "User", "developer", "function"}) {
         const auto prompt = conversation.prompt({{"user", "one"}, {role, "two"}});
         ASSERT_FALSE(prompt.is_ok()) << role;
-        EXPECT_EQ(prompt.error().message,
-                  "messages[1].role is unknown; system, user, assistant or tool would be right");
+        EXPECT_EQ(prompt.error().message, "messages[1].role is unknown, must be system, user, assistant or tool");
     }
 }
 

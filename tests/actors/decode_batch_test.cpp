@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
 
@@ -34,17 +35,10 @@ protected:
         testing::choose_first_key(*made, lag);
         return made;
     }
-    static void complete(Turn& turn) {
-        while (!turn.choice->complete()) {
-            ASSERT_TRUE(turn.choice->on_device(turn.kv, turn.choice->layers_to_score()));
-            turn.choice->on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
-                for (int64_t i = 0; i < tasks; ++i) task(i);
-            });
-        }
-    }
     /// A step as its actor and a device do it; by ids, those that took part.
     static std::vector<TurnId> step(DecodeBatch& batch) {
         std::vector<TurnId> ids;
+        batch.take_back_choices();
         if (!batch.can_step() || batch.set_places_aside() != BlockCounts{}) return ids;
         std::vector<TurnPtr> turns;
         batch.begin_step(turns);
@@ -129,71 +123,112 @@ TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
     EXPECT_TRUE(batch.leave(4, Outcome::preempted));
 }
 
+TEST_F(DecodeBatchTest, StepsAreNumbered) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(turn(2));
+    std::vector<TurnPtr> turns;
+    EXPECT_EQ(batch.begin_step(turns), 1U);
+    EXPECT_EQ(batch.begin_step(turns), 2U);
+    batch.join(chooses);
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
+    EXPECT_EQ(job->turn, 1U);
+    EXPECT_EQ(job->due_step, 2U + lag);
+    EXPECT_EQ(job->runtime, runtime_);
+}
+
 TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsLateWaitsAloneAndIsCountedOnce) {
     DecodeBatch batch({.context_tokens = 256});
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     batch.join(turn(2));
-    EXPECT_EQ(batch.begin_choice(1), chooses);
-    EXPECT_FALSE(batch.begin_choice(1)) << "the selector has it";
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
+    EXPECT_FALSE(batch.begin_choice(1)) << "somebody has it";
     EXPECT_FALSE(batch.begin_choice(2)) << "it attends to everything";
     EXPECT_FALSE(batch.begin_choice(3));
     for (int i = 0; i < lag; ++i) EXPECT_THAT(step(batch), ElementsAre(1, 2));
     for (int i = 0; i < 4; ++i) EXPECT_THAT(step(batch), ElementsAre(2));
     EXPECT_EQ(chooses->choices_waited, 1);
-    complete(*chooses);
-    EXPECT_FALSE(batch.end_choice(1, true)) << "it stays";
+    testing::complete(*job->choice);
+    EXPECT_FALSE(batch.end_choice(job)) << "it stays";
     EXPECT_THAT(step(batch), ElementsAre(1, 2));
-    EXPECT_TRUE(chooses->choice->serving());
+    EXPECT_TRUE(chooses->step_attention->serving());
+}
+
+/// A step's turns are the runner's: what comes back meanwhile changes none of them.
+TEST_F(DecodeBatchTest, AChoiceThatComesBackDuringAStepWaitsForItsEnd) {
+    DecodeBatch batch({.context_tokens = 256});
+    const TurnPtr chooses = choosing(1);
+    batch.join(chooses);
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
+    testing::complete(*job->choice);
+    std::vector<TurnPtr> turns;
+    batch.begin_step(turns);
+    EXPECT_FALSE(batch.end_choice(job));
+    EXPECT_TRUE(job->choice) << "the turn does not have it yet";
+    batch.take_back_choices();
+    EXPECT_FALSE(job->choice);
+    EXPECT_FALSE(chooses->step_attention->serving()) << "it is not due";
+    EXPECT_FALSE(batch.begin_choice(1)) << "nor begun anew";
 }
 
 TEST_F(DecodeBatchTest, AChoiceThatIsGivenUpHoldsUpNobody) {
     DecodeBatch batch({.context_tokens = 256});
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
-    ASSERT_TRUE(batch.begin_choice(1));
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
     for (int i = 0; i < lag; ++i) step(batch);
     EXPECT_THAT(step(batch), IsEmpty());
-    EXPECT_FALSE(batch.end_choice(1, false));
+    EXPECT_FALSE(batch.end_choice(job)) << "as far as it came";
     EXPECT_THAT(step(batch), ElementsAre(1));
-    EXPECT_FALSE(chooses->choice->serving());
+    EXPECT_FALSE(chooses->step_attention->serving());
+    EXPECT_EQ(chooses->step_attention->stats().given_up, 1);
 }
 
-TEST_F(DecodeBatchTest, ATurnThatTheSelectorHoldsLeavesWhenItLetsGo) {
+TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsOutLeavesWhenItIsBack) {
     DecodeBatch batch({.context_tokens = 256});
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     batch.join(turn(2));
-    ASSERT_TRUE(batch.begin_choice(1));
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
     batch.withdraw(1);
     EXPECT_FALSE(batch.leave(1, Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn")));
     EXPECT_TRUE(batch.is_leaving());
     EXPECT_THAT(batch.withdrawn(), IsEmpty()) << "it has begun to leave";
     EXPECT_FALSE(batch.to_preempt()) << "somebody gives memory back anyway";
     EXPECT_THAT(step(batch), ElementsAre(2));
-    const auto left = batch.end_choice(1, false);
+    const auto left = batch.end_choice(job);
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn, chooses);
     EXPECT_EQ(left->outcome, Outcome::refused);
     EXPECT_EQ(left->error.code, ErrorCode::cancelled);
+    EXPECT_EQ(runtime_->pool->references(LayerGroup::upper, chooses->kv.blocks(LayerGroup::upper)[0]), 1)
+        << "the choice holds none of its blocks";
     EXPECT_FALSE(batch.is_leaving());
-    EXPECT_FALSE(batch.end_choice(1, true)) << "it is here no more";
+    EXPECT_FALSE(batch.end_choice(job)) << "the turn is here no more";
 }
 
 TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
     DecodeBatch batch({.context_tokens = 256});
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
-    ASSERT_TRUE(batch.begin_choice(1));
-    complete(*chooses);
-    batch.end_choice(1, true);
+    const ChoiceJobPtr job = batch.begin_choice(1);
+    ASSERT_TRUE(job);
+    testing::complete(*job->choice);
+    EXPECT_FALSE(batch.end_choice(job));
     for (int i = 0; i <= lag; ++i) step(batch);
-    ASSERT_TRUE(chooses->choice->serving());
+    ASSERT_TRUE(chooses->step_attention->serving());
     const auto left = batch.leave(1, Outcome::preempted);
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn->answer_attention.selections, 1);
-    EXPECT_FALSE(chooses->choice->serving());
-    EXPECT_FALSE(chooses->choice->choosing());
+    EXPECT_FALSE(chooses->step_attention->serving());
+    batch.join(chooses);
+    EXPECT_TRUE(batch.begin_choice(1));
 }
 
 /// Ten thousand turns come, step and leave in every way there is, each of them once, and never in the midst of a
@@ -203,13 +238,14 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
     const auto roll = [&](uint64_t sides) { return random() % sides; };
     DecodeBatch batch({.rows_max = 4, .context_tokens = 64});
     const std::vector<TurnPtr> kinds = {turn(0), choosing(0)};
-    std::set<TurnId> here, chosen;
+    std::set<TurnId> here;
+    std::map<TurnId, ChoiceJobPtr> out;
     TurnId came = 0;
     size_t left = 0;
     const auto leaves = [&](std::optional<StageReply> reply) {
         if (!reply) return;
         EXPECT_EQ(here.erase(reply->turn->id), 1U);
-        EXPECT_FALSE(chosen.contains(reply->turn->id));
+        EXPECT_FALSE(out.contains(reply->turn->id));
         ++left;
     };
     while (came < 10'000 || !here.empty()) {
@@ -219,7 +255,7 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
             const TurnPtr joining = chooses ? choosing(came) : turn(came, static_cast<int>(roll(2)), 1);
             here.insert(came);
             batch.join(joining);
-            if (batch.begin_choice(came)) chosen.insert(came);
+            if (auto job = batch.begin_choice(came)) out[came] = std::move(job);
         }
         if (here.empty()) continue;
         auto one = here.lower_bound(roll(came) + 1);
@@ -234,14 +270,11 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
                 if (const auto victim = batch.to_preempt()) leaves(batch.leave(*victim, Outcome::preempted));
                 break;
             case 2:
-                if (chosen.empty()) break;
-                {
-                    const TurnId ends = *chosen.begin();
-                    chosen.erase(ends);
-                    leaves(batch.end_choice(ends, false));
-                }
+                if (out.empty()) break;
+                leaves(batch.end_choice(out.extract(out.begin()).mapped()));
                 break;
             default: {
+                batch.take_back_choices();
                 if (!batch.can_step() || batch.set_places_aside() != BlockCounts{}) break;
                 std::vector<TurnPtr> turns;
                 batch.begin_step(turns);

@@ -46,18 +46,19 @@ TEST(DevicePace, LearnsNothingFromAChunkThatWasDropped) {
 
 TEST(DevicePace, AChoiceTakesAQuarterOfAStepUnlessItWouldBeLate) {
     DevicePace pace;
-    pace.end_step(0.08);
-    EXPECT_EQ(pace.begin_choice(1000, 24, 1000), 1) << "nothing is measured, and there is time";
+    pace.end_step(100, 0.08);
+    EXPECT_EQ(pace.begin_choice(1000, 24, 1100), 1) << "nothing is measured, and there is time";
     pace.end_choice(0.01);
     // Eight layers fit into a step, so two into a quarter of one.
-    EXPECT_EQ(pace.begin_choice(1000, 24, 1000), 2);
-    EXPECT_EQ(pace.begin_choice(1000, 24, 7), 4) << "in six pieces it is ready, the seventh puts it together";
-    EXPECT_EQ(pace.begin_choice(1000, 24, 2), 8) << "not more than a step";
-    EXPECT_EQ(pace.begin_choice(1000, 24, 0), 8);
-    EXPECT_EQ(pace.begin_choice(4000, 24, 0), 2) << "more keys take longer";
-    EXPECT_EQ(pace.begin_choice(1000, 5, 0), 5) << "no more are left";
-    EXPECT_EQ(pace.begin_choice(1000, 0, 0), 0);
-    EXPECT_EQ(pace.begin_choice(1'000'000, 24, 0), 1) << "at least a layer";
+    EXPECT_EQ(pace.begin_choice(1000, 24, 1100), 2);
+    EXPECT_EQ(pace.begin_choice(1000, 24, 107), 4) << "in six pieces it is ready, the seventh puts it together";
+    EXPECT_EQ(pace.begin_choice(1000, 24, 102), 8) << "not more than a step";
+    EXPECT_EQ(pace.begin_choice(1000, 24, 100), 8);
+    EXPECT_EQ(pace.begin_choice(1000, 24, 7), 8) << "it was due long ago";
+    EXPECT_EQ(pace.begin_choice(4000, 24, 100), 2) << "more keys take longer";
+    EXPECT_EQ(pace.begin_choice(1000, 5, 100), 5) << "no more are left";
+    EXPECT_EQ(pace.begin_choice(1000, 0, 100), 0);
+    EXPECT_EQ(pace.begin_choice(1'000'000, 24, 100), 1) << "at least a layer";
 }
 
 TEST(DevicePace, NothingAndTooMuchAreNoTrouble) {

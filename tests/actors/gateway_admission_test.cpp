@@ -15,7 +15,7 @@ TEST_F(GatewayAdmission, TakesAllAnswersOfARequestOrNone) {
         body["stream"] = stream;
         const HttpResponse refused = call("POST", "/v1/chat/completions", body);
         EXPECT_EQ(refused.status, 400) << refused.body;
-        EXPECT_THAT(refused.body, ::testing::HasSubstr("at most 3 would be right here"));
+        EXPECT_THAT(refused.body, ::testing::HasSubstr("must be at most 3 here"));
     }
     body["n"] = 3;
     body["stream"] = false;

@@ -20,13 +20,13 @@ using testing::settings_of;
 using testing::Stage;
 
 /// Small enough to matter to prompts of some hundred tokens.
-std::vector<std::string> small(std::vector<std::string> more) {
+std::vector<std::string> small(std::vector<std::string> more, int reselect_every = 4) {
     more.insert(more.end(),
                 {"pipeline.methods=[loopserve, progressive, snapkv, adakv, streaming_llm, h2o, quest, recent, random]",
                  "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
                  "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=2",
-                 "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
-                 "pipeline.decode.attention.window=8"});
+                 "pipeline.decode.attention.reselect_every=" + std::to_string(reselect_every),
+                 "pipeline.decode.attention.observe=2", "pipeline.decode.attention.window=8"});
     return more;
 }
 
@@ -45,9 +45,12 @@ class SameTokensAsThePlainEngine : public ::testing::TestWithParam<std::string> 
 TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
     // Four layers, of which quest leaves two dense.
     const golden::Folder folder(golden::with_layers(golden::read_case("qwen2_gqa7_head64_tied"), 4), DType::f32);
+    const int lag = std::stoi(GetParam());
+    const int64_t tokens = lag < 4 ? answer_tokens : 3 * answer_tokens;  // so that several choices serve
     const Settings settings =
         settings_of(small({"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=64",
-                           "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()}));
+                           "devices.cpu.threads=2", "pipeline.decode.attention.lag_steps=" + GetParam()},
+                          lag < 4 ? 4 : 16));
     const std::unique_ptr<Engine> engine = must(Engine::open(settings));
     const auto device = must(open_device({DeviceKind::cpu, 0, 2}));
     const Model model = must(load_model(folder.path(), {}, *device));
@@ -63,12 +66,12 @@ TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
         options.prefill = method.prefill;
         options.decode = method.decode;
         GenerateOptions how;
-        how.tokens_max = answer_tokens;
+        how.tokens_max = tokens;
         how.ignore_eos = true;
         how.sampling.temperature = 1.0F;
         how.sampling.seed = i;
         expected.push_back(must(must(Generator::create(model, *device, options))->generate(ids, how)).ids);
-        Ask ask = continue_ids(ids, answer_tokens);
+        Ask ask = continue_ids(ids, tokens);
         ask.method = method.name;
         ask.options = how;
         replies.push_back(engine->ask(std::move(ask)));
@@ -87,7 +90,7 @@ TEST_P(SameTokensAsThePlainEngine, WhateverRunsBeside) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lag, SameTokensAsThePlainEngine, ::testing::Values("0", "1", "3"),
+INSTANTIATE_TEST_SUITE_P(Lag, SameTokensAsThePlainEngine, ::testing::Values("0", "1", "3", "15"),
                          [](const auto& info) { return info.param; });
 
 TEST(Methods, OnlyConfiguredOnesAreServed) {
@@ -101,7 +104,7 @@ TEST(Methods, OnlyConfiguredOnesAreServed) {
     stage.engine().ask(std::move(ask), heard.callbacks());
     stage.run();
     ASSERT_EQ(heard.ends.size(), 1U);
-    EXPECT_EQ(heard.ends[0].error.message, "method is \"quest\"; loopserve, dense or snapkv would be right");
+    EXPECT_EQ(heard.ends[0].error.message, "method is \"quest\", must be loopserve, dense or snapkv");
 }
 
 class OneConversation : public ::testing::Test {
@@ -351,9 +354,9 @@ TEST(Methods, ATurnMayAskForItsBudget) {
     const auto refusal = [&](const std::string& method, int64_t budget) {
         return answer(*engine, method, budget).end.error.message;
     };
-    EXPECT_THAT(refusal("snapkv", 81), ::testing::HasSubstr("8 to 80 would be right"));
-    EXPECT_THAT(refusal("snapkv", -1), ::testing::HasSubstr("8 to 80 would be right"));
-    EXPECT_THAT(refusal("quest", 47), ::testing::HasSubstr("48 to 80 would be right")) << "three pages";
+    EXPECT_THAT(refusal("snapkv", 81), ::testing::HasSubstr("must be 8 to 80"));
+    EXPECT_THAT(refusal("snapkv", -1), ::testing::HasSubstr("must be 8 to 80"));
+    EXPECT_THAT(refusal("quest", 47), ::testing::HasSubstr("must be 48 to 80")) << "three pages";
     EXPECT_THAT(refusal("dense", 64), ::testing::HasSubstr("has no budget"));
     EXPECT_EQ(answer(*other, "snapkv", 64).end.outcome, TurnOutcome::length) << "what is configured may be asked for";
 }

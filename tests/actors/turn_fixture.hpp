@@ -35,7 +35,7 @@ inline Turn make_bare_turn(const RuntimePtr& runtime, TurnId id, std::vector<int
                 .ids = std::move(ids),
                 .prompt_tokens = prompt_tokens,
                 .kv = SequenceKv(*runtime->pool),
-                .choice = {},
+                .step_attention = {},
                 .answer = std::move(answer),
                 .last = {},
                 .prompt_attention = {},
@@ -55,11 +55,21 @@ public:
 
 /// The turn's answer will attend to its first key, from `lag` steps after its prompt on.
 inline void choose_first_key(Turn& turn, int lag) {
-    SelectiveDecode::Options options;
+    StepAttention::Options options;
     options.method = std::make_shared<FirstKey>();
     options.lag_steps = lag;
     const Runtime& runtime = *turn.runtime;
-    turn.choice = must(SelectiveDecode::create(runtime.model.spec, *runtime.pool, *runtime.devices[0], options));
+    turn.step_attention = must(StepAttention::create(runtime.model.spec, *runtime.pool, *runtime.devices[0], options));
+}
+
+/// Makes a choice, as device and selector do it.
+inline void complete(Choice& choice) {
+    while (!choice.complete()) {
+        ASSERT_TRUE(choice.on_device(choice.layers_to_score()));
+        choice.on_host([](int64_t tasks, const std::function<void(int64_t)>& task) {
+            for (int64_t i = 0; i < tasks; ++i) task(i);
+        });
+    }
 }
 
 }  // namespace rondo::testing

@@ -8,7 +8,6 @@
 #include <functional>
 #include <optional>
 
-#include "model/attention/selective_decode.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/model/golden_models.hpp"
 

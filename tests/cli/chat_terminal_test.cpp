@@ -52,7 +52,7 @@ void talk(RondoTerminal& chat) {
 }
 
 void rewind(RondoTerminal& chat) {
-    EXPECT_THAT(chat.say("/rewind 7"), HasSubstr("0 to 1 would be right"));
+    EXPECT_THAT(chat.say("/rewind 7"), HasSubstr("must be 0 to 1"));
     EXPECT_THAT(chat.say("/rewind x"), HasSubstr("the round must be a number that /rounds shows"));
     EXPECT_EQ(chat.say("/rewind 0"), "");
     EXPECT_EQ(chat.say("/rounds"), "");

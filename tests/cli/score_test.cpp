@@ -124,7 +124,7 @@ TEST(Score, TextIsTokenizedFirst) {
 TEST(Score, BadInputIsRefused) {
     expect_failure(run_rondo({"score", "--tokens", ""}), "nothing to score");
     expect_failure(run_rondo({"score", "--text", ""}), "nothing to score");
-    expect_failure(run_rondo({"score", "--tokens", "1,640"}), "ids from 0 to 639");
+    expect_failure(run_rondo({"score", "--tokens", "1,640"}), "must be 0 to 639");
     expect_failure(run_rondo({"score", "--text", "\xff"}), "UTF-8");
     expect_failure(run_rondo({"score", "--tokens", "1,2", "--logits", "/no/such/folder/out.npy"}), "cannot be written");
     std::string ids = "1";

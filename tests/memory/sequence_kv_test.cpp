@@ -85,6 +85,45 @@ TEST(SequenceKv, ACutAtARoundsFirstKeyOpensThatRoundAgain) {
     EXPECT_EQ(kv.rounds(), 1);
 }
 
+TEST(SequenceKv, SharedKeysStayWhatTheyWereAndGoBackOnce) {
+    FakeDevice device;
+    const auto pool = make_pool(device, 8);
+    {
+        SequenceKv kv(*pool);
+        ASSERT_TRUE(kv.extend(5));
+        kv.begin_round();
+        ASSERT_TRUE(kv.extend(20));
+        const SequenceKv shared = kv.share();
+        const auto blocks = [](const SequenceKv& of) {
+            return std::vector<int32_t>(of.blocks(upper).begin(), of.blocks(upper).end());
+        };
+        const std::vector<int32_t> before = blocks(kv);
+        ASSERT_TRUE(kv.extend(10));
+        kv.truncate(3);
+        EXPECT_EQ(shared.tokens(), 25);
+        EXPECT_EQ(shared.rounds(), 2);
+        EXPECT_EQ(begins(shared), (std::vector<int32_t>{0, 5, 21, 25}));
+        EXPECT_EQ(blocks(shared), before);
+        for (const LayerGroup group : {lower, upper}) EXPECT_EQ(pool->blocks_free(group), 5U);
+        kv = SequenceKv(*pool);
+        for (const LayerGroup group : {lower, upper}) EXPECT_EQ(pool->blocks_free(group), 5U);
+    }
+    for (const LayerGroup group : {lower, upper}) EXPECT_EQ(pool->blocks_free(group), 8U);
+}
+
+TEST(SequenceKv, SharedKeysAreThoseThatAreHeldAndAreNotWrittenBehind) {
+    FakeDevice device;
+    const auto pool = make_pool(device, 8);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(40));
+    kv.release_before(20);
+    SequenceKv shared = kv.share();
+    EXPECT_EQ(shared.first_held(), 16);
+    EXPECT_EQ(begins(shared), begins(kv));
+    ASSERT_TRUE(shared.extend(1));
+    EXPECT_NE(shared.slot(upper, 40), kv.slot(upper, 39) + 1) << "a block of its own";
+}
+
 TEST(SequenceKv, ExtendIsAllOrNothingOverBothGroups) {
     FakeDevice device;
     const auto pool = make_pool(device, 8);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "config/checked.hpp"
+#include "model/attention/chosen_keys.hpp"
 #include "model/attention/policies/decode_selection/top_keys.hpp"
 #include "model/generator.hpp"
 #include "tests/model/tiny_engine.hpp"
@@ -138,7 +139,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
             const auto everything = std::make_shared<Everything>(options.decode);
             options.decode_method = everything;
             options.give_up_blocks = draw(0, 1) == 0;
-            options.measure = !options.give_up_blocks;
+            MassProbe probe;
+            options.step_probe = options.give_up_blocks ? nullptr : &probe;
             const bool tight = second && !everything->evicts();  // no room for copies: keys are marked where they lie
             if (tight) {
                 const KvShape shape = Transformer::kv_shape(model_.spec, DType::f32);
@@ -149,8 +151,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
             const auto generator = open(options, said);
             EXPECT_LE(golden::relative_error(answer(*generator, said), dense(said)), 1e-5);
 
-            const SelectiveDecode& choice = *generator->selective_decode();
-            const SelectionStats& stats = choice.stats();
+            const auto& choice = dynamic_cast<const ChosenKeys&>(*generator->step_attention());
+            const StepAttentionStats& stats = choice.stats();
             ASSERT_TRUE(choice.serving());
             EXPECT_EQ(stats.given_up, 0);
             EXPECT_EQ(stats.blocks_held > 0, !tight);
@@ -158,7 +160,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
             if (stats.masses > 0) {
                 EXPECT_NEAR(stats.mass / static_cast<double>(stats.masses), 1.0, 1e-4);
             }
-            for (const double mass : choice.masses()) ASSERT_NEAR(mass, 1.0, 1e-4);
+            EXPECT_EQ(probe.masses().empty(), options.give_up_blocks);
+            for (const double mass : probe.masses()) ASSERT_NEAR(mass, 1.0, 1e-4);
             for (int layer = 0; layer < model_.spec.layers; ++layer) {
                 for (const std::vector<int32_t>& keys : choice.chosen(layer)) {
                     ASSERT_EQ(std::ssize(keys), choice.tail_begin()) << "layer " << layer;
@@ -194,7 +197,7 @@ TEST_P(Identity, ABudgetOfAllKeysIsDenseAndOneLessNearlySo) {
             options.decode.budget_tokens = static_cast<int>(budget);
             const auto generator = open(options, said);
             const double error = golden::relative_error(answer(*generator, said), expected);
-            const SelectionStats& stats = generator->selective_decode()->stats();
+            const StepAttentionStats& stats = generator->step_attention()->stats();
             EXPECT_LT(stats.attended, stats.causal) << "budget " << budget;
             EXPECT_EQ(stats.given_up, 0);
             EXPECT_TRUE(std::isfinite(error)) << "budget " << budget;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/attention/selective_decode.hpp"
+#include "model/attention/step_attention.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -24,10 +24,9 @@ protected:
     }
     /// The query that is looked at for a key.
     float looked_at(int32_t key) {
-        SequenceKv kv(*pool_);
-        need(kv.extend(64));
-        need(ring_.locate(kv));
-        return need(ring_.score_args(0, 64, {&key, 1})).q.row<float>(0)[0];
+        std::vector<float> query(width);
+        need(ring_.copy(*device_, 0, key, query.data()));
+        return query[0];
     }
 
     const ModelSpec spec_ = [] {
@@ -37,9 +36,7 @@ protected:
         return spec;
     }();
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:1"))));
-    const std::unique_ptr<KvPool> pool_ =
-        need(KvPool::create(*device_, KvShape{.layers = 1, .kv_heads = 1, .atom = {DType::f32, width}}, {8, 8}));
-    QueryRing ring_ = need(QueryRing::create(spec_, *pool_, *device_, 8, 4));
+    QueryRing ring_ = need(QueryRing::create(spec_, *device_, 8));
 };
 
 TEST_F(Ring, HoldsTheLastQueries) {
@@ -63,9 +60,9 @@ TEST_F(Ring, BehindARewindThoseCountThatWereNotOverwritten) {
     EXPECT_EQ(keep(2, 9), 7) << "further back than anything that is there";
 }
 
-TEST(SelectiveDecode, APromptsLastQueriesAreComputedWhereAChoiceLooksAtThem) {
+TEST(StepAttentionTest, APromptsLastQueriesAreComputedWhereAChoiceLooksAtThem) {
     const auto rows = [](DecodeAttention::Method method, int cold) {
-        return SelectiveDecode::prompt_rows(
+        return StepAttention::prompt_rows(
             {.method = method, .reselect_every = 16, .cold_tokens = cold, .observe = 16, .window = 8});
     };
     using Method = DecodeAttention::Method;

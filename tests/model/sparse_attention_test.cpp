@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "model/attention/chosen_keys.hpp"
 #include "model/generator.hpp"
 #include "tests/model/tiny_engine.hpp"
 
@@ -18,6 +19,11 @@ constexpr Decode decode_methods[] = {Decode::progressive, Decode::snapkv,       
                                      Decode::recent,      Decode::streaming_llm, Decode::h2o,   Decode::quest};
 constexpr Prefill prefill_methods[] = {Prefill::loopserve, Prefill::a_shape, Prefill::tri_shape, Prefill::minference,
                                        Prefill::flexprefill};
+
+/// What a generator's method has chosen.
+const ChosenKeys& chosen_by(Generator& generator) {
+    return dynamic_cast<const ChosenKeys&>(*generator.step_attention());
+}
 
 /// Small models of several shapes, with random prompts long enough for a choice to matter.
 class SparseAttention : public ::testing::TestWithParam<std::string> {
@@ -134,7 +140,7 @@ TEST_P(SparseAttention, AChoiceServesFromExactlyLagStepsLaterOn) {
     for (const int lag : {0, 1, 3}) {
         const auto generator = open(decode_with(Decode::progressive, 24, lag));
         need(generator->prefill(std::span(ids_).first(150)));
-        const SelectiveDecode& choice = *generator->selective_decode();
+        const ChosenKeys& choice = chosen_by(*generator);
         for (int step = 1; step <= 16; ++step) {
             need(generator->step(ids_[static_cast<size_t>(150 + step)]));
             // Choices begin behind the steps 2, 6, 10 …, of all keys there are then.
@@ -149,16 +155,16 @@ TEST_P(SparseAttention, AChoiceServesFromExactlyLagStepsLaterOn) {
 }
 
 /// A long period is looked back over only so far: what is kept of each turn's queries is bounded.
-TEST(SelectiveDecodeOptions, LookBackIsBounded) {
+TEST(StepAttentionOptions, LookBackIsBounded) {
     DecodeAttention settings;
     settings.method = Decode::progressive;
     settings.observe = 16;
     settings.reselect_every = 64;
-    EXPECT_EQ(SelectiveDecode::options_of(settings).observe_every, 4);
+    EXPECT_EQ(StepAttention::options_of(settings).observe_every, 4);
     settings.reselect_every = 4096;
-    EXPECT_EQ(SelectiveDecode::options_of(settings).observe_every, 16);
+    EXPECT_EQ(StepAttention::options_of(settings).observe_every, 16);
     settings.cold_tokens = 0;
-    EXPECT_EQ(SelectiveDecode::prompt_rows(settings), 256);
+    EXPECT_EQ(StepAttention::prompt_rows(settings), 256);
 }
 
 /// Chunks that are too short, or see too few keys, to be worth a choice are part of the density.
@@ -182,14 +188,14 @@ TEST_P(SparseAttention, AnUnlaggedChoiceAndALaggedOneDifferOnlyInWhenTheyServe) 
     Generator::Options options = decode_with(Decode::progressive, 24, 3);
     const auto lagged = open(options);
     answer(*lagged, 150, 2 + 4);  // chosen after 2 steps, served after 5
-    EXPECT_TRUE(lagged->selective_decode()->serving());
-    EXPECT_EQ(lagged->selective_decode()->tail_begin(), 152);
+    EXPECT_TRUE(lagged->step_attention()->serving());
+    EXPECT_EQ(chosen_by(*lagged).tail_begin(), 152);
     options.decode.lag_steps = 0;
     const auto prompt = open(options);
     answer(*prompt, 150, 3);
-    EXPECT_TRUE(prompt->selective_decode()->serving());
+    EXPECT_TRUE(prompt->step_attention()->serving());
     for (int layer = 0; layer < model_.spec.layers; ++layer) {
-        const auto a = lagged->selective_decode()->chosen(layer), b = prompt->selective_decode()->chosen(layer);
+        const auto a = chosen_by(*lagged).chosen(layer), b = chosen_by(*prompt).chosen(layer);
         ASSERT_TRUE(std::ranges::equal(a, b)) << "layer " << layer;
         for (const auto& keys : a) {
             EXPECT_EQ(keys.size(), 24U);
@@ -242,8 +248,8 @@ TEST_P(SparseAttention, WithoutRoomForCopiesTheChoiceIsTheSame) {
         13 * shape.block_bytes(LayerGroup::upper);  // 150 keys in two rounds, the answer, one to spare
     const auto tight = open(options);
     EXPECT_LE(golden::relative_error(answer(*tight, 150, 20), expected), 1e-5);
-    EXPECT_EQ(tight->selective_decode()->stats().blocks_held, 0);
-    EXPECT_GT(roomy->selective_decode()->stats().blocks_held, 0);
+    EXPECT_EQ(tight->step_attention()->stats().blocks_held, 0);
+    EXPECT_GT(roomy->step_attention()->stats().blocks_held, 0);
 }
 
 /// Chooses every second key, and tells after each layer from how many it chose.
@@ -282,9 +288,9 @@ TEST_P(SparseAttention, RoomThatIsLostHalfWayThroughAChoiceChangesNothing) {
     robbed = open(options);
     EXPECT_LE(golden::relative_error(answer(*robbed, 150, 6), expected), 1e-5);
     ASSERT_TRUE(loot.has_value());
-    EXPECT_EQ(robbed->selective_decode()->stats().keys_chosen, roomy->selective_decode()->stats().keys_chosen);
-    EXPECT_GT(robbed->selective_decode()->stats().blocks_held, 0);
-    EXPECT_LT(robbed->selective_decode()->stats().blocks_held, roomy->selective_decode()->stats().blocks_held);
+    EXPECT_EQ(robbed->step_attention()->stats().keys_chosen, roomy->step_attention()->stats().keys_chosen);
+    EXPECT_GT(robbed->step_attention()->stats().blocks_held, 0);
+    EXPECT_LT(robbed->step_attention()->stats().blocks_held, roomy->step_attention()->stats().blocks_held);
 }
 
 }  // namespace

@@ -18,6 +18,20 @@ using testing::need;
 
 /// One layer of two heads, whose keys and queries are the same throughout a block, so that means tell all of them: a
 /// row of head 0 looks at one block, a row of head 1 at all of them alike.
+struct Probe : PromptProbe {
+    void look_at_lines(int, const ChunkShape& chunk, std::span<const Lines> by_head) override {
+        if (on_lines) on_lines(chunk, by_head);
+    }
+    bool wants_rows() const override { return on_rows != nullptr; }
+    void look_at_rows(const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                      const Lines& lines) override {
+        on_rows(chunk, all, sampled, lines);
+    }
+
+    std::function<void(const ChunkShape&, std::span<const Lines>)> on_lines;
+    std::function<void(const ChunkShape&, const SampledRows&, std::span<const int32_t>, const Lines&)> on_rows;
+};
+
 class TwoHeads : public ::testing::Test {
 protected:
     static constexpr int heads = 2, head_dim = 64;
@@ -53,7 +67,7 @@ protected:
         tables.blocks_stride = blocks + 1;
         return tables;
     }
-    void attend(SparsePrefill& sparse) {
+    void attend(SparsePrefill& sparse, PromptProbe* probe) {
         std::vector<float> out(q_.size());
         AttendArgs args;
         args.out = Tensor::of(out.data(), DType::f32, rows, width);
@@ -62,7 +76,7 @@ protected:
         args.kv = pool_->layer(0);
         args.sequences = tables();
         args.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
-        need(sparse.attend(0, args, q(), kv_.block_begin(LayerGroup::upper), 1));
+        need(sparse.attend(0, args, q(), kv_.block_begin(LayerGroup::upper), 1, probe));
     }
     Tensor q() { return Tensor::of(q_.data(), DType::f32, rows, width); }
 
@@ -84,7 +98,8 @@ TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
         .method = PrefillAttention::Method::loopserve, .alpha = 1e-9, .min_tokens = 0, .blocks = 1};
     const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
     int calls = 0, seen = 0;
-    sparse->listen([&](int, const ChunkShape& chunk, std::span<const Lines> by_head) {
+    Probe probe;
+    probe.on_lines = [&](const ChunkShape& chunk, std::span<const Lines> by_head) {
         ++calls;
         ASSERT_EQ(by_head.size(), static_cast<size_t>(heads));
         const auto first = static_cast<int32_t>(chunk.block_of(chunk.first_row));
@@ -95,8 +110,8 @@ TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
             ++seen;
             EXPECT_EQ(by_head[1].blocks.at(static_cast<size_t>(i)), (Lines::Block{first + i, 0})) << "all score alike";
         }
-    });
-    attend(*sparse);
+    };
+    attend(*sparse, &probe);
     EXPECT_EQ(calls, 1);
     EXPECT_GE(seen, 3);
 }
@@ -106,31 +121,33 @@ TEST_F(TwoHeads, AShortChunkShowsAllItsRowsAndALongOneSome) {
         const PrefillAttention settings{
             .method = PrefillAttention::Method::loopserve, .sample_rows = sample_rows, .min_tokens = 0};
         const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
-        sparse->audit([&](const ChunkShape&, const SampledRows&, std::span<const int32_t> sampled, const Lines&) {
+        Probe probe;
+        probe.on_rows = [&](const ChunkShape&, const SampledRows&, std::span<const int32_t> sampled, const Lines&) {
             EXPECT_EQ(std::ssize(sampled), sample_rows == 0 ? rows : sample_rows);
-        });
-        attend(*sparse);
+        };
+        attend(*sparse, &probe);
     }
 }
 
-TEST_F(TwoHeads, AnAuditIsShownEveryRow) {
+TEST_F(TwoHeads, AProbeThatWantsThemIsShownAllRows) {
     const PrefillAttention settings{.method = PrefillAttention::Method::loopserve, .sample_rows = 8, .min_tokens = 0};
     const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
     std::mutex mutex;
     std::multiset<int> heads_seen;
-    sparse->audit(
-        [&](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled, const Lines& lines) {
-            const std::lock_guard lock(mutex);
-            heads_seen.insert(all.head);
-            EXPECT_EQ(std::ssize(all.rows), rows);
-            EXPECT_EQ(sampled.size(), 8U);
-            EXPECT_EQ(lines.bands.front(), 0);
-            for (size_t r = 0; r < all.rows.size(); ++r) {
-                const SampledRow row(chunk, all, r);
-                EXPECT_NEAR(std::accumulate(row.weights, row.weights + row.key + 1, 0.0), 1.0, 1e-3) << r;
-            }
-        });
-    attend(*sparse);
+    Probe probe;
+    probe.on_rows = [&](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                        const Lines& lines) {
+        const std::lock_guard lock(mutex);
+        heads_seen.insert(all.head);
+        EXPECT_EQ(std::ssize(all.rows), rows);
+        EXPECT_EQ(sampled.size(), 8U);
+        EXPECT_EQ(lines.bands.front(), 0);
+        for (size_t r = 0; r < all.rows.size(); ++r) {
+            const SampledRow row(chunk, all, r);
+            EXPECT_NEAR(std::accumulate(row.weights, row.weights + row.key + 1, 0.0), 1.0, 1e-3) << r;
+        }
+    };
+    attend(*sparse, &probe);
     EXPECT_EQ(heads_seen, (std::multiset<int>{0, 1}));
 }
 

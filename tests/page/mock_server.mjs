@@ -148,7 +148,7 @@ async function chat(request, response, body) {
         : (sessions.get(body.conversation) ?? create_session({ id: body.conversation }));
     take_history(session, body.messages);
     const method = body.method?.name ?? body.method ?? methods[0];
-    if (!methods.includes(method)) throw new Refusal(400, `method is "${method}"; one of ${methods} would be right`);
+    if (!methods.includes(method)) throw new Refusal(400, `method is "${method}", must be one of ${methods}`);
     if (text.startsWith('/refuse')) throw new Refusal(429, 'too many requests are waiting (256); try again in 2 s');
     const send = (data) => response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
     const chunk = (delta, more = {}) =>

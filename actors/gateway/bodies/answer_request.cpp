@@ -97,7 +97,7 @@ void read_method(BodyFields& fields, AnswerRequest& into) {
 void read_stream_options(BodyFields& fields, AnswerRequest& into) {
     const Json* options = fields.find("stream_options");
     if (options == nullptr) return;
-    if (!into.stream) return fields.wrong("stream_options", "there without stream", "leaving it out");
+    if (!into.stream) return fields.wrong("stream_options", "there without stream", "left out");
     auto within = fields.within("stream_options", *options, "an object");
     if (!within) return;
     within->flag("include_usage", into.include_usage);

@@ -71,7 +71,7 @@ ApiError bad_field(std::string param, std::string code, std::string message) {
 
 ApiError wrong_api_key() {
     return {401, "authentication_error", "invalid_api_key", "",
-            "no valid API key; a header 'Authorization: Bearer KEY' would be right"};
+            "no valid API key; a header must be 'Authorization: Bearer KEY'"};
 }
 
 ApiError foreign_host() {
@@ -83,7 +83,7 @@ ApiError foreign_host() {
 
 ApiError foreign_origin() {
     return {403, bad_request, "foreign_origin", "",
-            "pages of another origin may change nothing here; setting server.cors_origin to theirs would be right"};
+            "pages of another origin may change nothing here; server.cors_origin must be theirs"};
 }
 
 ApiError unknown_path() {
@@ -91,7 +91,8 @@ ApiError unknown_path() {
 }
 
 ApiError wrong_method(std::string_view allowed) {
-    ApiError error{405, bad_request, "wrong_method", "", std::string(allowed) + " would be right for this path"};
+    ApiError error{405, bad_request, "wrong_method", "",
+                   "the method must be " + std::string(allowed) + " for this path"};
     error.allow = allowed;
     return error;
 }
@@ -108,7 +109,7 @@ ApiError unknown_model(std::string_view name, std::span<const std::string> serve
     std::string names;
     for (const std::string& one : served) names += (names.empty() ? "" : " or ") + in_quotes(one);
     return {404, bad_request, "model_not_found", "model",
-            "model " + in_quotes(name) + " is not served; " + names + " would be right"};
+            "model " + in_quotes(name) + " is not served, must be " + names};
 }
 
 }  // namespace rondo

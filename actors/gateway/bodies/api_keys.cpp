@@ -111,11 +111,11 @@ std::string ApiKeys::add(std::string_view line, int number) {
         return "the key is not " + std::to_string(limits::api_key_bytes_min) + " to " +
                std::to_string(limits::api_key_bytes_max) + " printable ASCII characters";
     }
-    if (tenant.empty()) return "no tenant after the key; KEY TENANT would be right";
+    if (tenant.empty()) return "no tenant after the key; the line must be KEY TENANT";
     if (!is_tenant(tenant)) {
         return "the tenant is not 1 to " + std::to_string(tenant_bytes_max) + " letters, digits, '_' and '-'";
     }
-    if (!take_word(line).empty()) return "more than two words; KEY TENANT would be right";
+    if (!take_word(line).empty()) return "more than two words; the line must be KEY TENANT";
     const Digest digest = digest_of(key);
     const auto same = std::ranges::find(entries_, digest, &Entry::digest);
     if (same != entries_.end()) return "the key of line " + std::to_string(same->line) + " again";
@@ -134,7 +134,7 @@ Result<ApiKeys> ApiKeys::parse(std::string_view text, const std::string& where) 
         return make_error(ErrorCode::invalid_argument, where + ":" + std::to_string(number) + ": " + problem);
     }
     if (keys.entries_.empty()) {
-        return make_error(ErrorCode::invalid_argument, where + ": no key; at least one line KEY TENANT would be right");
+        return make_error(ErrorCode::invalid_argument, where + ": no key; at least one line must be KEY TENANT");
     }
     return keys;
 }

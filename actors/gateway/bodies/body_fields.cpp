@@ -88,8 +88,8 @@ const Json* BodyFields::find(std::string_view name) {
 void BodyFields::wrong(std::string_view name, std::string_view is, std::string_view right, std::string_view code) {
     if (has_problem()) return;
     const std::string param = path_ + std::string(name);
-    *problem_ = bad_field(param, std::string(code),
-                          param + " is " + std::string(is) + "; " + std::string(right) + " would be right");
+    *problem_ =
+        bad_field(param, std::string(code), param + " is " + std::string(is) + ", must be " + std::string(right));
 }
 
 void BodyFields::wrong_type(std::string_view name, const Json& value, std::string_view right) {
@@ -245,7 +245,7 @@ void BodyFields::refuse_unless(std::string_view name, const Json& harmless) {
     const Json* value = find(name);
     if (value == nullptr || *value == harmless || has_problem()) return;
     const std::string param = path_ + std::string(name);
-    *problem_ = bad_field(param, "unsupported_parameter", param + " is not supported; leaving it out would be right");
+    *problem_ = bad_field(param, "unsupported_parameter", param + " is not supported and must be left out");
 }
 
 void BodyFields::refuse_others() {
@@ -254,7 +254,7 @@ void BodyFields::refuse_others() {
         if (std::ranges::find(known_, std::string_view(name)) != known_.end()) continue;
         const std::string quoted = in_quotes(path_ + name);
         *problem_ = bad_field(quoted.substr(1, quoted.size() - 2), "unknown_parameter",
-                              quoted + " is not a field of this request; leaving it out would be right");
+                              quoted + " is not a field of this request and must be left out");
     }
 }
 

@@ -59,7 +59,7 @@ public:
     /// Members that nothing above has asked for are a problem. Comes last.
     void refuse_others();
 
-    /// Notes that a member is `is` where `right` would be right.
+    /// Notes that a member is `is` and must be `right`.
     void wrong(std::string_view name, std::string_view is, std::string_view right,
                std::string_view code = "invalid_value");
     void missing(std::string_view name, std::string_view right);

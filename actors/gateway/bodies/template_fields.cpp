@@ -34,7 +34,7 @@ void read_template_fields(BodyFields& fields, TemplateFields& into) {
     if (variables == nullptr || !fields.within(variables_field, *variables, "an object")) return;
     for (const auto& [name, value] : variables->items()) {
         if (!is_reserved_variable(name)) continue;
-        return fields.wrong(variable(name), "set by the server alone", "leaving it out");
+        return fields.wrong(variable(name), "set by the server alone", "left out");
     }
     // Names are known to be fine here, so what is wrong is its size.
     if (!check_template_variables(variables->dump())) {
@@ -54,13 +54,13 @@ ApiResult<std::string> fit_to_template(const TemplateFields& fields, std::span<c
         const std::string param =
             item_name("messages", static_cast<size_t>(calling - messages.begin())) + ".tool_calls";
         return bad_field(param, "unsupported_value",
-                         param + " is nothing that this model's chat template can say; leaving it out would be right");
+                         param + " is nothing that this model's chat template can say; it must be left out");
     }
     Json variables = fields.variables;
     for (const auto& [name, value] : variables.items()) {
         if (chat_template->names(name) || value.is_null() || value == false) continue;
         return bad_field(variable(name), "unsupported_value",
-                         variable(name) + " is not read by this model's chat template; leaving it out would be right");
+                         variable(name) + " is not read by this model's chat template; it must be left out");
     }
     if (!fields.reasoning_effort.empty()) {
         const bool thinks = fields.reasoning_effort != "none";
@@ -68,9 +68,8 @@ ApiResult<std::string> fit_to_template(const TemplateFields& fields, std::span<c
         // A model that is told nothing of it does what these two ask for.
         const bool changes_nothing = !thinks || fields.reasoning_effort == "medium";
         if (!reads_effort && !reads_thinking && !changes_nothing) {
-            return bad_field(
-                effort, "unsupported_value",
-                std::string(effort) + " is not read by this model's chat template; leaving it out would be right");
+            return bad_field(effort, "unsupported_value",
+                             std::string(effort) + " is not read by this model's chat template; it must be left out");
         }
         if (reads_effort && !variables.contains(effort)) variables[effort] = fields.reasoning_effort;
         if (reads_thinking && !variables.contains(thinking)) variables[thinking] = thinks;

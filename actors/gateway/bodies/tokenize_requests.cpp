@@ -15,7 +15,7 @@ ApiResult<TokenizeRequest> parse_tokenize(std::string_view body) {
         if (!has_text && request.messages.empty()) fields.missing("text", "a string, or messages,");
         if (!request.messages.empty()) read_template_fields(fields, request.for_template);
         if (!request.messages.empty() && fields.find("add_special") != nullptr) {
-            fields.wrong("add_special", "there beside messages, whose template writes its own", "leaving it out");
+            fields.wrong("add_special", "there beside messages, whose template writes its own", "left out");
         }
         fields.flag("add_special", request.add_special);
     });

@@ -34,7 +34,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     RONDO_TRY(sequences.begin(depth, contestant.dense));
     const auto id = [](int64_t i) { return static_cast<int32_t>(i % 97 + 1); };
     for (int64_t i = 0; i < warm_up; ++i) RONDO_TRY(sequences.step(id(i)));
-    const SelectionStats before = sequences.stats();
+    const StepAttentionStats before = sequences.stats();
     const double attended = sequences.attend_seconds(), multiplied = sequences.product_seconds();
     const double start = seconds_now();
     double last = start;
@@ -45,7 +45,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
         steps.push_back(now - last);
         last = now;
     }
-    const SelectionStats after = sequences.stats();
+    const StepAttentionStats after = sequences.stats();
     RONDO_TRY(check_finite(sequences.logits()));
     if (!count) return Status::ok();
     contestant.runs.push_back({last - start, after.score_seconds - before.score_seconds,
@@ -83,7 +83,7 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
                            Progress& progress) {
     Contestant dense, sparse;
     sparse.dense = false;
-    const SelectionStats before = sequences.stats();
+    const StepAttentionStats before = sequences.stats();
     for (int repeat = 0; repeat <= options.repeat; ++repeat) {  // the first is a warm-up
         RONDO_TRY(run_once(sequences, depth, options.tokens, warm_up, dense, repeat > 0));
         if (sequences.chooses()) RONDO_TRY(run_once(sequences, depth, options.tokens, warm_up, sparse, repeat > 0));
@@ -96,7 +96,7 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
         point.more = {{"step_ms", step_times(dense.steps)}};
         return point;
     }
-    const SelectionStats after = sequences.stats();
+    const StepAttentionStats after = sequences.stats();
     const double token_bytes = sequences.token_bytes();
     // What is read: keys and values that are attended to, keys alone that are scored, and the bounds of pages.
     const auto tokens = static_cast<double>(sparse.attended) + static_cast<double>(sparse.scored) / 2.0;

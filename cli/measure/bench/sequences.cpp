@@ -13,7 +13,7 @@ namespace {
 /// How many of the history's last queries a first choice may look at: it may come right behind the history.
 int64_t looked_at(DecodeAttention attention) {
     attention.cold_tokens = 0;
-    return SelectiveDecode::prompt_rows(attention);
+    return StepAttention::prompt_rows(attention);
 }
 
 }  // namespace
@@ -42,21 +42,22 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
         if (attention.method == DecodeAttention::Method::dense) continue;
         DecodeAttention own = attention;
         own.cold_tokens = attention.reselect_every * i / options.batch;
-        SelectiveDecode::Options how = SelectiveDecode::options_of(own);
+        StepAttention::Options how = StepAttention::options_of(own);
         how.give_up_blocks = false;  // every repeat begins with the same keys
         how.seed = static_cast<uint64_t>(i);
-        RONDO_ASSIGN(auto choice, SelectiveDecode::create(spec, *made->pool_, *runner.device, how));
-        made->choices_.push_back(std::move(choice));
+        RONDO_ASSIGN(auto own_attention, StepAttention::create(spec, *made->pool_, *runner.device, how));
+        made->attention_.push_back(std::move(own_attention));
     }
     return made;
 }
 
 Stepper::Row Sequences::row_of(size_t sequence, int32_t id) const {
-    return {sequences_[sequence].get(), id, dense_ || choices_.empty() ? nullptr : choices_[sequence].get()};
+    StepAttention* const attention = dense_ || attention_.empty() ? nullptr : attention_[sequence].get();
+    return {sequences_[sequence].get(), id, attention, nullptr};
 }
 
 Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void(double)>& done) {
-    dense_ = choices_.empty();
+    dense_ = attention_.empty();
     seen_.insert(seen_.end(), ids.begin(), ids.end());
     return append(ids, done);
 }
@@ -66,8 +67,8 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
     for (size_t s = 0; s < sequences_.size(); ++s) {
         for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
             const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
-            RONDO_TRY(
-                stepper_->begin_chunk(*sequences_[s], chunk, BatchPart::Logits::none, {nullptr, row_of(s, -1).choice}));
+            RONDO_TRY(stepper_->begin_chunk(*sequences_[s], chunk, BatchPart::Logits::none,
+                                            {nullptr, row_of(s, -1).attention}));
             RONDO_TRY(stepper_->run_chunk(*sequences_[s], stepper_->layers()));
             done(static_cast<double>(s * ids.size() + begin + chunk.size()) / all);
         }
@@ -78,12 +79,12 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
 Status Sequences::begin(int64_t tokens, bool dense) {
     dense_ = dense;
     // The queries of the history's end are computed anew: those of the answer before it have taken their places.
-    const int64_t kept = dense || choices_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
+    const int64_t kept = dense || attention_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
     for (const auto& sequence : sequences_) sequence->truncate(kept);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
-    for (size_t s = 0; s < choices_.size(); ++s) {
-        choices_[s]->reset();
+    for (size_t s = 0; s < attention_.size(); ++s) {
+        attention_[s]->reset();
         RONDO_TRY(begin_answer(row_of(s, -1)));
     }
     return Status::ok();
@@ -95,9 +96,9 @@ Status Sequences::step(int32_t id) {
     return step_in_line(*stepper_, rows_);
 }
 
-SelectionStats Sequences::stats() const {
-    SelectionStats sum;
-    for (const auto& choice : choices_) sum += choice->stats();
+StepAttentionStats Sequences::stats() const {
+    StepAttentionStats sum;
+    for (const auto& attention : attention_) sum += attention->stats();
     return sum;
 }
 

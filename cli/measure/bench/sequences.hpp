@@ -26,10 +26,10 @@ public:
     Status step(int32_t id);
     std::span<const float> logits() const { return stepper_->all_decode_logits(sequences_.size()); }
     /// Of all sequences, since they were made.
-    SelectionStats stats() const;
+    StepAttentionStats stats() const;
     double attend_seconds() const { return stepper_->transformer().attend_seconds(); }
     double product_seconds() const { return stepper_->transformer().product_seconds(); }
-    bool chooses() const { return !choices_.empty(); }
+    bool chooses() const { return !attention_.empty(); }
     /// Bytes of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
 
@@ -44,8 +44,8 @@ private:
     std::unique_ptr<KvPool> pool_;
     std::unique_ptr<Stepper> stepper_;
     std::vector<std::unique_ptr<SequenceKv>> sequences_;
-    std::vector<std::unique_ptr<SelectiveDecode>> choices_;
-    std::vector<Stepper::Row> rows_;  // of a step
+    std::vector<std::unique_ptr<StepAttention>> attention_;  // by sequence; none: dense
+    std::vector<Stepper::Row> rows_;                         // of a step
     bool dense_ = true;
 };
 

@@ -26,8 +26,9 @@ std::vector<std::string> split(const std::string& text, char by) {
 
 /// Opens a generator with this budget. Methods themselves cut windows that a small budget cannot hold.
 Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const Contestant& contestant, int budget,
-                                                  const GoldKeys& gold, int64_t tokens, bool measure,
-                                                  bool give_up_blocks) {
+                                                  const GoldKeys& gold, int64_t tokens, bool give_up_blocks,
+                                                  PromptProbe* prompt_probe = nullptr,
+                                                  MassProbe* step_probe = nullptr) {
     Generator::Options how;
     how.chunk_tokens = machine.chunk_tokens;
     how.kv_type = machine.kv_type;
@@ -36,7 +37,9 @@ Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const 
     how.decode = contestant.decode;
     how.decode.budget_tokens = budget;
     if (contestant.selection) how.decode_method = contestant.selection(how.decode, gold);
-    how.measure = measure;
+    how.measure = prompt_probe != nullptr;
+    how.prompt_probe = prompt_probe;
+    how.step_probe = step_probe;
     how.give_up_blocks = give_up_blocks;
     return Generator::create(machine.model, machine.device, how);
 }
@@ -78,6 +81,25 @@ Status see(Generator& generator, const PromptedQuestion& question, size_t begin,
 size_t question_begin(const PromptedQuestion& question) {
     return question.rounds.size() < 2 ? 0 : question.rounds[question.rounds.size() - 2];
 }
+
+/// What there is to be known of a prompt's lines.
+class LinesProbe : public PromptProbe {
+public:
+    explicit LinesProbe(const PromptedQuestion& question)
+        : audit(question.gold, static_cast<int64_t>(question_begin(question))) {}
+
+    void look_at_lines(int layer, const ChunkShape& chunk, std::span<const Lines> by_head) override {
+        overlap.add(layer, chunk, by_head);
+    }
+    bool wants_rows() const override { return true; }
+    void look_at_rows(const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
+                      const Lines& lines) override {
+        audit.add(chunk, all, sampled, lines);
+    }
+
+    LineOverlap overlap;
+    PromptAudit audit;
+};
 
 bool is_of_prompts(const std::string& key) {
     return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
@@ -153,9 +175,9 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
 double bytes_read(Generator& generator, int64_t keys_seen) {
     const KvShape& shape = generator.pool().shape();
     const double entry = static_cast<double>(shape.atom.bytes()) / kv_block_tokens;  // a key and its value of one head
-    const SelectiveDecode* const decode = generator.selective_decode();
+    const StepAttention* const decode = generator.step_attention();
     if (decode == nullptr) return entry * static_cast<double>(keys_seen * shape.layers * shape.kv_heads);
-    const SelectionStats& stats = decode->stats();
+    const StepAttentionStats& stats = decode->stats();
     return entry * (static_cast<double>(stats.attended) + static_cast<double>(stats.keys_scored) / 2.0) +
            static_cast<double>(stats.bounds_read);
 }
@@ -163,11 +185,6 @@ double bytes_read(Generator& generator, int64_t keys_seen) {
 /// Tokens that there must be room for.
 int64_t tokens_of(const PromptedQuestion& question) {
     return std::ssize(question.prompt) + std::ssize(question.answer) + 1;
-}
-
-/// Whether a choice has served: what quest chooses begins with the first step.
-bool has_chosen(const SelectiveDecode& decode) {
-    return decode.serving() || decode.stats().bounds_read > 0;
 }
 
 /// Forces an answer through, behind a prompt.
@@ -183,7 +200,7 @@ Result<Attempt> answer_given(Generator& generator, std::span<const int32_t> answ
     }
     if (answer.size() > 1)
         attempt.bytes_read = bytes_read(generator, keys_seen) / static_cast<double>(answer.size() - 1);
-    if (const SelectiveDecode* const decode = generator.selective_decode(); decode != nullptr)
+    if (const StepAttention* const decode = generator.step_attention(); decode != nullptr)
         attempt.density = share(decode->stats().attended, decode->stats().causal);
     return attempt;
 }
@@ -273,8 +290,7 @@ Result<DensePrompt> DensePrompt::create(const Machine& machine, const PromptedQu
     const int64_t tokens = tokens_of(question);
     Contestant any;
     any.decode.method = DecodeAttention::Method::progressive;  // so that there is room for copies of all keys
-    RONDO_ASSIGN(auto generator,
-                 open_generator(machine, any, static_cast<int>(tokens), question.gold, tokens, false, false));
+    RONDO_ASSIGN(auto generator, open_generator(machine, any, static_cast<int>(tokens), question.gold, tokens, false));
     RONDO_TRY(generator->answer_by({}));
     RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
     return DensePrompt(question, std::move(generator));
@@ -285,7 +301,7 @@ Result<Attempt> DensePrompt::answer(const Contestant& contestant, int budget) {
     how.budget_tokens = budget;
     RONDO_TRY(generator_->answer_by(how, contestant.selection ? contestant.selection(how, question_->gold) : nullptr));
     // The last rounds are computed once more: the method needs their queries, and the answer before took their places.
-    const int64_t known = std::ssize(question_->prompt) - SelectiveDecode::prompt_rows(how);
+    const int64_t known = std::ssize(question_->prompt) - StepAttention::prompt_rows(how);
     size_t begin = 0;
     for (const size_t round : question_->rounds) {
         if (static_cast<int64_t>(round) <= known) begin = round;
@@ -304,7 +320,7 @@ int keys_for(const Machine& machine, double bytes_read) {
 Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
                       const PromptedQuestion& question) {
     RONDO_ASSIGN(const auto generator,
-                 open_generator(machine, contestant, budget, question.gold, tokens_of(question), false, true));
+                 open_generator(machine, contestant, budget, question.gold, tokens_of(question), true));
     RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
     return answer_given(*generator, question.answer);
 }
@@ -313,47 +329,40 @@ Status measure_choices(const Machine& machine, const Contestant& contestant, int
                        const PromptedQuestion& question, Attempt& attempt) {
     const int64_t tokens = tokens_of(question);
     // An evicting method's keys can only be measured against all keys while those are there: two runs.
-    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, false, true));
+    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, true));
     RONDO_TRY(see(*plain, question, 0, question.prompt.size()));
     RONDO_ASSIGN(const Attempt again, answer_given(*plain, question.answer));
     if (again.argmax != attempt.argmax)
         return make_error(ErrorCode::internal, contestant.label + " answers otherwise where it gives up keys for good");
     attempt.bytes_resident = bytes_in_use(plain->pool());
-    if (const SelectiveDecode* const decode = plain->selective_decode(); decode != nullptr)
+    if (const StepAttention* const decode = plain->step_attention(); decode != nullptr)
         *attempt.bytes_resident += static_cast<double>(decode->bytes_beside());
 
-    RONDO_ASSIGN(const auto measured, open_generator(machine, contestant, budget, question.gold, tokens, true, false));
-    LineOverlap overlap;
-    PromptAudit audit(question.gold, static_cast<int64_t>(question_begin(question)));
-    if (SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr) {
-        lines->listen([&overlap](int layer, const ChunkShape& chunk, std::span<const Lines> by_head) {
-            overlap.add(layer, chunk, by_head);
-        });
-        lines->audit([&audit](const ChunkShape& chunk, const SampledRows& all, std::span<const int32_t> sampled,
-                              const Lines& of_head) { audit.add(chunk, all, sampled, of_head); });
-    }
-    RONDO_TRY(see(*measured, question, 0, question.prompt.size(), &overlap));
+    LinesProbe lines_probe(question);
+    MassProbe probe;
+    RONDO_ASSIGN(const auto measured,
+                 open_generator(machine, contestant, budget, question.gold, tokens, false, &lines_probe, &probe));
+    RONDO_TRY(see(*measured, question, 0, question.prompt.size(), &lines_probe.overlap));
     for (size_t i = 0; i + 1 < question.answer.size(); ++i) {
         RONDO_TRY(measured->step(question.answer[i]));
-        const SelectiveDecode* const decode = measured->selective_decode();
-        if (decode != nullptr && !has_chosen(*decode)) attempt.cold_masses = decode->masses().size();
+        const StepAttention* const decode = measured->step_attention();
+        if (decode != nullptr && !decode->serving()) attempt.cold_masses = probe.masses().size();
     }
     attempt.prompt_density = 1.0;
     if (const SparsePrefill* const lines = measured->sparse_prefill(); lines != nullptr)
         attempt.prompt_density = share(lines->stats().covered, lines->stats().causal);
-    attempt.line_overlap = overlap.share();
-    attempt.prompt_mass = audit.of_sampled();
-    attempt.unsampled_mass = audit.of_others();
-    attempt.evidence_mass = audit.of_evidence();
-    if (const SelectiveDecode* const decode = measured->selective_decode(); decode != nullptr)
-        attempt.masses.assign(decode->masses().begin(), decode->masses().end());
+    attempt.line_overlap = lines_probe.overlap.share();
+    attempt.prompt_mass = lines_probe.audit.of_sampled();
+    attempt.unsampled_mass = lines_probe.audit.of_others();
+    attempt.evidence_mass = lines_probe.audit.of_evidence();
+    attempt.masses.assign(probe.masses().begin(), probe.masses().end());
     return Status::ok();
 }
 
 Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contestant& contestant, int budget,
                                            const PromptedQuestion& question, int64_t tokens_max) {
     RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question.gold,
-                                                      std::ssize(question.prompt) + tokens_max + 1, false, true));
+                                                      std::ssize(question.prompt) + tokens_max + 1, true));
     const std::span<const int32_t> prompt = question.prompt;
     const size_t last = question_begin(question);
     RONDO_TRY(see(*generator, question, 0, last));

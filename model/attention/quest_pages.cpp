@@ -1,7 +1,9 @@
-#include "model/attention/page_selection.hpp"
+#include "model/attention/quest_pages.hpp"
 
 #include <algorithm>
 #include <cassert>
+
+#include "config/stopwatch.hpp"
 
 namespace rondo {
 
@@ -11,7 +13,7 @@ constexpr int64_t keys_at_once = 64;  // read back together: a row of all KV hea
 
 }  // namespace
 
-PageSelection::PageSelection(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys)
+QuestPages::QuestPages(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys)
     : pool_(&pool),
       device_(&device),
       group_(spec.heads / spec.kv_heads),
@@ -28,16 +30,16 @@ PageSelection::PageSelection(const ModelSpec& spec, const KvPool& pool, Device& 
     }
 }
 
-Result<std::unique_ptr<PageSelection>> PageSelection::create(const ModelSpec& spec, const KvPool& pool, Device& device,
-                                                             int64_t budget_keys) {
-    std::unique_ptr<PageSelection> made(new PageSelection(spec, pool, device, budget_keys));
+Result<std::unique_ptr<QuestPages>> QuestPages::create(const ModelSpec& spec, const KvPool& pool, Device& device,
+                                                       int64_t budget_keys) {
+    std::unique_ptr<QuestPages> made(new QuestPages(spec, pool, device, budget_keys));
     const auto bytes = static_cast<size_t>(keys_at_once * spec.kv_heads * spec.head_dim) * sizeof(float);
     RONDO_ASSIGN(made->keys_, device.allocate(bytes));
     RONDO_ASSIGN(made->values_, device.allocate(bytes));
     return made;
 }
 
-void PageSelection::clear() {
+void QuestPages::reset() {
     for (Layer& layer : layers_) {
         layer.keys = 0;
         for (Bounds& head : layer.heads) {
@@ -48,18 +50,40 @@ void PageSelection::clear() {
     }
 }
 
-std::span<const std::vector<int32_t>> PageSelection::pages(int layer) const {
-    return layers_[static_cast<size_t>(layer)].pages;
+void QuestPages::after_prefill(const SequenceKv& kv) {
+    static_cast<void>(kv);
+    reset();
 }
 
-int64_t PageSelection::bounds_bytes() const {
+/// Of keys that have been cut off nothing is known.
+void QuestPages::before_step(SequenceKv& kv) {
+    const auto known = [](const Layer& layer) { return layer.keys; };
+    if (std::ranges::max(layers_, {}, known).keys > kv.tokens()) reset();
+}
+
+void QuestPages::after_step(const SequenceKv& kv) {
+    stats_.causal += std::ssize(layers_) * std::ssize(scratch_) * kv.tokens();
+    stats_.attended += attended_;
+    stats_.selections += chose_ ? 1 : 0;
+    stats_.bounds_read += chose_ ? bytes_beside() : 0;
+}
+
+bool QuestPages::ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const {
+    const std::vector<int32_t>& pages = layers_[static_cast<size_t>(layer)].pages[static_cast<size_t>(kv_head)];
+    const auto begins = kv.block_begin(pool_->shape().group_of(layer));
+    for (const int32_t page : pages) on_range(begins[static_cast<size_t>(page)], begins[static_cast<size_t>(page) + 1]);
+    return !pages.empty();
+}
+
+int64_t QuestPages::bytes_beside() const {
     size_t floats = 0;
     for (const Layer& layer : layers_)
         for (const Bounds& head : layer.heads) floats += head.lowest.size() + head.highest.size();
     return static_cast<int64_t>(floats * sizeof(float));
 }
 
-Result<SelectedKeys> PageSelection::choose(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+Result<SelectedKeys> QuestPages::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+    const Stopwatch watch(stats_.score_seconds);
     Layer& own = layers_[static_cast<size_t>(layer)];
     if (layer == 0) {
         attended_ = 0;
@@ -84,7 +108,7 @@ Result<SelectedKeys> PageSelection::choose(int layer, const ScoreArgs& step, con
 }
 
 /// Takes the keys that are new since the last time into the bounds of their pages.
-Status PageSelection::extend(int layer, const SequenceKv& kv) {
+Status QuestPages::extend(int layer, const SequenceKv& kv) {
     Layer& own = layers_[static_cast<size_t>(layer)];
     const LayerGroup group = pool_->shape().group_of(layer);
     const auto begins = kv.block_begin(group), blocks = kv.blocks(group);
@@ -124,7 +148,7 @@ Status PageSelection::extend(int layer, const SequenceKv& kv) {
     return Status::ok();
 }
 
-void PageSelection::choose_for_head(Layer& layer, int head, std::span<const float> queries) {
+void QuestPages::choose_for_head(Layer& layer, int head, std::span<const float> queries) {
     const auto h = static_cast<size_t>(head);
     PerHead& own = scratch_[h];
     weigh_page_bounds(queries, own.on_lowest, own.on_highest);
@@ -134,7 +158,7 @@ void PageSelection::choose_for_head(Layer& layer, int head, std::span<const floa
 }
 
 /// The last page, in which every head's choice ends, is the tail; entries mark the others.
-SelectedKeys PageSelection::mark(int layer, const SequenceKv& kv) {
+SelectedKeys QuestPages::mark(int layer, const SequenceKv& kv) {
     const Layer& own = layers_[static_cast<size_t>(layer)];
     const LayerGroup group = pool_->shape().group_of(layer);
     const auto begins = kv.block_begin(group), blocks = kv.blocks(group);

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "model/attention/page_selection.hpp"
+#include "model/attention/heavy_keys.hpp"
+#include "model/attention/quest_pages.hpp"
 #include "model/generator.hpp"
 #include "tests/model/tiny_engine.hpp"
 
@@ -67,7 +68,7 @@ private:
 };
 
 /// In the first layer, whose queries and keys do not depend on what attention leaves out.
-TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
+TEST(StepAttentionTest, H2oKeepsWhatANaiveSimulationKeeps) {
     constexpr int64_t prompt = 70, window = 4, steps = 60;
     constexpr int budget = 17;
     const auto device = need(open_device(need(parse_device("cpu:1"))));  // layers are chosen in one by one
@@ -107,11 +108,11 @@ TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
     need(generator->prefill(part(0, prompt)));
     for (int64_t i = 0; i < steps; ++i) {
         need(generator->step(ids[static_cast<size_t>(prompt + i)]));
-        const SelectiveDecode& choice = *generator->selective_decode();
-        ASSERT_EQ(choice.tail_begin(), prompt + i + 1 - (budget - budget / 2));
+        const auto& heavy = dynamic_cast<const HeavyKeys&>(*generator->step_attention());
+        ASSERT_EQ(heavy.tail_begin(), prompt + i + 1 - (budget - budget / 2));
         for (int head = 0; head < model.spec.kv_heads; ++head) {
             naive[static_cast<size_t>(head)].step(weights(prompt + i, head));
-            std::vector<int32_t> kept = choice.chosen(0)[static_cast<size_t>(head)];
+            std::vector<int32_t> kept = heavy.chosen(0)[static_cast<size_t>(head)];
             std::ranges::sort(kept);
             ASSERT_EQ(kept, naive[static_cast<size_t>(head)].kept()) << "step " << i << ", head " << head;
         }
@@ -121,7 +122,7 @@ TEST(StepSelection, H2oKeepsWhatANaiveSimulationKeeps) {
 }
 
 /// Attention with the keys that H2O keeps is what the copies hold: a generator that never gives blocks up agrees.
-TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
+TEST(StepAttentionTest, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
     const auto device = need(open_device(need(parse_device("cpu:2"))));
     const Model model = testing::load_case(golden::read_case("qwen2_gqa7_head64_untied"), DType::f32, *device);
     std::mt19937 random(4);
@@ -132,7 +133,8 @@ TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
         options.decode.method = DecodeAttention::Method::h2o;
         options.decode.budget_tokens = 24;
         options.give_up_blocks = give_up;
-        options.measure = !give_up;
+        MassProbe probe;
+        options.step_probe = give_up ? nullptr : &probe;
         const auto generator = need(Generator::create(model, *device, options));
         need(generator->prefill(std::span(ids).first(20)));  // within the budget: the answer outgrows it
         std::vector<float>& all = answers.emplace_back();
@@ -141,14 +143,29 @@ TEST(StepSelection, H2oAnswersTheSameWhetherBlocksAreGivenUpOrNot) {
             all.insert(all.end(), generator->logits().begin(), generator->logits().end());
         }
         EXPECT_EQ(generator->kv().first_held() > 0, give_up);
-        for (const double mass : generator->selective_decode()->masses()) EXPECT_THAT(mass, ::testing::Le(1.0001));
+        EXPECT_EQ(probe.masses().size(), give_up ? 0U : size_t{140} * model.spec.layers * model.spec.heads);
+        for (const double mass : probe.masses()) EXPECT_THAT(mass, ::testing::Le(1.0001));
     }
     EXPECT_EQ(answers[0], answers[1]);
 }
 
+TEST(StepAttentionTest, AProbeNeedsTheKeysThatAMethodWouldGiveUp) {
+    const auto device = need(open_device(need(parse_device("cpu:1"))));
+    const Model model = testing::load_case(golden::read_case("llama_gqa1_head32_tied"), DType::f32, *device);
+    MassProbe probe;
+    Generator::Options options;
+    options.decode.method = DecodeAttention::Method::snapkv;
+    options.step_probe = &probe;
+    const auto refused = Generator::create(model, *device, options);
+    ASSERT_FALSE(refused.is_ok());
+    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("their blocks must be kept"));
+    options.give_up_blocks = false;
+    EXPECT_TRUE(Generator::create(model, *device, options).is_ok());
+}
+
 /// With shift, StreamingLLM's keys stand as if what it gives up had never been said. In one layer, whose keys depend on
 /// their own tokens alone, that can be seen: dense attention answers the same to a text of what is kept.
-TEST(StepSelection, StreamingLlmShiftedIsDenseOverWhatIsKept) {
+TEST(StepAttentionTest, StreamingLlmShiftedIsDenseOverWhatIsKept) {
     constexpr int64_t prompt = 90, steps = 40;
     constexpr int budget = 29, sinks = 5;
     const auto device = need(open_device(need(parse_device("cpu:2"))));
@@ -185,11 +202,11 @@ TEST(StepSelection, StreamingLlmShiftedIsDenseOverWhatIsKept) {
 }
 
 /// Sequences of random keys in a pool, and quest's choice among their pages.
-class QuestPages : public ::testing::TestWithParam<DType> {
+class QuestPagesTest : public ::testing::TestWithParam<DType> {
 protected:
     static constexpr int layer = 2, heads = 6, kv_heads = 2, d = 40;
 
-    QuestPages() {
+    QuestPagesTest() {
         spec_.layers = 3;
         spec_.heads = heads;
         spec_.kv_heads = kv_heads;
@@ -274,10 +291,10 @@ protected:
         }
         return keys;
     }
-    Result<SelectedKeys> choose(PageSelection& pages, int of_layer, std::vector<float>& q) {
+    Result<SelectedKeys> choose(QuestPages& pages, int of_layer, std::vector<float>& q) {
         ScoreArgs step;
         step.q = Tensor::of(q.data(), DType::f32, 1, heads * d);
-        return pages.choose(of_layer, step, *kv_);
+        return pages.keys_of_step(of_layer, step, *kv_);
     }
 
     std::mt19937 random_{11};
@@ -286,11 +303,11 @@ protected:
     std::unique_ptr<KvPool> pool_;
     std::unique_ptr<SequenceKv> kv_;
 };
-INSTANTIATE_TEST_SUITE_P(KvTypes, QuestPages, ::testing::Values(DType::f32, DType::bf16, DType::i8),
+INSTANTIATE_TEST_SUITE_P(KvTypes, QuestPagesTest, ::testing::Values(DType::f32, DType::bf16, DType::i8),
                          [](const auto& info) { return std::string(traits(info.param).name); });
 
-TEST_P(QuestPages, AreTheBestByANaiveBoundAtEveryStep) {
-    const auto pages = need(PageSelection::create(spec_, *pool_, *device_, 70));  // 4 pages
+TEST_P(QuestPagesTest, AreTheBestByANaiveBoundAtEveryStep) {
+    const auto pages = need(QuestPages::create(spec_, *pool_, *device_, 70));  // 4 pages
     for (const int64_t round : {37, 5, 90}) {  // blocks of 16, 16, 5, then 5, then full ones
         kv_->begin_round();
         append(round);
@@ -299,7 +316,7 @@ TEST_P(QuestPages, AreTheBestByANaiveBoundAtEveryStep) {
         if (i == 20) {  // other keys stand where some stood before
             kv_->truncate(130);
             append(3);
-            pages->clear();
+            pages->reset();
         }
         std::vector<float> q = random_floats(heads * d);
         for (int dense = 0; dense < quest_dense_layers; ++dense)
@@ -316,8 +333,8 @@ TEST_P(QuestPages, AreTheBestByANaiveBoundAtEveryStep) {
     }
 }
 
-TEST_P(QuestPages, AreNotAskedForWhileTheBudgetHoldsAllKeys) {
-    const auto pages = need(PageSelection::create(spec_, *pool_, *device_, 60));
+TEST_P(QuestPagesTest, AreNotAskedForWhileTheBudgetHoldsAllKeys) {
+    const auto pages = need(QuestPages::create(spec_, *pool_, *device_, 60));
     append(60);
     std::vector<float> q = random_floats(heads * d);
     need(choose(*pages, 0, q));

@@ -5,40 +5,39 @@
 #include <span>
 #include <vector>
 
-#include "config/result.hpp"
-#include "kernels/device.hpp"
-#include "kernels/ops.hpp"
 #include "memory/device_table.hpp"
 #include "memory/kv_pool.hpp"
-#include "memory/sequence_kv.hpp"
 #include "model/attention/policies/decode_selection/quest.hpp"
-#include "model/files/spec.hpp"
+#include "model/attention/step_attention.hpp"
 
 namespace rondo {
 
-/// Quest for one sequence: before each step of each layer, the pages of keys that the step's row attends to, by bounds
-/// on what their keys can score (policies/decode_selection/quest.hpp). A page is a block of the sequence, which a round
-/// may have left partly filled. Keys stay where they lie.
+/// Quest: before each step of each layer, the pages of keys that the step's row attends to, by bounds on what their
+/// keys can score (policies/decode_selection/quest.hpp). A page is a block of the sequence, which a round may have left
+/// partly filled. Keys stay where they lie.
 ///
 /// Bounds are read from the pool: of a prompt at the first step that needs them, then key by key. Host work, so the
 /// pool must be in the host's memory.
-class PageSelection {
+class QuestPages final : public StepAttention {
 public:
-    static Result<std::unique_ptr<PageSelection>> create(const ModelSpec& spec, const KvPool& pool, Device& device,
-                                                         int64_t budget_keys);
+    static Result<std::unique_ptr<QuestPages>> create(const ModelSpec& spec, const KvPool& pool, Device& device,
+                                                      int64_t budget_keys);
 
+    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
+    void after_prefill(const SequenceKv& kv) override;
+    void before_step(SequenceKv& kv) override;
+    void after_step(const SequenceKv& kv) override;
+    void after_last_step(const SequenceKv& kv) override { after_step(kv); }
     /// Nothing is known of the keys any more.
-    void clear();
-    /// For the row `step` of a sequence whose newest key is in the pool. Valid until the next call.
-    Result<SelectedKeys> choose(int layer, const ScoreArgs& step, const SequenceKv& kv);
+    void reset() override;
 
+    bool serving() const override { return stats_.bounds_read > 0; }
+    bool ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const override;
+    /// Of the bounds that are known, which each step that chooses reads.
+    int64_t bytes_beside() const override;
     /// Of the last step: keys attended to, by layer and KV head, and whether that was not all of them.
     int64_t attended() const { return attended_; }
     bool chose() const { return chose_; }
-    /// Of the bounds that are known, which each step that chooses reads.
-    int64_t bounds_bytes() const;
-    /// The pages of a layer by KV head, ascending, in the last step; empty where it attended to everything.
-    std::span<const std::vector<int32_t>> pages(int layer) const;
 
 private:
     struct Bounds {
@@ -47,13 +46,13 @@ private:
     struct Layer {
         int64_t keys = 0;  // whose bounds are known
         std::vector<Bounds> heads;
-        std::vector<std::vector<int32_t>> pages;  // by KV head
+        std::vector<std::vector<int32_t>> pages;  // of the last step by KV head, ascending; empty: all
     };
     struct PerHead {
         RankScratch ranks;
         std::vector<float> on_lowest, on_highest, scores;
     };
-    PageSelection(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys);
+    QuestPages(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys);
     Status extend(int layer, const SequenceKv& kv);
     void choose_for_head(Layer& layer, int head, std::span<const float> queries);
     SelectedKeys mark(int layer, const SequenceKv& kv);
