@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "config/method_names.hpp"
 #include "config/settings.hpp"
 
 namespace rondo {
@@ -43,10 +44,6 @@ std::span<const GoneKey> gone_keys();
 
 /// Fills the method slots as settings.preset says; single keys are read after it and win.
 void apply_preset(Settings& settings);
-
-/// Where a method may be named: as the preset, for prompts, for answers, or in any of these places.
-enum class MethodSlot { preset, prefill, decode, any };
-std::span<const std::string_view> names_of_methods(MethodSlot slot);
 
 /// "a, b or c".
 std::string listed(std::span<const std::string_view> names);
