@@ -84,6 +84,16 @@ TEST_F(GpuCheck, AFailureOrACrashStopsNothingAndItsEndIsKept) {
 
 TEST_F(GpuCheck, WhatHangsIsEndedAndWhatNoLongerFitsIsLeftOut) {
     write_tests("sleep 60");
+    EXPECT_EQ(check("ops --limit 1"), 1);
+    EXPECT_EQ(results_.size(), 10U);
+    EXPECT_EQ(item("device").at("status"), "timed out");
+    EXPECT_LT(item("device").at("seconds"), 20);
+    EXPECT_EQ(item("Attend").at("status"), "left out");
+}
+
+/// Longer than the others, as is the next: `make check` runs them.
+TEST_F(GpuCheck, EveryStageEndsInItsLimit) {
+    write_tests("sleep 60");
     write_program(programs() / "rondo", "sleep 60");
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_EQ(check("all --limit 1"), 1);

@@ -11,15 +11,17 @@ using testing::need;
 using testing::next_rows;
 using testing::TinyEngine;
 
-/// What a step needs on the GPU is there when the model has been set up, whatever the weights' type.
+/// What a step needs on the GPU is there when the model has been set up, whatever the weights' type; also a step of as
+/// many rows as a batch may have.
 TEST(EmulatedSteps, TakeNoMemoryOfTheGpu) {
     for (const DType weights : {DType::f32, DType::bf16, DType::q8_0}) {
-        TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"), {.weights = weights, .device = "cuda:0"});
+        TinyEngine engine(golden::read_case("qwen2_gqa7_head64_untied"),
+                          {.weights = weights, .device = "cuda:0", .limits = {32, 4, 64}});
         const size_t vocabulary = static_cast<size_t>(engine.model.spec.vocabulary);
         SequenceKv prompt(*engine.pool), answer(*engine.pool);
         Batch batch = engine.batch();
-        const Buffer out = need(engine.device->allocate(256 * vocabulary * sizeof(float)));
-        const std::vector<int32_t> many(200, 5);
+        const Buffer out = need(engine.device->allocate(32 * vocabulary * sizeof(float)));
+        const std::vector<int32_t> many(31, 5);
         const int32_t one = 3;
         const size_t free_before = emulated::memory_bytes_free();
         for (int step = 0; step < 3; ++step) {

@@ -3,11 +3,12 @@
 set(own "Emulated*:Planted*:Primitives.*")
 set(ops "*/Cuda0:CudaDevice.*")
 set(models "*Golden.TheGpuMatchesToo/*:EngineOnGpu/*")
-# What an optimised build and ThreadSanitizer leave out: tests of more than two seconds, whose kernels the shorter ones
-# run too, and one that a busy machine can fail.
+# What an optimised build and ThreadSanitizer leave out: tests of more than two seconds, whose kernels and scripts the
+# shorter ones run too, and one that a busy machine can fail.
 string(CONCAT long "*Attend.InvariantRows*:*Attend.PrefillRows*:*Attend.ChunksOfAPrompt*:*Attend.*EveryHeadSize*:"
   "*Attend.ADecodeRow*:*Matmul.*EveryWeightType*:*Matmul.*ModelSized*:*Matmul.*SeveralBlocks*:*Matmul.InvariantRows*:"
-  "CudaDevice.OrderPuts*:CudaDevice.NotifyComes*:CudaDevice.StreamsNotOrdered*")
+  "CudaDevice.AStreamWaits*:CudaDevice.TheHostWaits*:CudaDevice.NotifyComes*:CudaDevice.StreamsNotOrdered*:"
+  "CudaDevice.ClosingReports*:GpuCheck.EveryStageEnds*:GpuCheck.*DoesNotListen*:GpuCheckPack.TheEmulatedPrograms*")
 string(CONCAT some_models "*Golden.TheGpuMatchesToo/*gqa7_head64_tied:*Golden.TheGpuMatchesToo/*q4_k:"
   "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*:EngineOnGpu/Steps.RowsWithoutLogits*/bf16_*")
 
