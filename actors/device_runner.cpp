@@ -75,7 +75,7 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
     const DecodeAttention answer = turn.decode();
     if (turn.choice == nullptr && answer.method != DecodeAttention::Method::dense) {
         RONDO_ASSIGN(turn.choice,
-                     SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
+                     SelectiveDecode::create(runtime_->model.spec, *runtime_->pool, runtime_->answers_device(),
                                              SelectiveDecode::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
