@@ -24,6 +24,11 @@ bool is_weights(std::string_view text) {
     return error == std::errc() && end == text.data() + text.size();
 }
 
+/// Devices' names are checked when all devices are known.
+bool is_any(std::string_view) {
+    return true;
+}
+
 bool is_path_or_none(std::string_view text) {
     return text.empty() || is_path(text);
 }
@@ -91,7 +96,10 @@ constexpr SettingKey keys[] = {
      .names = bf16_ways},
     {.path = "pipeline.prefill.on",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.on; },
-     .shape = "a list of one device's name"},
+     .low = 1,
+     .list = true,
+     .valid = is_any,
+     .shape = "a list of devices' names"},
     {.path = "pipeline.prefill.chunk_tokens",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.chunk_tokens; },
      .low = 1,

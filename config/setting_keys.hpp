@@ -24,7 +24,7 @@ struct SettingKey {
     std::string_view path;  ///< "pipeline.prefill.chunk_tokens"; "devices.*.kind" for each device
     SettingSlot (*slot)(Settings& settings, std::string_view device);
 
-    int64_t low = 0, high = 0;                       ///< of a whole number
+    int64_t low = 0, high = 0;                       ///< of a whole number; `low` of a list is its least length
     std::span<const std::string_view> names{};       ///< of a choice; for an enum in its order
     bool list = false;                               ///< any number of these names
     bool (*valid)(std::string_view text) = nullptr;  ///< of any other text
