@@ -94,9 +94,15 @@ void DiskUring::put(Piece* piece) {
     std::byte* const at = work.memory + piece->moved;
     const auto bytes = static_cast<unsigned>(std::min(work.bytes - piece->moved, bytes_max));
     switch (work.kind) {
-        case Kind::read: io_uring_prep_read(entry, work.file, at, bytes, work.offset + piece->moved); break;
-        case Kind::write: io_uring_prep_write(entry, work.file, at, bytes, work.offset + piece->moved); break;
-        case Kind::sync: io_uring_prep_fsync(entry, work.file, IORING_FSYNC_DATASYNC); break;
+        case Kind::read:
+            io_uring_prep_read(entry, work.file, at, bytes, work.offset + piece->moved);
+            break;
+        case Kind::write:
+            io_uring_prep_write(entry, work.file, at, bytes, work.offset + piece->moved);
+            break;
+        case Kind::sync:
+            io_uring_prep_fsync(entry, work.file, IORING_FSYNC_DATASYNC);
+            break;
     }
     io_uring_sqe_set_data(entry, piece);
 }

@@ -37,7 +37,8 @@ public:
         bool repaired = false;  ///< it was damaged: what could be read is there
     };
 
-    /// A damaged one is repaired; where that fails, the error is `corrupt`. One that another process has open is refused.
+    /// A damaged one is repaired; where that fails, the error is `corrupt`. One that another process has open is
+    /// refused.
     static Result<Opened> open(const std::string& folder);
     ~Manifest();
 

@@ -16,7 +16,7 @@ namespace rondo {
 namespace {
 
 constexpr uint64_t magic = 0x0a56'4b6f'646e'6f52;  // "RondoKV" and the end of a line
-constexpr size_t fixed_bytes = 8 + 4 + 4 + 3 * 16 + 8 + 16 + 4 + 3 * 4 + 8 + 4 + 4;
+constexpr size_t fixed_bytes = 8 + 4 + 4 + 16 + 3 * 16 + 8 + 16 + 4 + 3 * 4 + 8 + 4 + 4;
 constexpr size_t layer_entry_bytes = 8 + 16;
 
 // Stored as numbers.
@@ -45,8 +45,8 @@ bool is_possible(const KvKind& kind) {
 
 }  // namespace
 
-uint64_t checksum_of(std::span<const std::byte> bytes) {
-    return XXH3_64bits(bytes.data(), bytes.size());
+uint64_t checksum_of(std::span<const std::byte> bytes, uint64_t seed) {
+    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
 size_t RecordHeader::header_bytes(size_t ids, size_t layers) {
@@ -55,8 +55,7 @@ size_t RecordHeader::header_bytes(size_t ids, size_t layers) {
 }
 
 uint64_t RecordHeader::record_bytes() const {
-    return header_bytes(ids.size(), layers.size()) +
-           layers.size() * round_up<uint64_t>(layer_bytes(), disk_alignment);
+    return header_bytes(ids.size(), layers.size()) + layers.size() * round_up<uint64_t>(layer_bytes(), disk_alignment);
 }
 
 void RecordHeader::lay_out() {
@@ -72,6 +71,7 @@ std::vector<std::byte> RecordHeader::write() const {
     out.put(magic);
     out.put(version);
     out.put(static_cast<uint32_t>(header_bytes(ids.size(), layers.size())));
+    out.pad(sealed_from);
     for (const StoreName* one : {&name, &before, &tenant}) out.put(std::span<const std::byte>(*one));
     out.put(epoch);
     out.put(std::span<const std::byte>(kind.model));
@@ -100,6 +100,7 @@ Result<RecordHeader> RecordHeader::read(std::span<const std::byte> bytes) {
         return make_error(ErrorCode::unsupported, "a stored record is of version " + std::to_string(found) +
                                                       ", must be " + std::to_string(version));
     const size_t header = in.take<uint32_t>();
+    in.take(sealed_from - proof_at);
     RecordHeader made;
     for (StoreName* one : {&made.name, &made.before, &made.tenant}) *one = take_name(in);
     made.epoch = in.take<uint64_t>();
@@ -114,7 +115,8 @@ Result<RecordHeader> RecordHeader::read(std::span<const std::byte> bytes) {
     if (!is_possible(made.kind) || group > 1 || exactness > 1) return damaged("kind is impossible");
     made.group = static_cast<LayerGroup>(group);
     made.exactness = static_cast<Exactness>(exactness);
-    if (ids == 0 || made.tokens_before < 0 || made.tokens_before + static_cast<int64_t>(ids) > limits::context_tokens_max)
+    if (ids == 0 || made.tokens_before < 0 ||
+        made.tokens_before + static_cast<int64_t>(ids) > limits::context_tokens_max)
         return damaged("number of tokens is impossible");
     if (layers == 0 || layers > static_cast<size_t>(made.kind.layers)) return damaged("number of layers is impossible");
     if (header != header_bytes(ids, layers) || bytes.size() < header) return damaged("header is cut off");

@@ -59,6 +59,9 @@ struct RecordHeader {
     /// Says where the layers lie.
     void lay_out();
 
+    /// Where in those bytes the proof of a cipher stands (zeros without one), and from where on they may be sealed.
+    static constexpr size_t proof_at = 16, sealed_from = 32;
+
     /// Bytes that `read` understands, padded to `header_bytes`, with a checksum of their own.
     std::vector<std::byte> write() const;
     /// Refuses (corrupt) what is not whole, and (unsupported) what another version has written.
@@ -67,7 +70,7 @@ struct RecordHeader {
     bool operator==(const RecordHeader&) const = default;
 };
 
-/// A checksum of bytes. Not against those who want it to be equal.
-uint64_t checksum_of(std::span<const std::byte> bytes);
+/// A checksum of bytes, another one for each seed. Not against those who want it to be equal.
+uint64_t checksum_of(std::span<const std::byte> bytes, uint64_t seed = 0);
 
 }  // namespace rondo

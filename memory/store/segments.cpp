@@ -62,6 +62,8 @@ Block header_of(uint64_t segment, const Segments::Salt& salt) {
 }  // namespace
 
 Segments::~Segments() {
+    std::unique_lock lock(under_way_->mutex);
+    under_way_->none.wait(lock, [this] { return under_way_->count == 0; });
     for (const auto& [segment, file] : files_) close(file.file);
 }
 
@@ -142,19 +144,32 @@ Result<RecordPlace> Segments::append(uint64_t bytes) {
 void Segments::write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
                      std::function<void(Status)> done) {
     assert(at + bytes.size() <= place.bytes);
-    queue_->submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at,
-                    const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(done)});
+    submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at,
+            const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(done)});
 }
 
 void Segments::read(const RecordPlace& place, uint64_t at, std::span<std::byte> into,
                     std::function<void(Status)> done) const {
     assert(at + into.size() <= place.bytes);
-    queue_->submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, into.data(), into.size(),
-                    std::move(done)});
+    submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, into.data(), into.size(),
+            std::move(done)});
 }
 
 void Segments::sync(const RecordPlace& place, std::function<void(Status)> done) {
-    queue_->submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, nullptr, 0, std::move(done)});
+    submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, nullptr, 0, std::move(done)});
+}
+
+void Segments::submit(DiskWork work) const {
+    {
+        const std::lock_guard lock(under_way_->mutex);
+        ++under_way_->count;
+    }
+    work.done = [under_way = under_way_, done = std::move(work.done)](Status end) {
+        done(std::move(end));
+        const std::lock_guard lock(under_way->mutex);
+        if (--under_way->count == 0) under_way->none.notify_all();
+    };
+    queue_->submit(std::move(work));
 }
 
 /// Where no hole can be made, zeros are written; the space comes back with the whole segment then.

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,8 +72,15 @@ private:
         uint64_t used = 0;  // by records that were not given back
         Salt salt{};
     };
+    /// Work of the disk's that has not ended: until then no file is closed.
+    struct UnderWay {
+        std::mutex mutex;
+        std::condition_variable none;
+        int64_t count = 0;
+    };
     Segments(const StoreFolder& folder, DiskQueue& queue, const Options& options)
         : folder_(&folder), queue_(&queue), options_(options), direct_(options.direct) {}
+    void submit(DiskWork work) const;
     Result<int> open_file(const std::string& name, int flags);
     Status take_over(uint64_t segment, const std::string& name);
     Status begin_segment();
@@ -87,6 +96,7 @@ private:
     uint64_t last_ = 0;     // the youngest there ever was, as far as is known
     uint64_t writing_ = 0;  // to which records are appended; 0: none
     uint64_t bytes_ = 0;
+    std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
 };
 
 }  // namespace rondo

@@ -59,7 +59,8 @@ bool run(EVP_CIPHER_CTX* context, std::span<const std::byte> beside, std::span<s
         return false;
     while (!bytes.empty()) {
         const auto piece = bytes.first(std::min(bytes.size(), piece_max));
-        if (EVP_CipherUpdate(context, raw(piece.data()), &moved, raw(piece.data()), static_cast<int>(piece.size())) != 1)
+        if (EVP_CipherUpdate(context, raw(piece.data()), &moved, raw(piece.data()), static_cast<int>(piece.size())) !=
+            1)
             return false;
         bytes = bytes.subspan(piece.size());
     }
@@ -104,8 +105,8 @@ Status SealKey::open(Number number, std::span<const std::byte> beside, std::span
     if (context == nullptr ||
         EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, raw(bytes_.data()), nonce.data()) != 1 ||
         !run(context.get(), beside, bytes) ||
-        EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(expected.size()),
-                            expected.data()) != 1)
+        EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(expected.size()), expected.data()) !=
+            1)
         return cipher_failed();
     if (EVP_DecryptFinal_ex(context.get(), &none, &moved) == 1) return Status::ok();
     return make_error(ErrorCode::corrupt, "stored bytes are not those that were sealed, or the key is another");
@@ -132,7 +133,8 @@ Result<StoreKeys> StoreKeys::read(const std::string& path) {
     std::string_view digits(text.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
     while (!digits.empty() && (digits.back() == '\n' || digits.back() == '\r')) digits.remove_suffix(1);
     SealKey::Bytes root{};
-    const bool right = what.st_size <= std::ssize(text) && digits.size() == 2 * root.size() && std::ranges::all_of(digits, [](char c) { return digit_of(c) >= 0; });
+    const bool right = what.st_size <= std::ssize(text) && digits.size() == 2 * root.size() &&
+                       std::ranges::all_of(digits, [](char c) { return digit_of(c) >= 0; });
     for (size_t i = 0; right && i < root.size(); ++i)
         root[i] = static_cast<std::byte>(16 * digit_of(digits[2 * i]) + digit_of(digits[2 * i + 1]));
     OPENSSL_cleanse(text.data(), text.size());
@@ -155,9 +157,9 @@ Result<SealKey::Bytes> StoreKeys::derive(std::string_view use, std::span<const s
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, const_cast<std::byte*>(root_.data()), root_.size()),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
-        salt.empty() ? OSSL_PARAM_construct_end()
-                     : OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, const_cast<std::byte*>(salt.data()),
-                                                         salt.size()),
+        salt.empty()
+            ? OSSL_PARAM_construct_end()
+            : OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, const_cast<std::byte*>(salt.data()), salt.size()),
         OSSL_PARAM_construct_end()};
     if (context == nullptr || EVP_KDF_derive(context.get(), raw(made.data()), made.size(), parameters) != 1)
         return make_error(ErrorCode::internal, "HKDF of this OpenSSL fails");

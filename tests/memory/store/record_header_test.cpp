@@ -36,7 +36,7 @@ RecordHeader some_record(size_t ids = 37, size_t layers = 5) {
 /// With the checksum that it then must have.
 void put_number(std::vector<std::byte>& bytes, const RecordHeader& of, size_t at, uint64_t value, size_t size) {
     std::memcpy(bytes.data() + at, &value, size);
-    const size_t summed = 120 + 4 * of.ids.size() + 24 * of.layers.size();
+    const size_t summed = 136 + 4 * of.ids.size() + 24 * of.layers.size();
     const uint64_t sum = checksum_of(std::span(bytes).first(summed));
     std::memcpy(bytes.data() + summed, &sum, sizeof(sum));
 }
@@ -70,7 +70,7 @@ TEST(RecordHeader, LayersLieBehindItOneAfterTheOther) {
 TEST(RecordHeader, AnyCutAndAnyFlipIsFound) {
     const RecordHeader header = some_record(20, 3);
     const std::vector<std::byte> whole = header.write();
-    const size_t filled = 120 + 4 * 20 + 24 * 3 + 8;
+    const size_t filled = 136 + 4 * 20 + 24 * 3 + 8;
     for (size_t size = 0; size < filled; ++size) EXPECT_FALSE(RecordHeader::read(std::span(whole).first(size))) << size;
     for (size_t bit = 0; bit < 8 * filled; ++bit) {
         std::vector<std::byte> bytes = whole;
@@ -87,17 +87,17 @@ TEST(RecordHeader, ImpossibleNumbersAreFoundUnderARightChecksum) {
         std::vector<uint64_t> values;
     };
     const std::vector<Field> fields = {
-        {12, 4, {0, 1, 8192, 0xffff'ffff}},               // bytes of the header
-        {88, 1, {2, 4, 5, 255}},                          // number type
-        {89, 1, {2, 255}},                                // group
-        {90, 1, {2, 255}},                                // exactness
-        {92, 4, {0, 2, 0xffff'ffff, 0x7fff'ffff}},        // layers of the model
-        {96, 4, {0, 0xffff'ffff, 0x7fff'ffff}},           // heads
-        {100, 4, {0, 0xffff'ffff, 0x7fff'ffff}},          // head_dim
-        {104, 8, {~uint64_t{0}, uint64_t{1} << 40}},      // tokens before
-        {112, 4, {0, 21, 19, 0xffff'ffff}},               // ids
-        {116, 4, {0, 2, 4, 0xffff'ffff}},                 // layers
-        {120 + 4 * 20, 8, {0, 1, ~uint64_t{0}}},          // where the first layer lies
+        {12, 4, {0, 1, 8192, 0xffff'ffff}},           // bytes of the header
+        {104, 1, {2, 4, 5, 255}},                     // number type
+        {105, 1, {2, 255}},                           // group
+        {106, 1, {2, 255}},                           // exactness
+        {108, 4, {0, 2, 0xffff'ffff, 0x7fff'ffff}},   // layers of the model
+        {112, 4, {0, 0xffff'ffff, 0x7fff'ffff}},      // heads
+        {116, 4, {0, 0xffff'ffff, 0x7fff'ffff}},      // head_dim
+        {120, 8, {~uint64_t{0}, uint64_t{1} << 40}},  // tokens before
+        {128, 4, {0, 21, 19, 0xffff'ffff}},           // ids
+        {132, 4, {0, 2, 4, 0xffff'ffff}},             // layers
+        {136 + 4 * 20, 8, {0, 1, ~uint64_t{0}}},      // where the first layer lies
     };
     ASSERT_EQ(RecordHeader::read(header.write()).value(), header);
     for (const Field& field : fields) {

@@ -116,7 +116,8 @@ TEST_F(SegmentsTest, GivenBackMeansGoneAndItsSpaceToo) {
 }
 
 TEST_F(SegmentsTest, WhatACrashHasLeftGoes) {
-    const RecordPlace a = record(2, 1), orphan = record(2, 2), b = record(1, 3), last = record(1, 4), other = record(7, 5);
+    const RecordPlace a = record(2, 1), orphan = record(2, 2), b = record(1, 3), last = record(1, 4),
+                      other = record(7, 5);
     open();
     EXPECT_EQ(segments_->bytes(), (2 + 2 + 1 + 1 + 7 + 2) * step);
     ASSERT_TRUE(segments_->keep_only({b, a}));
@@ -136,10 +137,15 @@ TEST_F(SegmentsTest, WhatACrashHasLeftGoes) {
 
 TEST_F(SegmentsTest, APlaceElsewhereIsNotWithin) {
     const RecordPlace a = record(2, 1);
-    for (const RecordPlace& place : std::initializer_list<RecordPlace>{
-             {a.segment, 0, step}, {a.segment, step, 3 * step}, {a.segment, step, 0}, {a.segment, step, ~uint64_t{0}},
-             {a.segment, ~uint64_t{0} - 100, step}, {a.segment, step + 1, step}, {a.segment, step, step + 1},
-             {a.segment + 1, step, step}, {0, step, step}})
+    for (const RecordPlace& place : std::initializer_list<RecordPlace>{{a.segment, 0, step},
+                                                                       {a.segment, step, 3 * step},
+                                                                       {a.segment, step, 0},
+                                                                       {a.segment, step, ~uint64_t{0}},
+                                                                       {a.segment, ~uint64_t{0} - 100, step},
+                                                                       {a.segment, step + 1, step},
+                                                                       {a.segment, step, step + 1},
+                                                                       {a.segment + 1, step, step},
+                                                                       {0, step, step}})
         EXPECT_FALSE(segments_->is_within(place)) << place.segment << ' ' << place.offset << ' ' << place.bytes;
 }
 

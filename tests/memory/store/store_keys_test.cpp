@@ -55,9 +55,8 @@ TEST_F(KeyFile, IsTakenWithAndWithoutTheEndOfItsLine) {
 
 TEST_F(KeyFile, AnythingElseIsRefusedInOneLine) {
     const std::string digits = "must be 64 hexadecimal digits";
-    for (const std::string& text :
-         {std::string(), digits_.substr(1), digits_ + "0", digits_ + "\n\n\n" + "x", std::string(64, 'g'),
-          std::string(100'000, 'a'), std::string(64, '\0')})
+    for (const std::string& text : {std::string(), digits_.substr(1), digits_ + "0", digits_ + "\n\n\n" + "x",
+                                    std::string(64, 'g'), std::string(100'000, 'a'), std::string(64, '\0')})
         EXPECT_NE(refusal(write(text)).find(digits), std::string::npos) << text.size();
     for (const mode_t mode : {0640, 0604, 0666, 0700 | 0010})
         EXPECT_NE(refusal(write(digits_, mode)).find("chmod 600"), std::string::npos) << mode;
