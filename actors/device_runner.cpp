@@ -76,7 +76,7 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
     const DecodeAttention answer = turn.decode();
     if (turn.step_attention == nullptr && answer.method != DecodeAttention::Method::dense) {
         RONDO_ASSIGN(turn.step_attention,
-                     StepAttention::create(runtime_->model.spec, *runtime_->pool, *runtime_->devices.back(),
+                     StepAttention::create(runtime_->model.spec, *runtime_->pool, runtime_->answers_device(),
                                            StepAttention::options_of(answer)));
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "actors/device_pace.hpp"
 #include "actors/handles.hpp"
@@ -14,11 +14,13 @@ namespace rondo {
 
 /// What a device has done, for whoever watches it from another thread.
 struct Progress {
+    explicit Progress(size_t devices) : at_work_since_ns(devices) {}
+
     std::atomic<uint64_t> done{0};  ///< pieces of work
     /// When the last of them was, in nanoseconds of the steady clock.
     std::atomic<int64_t> last_ns{0};
-    /// Since when a device has been at its present piece; 0: it has none. One for each device.
-    std::array<std::atomic<int64_t>, 2> at_work_since_ns{};
+    /// Since when a device has been at its present piece; 0: it has none. By the device's place.
+    std::vector<std::atomic<int64_t>> at_work_since_ns;
 };
 
 /// The shell around one device: issues its work in order of arrival and never waits for it. On a CPU a piece of work

@@ -20,10 +20,6 @@ constexpr auto answer_within = std::chrono::seconds(20);
 // Prompts that a device may have begun at a time: one, and one that is more urgent, and one that is more urgent still.
 constexpr int open_chunks = 3;
 
-Result<std::unique_ptr<Device>> open_named(const Settings& settings, const std::string& name) {
-    return open_device(device_options(*settings.device(name)));
-}
-
 /// Two, so that a round being put away holds up nobody; few, since each that a message wakes takes a core from the step
 /// under way. What takes long has threads of its own.
 size_t workers() {
@@ -54,22 +50,15 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
     runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
                                       ? settings.pipeline.budget_tokens_max
                                       : settings.pipeline.decode.attention.budget_tokens;
-    const std::string& prompts = settings.pipeline.prefill.on.front();
-    const std::string& answers = settings.pipeline.decode.on.front();
-    runtime_->devices.resize(1);
-    RONDO_ASSIGN(runtime_->devices[0], open_named(settings, prompts));
-    if (answers != prompts) {
-        runtime_->devices.resize(2);
-        RONDO_ASSIGN(runtime_->devices[1], open_named(settings, answers));
-        if (!(runtime_->devices[0]->space() == runtime_->devices[1]->space())) {
-            return make_error(ErrorCode::unsupported, "pipeline.prefill.on is " + prompts + " and decode.on " +
-                                                          answers +
-                                                          ", which do not share memory; both must be CPU devices");
-        }
+    RONDO_ASSIGN(runtime_->roles, checked_device_roles(settings));
+    for (const std::string& name : runtime_->roles.names) {
+        RONDO_ASSIGN(std::unique_ptr<Device> device, open_device(device_options(*settings.device(name))));
+        runtime_->devices.push_back(std::move(device));
     }
+    Device& first = *runtime_->devices[0];
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
     RONDO_ASSIGN(runtime_->model,
-                 load_model(model_path(settings.model.path), choice, *runtime_->devices[0], options.progress));
+                 load_model(model_path(settings.model.path), choice, first, options.progress));
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
     runtime_->context_tokens = runtime_->model.spec.usable_context();
     const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
@@ -77,7 +66,7 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
     const size_t kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
     // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
     if (const size_t machine = machine_memory_bytes();
-        kv_bytes > machine && runtime_->devices[0]->space().kind == DeviceKind::cpu) {
+        kv_bytes > machine && first.space().kind == DeviceKind::cpu) {
         return make_error(ErrorCode::out_of_memory,
                           "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
                               "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
@@ -89,16 +78,16 @@ Status Engine::load_all(const Settings& settings, const Options& options) {
                               "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
     }
     runtime_->context_tokens = std::min(runtime_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
-    RONDO_ASSIGN(runtime_->pool, KvPool::create(*runtime_->devices[0], shape, {blocks, blocks}));
+    RONDO_ASSIGN(runtime_->pool, KvPool::create(first, shape, {blocks, blocks}));
+    progress_ = std::make_shared<Progress>(runtime_->devices.size());
     return Status::ok();
 }
 
 void Engine::start(const Settings& settings, const Options& options) {
     Router::Options router;
     metrics_ = std::make_shared<Metrics>(runtime_->model.name);
-    metrics_->device(settings.pipeline.prefill.on.front(), runtime_->devices.front()->name());
-    if (runtime_->devices.size() > 1)
-        metrics_->device(settings.pipeline.decode.on.front(), runtime_->devices[1]->name());
+    for (size_t i = 0; i < runtime_->devices.size(); ++i)
+        metrics_->device(runtime_->roles.names[i], runtime_->devices[i]->name());
     running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
     router.session.runtime = runtime_;
     router.session.metrics = metrics_;
@@ -181,16 +170,18 @@ Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const 
     admission.tokens_max = runtime_->context_tokens;
     made.stages.admission = self.spawn<Admission>(made.stages.cache, admission);
     Prefill::Options prefill;
+    prefill.for_prompts = runtime_->roles.prompts;
     prefill.open_max = open_chunks;
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
-    made.stages.prefill = self.spawn<Prefill>(runners.front(), runners.back(), made.stages.cache, prefill);
+    made.stages.prefill = self.spawn<Prefill>(runners, made.stages.cache, prefill);
+    const device_runner_actor& answers = runners[runtime_->roles.answers];
     Decode::Options decode;
     decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
     decode.context_tokens = runtime_->context_tokens;
     const selector_actor selector =
-        detached ? self.spawn<Selector, caf::detached>(runners.back(), made.stages.cache, Selector::Options{})
-                 : self.spawn<Selector>(runners.back(), made.stages.cache, Selector::Options{});
-    made.stages.decode = self.spawn<Decode>(runners.back(), selector, made.stages.cache, decode);
+        detached ? self.spawn<Selector, caf::detached>(answers, made.stages.cache, Selector::Options{})
+                 : self.spawn<Selector>(answers, made.stages.cache, Selector::Options{});
+    made.stages.decode = self.spawn<Decode>(answers, selector, made.stages.cache, decode);
     keep(made.stages.cache);
     keep(made.stages.admission);
     keep(made.stages.prefill);
@@ -290,9 +281,12 @@ Result<bool> Engine::remove(const ConversationName& name) {
 }
 
 std::string Engine::device_names() const {
-    std::string names = runtime_->devices.front()->name();
-    if (runtime_->devices.size() > 1) names += " for prompts, " + runtime_->devices.back()->name() + " for answers";
-    return names;
+    const Runtime& runtime = *runtime_;
+    if (runtime.devices.size() == 1) return runtime.devices[0]->name();
+    std::string names;
+    for (size_t i = 0; i < runtime.roles.prompts; ++i)
+        names += (names.empty() ? "" : " and ") + runtime.devices[i]->name();
+    return names + " for prompts, " + runtime.answers_device().name() + " for answers";
 }
 
 }  // namespace rondo

@@ -125,7 +125,7 @@ private:
     std::shared_ptr<Metrics> metrics_;
     std::shared_ptr<TextWorkers> texts_;  // used by sessions, which may go later; ends with the engine
     size_t running_max_ = 0;
-    std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+    std::shared_ptr<Progress> progress_;
     std::unique_ptr<caf::actor_system_config> own_config_;
     std::unique_ptr<caf::actor_system> own_system_;
     caf::actor_system* system_ = nullptr;

@@ -8,14 +8,13 @@
 
 namespace rondo {
 
-Prefill::Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, cache_actor cache,
+Prefill::Prefill(caf::actor_config& config, const std::vector<device_runner_actor>& runners, cache_actor cache,
                  const Options& options)
     : prefill_actor::base(config),
       options_(options),
       cache_(std::move(cache)),
-      lanes_({prompts == home ? size_t{1} : size_t{2}, options.at_home_tokens, options.open_max}) {
-    runners_.push_back({std::move(prompts), {}});
-    if (lanes_.lanes() > 1) runners_.push_back({std::move(home), {}});
+      lanes_({runners.size(), options.for_prompts, options.at_home_tokens, options.open_max}) {
+    for (const device_runner_actor& runner : runners) runners_.push_back({runner, {}});
 }
 
 Prefill::behavior_type Prefill::make_behavior() {

@@ -13,14 +13,15 @@ namespace rondo {
 class Prefill : public prefill_actor::base {
 public:
     struct Options {
+        size_t for_prompts = 1;      ///< of the runners
         double chunk_seconds = 0.1;  ///< pipeline.decode.step_ms_max
         /// New tokens up to which a prompt may be computed on a device that decodes, when that is sooner.
         int64_t at_home_tokens = 512;
         size_t open_max = 1;                              ///< chunks that a device can hold open
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
     };
-    /// The first runner is meant for prompts; `home` decodes, and may be the same.
-    Prefill(caf::actor_config& config, device_runner_actor prompts, device_runner_actor home, cache_actor cache,
+    /// The first runners compute prompts, so many as the options say. A further one decodes, and computes short prompts.
+    Prefill(caf::actor_config& config, const std::vector<device_runner_actor>& runners, cache_actor cache,
             const Options& options);
     behavior_type make_behavior() override;
     const char* name() const override { return "prefill"; }

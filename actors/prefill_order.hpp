@@ -21,8 +21,13 @@ public:
     void add(uint64_t id, int priority, int64_t tokens) {
         jobs_.push_back({id, priority, tokens, clock_ + stretch * static_cast<double>(tokens)});
     }
-    bool remove(uint64_t id) {
-        return std::erase_if(jobs_, [&](const Job& job) { return job.id == id; }) > 0;
+    /// The job as it was.
+    std::optional<Job> remove(uint64_t id) {
+        const auto at = std::ranges::find(jobs_, id, &Job::id);
+        if (at == jobs_.end()) return std::nullopt;
+        const Job job = *at;
+        jobs_.erase(at);
+        return job;
     }
     /// Work was done for a job.
     void computed(uint64_t id, int64_t tokens) {
@@ -31,12 +36,16 @@ public:
             if (job.id == id) job.tokens -= tokens;
     }
     std::optional<uint64_t> next() const {
-        if (jobs_.empty()) return std::nullopt;
-        return std::min_element(jobs_.begin(), jobs_.end(),
-                                [](const Job& a, const Job& b) {
-                                    return a.priority != b.priority ? a.priority > b.priority : a.due < b.due;
-                                })
-            ->id;
+        const Job* const first = first_of([](uint64_t) { return true; });
+        return first == nullptr ? std::nullopt : std::optional(first->id);
+    }
+    /// Of those whose ids are wanted; null without any. Valid until the next change.
+    template <class Wanted>
+    const Job* first_of(const Wanted& wanted) const {
+        const Job* first = nullptr;
+        for (const Job& job : jobs_)
+            if (wanted(job.id) && (first == nullptr || is_before(job, *first))) first = &job;
+        return first;
     }
     int64_t tokens() const {
         int64_t sum = 0;
@@ -45,6 +54,10 @@ public:
     }
 
 private:
+    static bool is_before(const Job& a, const Job& b) {
+        return a.priority != b.priority ? a.priority > b.priority : a.due < b.due;
+    }
+
     static constexpr double stretch = 4.0;
     std::vector<Job> jobs_;
     double clock_ = 0.0;

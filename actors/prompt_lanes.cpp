@@ -8,18 +8,47 @@ namespace rondo {
 size_t PromptLanes::add(uint64_t id, int priority, int64_t tokens) {
     const size_t lane = choose_lane(tokens);
     lanes_[lane].order.add(id, priority, tokens);
-    lanes_[lane].jobs[id] = {priority, false, 0, 0.0};
+    lanes_[lane].jobs[id].priority = priority;
     return lane;
 }
 
-/// Where it would be done sooner by what was measured; a long prompt does not go where answers are made.
+/// By what was measured; as fast as can be while nothing was.
+double PromptLanes::Lane::seconds_of(int64_t tokens) const {
+    constexpr double unmeasured = 1e6;
+    return static_cast<double>(tokens) / (tokens_per_second > 0.0 ? tokens_per_second : unmeasured);
+}
+
+/// Where it would be done soonest, the first of equals; a long prompt does not go where answers are made.
 size_t PromptLanes::choose_lane(int64_t tokens) const {
-    if (lanes_.size() == 1 || tokens > options_.at_home_tokens) return 0;
-    const auto seconds = [&](const Lane& lane) {
-        const auto all = static_cast<double>(lane.order.tokens() + tokens);
-        return lane.tokens_per_second > 0.0 ? all / lane.tokens_per_second : all * 1e-6;
-    };
-    return seconds(lanes_[1]) < seconds(lanes_[0]) ? 1 : 0;
+    const size_t lanes = tokens > options_.at_home_tokens ? options_.for_prompts : lanes_.size();
+    size_t best = 0;
+    double best_seconds = lanes_[0].seconds_of(lanes_[0].order.tokens() + tokens);
+    for (size_t lane = 1; lane < lanes; ++lane) {
+        const double seconds = lanes_[lane].seconds_of(lanes_[lane].order.tokens() + tokens);
+        if (seconds < best_seconds) best = lane, best_seconds = seconds;
+    }
+    return best;
+}
+
+/// Of prompts that have not begun, the first one of the lane with the most work, if it would be done here before all of
+/// that work is done there.
+void PromptLanes::take_over(Lane& idle) {
+    Lane* from = nullptr;
+    uint64_t taken = 0;
+    for (size_t i = 0; i < options_.for_prompts; ++i) {
+        Lane& lane = lanes_[i];
+        const auto waits = [&](uint64_t id) { return !lane.jobs.at(id).begun; };
+        const PrefillOrder::Job* const next = lane.order.first_of(waits);
+        const double seconds = lane.seconds_of(lane.order.tokens());
+        if (next == nullptr || idle.seconds_of(next->tokens) >= seconds) continue;
+        if (from != nullptr && from->seconds_of(from->order.tokens()) >= seconds) continue;
+        from = &lane;
+        taken = next->id;
+    }
+    if (from == nullptr) return;
+    const PrefillOrder::Job job = *from->order.remove(taken);
+    idle.order.add(job.id, job.priority, job.tokens);
+    idle.jobs.insert(from->jobs.extract(taken));
 }
 
 /// Of chunks that have begun the most urgent, the first of equals, unless a prompt that has not is more urgent. A
@@ -39,9 +68,12 @@ std::optional<uint64_t> PromptLanes::choose(const Lane& lane) const {
 std::optional<PromptLanes::Piece> PromptLanes::begin(size_t index) {
     Lane& lane = lanes_[index];
     if (lane.busy) return std::nullopt;
+    if (lane.jobs.empty() && index < options_.for_prompts) take_over(lane);
     lane.busy = choose(lane);
     if (!lane.busy) return std::nullopt;
-    return Piece{*lane.busy, lane.jobs.at(*lane.busy).withdrawn};
+    Job& job = lane.jobs.at(*lane.busy);
+    job.begun = true;
+    return Piece{*lane.busy, job.withdrawn};
 }
 
 PromptLanes::After PromptLanes::end(size_t index, const Done& done) {

@@ -9,14 +9,16 @@
 
 namespace rondo {
 
-/// Which prompt goes to which device, and whose chunk a device computes next. It changes between prompts where a chunk
-/// ends; but a prompt that is more urgent than those that have begun parks their chunks between two layers, and they go
-/// on behind it. Plain rules: whoever has the devices tells it what they have done.
+/// Which prompt goes to which device, and whose chunk a device computes next. All chunks of a prompt are computed on one
+/// device. It changes between prompts where a chunk ends; but a prompt that is more urgent than those that have begun
+/// parks their chunks between two layers, and they go on behind it. A device without work takes over a prompt that waits
+/// for another device. Plain rules: whoever has the devices tells it what they have done.
 class PromptLanes {
 public:
     struct Options {
-        size_t lanes = 1;              ///< devices: the first is meant for prompts, a second one decodes too
-        int64_t at_home_tokens = 512;  ///< up to which a prompt may go to the second one, when that is sooner
+        size_t lanes = 1;              ///< devices
+        size_t for_prompts = 1;        ///< of them, the first ones; a further one decodes
+        int64_t at_home_tokens = 512;  ///< up to which a prompt may go to one that decodes, when that is sooner
         size_t open_max = 1;           ///< chunks that a device can hold open
     };
     explicit PromptLanes(const Options& options) : options_(options), lanes_(options.lanes) {}
@@ -55,6 +57,7 @@ private:
     struct Job {
         int priority = 0;
         bool withdrawn = false;
+        bool begun = false;  // its first piece was given to the device
         int64_t chunk_tokens = 0;  // of the chunk under way
         double chunk_seconds = 0.0;
     };
@@ -64,9 +67,12 @@ private:
         std::vector<uint64_t> open;      // whose chunks stopped between layers, in order of beginning
         std::optional<uint64_t> busy;    // whose piece is under way
         double tokens_per_second = 0.0;  // measured
+
+        double seconds_of(int64_t tokens) const;
     };
 
     size_t choose_lane(int64_t tokens) const;
+    void take_over(Lane& idle);
     std::optional<uint64_t> choose(const Lane& lane) const;
     static void end_chunk(Lane& lane, uint64_t id, Job& job);
 

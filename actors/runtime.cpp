@@ -2,21 +2,11 @@
 
 #include <algorithm>
 
+#include "config/method_rows.hpp"
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
-#include "model/attention/policies/decode_selection/quest.hpp"
 
 namespace rondo {
-
-namespace {
-
-/// Below which the method would take more than it was told to.
-int64_t least_budget(const DecodeAttention& decode) {
-    constexpr int64_t of_settings = 8;
-    return decode.method == DecodeAttention::Method::quest ? quest_pages_min * quest_page_keys : of_settings;
-}
-
-}  // namespace
 
 Result<size_t> Runtime::method(std::string_view name) const {
     if (name.empty()) return 0;
@@ -33,7 +23,7 @@ Status Runtime::check_budget(size_t method, int64_t budget_tokens) const {
     if (!has_budget(wanted.decode))
         return make_error(ErrorCode::invalid_argument,
                           "budget_tokens with method " + wanted.name + ", which has no budget; it must be left out");
-    const int64_t least = least_budget(wanted.decode), most = std::max(budget_tokens_max, least);
+    const int64_t least = row_of(wanted.decode.method).budget_tokens_min, most = std::max(budget_tokens_max, least);
     if (budget_tokens == wanted.decode.budget_tokens) return {};
     if (budget_tokens >= least && budget_tokens <= most) return {};
     return make_error(ErrorCode::out_of_range, "budget_tokens is " + std::to_string(budget_tokens) + ", must be " +

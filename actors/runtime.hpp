@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/attention_methods.hpp"
+#include "config/device_roles.hpp"
 #include "kernels/device.hpp"
 #include "memory/kv_pool.hpp"
 #include "model/model.hpp"
@@ -14,13 +15,16 @@ namespace rondo {
 /// What a pipeline computes with. Whoever uses any of it holds it whole, so that it goes when the last actor and the
 /// last turn are gone, in whatever order that is.
 struct Runtime {
-    std::vector<std::unique_ptr<Device>> devices;  ///< for prompts, then for answers if elsewhere
+    DeviceRoles roles;
+    std::vector<std::unique_ptr<Device>> devices;  ///< by their places in `roles`, all of one memory space
     Model model;
     std::unique_ptr<KvPool> pool;
     int64_t context_tokens = 0;
     std::vector<AttentionMethod> methods;  ///< that turns may ask for; the first is what they get if they do not
     int64_t budget_tokens_max = 0;         ///< that they may ask for with one
 
+    /// Where answers are computed, and their keys chosen.
+    Device& answers_device() const { return *devices[roles.answers]; }
     /// "": the first.
     Result<size_t> method(std::string_view name) const;
     /// Whether a turn may ask for this budget with one of `methods`; 0 is the method's own.

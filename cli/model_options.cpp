@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/progress.hpp"
+#include "config/device_roles.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
@@ -81,9 +82,9 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
     if (!options.device.empty()) {
         RONDO_ASSIGN(chosen, parse_device(options.device));
     }
-    const PipelineSettings& pipeline = settings.pipeline;
+    RONDO_ASSIGN(const DeviceRoles roles, checked_device_roles(settings));
     for (DeviceSettings& device : settings.devices) {
-        if (device.name != pipeline.prefill.on.front() && device.name != pipeline.decode.on.front()) continue;
+        if (!roles.has(device.name)) continue;
         if (!options.device.empty()) {
             device.kind = chosen.kind == DeviceKind::cuda ? DeviceSettings::Kind::cuda : DeviceSettings::Kind::cpu;
             device.ordinal = chosen.ordinal;
@@ -172,7 +173,8 @@ Result<std::unique_ptr<Runner>> Runner::open_model(const ModelOptions& options) 
     RONDO_ASSIGN(runner->settings, options.settings());
     const Settings& settings = runner->settings;
     RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(runner->device, open_device(device_options(*settings.device(settings.pipeline.decode.on.front()))));
+    RONDO_ASSIGN(const DeviceRoles roles, checked_device_roles(settings));
+    RONDO_ASSIGN(runner->device, open_device(device_options(*settings.device(roles.names[roles.answers]))));
     const std::filesystem::path path = model_path(settings.model.path);
     Progress progress("loading " + path.filename().string());
     RONDO_ASSIGN(runner->model, load_model(path, choice, *runner->device, [&](double share) { progress.show(share); }));

@@ -11,7 +11,7 @@ foreach(name ${folders})
   target_link_libraries(rondo_all INTERFACE rondo_${name})
   set_target_properties(rondo_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS rondo_${name} EXPORT rondo ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp"
+  install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inc"
     PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
 endforeach()
 install(TARGETS rondo_all rondo_caf EXPORT rondo)

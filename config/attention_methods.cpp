@@ -19,21 +19,15 @@ Method named(MethodSlot slot, std::string_view name) {
     return static_cast<Method>(std::ranges::find(names, name) - names.begin());
 }
 
-std::string_view name_of(MethodSlot slot, int method) {
-    return names_of_methods(slot)[static_cast<size_t>(method)];
-}
-
 /// "loopserve" for what the preset fills in, "snapkv" where one phase is dense, else "a_shape+snapkv".
 std::string name_of(const AttentionMethod& method) {
-    using Prefill = PrefillAttention::Method;
-    using Decode = DecodeAttention::Method;
-    if (method.is_dense()) return "dense";
-    if (method.prefill.method == Prefill::loopserve && method.decode.method == Decode::progressive) return "loopserve";
-    const std::string prompt(name_of(MethodSlot::prefill, static_cast<int>(method.prefill.method)));
-    const std::string answer(name_of(MethodSlot::decode, static_cast<int>(method.decode.method)));
-    if (method.prefill.method == Prefill::dense) return answer;
-    // "loopserve" alone says both phases.
-    if (method.decode.method == Decode::dense && method.prefill.method != Prefill::loopserve) return prompt;
+    for (const Preset& preset : presets)
+        if (method.prefill.method == preset.prefill && method.decode.method == preset.decode)
+            return std::string(preset.name);
+    const std::string prompt(row_of(method.prefill.method).name), answer(row_of(method.decode.method).name);
+    if (method.prefill.method == PrefillAttention::Method::dense) return answer;
+    // A preset's name alone says both phases.
+    if (method.decode.method == DecodeAttention::Method::dense && !has(MethodSlot::preset, prompt)) return prompt;
     return prompt + "+" + answer;
 }
 
@@ -69,10 +63,8 @@ Result<std::string> method_key(std::string_view method) {
 Result<std::vector<std::string>> method_settings(std::string_view method) {
     RONDO_TRY(method_key(method));
     const AttentionMethod made = with({}, std::string(method));
-    return std::vector{"pipeline.prefill.attention.method=" +
-                           std::string(name_of(MethodSlot::prefill, static_cast<int>(made.prefill.method))),
-                       "pipeline.decode.attention.method=" +
-                           std::string(name_of(MethodSlot::decode, static_cast<int>(made.decode.method)))};
+    return std::vector{"pipeline.prefill.attention.method=" + std::string(row_of(made.prefill.method).name),
+                       "pipeline.decode.attention.method=" + std::string(row_of(made.decode.method).name)};
 }
 
 bool has_budget(const DecodeAttention& decode) {

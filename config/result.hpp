@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -45,12 +46,13 @@ private:
     std::optional<Error> error_;
 };
 
-/// A value or an Error; what every function returns that can meet bad input or a full machine.
-template <class T>
+/// A value or an Error; what every function returns that can meet bad input or a full machine. `E` is another type
+/// where whoever asks needs more than an Error says.
+template <class T, class E = Error>
 class [[nodiscard]] Result {
 public:
     Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-    Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+    Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 
     bool is_ok() const { return state_.index() == 0; }
     explicit operator bool() const { return is_ok(); }
@@ -62,11 +64,15 @@ public:
     T&& operator*() && { return std::move(*this).value(); }
     T* operator->() { return &value(); }
     const T* operator->() const { return &value(); }
-    const Error& error() const { return std::get<1>(state_); }
-    Status status() const { return is_ok() ? Status{} : Status{error()}; }
+    const E& error() const { return std::get<1>(state_); }
+    Status status() const
+        requires std::is_same_v<E, Error>
+    {
+        return is_ok() ? Status{} : Status{error()};
+    }
 
 private:
-    std::variant<T, Error> state_;
+    std::variant<T, E> state_;
 };
 
 inline Error make_error(ErrorCode code, std::string message) {

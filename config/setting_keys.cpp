@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "config/method_rows.hpp"
+
 namespace rondo {
 
 namespace {
@@ -20,6 +22,11 @@ bool is_weights(std::string_view text) {
     uint64_t seed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
     return error == std::errc() && end == text.data() + text.size();
+}
+
+/// Devices' names are checked when all devices are known.
+bool is_any(std::string_view) {
+    return true;
 }
 
 bool is_path_or_none(std::string_view text) {
@@ -55,16 +62,6 @@ constexpr std::string_view device_kinds[] = {"cpu", "cuda"};
 constexpr std::string_view bf16_ways[] = {"measured", "tiles", "pairs",
                                           "floats"};  // in the order of DeviceSettings::Bf16
 constexpr std::string_view kv_types[] = {"bf16", "f32", "int8"};
-// In the order of PrefillAttention::Method and DecodeAttention::Method. DecodeAttention::Method has the oracle behind
-// these. It is not for pipelines, because it is told where the answers are.
-constexpr std::string_view prefill_methods[] = {"dense",     "loopserve",  "a_shape",
-                                                "tri_shape", "minference", "flexprefill"};
-constexpr std::string_view decode_methods[] = {"dense",  "progressive",   "snapkv", "adakv", "random",
-                                               "recent", "streaming_llm", "h2o",    "quest"};
-// Of any slot, each once.
-constexpr std::string_view all_methods[] = {"dense",       "loopserve",     "a_shape", "tri_shape", "minference",
-                                            "flexprefill", "progressive",   "snapkv",  "adakv",     "random",
-                                            "recent",      "streaming_llm", "h2o",     "quest"};
 constexpr std::string_view alphas_of[] = {"sum", "each_row"};
 constexpr std::string_view overlaps[] = {"exact", "literal"};
 constexpr std::string_view pool_sides[] = {"own", "after", "around"};
@@ -72,12 +69,11 @@ constexpr std::string_view reasonings[] = {"auto", "off"};
 constexpr std::string_view yes_or_no[] = {"false", "true"};
 
 constexpr std::string_view a_share = "a number above 0 and up to 1";
-constexpr std::string_view preset_names[] = {"dense", "loopserve"};
 
 constexpr SettingKey keys[] = {
     {.path = "preset",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.preset; },
-     .names = preset_names},
+     .names = names_of_methods(MethodSlot::preset)},
     {.path = "model.path",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.model.path; },
      .valid = is_path,
@@ -100,14 +96,17 @@ constexpr SettingKey keys[] = {
      .names = bf16_ways},
     {.path = "pipeline.prefill.on",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.on; },
-     .shape = "a list of one device's name"},
+     .low = 1,
+     .list = true,
+     .valid = is_any,
+     .shape = "a list of devices' names"},
     {.path = "pipeline.prefill.chunk_tokens",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.chunk_tokens; },
      .low = 1,
      .high = 65536},
     {.path = "pipeline.prefill.attention.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.method; },
-     .names = prefill_methods},
+     .names = names_of_methods(MethodSlot::prefill)},
     {.path = "pipeline.prefill.attention.alpha",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.prefill.attention.alpha; },
      .shape = a_share},
@@ -152,10 +151,10 @@ constexpr SettingKey keys[] = {
      .high = 60'000},
     {.path = "pipeline.decode.attention.method",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.method; },
-     .names = decode_methods},
+     .names = names_of_methods(MethodSlot::decode)},
     {.path = "pipeline.decode.attention.budget_tokens",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.budget_tokens; },
-     .low = 8,
+     .low = least_budget_tokens,
      .high = 1 << 24},
     {.path = "pipeline.decode.attention.reselect_every",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.reselect_every; },
@@ -189,7 +188,7 @@ constexpr SettingKey keys[] = {
      .names = yes_or_no},
     {.path = "pipeline.methods",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.methods; },
-     .names = all_methods,
+     .names = names_of_methods(MethodSlot::any),
      .list = true},
     {.path = "pipeline.budget_tokens_max",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.budget_tokens_max; },
@@ -255,10 +254,10 @@ constexpr SettingKey keys[] = {
 }  // namespace
 
 void apply_preset(Settings& settings) {
-    if (settings.preset == "loopserve") {
-        settings.pipeline.prefill.attention.method = PrefillAttention::Method::loopserve;
-        settings.pipeline.decode.attention.method = DecodeAttention::Method::progressive;
-    }
+    const Preset* const preset = std::ranges::find(presets, settings.preset, &Preset::name);
+    if (preset == std::end(presets)) return;
+    settings.pipeline.prefill.attention.method = preset->prefill;
+    settings.pipeline.decode.attention.method = preset->decode;
 }
 
 std::span<const GoneKey> gone_keys() {
@@ -266,13 +265,6 @@ std::span<const GoneKey> gone_keys() {
                                        {"pipeline.compression.method", "none"},
                                        {"pipeline.restore.planner", "none"}};
     return keys;
-}
-
-std::span<const std::string_view> names_of_methods(MethodSlot slot) {
-    if (slot == MethodSlot::preset) return preset_names;
-    if (slot == MethodSlot::prefill) return prefill_methods;
-    if (slot == MethodSlot::decode) return decode_methods;
-    return all_methods;
 }
 
 std::string SettingKey::expects() const {

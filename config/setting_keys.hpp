@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "config/method_names.hpp"
 #include "config/settings.hpp"
 
 namespace rondo {
@@ -23,7 +24,7 @@ struct SettingKey {
     std::string_view path;  ///< "pipeline.prefill.chunk_tokens"; "devices.*.kind" for each device
     SettingSlot (*slot)(Settings& settings, std::string_view device);
 
-    int64_t low = 0, high = 0;                       ///< of a whole number
+    int64_t low = 0, high = 0;                       ///< of a whole number; `low` of a list is its least length
     std::span<const std::string_view> names{};       ///< of a choice; for an enum in its order
     bool list = false;                               ///< any number of these names
     bool (*valid)(std::string_view text) = nullptr;  ///< of any other text
@@ -43,10 +44,6 @@ std::span<const GoneKey> gone_keys();
 
 /// Fills the method slots as settings.preset says; single keys are read after it and win.
 void apply_preset(Settings& settings);
-
-/// Where a method may be named: as the preset, for prompts, for answers, or in any of these places.
-enum class MethodSlot { preset, prefill, decode, any };
-std::span<const std::string_view> names_of_methods(MethodSlot slot);
 
 /// "a, b or c".
 std::string listed(std::span<const std::string_view> names);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "config/device_roles.hpp"
 #include "config/did_you_mean.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
@@ -98,7 +99,7 @@ bool assign(const SettingKey& key, const YamlNode& node, std::vector<std::string
         if (key.list && !right) return false;
         texts.push_back(child.text);
     }
-    if (!key.list && texts.size() != 1) return false;
+    if (key.list ? std::ssize(texts) < key.low : texts.size() != 1) return false;
     *out = std::move(texts);
     return true;
 }
@@ -289,24 +290,10 @@ Status check_together(Settings& settings, const YamlNode& root) {
                          std::to_string(attention.reselect_every));
     std::vector<std::string>&prefill = settings.pipeline.prefill.on, &decode = settings.pipeline.decode.on;
     if (prefill.empty()) prefill = decode.empty() ? std::vector{settings.devices[0].name} : decode;
-    if (decode.empty()) decode = prefill;
-    std::vector<std::string_view> names;
-    for (const DeviceSettings& device : settings.devices) names.push_back(device.name);
-    for (const auto& [path, on] :
-         {std::pair("pipeline.prefill.on", prefill), std::pair("pipeline.decode.on", decode)}) {
-        if (settings.device(on[0]) == nullptr)
-            return wrong(
-                nearest(root, path).place, path,
-                "is [" + shown(on[0]) + "], must name one of devices: " + listed(names) + did_you_mean(on[0], names));
-    }
-    const auto is_cpu = [&](const std::string& name) {
-        return settings.device(name)->kind == DeviceSettings::Kind::cpu;
-    };
-    if (prefill != decode && !(is_cpu(prefill[0]) && is_cpu(decode[0])))
-        return wrong(nearest(root, "pipeline.decode.on").place, "pipeline.decode.on",
-                     "is [" + decode[0] + "], must be the device of pipeline.prefill.on, [" + prefill[0] +
-                         "], or both CPU devices, which share memory");
-    return check_methods(settings, root, is_cpu(decode[0]));
+    if (decode.empty()) decode = {prefill[0]};
+    const Result<DeviceRoles, WrongSetting> roles = device_roles(settings);
+    if (!roles) return wrong(nearest(root, roles.error().path).place, roles.error().path, roles.error().what);
+    return check_methods(settings, root, settings.device(decode[0])->kind == DeviceSettings::Kind::cpu);
 }
 
 }  // namespace

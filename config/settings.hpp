@@ -30,7 +30,11 @@ struct ModelSettings {
 
 /// What the rows of a prompt attend to.
 struct PrefillAttention {
-    enum class Method { dense, loopserve, a_shape, tri_shape, minference, flexprefill };
+    enum class Method {
+        dense,
+#define RONDO_METHOD(method, ...) method,
+#include "config/prefill_methods.inc"
+    };
     enum class Overlap { exact, literal };
     enum class AlphaOf { sum, each_row };
 
@@ -57,7 +61,11 @@ struct PrefillSettings {
 
 /// What decode steps attend to.
 struct DecodeAttention {
-    enum class Method { dense, progressive, snapkv, adakv, random, recent, streaming_llm, h2o, quest, oracle };
+    enum class Method {
+        dense,
+#define RONDO_METHOD(method, ...) method,
+#include "config/decode_methods.inc"
+    };
     enum class PoolSide { own, after, around };
 
     Method method = Method::dense;

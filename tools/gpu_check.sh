@@ -4,7 +4,7 @@
 #   gpu_check.sh STAGE [--programs DIR] [--out FILE.json] [--limit SECONDS]
 #       STAGE: primitives, ops, models, memory, bench, or all of them, each within the limit (600 s)
 #       DIR: where tests_gpu and rondo lie; here in a bundle, else build/bin. build/emulated/bin rehearses without a GPU.
-#   gpu_check.sh pack [FILE.tar.xz]      builds them and packs all that a GPU machine lacks
+#   gpu_check.sh pack [FILE.tar.xz] [--programs DIR]     packs all that a GPU machine lacks: pack_gpu_check.sh
 # Ends with 0 when every item passed, else 1; a stage that cannot begin ends with 2.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,36 +15,6 @@ refuse() {
     exit 2
 }
 
-pack() { # FILE
-    local root folder=gpu-check work
-    root=$(cd "$here/.." && pwd)
-    work=$(mktemp -d)
-    trap "rm -rf '$work'" EXIT  # by its value: the variable is gone when the script ends
-    cmake --build "$root/build" --target rondo tests_gpu >"$work/log" 2>&1 ||
-        { tail -5 "$work/log" >&2; refuse "rondo and tests_gpu cannot be built in $root/build; a CUDA toolkit with nvcc is needed"; }
-    mkdir -p "$work/$folder/lib" "$work/$folder/models/qwen2-0.5b"
-    cp "$here/gpu_check.sh" "$root/build/bin/rondo" "$root/build/bin/tests_gpu" "$work/$folder/"
-    # The driver and cuBLASLt are the GPU machine's own, glibc too; they are opened at run time or newer there.
-    ldd "$work/$folder/rondo" "$work/$folder/tests_gpu" | awk '$3 ~ /^\// { print $3 }' | sort -u |
-        grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' | xargs -I{} cp -L {} "$work/$folder/lib/"
-    strip "$work/$folder/rondo" "$work/$folder/tests_gpu"
-    strip --strip-unneeded "$work/$folder"/lib/*
-    cp -r "$root/examples/demo_model" "$work/$folder/models/demo"
-    cp -r "$root/tests/fixtures/golden" "$work/$folder/golden"
-    shape_of_qwen2 >"$work/$folder/models/qwen2-0.5b/config.json"
-    tar -C "$work" -cf - "$folder" | xz -T0 -6 >"$1" || refuse "cannot write $1"
-    echo "$1: $(du -h "$1" | cut -f1)"
-}
-
-shape_of_qwen2() { # weights come from a seed
-    cat <<'JSON'
-{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
- "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
- "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": true,
- "hidden_act": "silu", "torch_dtype": "bfloat16"}
-JSON
-}
-
 # --- one item ---------------------------------------------------------------------------------------------------------
 
 json_string() { # of standard input: its end, in printable ASCII
@@ -52,11 +22,14 @@ json_string() { # of standard input: its end, in printable ASCII
         awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }'
 }
 
-append() { # OBJECT: one line of the array
+append() { # OBJECT: one line of the array. The file is replaced whole, and by one run at a time.
     {
-        if [ -s "$out" ]; then sed '$d' "$out" | sed '$s/$/,/'; else echo '['; fi
-        printf '%s\n]\n' "$1"
-    } >"$out.next" && mv "$out.next" "$out"
+        flock 9
+        {
+            if [ -s "$out" ]; then sed '$d' "$out" | sed '$s/$/,/'; else echo '['; fi
+            printf '%s\n]\n' "$1"
+        } >"$out.$$" && mv -- "$out.$$" "$out"
+    } 9<"$(dirname -- "$out")"
 }
 
 count() { # WORD LOG: what GoogleTest says of it in its last lines
@@ -75,10 +48,12 @@ item() { # NAME LIMIT_S COMMAND...
         status=skipped rc=-1
         echo "$1 is not here" >"$log"
     else
-        timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 </dev/null
-        rc=$?
+        { # Asked to end a second early, so that what does not listen is killed within the limit.
+            timeout --kill-after=1 $((limit > 1 ? limit - 1 : 1)) env LD_LIBRARY_PATH="$libraries" "$@" >"$log" 2>&1 </dev/null
+            rc=$?
+        } 2>/dev/null  # where the shell says of what signal it died
         ((rc != 0)) && status=failed
-        ((rc == 124 || rc == 137)) && status="timed out"
+        ((rc == 124 || (rc == 137 && SECONDS - began >= limit - 1))) && status="timed out"
     fi
     local passed failed skipped
     passed=$(count PASSED "$log") failed=$(count FAILED "$log") skipped=$(count SKIPPED "$log")
@@ -149,8 +124,8 @@ bench() {
 chosen=${1:-}
 shift || true
 if [ "$chosen" = pack ]; then
-    pack "${1:-gpu-check.tar.xz}"
-    exit
+    [ -r "$here/pack_gpu_check.sh" ] || refuse "pack needs Rondo's sources, and $here is a bundle"
+    exec "$BASH" "$here/pack_gpu_check.sh" "$@"
 fi
 [ "$chosen" = all ] && chosen=$stages
 [ -n "$chosen" ] && for stage in $chosen; do
@@ -158,7 +133,7 @@ fi
 done || { sed -n '4,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 programs=$here out=gpu-check.json stage_limit=600
-[ -x "$here/tests_gpu" ] || programs=$here/../build/bin
+[ -d "$here/lib" ] || programs=$here/../build/bin  # this is no bundle
 while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || refuse "$1 needs a value"
     case $1 in
@@ -170,23 +145,27 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 [[ $stage_limit =~ ^[1-9][0-9]{0,5}$ ]] || refuse "--limit is \"$stage_limit\"; it must be a number of seconds from 1 to 999999"
-[ ! -s "$out" ] || [ "$(tail -1 "$out")" = ']' ] || refuse "$out is no file of this program: its last line is not ]"
 tests_program=tests_gpu
-[ -x "$programs/tests_emulated" ] && tests_program=tests_emulated
+[ ! -x "$programs/tests_gpu" ] && [ -x "$programs/tests_emulated" ] && tests_program=tests_emulated
 for program in "$tests_program" rondo; do
-    [ -x "$programs/$program" ] || refuse "$programs/$program is missing"
+    [ -f "$programs/$program" ] && [ -x "$programs/$program" ] || refuse "$programs/$program is missing"
 done
+[ ! -e "$out" ] || [ -f "$out" ] || refuse "$out is no file"
+[ ! -s "$out" ] || [ "$(tail -1 "$out")" = ']' ] || refuse "$out is no file of this program: its last line must be ]"
+{ : >"$out.$$" && rm -- "$out.$$"; } 2>/dev/null || refuse "$out cannot be written: its folder must be there and writable"
 
 models=$here/models demo=$here/models/demo
 [ -d "$demo" ] || demo=$here/../examples/demo_model
 [ -d "$here/golden" ] && export RONDO_GOLDEN_MODELS=$here/golden
+libraries=$here/lib
 gpu="emulated"
 if [ "$tests_program" = tests_gpu ]; then
-    gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
+    gpu=$(timeout 60 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
     cublas=/usr/local/cuda/lib64/libcublasLt.so.13
     [ -e "$cublas" ] || cublas=$(timeout 60 find / -name libcublasLt.so.13 -not -path '/proc/*' 2>/dev/null | head -1)
-    export LD_LIBRARY_PATH=$here/lib:$(dirname "$cublas")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [ -e "$cublas" ] && libraries+=:$(dirname "$cublas")
 fi
+libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 all_passed=1
 for stage in $chosen; do

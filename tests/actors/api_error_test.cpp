@@ -61,7 +61,7 @@ TEST(ApiError, HasOneForWhatNeverReachesTheEngine) {
     EXPECT_EQ(unknown_path().status, 404);
     EXPECT_EQ(foreign_host().status, 403);
     EXPECT_EQ(foreign_origin().status, 403);
-    EXPECT_NE(foreign_origin().message.find("setting server.cors_origin"), std::string::npos);
+    EXPECT_NE(foreign_origin().message.find("server.cors_origin must be theirs"), std::string::npos);
     EXPECT_EQ(wrong_method("POST").status, 405);
     EXPECT_EQ(wrong_method("POST").allow, "POST");
     EXPECT_EQ(not_serving("shutting_down", "the server is shutting down").status, 503);

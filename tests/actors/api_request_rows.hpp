@@ -54,7 +54,7 @@ void expect_numbers_checked(const std::vector<NumberField>& fields, const Parse&
         std::vector<WrongMember> rows;
         for (const auto* values : {&field.wrong, &never}) {
             for (const std::string& value : *values) {
-                rows.push_back({member(value), field.name, "must be " + field.range});
+                rows.push_back({member(value), field.name, field.range});
             }
         }
         expect_refused(rows, parse);

@@ -27,18 +27,9 @@ ChoiceJobPtr job_of(Turn& turn) {
 /// What the test sees of a pretended runner.
 struct Pieces {
     std::vector<std::pair<ChoiceJobPtr, caf::typed_response_promise<ChoiceJobPtr>>> waiting;
-
-    /// The device is done with the one that came first.
-    void answer(Status status = {}) {
-        auto [job, promise] = std::move(waiting.front());
-        waiting.erase(waiting.begin());
-        if (status) status = job->choice->on_device(job->choice->layers_to_score());
-        job->status = status;
-        promise.deliver(std::move(job));
-    }
 };
 
-/// Answers a step by a token for each of its turns, and a piece of a choice when the test says so.
+/// Answers a step by a token for each of its turns, and the piece of a choice that came first when it is told to.
 class PretendedRunner : public device_runner_actor::base {
 public:
     PretendedRunner(caf::actor_config& config, Pieces* pieces) : device_runner_actor::base(config), pieces_(pieces) {}
@@ -57,7 +48,12 @@ public:
                 pieces_->waiting.emplace_back(job, promise);
                 return promise;
             },
-            [](done_atom, const StatusPtr&) {},
+            [this](done_atom, const StatusPtr& status) {
+                auto [job, promise] = std::move(pieces_->waiting.front());
+                pieces_->waiting.erase(pieces_->waiting.begin());
+                job->status = *status ? job->choice->on_device(job->choice->layers_to_score()) : *status;
+                promise.deliver(std::move(job));
+            },
         };
     }
     /// A promise holds its actor.
@@ -118,6 +114,12 @@ protected:
     }
 
     void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler()).run(); }
+
+    /// The device is done with the piece that came first.
+    void answer(const Status& status = {}) {
+        caf::anon_send(runner_, done_atom::value, std::make_shared<const Status>(status));
+        run();
+    }
 
     /// With a prompt of 40 tokens behind it, and a choice that serves some steps later.
     TurnPtr turn(TurnId id) {
@@ -182,8 +184,7 @@ TEST_F(Choosing, AWithdrawnTurnDoesNotWaitForThoseBeforeIt) {
     run();
     EXPECT_THAT(first, ::testing::IsEmpty());  // the device has it
     EXPECT_THAT(third, ::testing::IsEmpty());
-    pieces_.answer();
-    run();
+    answer();
     ASSERT_EQ(first.size(), 1U);
     EXPECT_FALSE(first[0]->choice->complete());
     EXPECT_EQ(pieces_.waiting.size(), 1U) << "of the third";
@@ -214,7 +215,7 @@ TEST_F(Choosing, AChoiceThatIsLateHoldsUpItsOwnTurnAlone) {
     ASSERT_EQ(second.size(), 1U);
     EXPECT_EQ(second[0].outcome, StageReply::Outcome::over);
     EXPECT_GT(dense->ids.size(), 60U);
-    for (; !pieces_.waiting.empty(); run()) pieces_.answer();
+    while (!pieces_.waiting.empty()) answer();
     ASSERT_EQ(first.size(), 1U);
     EXPECT_EQ(first[0].outcome, StageReply::Outcome::over);
     EXPECT_TRUE(chooses->step_attention->serving());
@@ -246,8 +247,7 @@ TEST_F(Choosing, AChoiceWhosePieceFailsIsGivenUp) {
     ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());
     run();
     ASSERT_EQ(pieces_.waiting.size(), 1U);
-    pieces_.answer(make_error(ErrorCode::out_of_memory, "no room"));
-    run();
+    answer(make_error(ErrorCode::out_of_memory, "no room"));
     EXPECT_THAT(pieces_.waiting, ::testing::IsEmpty());
     ASSERT_EQ(replies.size(), 1U);
     EXPECT_EQ(replies[0].outcome, StageReply::Outcome::over);
@@ -265,15 +265,13 @@ TEST_F(Choosing, ATurnThatIsWithdrawnLeavesWithAllItsBlocks) {
         ask(decode, replies, decode_atom::value, turn(1), delta_sink_actor());
         run();
         for (int i = 0; i < pieces; ++i) {
-            pieces_.answer();
-            run();
+            answer();
         }
         ASSERT_EQ(pieces_.waiting.size(), 1U);
         caf::anon_send(decode, withdraw_atom::value, TurnId{1});
         run();
         EXPECT_THAT(replies, ::testing::IsEmpty()) << "the device has its choice";
-        pieces_.answer();
-        run();
+        answer();
         ASSERT_EQ(replies.size(), 1U);
         EXPECT_EQ(replies[0].outcome, StageReply::Outcome::refused);
         EXPECT_EQ(replies[0].turn->answer_attention.given_up, 0);

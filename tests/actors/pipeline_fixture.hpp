@@ -108,10 +108,12 @@ private:
     Supervisor::Pipeline pipeline_;
 };
 
-inline caf::abstract_actor* runner_of(Stage& stage) {
+/// Of the device at this place.
+inline caf::abstract_actor* runner_of(Stage& stage, size_t device = 0) {
     for (const caf::strong_actor_ptr& actor : stage.pipeline().actors) {
         auto* const local = caf::actor_cast<caf::abstract_actor*>(actor);
-        if (dynamic_cast<caf::local_actor*>(local)->name() == std::string_view("device_runner")) return local;
+        if (dynamic_cast<caf::local_actor*>(local)->name() != std::string_view("device_runner")) continue;
+        if (device-- == 0) return local;
     }
     return nullptr;
 }
@@ -119,7 +121,8 @@ inline caf::abstract_actor* runner_of(Stage& stage) {
 /// As if the device were at a long piece of work: whatever its runner is told waits.
 class Busy {
 public:
-    explicit Busy(Stage& stage) : stage_(stage), runner_(dynamic_cast<caf::resumable*>(runner_of(stage))) {}
+    explicit Busy(Stage& stage, size_t device = 0)
+        : stage_(stage), runner_(dynamic_cast<caf::resumable*>(runner_of(stage, device))) {}
     void run() {
         stage_.scheduler().run_jobs_filtered([this](const caf::resumable* job) { return job != runner_; });
     }

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace rondo {
 namespace {
@@ -147,16 +148,97 @@ TEST(PromptLanes, AShortPromptGoesWhereItIsDoneSooner) {
     EXPECT_EQ(lanes.add(5, 0, 513), 0U);
 }
 
-/// Whatever comes, each prompt leaves exactly once, and a device is given no more open chunks than it can hold.
-TEST(PromptLanes, TenThousandPromptsLeaveOnceEach) {
+TEST(PromptLanes, LongPromptsGoSideBySideOnAllDevicesMeantForThem) {
+    PromptLanes lanes({.lanes = 3, .for_prompts = 2, .at_home_tokens = 512});
+    EXPECT_EQ(lanes.add(1, 0, 4000), 0U);
+    EXPECT_EQ(lanes.add(2, 0, 4000), 1U);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    EXPECT_EQ(next(lanes, 1), 2U);
+    EXPECT_EQ(lanes.add(3, 0, 1000), 0U);
+    EXPECT_EQ(lanes.add(4, 0, 1000), 1U);
+    EXPECT_EQ(lanes.add(5, 0, 512), 2U);
+    EXPECT_EQ(next(lanes, 2), 5U);
+}
+
+/// Where no device is for answers alone, none refuses long prompts.
+TEST(PromptLanes, EveryDeviceMeantForPromptsTakesLongOnes) {
+    PromptLanes lanes({.lanes = 3, .for_prompts = 3, .at_home_tokens = 512});
+    for (uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(lanes.add(id, 0, 4000), id - 1);
+}
+
+TEST(PromptLanes, ADeviceWithoutWorkTakesOverAPromptThatWaits) {
+    PromptLanes lanes({.lanes = 2, .for_prompts = 2});
+    const auto complete = [&](size_t lane, int64_t tokens) {
+        lanes.end(lane, {.tokens = tokens, .seconds = static_cast<double>(tokens) * 1e-5, .complete = true});
+    };
+    for (const size_t lane : {0, 1}) {  // both are as fast
+        EXPECT_EQ(lanes.add(lane + 1, 0, 100), lane);
+        EXPECT_EQ(next(lanes, lane), lane + 1);
+    }
+    complete(0, 100);
+    complete(1, 100);
+    EXPECT_EQ(lanes.add(3, 0, 1000), 0U);
+    EXPECT_EQ(next(lanes, 0), 3U);
+    EXPECT_EQ(lanes.add(4, 0, 5000), 1U);
+    EXPECT_EQ(next(lanes, 1), 4U);
+    EXPECT_EQ(lanes.add(5, 0, 3000), 0U);
+    EXPECT_EQ(lanes.add(6, 1, 3000), 0U);
+    complete(1, 5000);
+    EXPECT_EQ(next(lanes, 1), 6U) << "the more urgent one";
+    complete(1, 3000);
+    EXPECT_EQ(next(lanes, 1), 5U);
+    complete(1, 3000);
+    EXPECT_FALSE(lanes.begin(1)) << "the only prompt that is left has begun on the other device";
+    EXPECT_EQ(lanes.tokens(0), 1000);
+}
+
+TEST(PromptLanes, ASlowDeviceLeavesAPromptToTheOneThatIsDoneSooner) {
+    PromptLanes lanes({.lanes = 2, .for_prompts = 2});
+    lanes.add(1, 0, 100);
+    lanes.add(2, 0, 100);
+    next(lanes, 0);
+    next(lanes, 1);
+    lanes.end(0, {.tokens = 100, .seconds = 0.1, .complete = true});   // 1000 tokens a second
+    lanes.end(1, {.tokens = 100, .seconds = 10.0, .complete = true});  // 10
+    EXPECT_EQ(lanes.add(3, 0, 1000), 0U);
+    EXPECT_EQ(lanes.add(4, 0, 1000), 0U);
+    EXPECT_EQ(next(lanes, 0), 3U);
+    EXPECT_FALSE(lanes.begin(1)) << "100 s against 2 s";
+    EXPECT_EQ(lanes.add(5, 0, 10), 1U) << "1 s against 2 s";
+    lanes.withdraw(5);
+    EXPECT_FALSE(lanes.begin(1));
+}
+
+/// What decodes has no prompt of its own: it computes those that it was given.
+TEST(PromptLanes, ADeviceForAnswersTakesNothingOver) {
+    PromptLanes lanes({.lanes = 2});
+    lanes.add(1, 0, 1000);
+    lanes.add(2, 0, 1000);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    EXPECT_FALSE(lanes.begin(1));
+    EXPECT_EQ(lanes.tokens(0), 2000);
+}
+
+struct Shape {
+    size_t lanes, for_prompts;
+};
+
+class Lanes : public ::testing::TestWithParam<Shape> {};
+
+/// Whatever comes, each prompt leaves exactly once, all its chunks are computed on one device, and a device is given no
+/// more open chunks than it can hold.
+TEST_P(Lanes, TenThousandPromptsLeaveOnceEach) {
+    const auto [lane_count, for_prompts] = GetParam();
     for (uint64_t seed = 0; seed < 4; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
         const auto roll = [&](uint64_t sides) { return random() % sides; };
-        PromptLanes lanes({.lanes = 2, .at_home_tokens = 300, .open_max = 3});
+        PromptLanes lanes(
+            {.lanes = lane_count, .for_prompts = for_prompts, .at_home_tokens = 300, .open_max = 3});
         std::map<uint64_t, int64_t> missing;
-        std::optional<PromptLanes::Piece> busy[2];
-        std::set<uint64_t> open[2];
+        std::map<uint64_t, size_t> begun_on;
+        std::vector<std::optional<PromptLanes::Piece>> busy(lane_count);
+        std::vector<std::set<uint64_t>> open(lane_count);
         uint64_t came = 0, left = 0;
         const auto leave = [&](uint64_t id) {
             EXPECT_EQ(missing.erase(id), 1U);
@@ -164,7 +246,7 @@ TEST(PromptLanes, TenThousandPromptsLeaveOnceEach) {
         };
         while (came < 10'000 || !missing.empty()) {
             ASSERT_FALSE(HasFailure());
-            const size_t lane = roll(2);
+            const size_t lane = roll(lane_count);
             if (came < 10'000 && missing.size() < 100 && roll(4) == 0) {
                 missing[++came] = 1 + static_cast<int64_t>(roll(1000));
                 lanes.add(came, static_cast<int>(roll(3)), missing[came]);
@@ -175,6 +257,7 @@ TEST(PromptLanes, TenThousandPromptsLeaveOnceEach) {
                 if (lanes.withdraw(id) == After::leaves) leave(id);
             } else if (!busy[lane]) {
                 busy[lane] = lanes.begin(lane);
+                if (busy[lane]) EXPECT_EQ(begun_on.emplace(busy[lane]->id, lane).first->second, lane);
             } else {
                 const PromptLanes::Piece piece = *std::exchange(busy[lane], std::nullopt);
                 PromptLanes::Done done{.seconds = 0.001};
@@ -195,11 +278,15 @@ TEST(PromptLanes, TenThousandPromptsLeaveOnceEach) {
             }
         }
         EXPECT_EQ(left, 10'000U);
-        EXPECT_EQ(lanes.tokens(0) + lanes.tokens(1), 0);
-        EXPECT_FALSE(lanes.begin(0));
-        EXPECT_FALSE(lanes.begin(1));
+        for (size_t lane = 0; lane < lane_count; ++lane) {
+            EXPECT_EQ(lanes.tokens(lane), 0);
+            EXPECT_FALSE(lanes.begin(lane));
+        }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Lanes,
+                         ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2}, Shape{3, 3}));
 
 }  // namespace
 }  // namespace rondo

@@ -1,9 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/measure/eval/deviations.hpp"
+#include "cli/measure/eval/contestant.hpp"
 #include "cli/measure/eval/eval_options.hpp"
 #include "cli/measure/eval/methods_page.hpp"
+#include "config/method_rows.hpp"
 #include "config/setting_keys.hpp"
 
 namespace rondo::cli::eval {
@@ -68,11 +69,44 @@ TEST(MethodsPage, EverySectionCanBeRun) {
     }
 }
 
-TEST(Deviations, AreToldOfEveryBaseline) {
-    for (const std::string_view method : names_of_methods(MethodSlot::any)) {
-        const bool is_baseline = method != "dense" && method != "loopserve" && method != "progressive" &&
-                                 method != "random" && method != "recent";
-        EXPECT_EQ(!deviation_of(method).empty(), is_baseline) << method;
+TEST(MethodsPage, NamesTheMethodsThatNoSectionCompares) {
+    const auto names = names_of_methods(MethodSlot::any);
+    EXPECT_THAT(methods_beside({}), ::testing::ElementsAreArray(names));
+    std::vector<std::string_view> others(names.begin(), names.end());
+    for (const std::string_view compared : {"dense", "snapkv", "tri_shape"}) std::erase(others, compared);
+    PageSection section;
+    section.methods = "dense,snapkv@printed,tri_shape:density=0.4";
+    EXPECT_THAT(methods_beside({&section, 1}), ::testing::ElementsAreArray(others));
+}
+
+TEST(Contestants, HaveTheVariantsOfTheirRows) {
+    for (const std::span<const MethodRow> rows : method_rows) {
+        for (const MethodRow& row : rows) {
+            const std::string name(row.name);
+            EXPECT_TRUE(parse_contestant(name + "@printed", {})) << name;
+            EXPECT_EQ(parse_contestant(name + "@pooled", {}).is_ok(), !row.pooled.empty()) << name;
+        }
+    }
+    EXPECT_EQ(parse_contestant("h2o@printed", {}).value().decode.window, 4096);
+    EXPECT_EQ(parse_contestant("loopserve@printed", {}).value().prefill.alpha, 0.955);
+    EXPECT_EQ(parse_contestant("loopserve@printed", {}).value().decode.pool, 1);
+}
+
+TEST(Contestants, TakeTheKeysThatTheirRowsNameAndNoOthers) {
+    for (const SettingKey& key : setting_keys()) {
+        const bool of_prompts = key.path.starts_with(prompt_keys);
+        if (!of_prompts && !key.path.starts_with(answer_keys)) continue;
+        const std::string name(key.path.substr((of_prompts ? prompt_keys : answer_keys).size()));
+        if (name == "method" || name == "budget_tokens" || name == "overlap" || name == "patterns_file") continue;
+        const std::string value(!key.names.empty() ? key.names.back() : key.high > 0 ? std::to_string(key.low) : "0.5");
+        for (const MethodRow& row : of_prompts ? std::span<const MethodRow>(prefill_method_rows)
+                                               : std::span<const MethodRow>(decode_method_rows)) {
+            const std::string text = std::string(row.name) + ":" + name + "=" + value;
+            const auto words = words_in(row.keys);
+            EXPECT_EQ(parse_contestant(text, {"pipeline.decode.attention.lag_steps=0"}).is_ok(),
+                      std::ranges::count(words, name) > 0)
+                << text;
+        }
     }
 }
 

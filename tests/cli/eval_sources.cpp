@@ -1,7 +1,6 @@
 // The parts of `rondo eval` that are tested one by one.
 #include "cli/measure/eval/bootstrap.cpp"
 #include "cli/measure/eval/contestant.cpp"
-#include "cli/measure/eval/deviations.cpp"
 #include "cli/measure/eval/eval_tables.cpp"
 #include "cli/measure/eval/faults.cpp"
 #include "cli/measure/eval/line_overlap.cpp"

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -49,26 +51,20 @@ TEST(Settings, NullIsNothingWhereTextMayBeEmpty) {
 }
 
 TEST(Settings, EveryMethodIsReadByItsOwnName) {
-    using Decode = DecodeAttention::Method;
-    using Prefill = PrefillAttention::Method;
-    for (const auto& [name, method] :
-         {std::pair("dense", Decode::dense), std::pair("progressive", Decode::progressive),
-          std::pair("snapkv", Decode::snapkv), std::pair("adakv", Decode::adakv), std::pair("random", Decode::random),
-          std::pair("recent", Decode::recent), std::pair("streaming_llm", Decode::streaming_llm),
-          std::pair("h2o", Decode::h2o), std::pair("quest", Decode::quest)})
-        EXPECT_EQ(
-            value_of("", {std::string("pipeline.decode.attention.method=") + name}).pipeline.decode.attention.method,
-            method)
-            << name;
-    for (const auto& [name, method] :
-         {std::pair("dense", Prefill::dense), std::pair("loopserve", Prefill::loopserve),
-          std::pair("a_shape", Prefill::a_shape), std::pair("tri_shape", Prefill::tri_shape),
-          std::pair("minference", Prefill::minference), std::pair("flexprefill", Prefill::flexprefill)})
-        EXPECT_EQ(
-            value_of("", {std::string("pipeline.prefill.attention.method=") + name}).pipeline.prefill.attention.method,
-            method)
-            << name;
-    EXPECT_NE(error_of("", {"pipeline.decode.attention.method=oracle"}), "no error");
+    for (const MethodRow& row : prefill_method_rows) {
+        const std::string override = "pipeline.prefill.attention.method=" + std::string(row.name);
+        EXPECT_EQ(row_of(value_of("", {override}).pipeline.prefill.attention.method).name, row.name);
+    }
+    for (const MethodRow& row : decode_method_rows) {
+        const std::string override = "pipeline.decode.attention.method=" + std::string(row.name);
+        if (row.for_pipelines) {
+            EXPECT_EQ(row_of(value_of("", {override}).pipeline.decode.attention.method).name, row.name);
+        } else {
+            EXPECT_NE(error_of("", {override}), "no error") << row.name;
+        }
+    }
+    EXPECT_EQ(row_of(DecodeAttention::Method::snapkv).name, "snapkv");
+    EXPECT_FALSE(row_of(DecodeAttention::Method::oracle).for_pipelines);
 }
 
 TEST(Settings, ARequestMayBeLetAskForEveryMethod) {
@@ -158,8 +154,8 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
 
 TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
     EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopsrve}}}"),
-              "f.yaml:1: pipeline.prefill.attention.method: is \"loopsrve\", must be dense, loopserve, a_shape, "
-              "tri_shape, minference or flexprefill; did you mean loopserve?");
+              "f.yaml:1: pipeline.prefill.attention.method: is \"loopsrve\", must be " +
+                  listed(names_of_methods(MethodSlot::prefill)) + "; did you mean loopserve?");
 }
 
 TEST(Settings, KeysThatAreGoneAreAcceptedAndNoted) {
@@ -233,11 +229,11 @@ TEST(Settings, WrongTypesAreNamedWithTheRightOne) {
     EXPECT_EQ(error_of("5"),
               "f.yaml:1: the document: is \"5\", must be a map of preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: cpu}}"),
-              "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of one device's name");
+              "f.yaml:1: pipeline.prefill.on: is \"cpu\", must be a list of devices' names");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: []}}"),
-              "f.yaml:1: pipeline.prefill.on: is a list of 0, must be a list of one device's name");
+              "f.yaml:1: pipeline.prefill.on: is a list of 0, must be a list of devices' names");
     EXPECT_EQ(error_of("pipeline: {prefill: {on: [[cpu]]}}"),
-              "f.yaml:1: pipeline.prefill.on: is a list of 1, must be a list of one device's name");
+              "f.yaml:1: pipeline.prefill.on: is a list of 1, must be a list of devices' names");
     EXPECT_EQ(error_of("model: {path: }"),
               "f.yaml:1: model.path: is empty, must be a Hugging Face folder, a .gguf file or demo");
     EXPECT_EQ(error_of("model: {path: \"a\\0b\"}"),
@@ -313,15 +309,6 @@ TEST(Settings, MethodsThatGpusDoNotHaveAreRefusedThere) {
     EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense, snapkv]}"),
               "f.yaml:2: pipeline.methods: must be dense on a GPU; CPUs have the others");
     EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense]}"), "no error");
-    EXPECT_EQ(
-        error_of("devices: {a: , b: {kind: cuda}}\npipeline:\n  prefill: {on: [a]}\n  decode: {on: [b]}"),
-        "f.yaml:4: pipeline.decode.on: is [b], must be the device of pipeline.prefill.on, [a], or both CPU devices, "
-        "which share memory");
-    EXPECT_EQ(error_of("pipeline: {decode: {on: [cpu0]}}"),
-              "f.yaml:1: pipeline.prefill.on: is [\"cpu0\"], must name one of devices: cpu; did you mean cpu?");
-    EXPECT_EQ(error_of("devices: {gpu: {kind: cuda}}", {"pipeline.prefill.on=[cpu]"}),
-              "--set pipeline.prefill.on: pipeline.prefill.on: is [\"cpu\"], must name one of devices: gpu; did you "
-              "mean gpu?");
 }
 
 TEST(Settings, DevicesHaveShortPlainNamesAndABound) {
@@ -345,31 +332,78 @@ TEST(Settings, OverridesSayWhatIsWrongWithThem) {
               "--set a..b: a: unknown key, must be preset, model, devices, pipeline, memory or server");
 }
 
-TEST(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {
-    std::ifstream file(RONDO_SOURCE_DIR "/config/reference.yaml");
-    std::stringstream text;
-    text << file.rdbuf();
-    ASSERT_FALSE(text.str().empty());
-    EXPECT_EQ(value_of(text.str()), Settings());
+/// reference.yaml, and the comment right above each key.
+class ReferenceYaml : public ::testing::Test {
+protected:
+    ReferenceYaml() {
+        std::ifstream file(RONDO_SOURCE_DIR "/config/reference.yaml");
+        std::stringstream text;
+        text << file.rdbuf();
+        text_ = text.str();
+        for (std::string line; std::getline(text, line);) lines_.push_back(line);
+    }
 
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(line);
-    const auto root = parse_yaml(text.str(), "reference");
-    ASSERT_TRUE(root);
-    for (const SettingKey& key : setting_keys()) {
-        const YamlNode* node = &*root;
-        std::string path(key.path);
-        if (const size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "cpu");
+    /// Of "pipeline.methods"; nothing where the key is not there.
+    std::optional<std::string> comment_of(const std::string& path) const {
+        const auto root = parse_yaml(text_, "reference");
+        const YamlNode* node = root ? &*root : nullptr;
         std::stringstream words(path);
         for (std::string word; node != nullptr && std::getline(words, word, '.');) node = node->find(word);
-        ASSERT_NE(node, nullptr) << path << " is not in reference.yaml";
-        // The comment right above the key ends with what the key expects.
+        if (node == nullptr) return std::nullopt;
         auto line = std::stoul(node->place.substr(node->place.find(':') + 1)) - 1;
         std::string comment;
-        while (line-- > 0 && lines[line].find_first_not_of(' ') == lines[line].find('#'))
-            comment = lines[line].substr(lines[line].find('#') + 1) + comment;
-        EXPECT_NE(comment.find("ust be " + key.expects()), std::string::npos) << path << ":" << comment;
+        while (line-- > 0 && lines_[line].find_first_not_of(' ') == lines_[line].find('#'))
+            comment = lines_[line].substr(lines_[line].find('#') + 1) + comment;
+        return comment;
     }
+
+    std::string text_;
+    std::vector<std::string> lines_;
+};
+
+TEST_F(ReferenceYaml, NamesEveryKeyWithItsDefaultAndItsRange) {
+    ASSERT_FALSE(text_.empty());
+    EXPECT_EQ(value_of(text_), Settings());
+    for (const SettingKey& key : setting_keys()) {
+        std::string path(key.path);
+        if (const size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "cpu");
+        const auto comment = comment_of(path);
+        ASSERT_TRUE(comment) << path << " is not in reference.yaml";
+        EXPECT_NE(comment->find("ust be " + key.expects()), std::string::npos) << path << ":" << *comment;
+    }
+}
+
+bool has_word(const std::string& text, std::string_view word) {
+    const auto is_part = [&](size_t at) {
+        return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    };
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+    return false;
+}
+
+/// Those of the phase's methods that heed it; none where all do.
+TEST_F(ReferenceYaml, SaysOfEachKeyWhichMethodsHeedIt) {
+    const auto check = [this](const std::string& phase, std::span<const MethodRow> rows) {
+        rows = rows.subspan(1);  // without dense
+        const auto methods = std::ranges::count_if(rows, &MethodRow::for_pipelines);
+        for (const SettingKey& key : setting_keys()) {
+            if (!key.path.starts_with(phase) || key.path == phase + "method") continue;
+            const std::string name(key.path.substr(phase.size()));
+            std::vector<std::string_view> heeding, named;
+            const std::string comment = comment_of(std::string(key.path)).value_or("");
+            for (const MethodRow& row : rows) {
+                if (!row.for_pipelines) continue;
+                const auto keys = words_in(row.keys);
+                if (name == "budget_tokens" || std::ranges::count(keys, name) > 0) heeding.push_back(row.name);
+                if (has_word(comment, row.name)) named.push_back(row.name);
+            }
+            if (std::ssize(heeding) == methods) heeding.clear();
+            EXPECT_EQ(named, heeding) << key.path << ":" << comment;
+        }
+    };
+    check("pipeline.prefill.attention.", prefill_method_rows);
+    check("pipeline.decode.attention.", decode_method_rows);
 }
 
 }  // namespace

@@ -102,13 +102,14 @@ void wait_in(const Meeting& meeting, uint64_t seen) {
     me.waits_in = nullptr;
 }
 
-void begin_grid(const Shape& shape, Order order, const std::function<void()>& kernel) {
+void begin_grid(const Shape& shape, Order order, unsigned seed, const std::function<void()>& kernel) {
     const dim3& size = shape.block;
     block.count = size.x * size.y * size.z;
     block.kernel = &kernel;
     block.barrier = {};  // and the warps' meetings: a block that ends without a fault leaves nobody in them
     block.warps.assign((block.count + warp_lanes - 1) / warp_lanes, Warp());
     block.order = order;
+    block.random.seed(seed);
     block.turns.resize(block.count);
     std::iota(block.turns.begin(), block.turns.end(), 0);
     if (order == Order::reverse) std::reverse(block.turns.begin(), block.turns.end());

@@ -20,8 +20,8 @@ struct Shape {
 };
 
 /// The blocks that follow are of this grid and run on the calling thread. One grid at a time: the caller holds the
-/// lock.
-void begin_grid(const Shape& shape, Order order, const std::function<void()>& kernel);
+/// lock. A seed gives the same random order to each grid of a shape, whatever ran before.
+void begin_grid(const Shape& shape, Order order, unsigned seed, const std::function<void()>& kernel);
 /// Runs one block to its end, or to the first thing that no kernel may do, which it says in one line.
 std::optional<std::string> run_block(uint3 index);
 

@@ -1,62 +1,47 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
+#include "tests/emulated/gpu_check.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "tests/model/model_bytes.hpp"
-
-/// tools/gpu_check.sh, with programs of shell that end as told, and once with those of the emulator.
+/// tools/gpu_check.sh: its items, their limits and its file.
 namespace rondo {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::TemporaryFolder;
+using testing::GpuCheckRun;
+namespace fs = std::filesystem;
 
-class GpuCheck : public ::testing::Test {
+class GpuCheck : public GpuCheckRun {
 protected:
     GpuCheck() {
-        ::unsetenv("GTEST_OUTPUT");  // a test that runs in a test writes no report
-        write_program("rondo", "echo '{\"ids\":[1,2],\"tokens_per_s\":7.5}'");
-        write_program("tests_emulated", "echo '[==========] 1 test ran.'; echo '[  PASSED  ] 1 test.'");
+        write_program(programs() / "rondo", "echo '{\"ids\":[1,2],\"tokens_per_s\":7.5}'");
+        write_tests(passes);
     }
 
-    void write_program(const std::string& name, const std::string& script) {
-        folder_.write(name, "#!/bin/bash\n" + script + "\n");
-        fs::permissions(folder_.path() / name, fs::perms::owner_all);
+    void write_tests(const std::string& script) { write_program(programs() / "tests_emulated", script); }
+
+    fs::path programs() const { return folder() / "the programs"; }
+    fs::path file() const { return folder() / "the results.json"; }
+
+    static std::string command(const std::string& arguments, const fs::path& programs, const fs::path& file) {
+        return RONDO_SOURCE_DIR "/tools/gpu_check.sh " + arguments + " --programs '" + programs.string() + "' --out '" +
+               file.string() + "'";
     }
 
     /// The exit status; `results` is what the file then holds.
-    int check(const std::string& arguments, std::string programs = "") {
-        if (programs.empty()) programs = folder_.path().string();
-        const std::string command = RONDO_SOURCE_DIR "/tools/gpu_check.sh " + arguments + " --programs " + programs +
-                                    " --out " + file() + " >" + file() + ".log 2>&1";
-        const int status = std::system(command.c_str());
-        std::ifstream in(file());
-        if (in) results_ = json::parse(in);
-        return WEXITSTATUS(status);
+    int check(const std::string& arguments, const fs::path& programs) {
+        const int status = shell(command(arguments, programs, file()), folder());
+        results_ = read_json(file());
+        return status;
     }
+    int check(const std::string& arguments) { return check(arguments, programs()); }
 
-    std::string file() const { return (folder_.path() / "results.json").string(); }
+    json item(const std::string& name) const { return item_of(results_, name); }
 
-    json item(const std::string& name) const {
-        for (const json& one : results_) {
-            if (one.at("item") == name) return one;
-        }
-        return {{"status", "no such item"}};
-    }
-
-    TemporaryFolder folder_;
     json results_;
 };
 
 TEST_F(GpuCheck, AppendsEachItemOfEachRunToOneFile) {
-    EXPECT_EQ(check("primitives"), 0);
+    EXPECT_EQ(check("primitives"), 0) << output;
     ASSERT_EQ(results_.size(), 1U);
     EXPECT_EQ(results_[0].at("status"), "passed");
     EXPECT_EQ(results_[0].at("passed"), 1);
@@ -66,37 +51,76 @@ TEST_F(GpuCheck, AppendsEachItemOfEachRunToOneFile) {
     EXPECT_EQ(results_[10].at("item"), "Attend");
 }
 
+TEST_F(GpuCheck, TheFileIsWholeAfterEachItem) {
+    const std::string results = "'" + file().string() + "'";
+    write_tests("[ ! -e " + results + " ] || cp " + results + " " + results + ".before.$$; " + passes);
+    EXPECT_EQ(check("ops"), 0);
+    std::vector<size_t> sizes;
+    for (const auto& entry : fs::directory_iterator(folder())) {
+        if (entry.path().string().find(".before.") != std::string::npos) {
+            sizes.push_back(read_json(entry.path()).size());
+        }
+    }
+    EXPECT_THAT(sizes, ::testing::UnorderedElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST_F(GpuCheck, TwoRunsAtOnceLoseNothing) {
+    const std::string run = command("ops", programs(), file());
+    EXPECT_EQ(shell(run + " & " + run + " & wait", folder()), 0);
+    EXPECT_EQ(read_json(file()).size(), 20U) << output;
+}
+
 TEST_F(GpuCheck, AFailureOrACrashStopsNothingAndItsEndIsKept) {
-    write_program("tests_emulated",
-                  "case $1 in *Embed*) echo 'it is \"wrong\"'; exit 1;; *Kv*) kill -SEGV $$;; esac\n"
-                  "echo '[==========] 1 test ran.'; echo '[  PASSED  ] 1 test.'");
+    write_tests(
+        "case $1 in *Embed*) echo 'it is \"wrong\"'; exit 1;; *Kv*) kill -SEGV $$;; *Matmul*) kill -KILL $$;; esac\n" +
+        std::string(passes));
     EXPECT_EQ(check("ops"), 1);
     EXPECT_EQ(item("Embed").at("status"), "failed");
     EXPECT_EQ(item("Embed").at("output"), "it is \"wrong\"");
     EXPECT_EQ(item("Kv").at("status"), "failed");
+    EXPECT_EQ(item("Matmul").at("status"), "failed") << "killed long before its limit";
     EXPECT_EQ(item("Attend").at("status"), "passed");
 }
 
 TEST_F(GpuCheck, WhatHangsIsEndedAndWhatNoLongerFitsIsLeftOut) {
-    write_program("tests_emulated",
-                  "case $1 in *CudaDevice*) sleep 60;; esac\n"
-                  "echo '[==========] 1 test ran.'; echo '[  PASSED  ] 1 test.'");
-    const auto begun = std::chrono::steady_clock::now();
-    EXPECT_EQ(check("ops --limit 2"), 1);
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
-    EXPECT_EQ(item("device").at("status"), "timed out");
-    EXPECT_EQ(item("Attend").at("status"), "left out");
+    write_tests("sleep 60");
+    EXPECT_EQ(check("ops --limit 1"), 1);
     EXPECT_EQ(results_.size(), 10U);
+    EXPECT_EQ(item("device").at("status"), "timed out");
+    EXPECT_LT(item("device").at("seconds"), 20);
+    EXPECT_EQ(item("Attend").at("status"), "left out");
+}
+
+/// Longer than the others, as is the next: `make check` runs them.
+TEST_F(GpuCheck, EveryStageEndsInItsLimit) {
+    write_tests("sleep 60");
+    write_program(programs() / "rondo", "sleep 60");
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_EQ(check("all --limit 1"), 1);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+    EXPECT_EQ(results_.size(), 20U) << "every item of every stage";
+    for (const char* const first : {"primitives", "device", "golden", "prefill, demo"})
+        EXPECT_EQ(item(first).at("status"), "timed out") << first;
+    for (const char* const rest : {"TakeRows", "Attend", "steps", "generate", "decode, demo"})
+        EXPECT_EQ(item(rest).at("status"), "left out") << rest;
+}
+
+TEST_F(GpuCheck, WhatDoesNotListenIsKilledWithinTheLimit) {
+    write_tests("trap '' TERM; sleep 60; sleep 60");
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_EQ(check("primitives --limit 2"), 1);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+    EXPECT_EQ(item("primitives").at("status"), "timed out");
+    EXPECT_EQ(item("primitives").at("exit"), 137);
 }
 
 TEST_F(GpuCheck, TestsThatRanNowhereDoNotCountAsPassed) {
-    write_program("tests_emulated",
-                  "echo '[==========] 2 tests ran.'; echo '[  PASSED  ] 0 tests.';"
-                  "echo '[  SKIPPED ] 2 tests, listed below:'");
+    write_tests(
+        "echo '[==========] 2 tests ran.'; echo '[  PASSED  ] 0 tests.';"
+        "echo '[  SKIPPED ] 2 tests, listed below:'");
     EXPECT_EQ(check("primitives"), 1);
     EXPECT_EQ(item("primitives").at("status"), "skipped");
-    write_program("tests_emulated", "echo '[==========] 0 tests ran.'; echo '[  PASSED  ] 0 tests.'");
-    fs::remove(file());
+    write_tests("echo '[==========] 0 tests ran.'; echo '[  PASSED  ] 0 tests.'");
     EXPECT_EQ(check("primitives"), 1);
     EXPECT_EQ(item("primitives").at("status"), "failed");
 }
@@ -108,28 +132,36 @@ TEST_F(GpuCheck, KeepsWhatABenchmarkReports) {
 
 TEST_F(GpuCheck, OtherTokensThanTheCpusAreAFailure) {
     EXPECT_EQ(check("models"), 0);
-    write_program("rondo", "case \"$*\" in *cuda*) echo '{\"ids\":[1,3]}';; *) echo '{\"ids\":[1,2]}';; esac");
-    fs::remove(file());
+    write_program(programs() / "rondo",
+                  "case \"$*\" in *cuda*) echo '{\"ids\":[1,3]}';; *) echo '{\"ids\":[1,2]}';; esac");
     EXPECT_EQ(check("models"), 1);
     EXPECT_EQ(item("generate").at("status"), "failed");
     EXPECT_EQ(item("golden").at("status"), "passed");
 }
 
 TEST_F(GpuCheck, RefusesWhatItDoesNotKnowInOneLine) {
-    for (const char* wrong : {"everything", "ops --limit 0", "ops --limit x", "ops --limit", "ops --fast 1"}) {
-        EXPECT_EQ(check(wrong), 2) << wrong;
-        EXPECT_FALSE(fs::exists(file())) << wrong;
-    }
-    EXPECT_EQ(check("ops", "/nowhere"), 2);
-    folder_.write("results.json", "not of this program\n");
-    const std::string command = RONDO_SOURCE_DIR "/tools/gpu_check.sh ops --programs " + folder_.path().string() +
-                                " --out " + file() + " 2>/dev/null";
-    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+    const auto refuses = [&](const std::string& what, const std::string& arguments, const fs::path& from,
+                             const fs::path& to) {
+        EXPECT_EQ(shell(command(arguments, from, to), folder()), 2) << what;
+        EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+        EXPECT_THAT(output, ::testing::HasSubstr(what));
+    };
+    for (const char* wrong : {"everything", "ops --limit 0", "ops --limit x", "ops --fast 1"})
+        refuses(wrong[0] == 'e' ? "everything" : "--", wrong, programs(), file());
+    EXPECT_EQ(shell(RONDO_SOURCE_DIR "/tools/gpu_check.sh ops --limit", folder()), 2);
+    refuses("/nowhere/tests_gpu is missing", "ops", "/nowhere", file());
+    fs::create_directories(folder() / "folders/rondo");
+    fs::copy(programs() / "tests_emulated", folder() / "folders/tests_emulated");
+    refuses("rondo is missing", "ops", folder() / "folders", file());
+    EXPECT_FALSE(fs::exists(file()));
+    refuses("its folder must be there", "ops", programs(), "/nowhere/results.json");
+    refuses("is no file", "ops", programs(), programs());
+    std::ofstream(file()) << "not of this program\n";
+    refuses("its last line must be ]", "ops", programs(), file());
 }
 
 TEST_F(GpuCheck, RehearsesOnTheEmulator) {
-    const std::string programs = RONDO_BINARY_DIR "/bin";
-    EXPECT_EQ(check("primitives", programs), 0) << results_.dump(1);
+    EXPECT_EQ(check("primitives", RONDO_BINARY_DIR "/bin"), 0) << results_.dump(1);
     EXPECT_GE(item("primitives").at("passed"), 10);
     EXPECT_EQ(item("primitives").at("gpu"), "emulated");
 }

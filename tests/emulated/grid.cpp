@@ -1,6 +1,7 @@
 #include "tests/emulated/grid.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -16,19 +17,31 @@ extern char __stop_emulated_shared[];
 namespace rondo::emulated {
 namespace {
 
-Order order_of_environment() {
+struct Turns {
+    Order order;
+    unsigned seed = 1;
+};
+
+Turns turns_of_environment() {
     const char* const text = std::getenv("RONDO_EMULATED_ORDER");
     const std::string_view name = text == nullptr ? "forward" : text;
-    if (name == "forward") return Order::forward;
-    if (name == "reverse") return Order::reverse;
-    if (name == "random") return Order::random;
-    std::fprintf(stderr, "RONDO_EMULATED_ORDER is \"%s\"; it must be forward, reverse or random\n", text);
+    if (name == "forward") return {Order::forward};
+    if (name == "reverse") return {Order::reverse};
+    if (name == "random") return {Order::random};
+    constexpr std::string_view seeded = "random:";
+    if (name.starts_with(seeded)) {
+        Turns turns{Order::random};
+        const char* const end = name.data() + name.size();
+        const auto read = std::from_chars(name.data() + seeded.size(), end, turns.seed);
+        if (read.ec == std::errc() && read.ptr == end) return turns;
+    }
+    std::fprintf(stderr, "RONDO_EMULATED_ORDER is \"%s\"; it must be forward, reverse, random or random:SEED\n", text);
     std::exit(2);
 }
 
 struct Gpu {
     std::mutex mutex;
-    Order order = order_of_environment();
+    Turns turns = turns_of_environment();
 };
 
 Gpu& gpu() {
@@ -44,11 +57,11 @@ void poison_shared_memory() {
 }
 
 /// The numbers of all blocks in the order in which they run.
-std::vector<uint64_t> order_of_blocks(uint64_t count, Order order) {
+std::vector<uint64_t> order_of_blocks(uint64_t count, const Turns& turns) {
     std::vector<uint64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), 0);
-    if (order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
-    if (order == Order::random) std::shuffle(numbers.begin(), numbers.end(), std::minstd_rand(1));
+    if (turns.order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
+    if (turns.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), std::mt19937(turns.seed));
     return numbers;
 }
 
@@ -56,10 +69,10 @@ std::vector<uint64_t> order_of_blocks(uint64_t count, Order order) {
 
 std::optional<std::string> run_grid(const Shape& shape, const std::function<void()>& kernel) {
     const std::lock_guard lock(gpu().mutex);
-    const Order order = gpu().order;
+    const Turns turns = gpu().turns;
     const dim3& grid = shape.grid;
-    begin_grid(shape, order, kernel);
-    for (const uint64_t number : order_of_blocks(uint64_t{grid.x} * grid.y * grid.z, order)) {
+    begin_grid(shape, turns.order, turns.seed, kernel);
+    for (const uint64_t number : order_of_blocks(uint64_t{grid.x} * grid.y * grid.z, turns)) {
         poison_shared_memory();
         const uint3 index = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
                              static_cast<unsigned>(number / grid.x / grid.y)};
@@ -68,13 +81,14 @@ std::optional<std::string> run_grid(const Shape& shape, const std::function<void
     return std::nullopt;
 }
 
-void set_order(Order order) {
+void set_order(Order order, unsigned seed) {
     const std::lock_guard lock(gpu().mutex);
-    gpu().order = order;
+    gpu().turns = {order, seed};
 }
 
 void reset_order() {
-    set_order(order_of_environment());
+    const Turns turns = turns_of_environment();
+    set_order(turns.order, turns.seed);
 }
 
 }  // namespace rondo::emulated

@@ -59,7 +59,7 @@ struct Block {
     const std::function<void()>* kernel = nullptr;
     Order order = Order::forward;
     std::optional<std::string> fault;
-    std::minstd_rand random{1};
+    std::mt19937 random;
     uint64_t begun = 0, ended = 0;  // the places that ThreadSanitizer hears of
 };
 

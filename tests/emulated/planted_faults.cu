@@ -23,9 +23,11 @@ __global__ void row_sums_kernel(Plant plant, float* out, const float* in) {
     __shared__ float of_warp[warps];
     const int thread = static_cast<int>(threadIdx.x);
     const int row = static_cast<int>(blockIdx.x) + (plant == Plant::wrong_row ? 1 : 0);
+    const bool is_last = blockIdx.x + 1 == gridDim.x && thread == sum_threads - 1;
+    const int beyond = plant == Plant::global_read_overrun && is_last ? sum_threads + 1 : 0;  // a row follows the last
     float sum = 0.0F;
     for (int times = 1; times <= 2; ++times) {
-        const float mine = sum_of_warp(plant, static_cast<float>(times) * in[row * sum_threads + thread]);
+        const float mine = sum_of_warp(plant, static_cast<float>(times) * in[row * sum_threads + thread + beyond]);
         const int slot = thread / 32 + (plant == Plant::shared_overrun ? 1 : 0);
         if (thread % 32 == 0 && (plant != Plant::unwritten_shared || slot != 2)) of_warp[slot] = mine;
         if (plant == Plant::skipped_barrier && thread >= 64) return;

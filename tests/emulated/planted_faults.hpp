@@ -17,6 +17,7 @@ enum class Plant {
     skipped_shuffle,        ///< one lane of a warp never comes to the shuffle that names it
     shared_overrun,         ///< one element beyond an array in shared memory is written
     global_overrun,         ///< one element beyond an allocation is written
+    global_read_overrun,    ///< one element beyond an allocation is read
     unwritten_shared,       ///< shared memory is read that nobody wrote
     wrong_row,              ///< each block reads the row after its own
     blocks_in_order,        ///< a block counts on the one before it having run

@@ -151,6 +151,16 @@ TEST_F(PlantedFaults, AnOverrunOfAnAllocationIsFound) {
 #endif
 }
 
+TEST_F(PlantedFaults, AReadBeyondAnAllocationIsFound) {
+#if defined(__SANITIZE_ADDRESS__)
+    EXPECT_DEATH((void)sum_rows(Plant::global_read_overrun), "heap-buffer-overflow");
+#else
+    const std::vector<float> sums = sum_rows(Plant::global_read_overrun).values;
+    EXPECT_EQ(sums[0], expected_sums()[0]);
+    EXPECT_TRUE(std::isnan(sums[2])) << "the guard behind an allocation is no number";
+#endif
+}
+
 /// Before a barrier that is missing some values are read which nobody wrote yet: in one order of threads or another.
 TEST_F(PlantedFaults, AMissingBarrierIsFoundByValuesInSomeOrder) {
     if (with_tsan) GTEST_SKIP() << "ThreadSanitizer ends the program first";

@@ -78,6 +78,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    const HostWaits waits;
     event->mark->wait_for(event->mark->recorded());
     return answer(cudaSuccess);
 }

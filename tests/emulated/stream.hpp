@@ -27,6 +27,25 @@ private:
     uint64_t passed_ = 0;
 };
 
+/// As long as one lives the GPU is late: streams begin nothing until the host waits for the GPU. So memory that is
+/// written, read or freed too early shows in every run. RONDO_EMULATED_LATE=1 makes it late throughout.
+class LateGpu {
+public:
+    LateGpu();
+    ~LateGpu();
+    LateGpu(const LateGpu&) = delete;
+    LateGpu& operator=(const LateGpu&) = delete;
+};
+
+/// As long as one lives a thread of the host waits for the GPU.
+class HostWaits {
+public:
+    HostWaits();
+    ~HostWaits();
+    HostWaits(const HostWaits&) = delete;
+    HostWaits& operator=(const HostWaits&) = delete;
+};
+
 /// A queue of work with a thread that does it in order. Streams share no lock, so ThreadSanitizer sees where nothing
 /// orders two of them.
 class Stream {

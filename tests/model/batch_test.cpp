@@ -38,8 +38,8 @@ TEST_F(BatchErrors, WhatDoesNotFitIsRefusedAndChangesNothing) {
     EXPECT_THAT(refused(std::vector<int32_t>(14)), HasSubstr("16 rows"));
     EXPECT_THAT(refused(std::vector<int32_t>(33)), HasSubstr("16 rows"));
     EXPECT_THAT(refused({5, 97}), HasSubstr("token id is 97, must be 0 to 96"));
-    EXPECT_THAT(refused({-1}), HasSubstr("token id -1"));
-    EXPECT_THAT(refused({INT32_MAX}), HasSubstr("token id 2147483647"));
+    EXPECT_THAT(refused({-1}), HasSubstr("token id is -1,"));
+    EXPECT_THAT(refused({INT32_MAX}), HasSubstr("token id is 2147483647,"));
     EXPECT_THAT(batch.add({nullptr, 0, three_}).error().message, HasSubstr("must have a sequence and tokens"));
 
     // The batch is as good as one that never met them.

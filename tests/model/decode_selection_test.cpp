@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <sstream>
+
+#include "tests/model/method_keys.hpp"
+#include "tests/model/methods_where.hpp"
 #include "tests/model/score_rows.hpp"
 
 namespace rondo {
@@ -20,8 +25,8 @@ using testing::random_settings;
 using testing::Rows;
 using Method = DecodeAttention::Method;
 
-constexpr Method methods[] = {Method::progressive, Method::snapkv, Method::adakv,  Method::streaming_llm,
-                              Method::h2o,         Method::random, Method::recent, Method::oracle};
+const std::vector<Method> methods =
+    testing::methods_where<Method>(decode_method_rows, [](const MethodRow& row) { return !row.pages; });
 
 size_t total(const Chosen& chosen) {
     size_t sum = 0;
@@ -50,9 +55,76 @@ std::vector<int32_t> naive_best(const Rows& rows, int head, int64_t budget, int6
     return keys;
 }
 
-TEST(DecodeSelection, DenseAndQuestChooseNoKeys) {
+TEST(DecodeSelection, DenseAndMethodsOfPagesChooseNoKeys) {
     EXPECT_EQ(make_decode_selection({.method = Method::dense}), nullptr);
-    EXPECT_EQ(make_decode_selection({.method = Method::quest}), nullptr);
+    for (const Method method :
+         testing::methods_where<Method>(decode_method_rows, [](const MethodRow& row) { return row.pages; }))
+        EXPECT_EQ(make_decode_selection({.method = method}), nullptr) << row_of(method).name;
+}
+
+TEST(DecodeSelection, MethodsKeepToTheClaimsOfTheirRows) {
+    for (const Method method : methods) {
+        const MethodRow& row = row_of(method);
+        SCOPED_TRACE(row.name);
+        const auto selection = make_decode_selection({.method = method,
+                                                      .budget_tokens = 100,
+                                                      .reselect_every = 8,
+                                                      .cold_tokens = 3,
+                                                      .lag_steps = 2,
+                                                      .window = 20});
+        ASSERT_NE(selection, nullptr);
+        const SelectionTriggers triggers = selection->triggers();
+        const bool again = row.when == ChoosesWhen::again;
+        EXPECT_EQ(triggers.after_prefill, !again);
+        EXPECT_EQ(triggers.every, again ? 8 : row.when == ChoosesWhen::every_step ? 1 : 0);
+        EXPECT_EQ(triggers.first, again ? 3 : 0);
+        EXPECT_EQ(triggers.once, row.when == ChoosesWhen::every_step);
+        EXPECT_EQ(selection->queries() > 0, row.scores);
+        EXPECT_EQ(selection->evicts(), row.gives_up);
+        EXPECT_FALSE(selection->wanted(100));
+        EXPECT_TRUE(selection->wanted(101));
+    }
+}
+
+/// All that a method says and chooses, as text.
+std::string behaviour(const DecodeAttention& settings) {
+    const auto selection = make_decode_selection(settings);
+    const SelectionTriggers triggers = selection->triggers();
+    std::ostringstream text;
+    text << triggers.after_prefill << ' ' << triggers.every << ' ' << triggers.first << ' ' << triggers.once << ' '
+         << selection->queries() << ' ' << selection->evicts() << selection->accumulates() << selection->shifts();
+    if (triggers.go_on()) text << " lag " << settings.lag_steps;  // the runtime's, of all that choose again
+    std::mt19937 random(5);
+    for (int i = 0; i < 8;) {
+        const Rows rows = random_rows(random, 300);
+        if (rows.keys < 100) continue;
+        for (const auto& keys : chosen_by(settings, rows)) {
+            text << '\n';
+            for (const int32_t key : keys) text << key << ' ';
+        }
+        ++i;
+    }
+    return text.str();
+}
+
+/// What `rondo eval` lets set and what the reference says depend on it.
+TEST(DecodeSelection, HeedsTheKeysOfItsRowAndNoOthers) {
+    for (const Method method : methods) {
+        std::map<std::string, bool> heeded;
+        const auto settings_with = [method](DecodeAttention settings) {
+            settings.method = method;
+            settings.budget_tokens = 40;
+            return settings;
+        };
+        const std::vector<std::string> base = {"pipeline.decode.attention.pool=5"};  // else h2o has no side of a pool
+        const Settings before = settings_from_yaml("", "test", base).value();
+        const std::string unchanged = behaviour(settings_with(before.pipeline.decode.attention));
+        for (const auto& [key, settings] : testing::changed_keys("pipeline.decode.attention.", base))
+            heeded[key] |= behaviour(settings_with(settings.pipeline.decode.attention)) != unchanged;
+        const auto words = words_in(row_of(method).keys);
+        for (const auto& [key, is_heeded] : heeded)
+            EXPECT_EQ(is_heeded, std::ranges::count(words, key) > 0) << row_of(method).name << ": " << key;
+    }
 }
 
 TEST(DecodeSelection, MethodsSayWhenTheyChooseAndWhatTheyGiveUp) {
@@ -93,7 +165,7 @@ TEST(DecodeSelection, ABudgetForAllKeysChoosesAllKeys) {
             const Rows rows = random_rows(random, 200);
             const int budget = static_cast<int>(rows.keys) + static_cast<int>(random() % 3);
             const auto chosen = chosen_by(random_settings(random, method, budget), rows);
-            ASSERT_THAT(chosen, Each(key_range(0, rows.keys))) << "method " << static_cast<int>(method);
+            ASSERT_THAT(chosen, Each(key_range(0, rows.keys))) << row_of(method).name;
         }
     }
 }
@@ -107,13 +179,13 @@ TEST(DecodeSelection, ChoosesExactlyTheBudgetAscendingAndTheSameAgain) {
             const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
             const auto settings = random_settings(random, method, budget);
             const auto chosen = chosen_by(settings, rows);
-            SCOPED_TRACE("method " + std::to_string(static_cast<int>(method)) + ", budget " + std::to_string(budget) +
-                         " of " + std::to_string(rows.keys));
+            SCOPED_TRACE(std::string(row_of(method).name) + ", budget " + std::to_string(budget) + " of " +
+                         std::to_string(rows.keys));
             ASSERT_EQ(total(chosen), static_cast<size_t>(budget) * chosen.size());
             for (const auto& keys : chosen) {
                 ASSERT_TRUE(ascending_within(keys, rows.keys));
-                ASSERT_TRUE(method == Method::adakv || keys.size() == static_cast<size_t>(budget)) << keys.size();
-                ASSERT_TRUE(method == Method::random || keys.back() == rows.keys - 1) << "the newest key is always in";
+                ASSERT_TRUE(row_of(method).ragged || keys.size() == static_cast<size_t>(budget)) << keys.size();
+                ASSERT_TRUE(!row_of(method).keeps_newest || keys.back() == rows.keys - 1) << "the newest is always in";
             }
             ASSERT_EQ(chosen_by(settings, rows), chosen);
         }

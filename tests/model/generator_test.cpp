@@ -56,13 +56,13 @@ TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
     const auto ignore = [](std::span<const float>) {};
     EXPECT_THAT(generator->prefill(too_long).error().message, HasSubstr("65 tokens; the context holds 64"));
     EXPECT_THAT(generator->score(too_long, ignore).error().message, HasSubstr("65 tokens"));
-    EXPECT_THAT(generator->prefill(outside).error().message, HasSubstr("token id 97"));
-    EXPECT_THAT(generator->score(outside, ignore).error().message, HasSubstr("token id 97"));
-    EXPECT_THAT(generator->generate(outside, {}).error().message, HasSubstr("token id 97"));
+    EXPECT_THAT(generator->prefill(outside).error().message, HasSubstr("token id is 97,"));
+    EXPECT_THAT(generator->score(outside, ignore).error().message, HasSubstr("token id is 97,"));
+    EXPECT_THAT(generator->generate(outside, {}).error().message, HasSubstr("token id is 97,"));
     EXPECT_THAT(generator->generate({}, {}).error().message, HasSubstr("empty prompt"));
     EXPECT_THAT(generator->generate(tokens_.first(2), {.sampling = {.temperature = -1.0F}}).error().message,
                 HasSubstr("temperature"));
-    EXPECT_THAT(generator->step(-1).error().message, HasSubstr("token id -1"));
+    EXPECT_THAT(generator->step(-1).error().message, HasSubstr("token id is -1,"));
     EXPECT_EQ(generator->tokens(), static_cast<int64_t>(tokens_.size()));
     need(generator->step(5));
     need(untouched->step(5));
@@ -224,7 +224,7 @@ TEST_F(GeneratorRun, AnAnswerHasAtLeastItsFewestTokens) {
     EXPECT_EQ(std::ranges::count(std::span(by_id.ids).first(6), third), 0);
     EXPECT_EQ(need(demo()->generate(prompt, {.tokens_max = 3, .tokens_min = 3})).ids.size(), 3U);
     EXPECT_THAT(demo()->generate(prompt, {.tokens_max = 3, .tokens_min = 4}).error().message,
-                HasSubstr("min_tokens is 4; 0 to max_tokens"));
+                HasSubstr("min_tokens is 4, must be 0 to max_tokens"));
 }
 
 TEST_F(GeneratorRun, SpecialTokensAreTextWhereThatIsWanted) {
@@ -246,7 +246,7 @@ TEST_F(GeneratorRun, StopsThatCannotWorkAreRefused) {
         return generator->generate(tokens_.first(2), options).error().message;
     };
     EXPECT_EQ(error_of({.stop_ids = {5, 97}}), "stop id is 97, must be 0 to 96");
-    EXPECT_THAT(error_of({.stop_ids = {-1}}), HasSubstr("stop id -1"));
+    EXPECT_THAT(error_of({.stop_ids = {-1}}), HasSubstr("stop id is -1,"));
     EXPECT_EQ(error_of({.stop_ids = std::vector<int32_t>(65, 1)}), "65 stop ids, must be at most 64");
     EXPECT_THAT(error_of({.stops = {"x"}}), HasSubstr("which has no tokenizer; stop ids would do"));
     EXPECT_EQ(generator->tokens(), 0);

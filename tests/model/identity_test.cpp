@@ -11,6 +11,7 @@
 #include "model/attention/chosen_keys.hpp"
 #include "model/attention/policies/decode_selection/top_keys.hpp"
 #include "model/generator.hpp"
+#include "tests/model/methods_where.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -20,9 +21,11 @@ using testing::need;
 using Prefill = PrefillAttention::Method;
 using Decode = DecodeAttention::Method;
 
-/// Quest is not among them: its pages are fewer than there are wherever it chooses.
-constexpr Decode methods_of_keys[] = {Decode::progressive, Decode::snapkv,        Decode::adakv, Decode::random,
-                                      Decode::recent,      Decode::streaming_llm, Decode::h2o,   Decode::oracle};
+/// Those of pages are not among them: wherever they choose, pages are fewer than there are.
+const std::vector<Decode> methods_of_keys =
+    testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return !row.pages; });
+const std::vector<Decode> methods_of_pages =
+    testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return row.pages; });
 
 /// A method that chooses when, by what and how it would, whatever its budget, but all that stands before the tail; and
 /// whose window stays where it was, for one that slides loses keys.
@@ -146,8 +149,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
                 const KvShape shape = Transformer::kv_shape(model_.spec, DType::f32);
                 options.kv_bytes_max = static_cast<size_t>(said.blocks() + 1) * shape.block_bytes(LayerGroup::upper);
             }
-            SCOPED_TRACE(::testing::Message() << "method " << static_cast<int>(method) << ", second " << second << ", "
-                                              << said.prompt() << " tokens, budget " << options.decode.budget_tokens);
+            SCOPED_TRACE(::testing::Message() << row_of(method).name << ", second " << second << ", " << said.prompt()
+                                              << " tokens, budget " << options.decode.budget_tokens);
             const auto generator = open(options, said);
             EXPECT_LE(golden::relative_error(answer(*generator, said), dense(said)), 1e-5);
 
@@ -174,8 +177,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
 
 /// To the key: a budget of as many as there are is dense, one of one less leaves something out, but not much.
 TEST_P(Identity, ABudgetOfAllKeysIsDenseAndOneLessNearlySo) {
-    std::vector<Decode> methods(std::begin(methods_of_keys), std::end(methods_of_keys));
-    methods.push_back(Decode::quest);
+    std::vector<Decode> methods = methods_of_keys;
+    methods.insert(methods.end(), methods_of_pages.begin(), methods_of_pages.end());
     for (const Decode method : methods) {
         const Talk said = talk(2);
         Generator::Options options;
@@ -186,7 +189,7 @@ TEST_P(Identity, ABudgetOfAllKeysIsDenseAndOneLessNearlySo) {
         options.decode.lag_steps = 0;
         options.decode.window = 8;
         SCOPED_TRACE(::testing::Message()
-                     << "method " << static_cast<int>(method) << ", " << said.prompt() << " tokens and " << said.steps);
+                     << row_of(method).name << ", " << said.prompt() << " tokens and " << said.steps);
         const std::vector<float> expected = dense(said);
         const int64_t last = said.prompt() + said.steps - 1;  // keys that the last logits come from
         for (const int64_t budget : {last, last + 1}) {
@@ -211,14 +214,15 @@ TEST_P(Identity, ABudgetOfAllKeysIsDenseAndOneLessNearlySo) {
 }
 
 TEST_P(Identity, LinesThatHoldEverythingAreDense) {
-    for (const Prefill method : {Prefill::loopserve, Prefill::a_shape, Prefill::tri_shape, Prefill::minference}) {
+    for (const Prefill method :
+         testing::methods_where<Prefill>(prefill_method_rows, [](const MethodRow& row) { return row.all_is_dense; })) {
         for (int i = 0; i < 2; ++i) {
             const Talk said = talk();
             Generator::Options options;
             options.prefill = {.method = method, .alpha = 1.0, .min_tokens = 0, .density = 1.0};
             options.measure = true;
-            SCOPED_TRACE(::testing::Message() << "method " << static_cast<int>(method) << ", " << said.prompt()
-                                              << " tokens in chunks of " << said.chunk_tokens);
+            SCOPED_TRACE(::testing::Message() << row_of(method).name << ", " << said.prompt() << " tokens in chunks of "
+                                              << said.chunk_tokens);
             const auto generator = open(options, said);
             EXPECT_LE(golden::relative_error(answer(*generator, said), dense(said)), 1e-5);
             const SparsePrefillStats& stats = generator->sparse_prefill()->stats();

@@ -4,8 +4,12 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
+#include <sstream>
 
+#include "tests/model/method_keys.hpp"
+#include "tests/model/methods_where.hpp"
 #include "tests/model/sampled_attention.hpp"
 
 namespace rondo {
@@ -13,8 +17,7 @@ namespace {
 
 using Method = PrefillAttention::Method;
 
-constexpr Method methods[] = {Method::loopserve, Method::a_shape, Method::tri_shape, Method::minference,
-                              Method::flexprefill};
+const std::vector<Method> methods = testing::methods_where<Method>(prefill_method_rows, testing::any_method);
 
 template <class T>
 void add_some(std::vector<T>& list, uint32_t below, int one_in, std::mt19937& random) {
@@ -104,7 +107,7 @@ TEST(SampleRows, DependsOnTheSeedAloneAndReachesEveryRow) {
 TEST(PrefillSparsityRegistry, MakesEveryMethodButDense) {
     EXPECT_EQ(make_prefill_sparsity({.method = Method::dense}), nullptr);
     for (const Method method : methods) {
-        EXPECT_NE(make_prefill_sparsity({.method = method}), nullptr) << static_cast<int>(method);
+        EXPECT_NE(make_prefill_sparsity({.method = method}), nullptr) << row_of(method).name;
     }
 }
 
@@ -127,7 +130,67 @@ TEST(PrefillSparsityRegistry, MethodsAskForTheRowsTheyNeed) {
     }
 }
 
-class EveryPrefillMethod : public ::testing::TestWithParam<Method> {};
+class EveryPrefillMethod : public ::testing::TestWithParam<Method> {
+protected:
+    /// All that the method says and chooses, as text.
+    static std::string behaviour(PrefillAttention settings) {
+        settings.method = GetParam();
+        const auto method = make_prefill_sparsity(settings);
+        const PrefillSparsity::Sampling sampling = method->sampling();
+        std::ostringstream text;
+        text << sampling.rows << ' ' << sampling.all_up_to << ' ' << sampling.spread << ' ' << sampling.blocks;
+        uint32_t seed = 0;
+        for (const auto pattern : testing::patterns) {
+            const auto in = testing::sampled_attention(
+                {.first_row = 333, .rows = 100, .sampled = sampling.rows, .spread = sampling.spread}, pattern, ++seed);
+            const int64_t blocks = in.chunk().blocks(), row_blocks = blocks - in.block_of(in.first_row);
+            const std::vector<float> scores(static_cast<size_t>(row_blocks * blocks), 0.5F);
+            SampledRows sampled = in.sampled();
+            sampled.block_scores = scores;
+            Lines lines;
+            method->select(in.chunk(), sampled, lines);
+            text << "\ncolumns";
+            for (const int32_t column : lines.columns) text << ' ' << column;
+            text << "\nbands";
+            for (const int32_t band : lines.bands) text << ' ' << band;
+            text << "\nblocks";
+            for (const Lines::Block& block : lines.blocks) text << ' ' << block.row_block << ',' << block.key_block;
+            text << "\nrows " << lines.dense_rows;
+        }
+        return text.str();
+    }
+};
+
+TEST_P(EveryPrefillMethod, KeepsToTheClaimsOfItsRow) {
+    const MethodRow& row = row_of(GetParam());
+    const auto method = make_prefill_sparsity({.method = GetParam()});
+    EXPECT_EQ(method->sampling().rows > 0, row.scores);
+    if (!row.all_is_dense) return;
+    const auto all = make_prefill_sparsity({.method = GetParam(), .alpha = 1.0, .density = 1.0});
+    const auto in = testing::sampled_attention(
+        {.first_row = 333, .rows = 100, .sampled = all->sampling().rows, .spread = all->sampling().spread},
+        testing::Pattern::peaked, 1);
+    Lines lines;
+    all->select(in.chunk(), in.sampled(), lines);
+    const Coverage covered = coverage(in.chunk(), lines);
+    EXPECT_EQ(covered.covered, covered.causal);
+}
+
+/// What `rondo eval` lets set and what the reference says depend on it.
+TEST_P(EveryPrefillMethod, HeedsTheKeysOfItsRowAndNoOthers) {
+    // Those without which no other key is refused.
+    const std::vector<std::string> base = {"pipeline.prefill.attention.first_keys=0",
+                                           "pipeline.prefill.attention.near_keys=0"};
+    const std::string unchanged = behaviour(settings_from_yaml("", "test", base).value().pipeline.prefill.attention);
+    std::map<std::string, bool> heeded;
+    for (const auto& [key, settings] : testing::changed_keys("pipeline.prefill.attention.", base))
+        heeded[key] |= behaviour(settings.pipeline.prefill.attention) != unchanged;
+    heeded["min_tokens"] = true;    // the runtime's, of all methods
+    heeded.erase("patterns_file");  // which the runtime reads: head_patterns_test
+    const auto words = words_in(row_of(GetParam()).keys);
+    for (const auto& [key, is_heeded] : heeded)
+        EXPECT_EQ(is_heeded, std::ranges::count(words, key) > 0) << row_of(GetParam()).name << ": " << key;
+}
 
 TEST_P(EveryPrefillMethod, MakesSoundLinesWhateverTheAttention) {
     const auto method = make_prefill_sparsity({.method = GetParam()});
@@ -157,7 +220,8 @@ TEST_P(EveryPrefillMethod, MakesSoundLinesWhateverTheAttention) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, EveryPrefillMethod, ::testing::ValuesIn(methods));
+INSTANTIATE_TEST_SUITE_P(Methods, EveryPrefillMethod, ::testing::ValuesIn(methods),
+                         [](const auto& info) { return std::string(row_of(info.param).name); });
 
 TEST(PrefillSparsity, IsDenseWhenTheWeightsAreNoNumbers) {
     for (const Method method : {Method::loopserve, Method::minference, Method::flexprefill}) {

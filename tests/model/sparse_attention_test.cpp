@@ -6,6 +6,7 @@
 
 #include "model/attention/chosen_keys.hpp"
 #include "model/generator.hpp"
+#include "tests/model/methods_where.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -15,10 +16,9 @@ using testing::need;
 using Prefill = PrefillAttention::Method;
 using Decode = DecodeAttention::Method;
 
-constexpr Decode decode_methods[] = {Decode::progressive, Decode::snapkv,        Decode::adakv, Decode::random,
-                                     Decode::recent,      Decode::streaming_llm, Decode::h2o,   Decode::quest};
-constexpr Prefill prefill_methods[] = {Prefill::loopserve, Prefill::a_shape, Prefill::tri_shape, Prefill::minference,
-                                       Prefill::flexprefill};
+const std::vector<Decode> decode_methods =
+    testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return row.for_pipelines; });
+const std::vector<Prefill> prefill_methods = testing::methods_where<Prefill>(prefill_method_rows, testing::any_method);
 
 /// What a generator's method has chosen.
 const ChosenKeys& chosen_by(Generator& generator) {
@@ -83,7 +83,7 @@ TEST_P(SparseAttention, ABudgetThatHoldsAllKeysIsDense) {
     const std::vector<float> expected = answer(*dense);
     for (const Decode method : decode_methods) {
         const auto generator = open(decode_with(method, 400));
-        EXPECT_EQ(answer(*generator), expected) << static_cast<int>(method);
+        EXPECT_EQ(answer(*generator), expected) << row_of(method).name;
     }
 }
 
@@ -98,9 +98,9 @@ TEST_P(SparseAttention, LinesThatHoldEverythingAreDense) {
             options.prefill.alpha = 1.0;
             options.prefill.density = 1.0;
             options.prefill.min_tokens = 0;
-            if (method == Prefill::flexprefill) continue;  // its coverage is fixed below 1
+            if (!row_of(method).all_is_dense) continue;
             EXPECT_LE(golden::relative_error(answer(*open(options)), expected), 1e-5)
-                << static_cast<int>(method) << ", chunk " << chunk;
+                << row_of(method).name << ", chunk " << chunk;
         }
     }
 }
@@ -110,7 +110,7 @@ TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
     for (const Decode method : decode_methods) {
         const auto got = answer(*open(decode_with(method, 24)));
         EXPECT_TRUE(std::ranges::all_of(got, [](float x) { return std::isfinite(x); }));
-        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
+        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << row_of(method).name;
     }
     for (const Prefill method : prefill_methods) {
         Generator::Options options;
@@ -129,7 +129,7 @@ TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
             EXPECT_EQ(stats.covered, stats.causal);
             continue;
         }
-        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << static_cast<int>(method);
+        EXPECT_GT(golden::relative_error(got, expected), 1e-4) << row_of(method).name;
         EXPECT_LT(stats.covered, stats.causal);
         EXPECT_GT(stats.covered, 0);
     }
@@ -212,14 +212,12 @@ TEST_P(SparseAttention, EvictingMethodsGiveMemoryBackAndOthersKeepIt) {
     for (const Decode method : decode_methods) {
         const auto generator = open(decode_with(method, 32));
         answer(*generator, 200, 4);
-        const bool evicts = method == Decode::snapkv || method == Decode::adakv || method == Decode::streaming_llm ||
-                            method == Decode::h2o;
-        if (evicts) {
-            EXPECT_LE(blocks_in_use(*generator), blocks_in_use(*dense) / 2) << static_cast<int>(method);
-        } else if (method == Decode::quest) {  // marks keys where they lie
+        if (row_of(method).gives_up) {
+            EXPECT_LE(blocks_in_use(*generator), blocks_in_use(*dense) / 2) << row_of(method).name;
+        } else if (row_of(method).pages) {  // which are marked where they lie
             EXPECT_EQ(blocks_in_use(*generator), blocks_in_use(*dense));
         } else {
-            EXPECT_GT(blocks_in_use(*generator), blocks_in_use(*dense)) << static_cast<int>(method);
+            EXPECT_GT(blocks_in_use(*generator), blocks_in_use(*dense)) << row_of(method).name;
         }
     }
 }

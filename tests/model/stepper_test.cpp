@@ -63,7 +63,7 @@ TEST_F(StepperTest, ARefusedStepGrowsNobody) {
     const std::vector<Stepper::Row> outside{{&first_, 5}, {&second_, 97}};
     const std::vector<Stepper::Row> twice{{&first_, 5}, {&first_, 5}};
     EXPECT_THAT(stepper_->decode(many).error().message, HasSubstr("3 sequences"));
-    EXPECT_THAT(stepper_->decode(outside).error().message, HasSubstr("token id 97"));
+    EXPECT_THAT(stepper_->decode(outside).error().message, HasSubstr("token id is 97,"));
     EXPECT_THAT(stepper_->decode(twice).error().message, HasSubstr("another part of the batch writes"));
     for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 3);
     EXPECT_EQ(fourth.tokens(), 0);
@@ -79,7 +79,7 @@ TEST_F(StepperTest, ARefusedChunkLeavesItsSequenceAndItsPlace) {
         EXPECT_EQ(blocks_free(), 7U);
         return status ? std::string("none") : status.error().message;
     };
-    EXPECT_THAT(refused({97}), HasSubstr("token id 97"));
+    EXPECT_THAT(refused({97}), HasSubstr("token id is 97,"));
     EXPECT_THAT(refused({}), HasSubstr("must have a sequence and tokens"));
     EXPECT_THAT(refused(std::vector<int32_t>(17)), HasSubstr("16 rows"));
     need(prefill(first_, std::vector<int32_t>(14, 3)));

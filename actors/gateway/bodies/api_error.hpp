@@ -3,8 +3,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 
 #include "config/result.hpp"
 
@@ -41,27 +39,8 @@ ApiError not_serving(std::string code, std::string why);
 ApiError shutting_down();
 ApiError unknown_model(std::string_view name, std::span<const std::string> served);
 
-/// A value or what to tell the client; otherwise as Result.
+/// A value or what to tell the client.
 template <class T>
-class [[nodiscard]] ApiResult {
-public:
-    ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-    ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
-
-    bool is_ok() const { return state_.index() == 0; }
-    explicit operator bool() const { return is_ok(); }
-    T& value() & { return std::get<0>(state_); }
-    const T& value() const& { return std::get<0>(state_); }
-    T&& value() && { return std::get<0>(std::move(state_)); }
-    T& operator*() & { return value(); }
-    const T& operator*() const& { return value(); }
-    T&& operator*() && { return std::move(*this).value(); }
-    T* operator->() { return &value(); }
-    const T* operator->() const { return &value(); }
-    const ApiError& error() const { return std::get<1>(state_); }
-
-private:
-    std::variant<T, ApiError> state_;
-};
+using ApiResult = Result<T, ApiError>;
 
 }  // namespace rondo

@@ -66,9 +66,8 @@ BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, co
     BenchReport report;
     report.kind = kind;
     const PipelineSettings& pipeline = runner.settings.pipeline;
-    report.method = kind == BenchReport::Kind::prefill
-                        ? names_of_methods(MethodSlot::prefill)[static_cast<size_t>(pipeline.prefill.attention.method)]
-                        : names_of_methods(MethodSlot::decode)[static_cast<size_t>(pipeline.decode.attention.method)];
+    report.method = kind == BenchReport::Kind::prefill ? row_of(pipeline.prefill.attention.method).name
+                                                       : row_of(pipeline.decode.attention.method).name;
     report.model = runner.model.name;
     report.device = runner.device->name();
     report.kv = name_of(runner.settings.memory.kv_dtype);

@@ -7,9 +7,9 @@
 #include "cli/measure/eval/line_overlap.hpp"
 #include "cli/measure/eval/variants.hpp"
 #include "cli/model_options.hpp"
+#include "config/method_rows.hpp"
 #include "config/setting_keys.hpp"
 #include "model/attention/policies/decode_selection/oracle.hpp"
-#include "model/attention/policies/decode_selection/quest.hpp"
 
 namespace rondo::cli::eval {
 
@@ -105,42 +105,11 @@ bool is_of_prompts(const std::string& key) {
     return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
 }
 
-/// What each method heeds, beside its budget.
-struct MethodKeys {
-    std::string_view method;
-    std::vector<std::string_view> keys;
-};
-const MethodKeys keys_of_prompts[] = {
-    {"loopserve", {"alpha", "alpha_of", "sample_rows", "first_keys", "near_keys", "blocks", "min_tokens", "overlap"}},
-    {"a_shape", {"density", "min_tokens"}},
-    {"tri_shape", {"density", "min_tokens"}},
-    {"minference", {"density", "patterns_file", "sample_rows", "min_tokens"}},
-    {"flexprefill", {"sample_rows", "min_tokens"}}};
-const MethodKeys keys_of_answers[] = {
-    {"progressive", {"cold_tokens", "reselect_every", "lag_steps", "observe", "pool", "pool_side", "sinks"}},
-    {"snapkv", {"pool", "pool_side", "window"}},
-    {"adakv", {"pool", "pool_side", "window"}},
-    {"streaming_llm", {"sinks", "shift"}},
-    {"h2o", {"pool", "pool_side", "window"}},
-    {"quest", {}},
-    {"random", {"cold_tokens", "reselect_every", "lag_steps"}},
-    {"recent", {"cold_tokens", "reselect_every", "lag_steps"}},
-    {"oracle", {"cold_tokens", "reselect_every", "lag_steps"}}};
-
-std::string_view name_of(PrefillAttention::Method method) {
-    return names_of_methods(MethodSlot::prefill)[static_cast<size_t>(method)];
-}
-
-std::string_view name_of(DecodeAttention::Method method) {
-    if (method == DecodeAttention::Method::oracle) return "oracle";
-    return names_of_methods(MethodSlot::decode)[static_cast<size_t>(method)];
-}
-
 /// Why the key does nothing, unless the method heeds it.
-std::string unheeded(std::span<const MethodKeys> methods, std::string_view method, const std::string& key) {
-    const auto& keys = std::ranges::find(methods, method, &MethodKeys::method)->keys;
+std::string unheeded(const MethodRow& method, const std::string& key) {
+    const std::vector<std::string_view> keys = words_in(method.keys);
     if (std::ranges::count(keys, key) > 0) return {};
-    return "has no effect on " + std::string(method) +
+    return "has no effect on " + std::string(method.name) +
            (keys.empty() ? "; there must be no key" : "; the key must be " + listed(keys));
 }
 
@@ -162,12 +131,12 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
             return wrong("has no effect on dense prompts; there must be a method for prompts (method=loopserve)");
         if (key == "density" && !made.prefill.patterns_file.empty())
             return wrong("has no effect beside patterns_file; there must be only one of them");
-        const std::string why = unheeded(keys_of_prompts, name_of(made.prefill.method), key);
+        const std::string why = unheeded(row_of(made.prefill.method), key);
         return why.empty() ? Status::ok() : wrong(why);
     }
     if (!made.has_budget())
         return wrong("has no effect on dense answers; there must be a method for answers (progressive)");
-    const std::string why = unheeded(keys_of_answers, name_of(made.decode.method), key);
+    const std::string why = unheeded(row_of(made.decode.method), key);
     return why.empty() ? Status::ok() : wrong(why);
 }
 
@@ -281,9 +250,7 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
 }
 
 int least_keys(const Contestant& contestant) {
-    constexpr int of_settings = 8;
-    if (contestant.decode.method != DecodeAttention::Method::quest) return of_settings;
-    return static_cast<int>(quest_pages_min * quest_page_keys);
+    return row_of(contestant.decode.method).budget_tokens_min;
 }
 
 Result<DensePrompt> DensePrompt::create(const Machine& machine, const PromptedQuestion& question) {

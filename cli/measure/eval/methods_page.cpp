@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/measure/eval/deviations.hpp"
 #include "cli/measure/eval/faults.hpp"
 #include "cli/measure/eval/markdown_table.hpp"
+#include "config/method_names.hpp"
 
 namespace rondo::cli::eval {
 
@@ -90,10 +90,20 @@ std::string deviations_of(const std::vector<PageAnswers>& answers) {
     for (const PageAnswers& section : answers) {
         for (const EvalRecord& record : section.records) {
             const std::string method = record.method.substr(0, record.method.find_first_of("@:"));
-            if (deviation_of(method).empty() || !told.insert(method).second) continue;
-            text += "- " + method + ": " + std::string(deviation_of(method)) + ".\n";
+            const MethodRow* const row = find_row(method);
+            if (row == nullptr || row->differs.empty() || !told.insert(method).second) continue;
+            text += "- " + method + ": " + std::string(row->differs) + ".\n";
         }
     }
+    return text;
+}
+
+/// So that nobody looks for them in vain.
+std::string beside_the_page() {
+    const std::vector<std::string_view> beside = methods_beside(page_sections());
+    if (beside.empty()) return {};
+    std::string text = "\n## Methods that this page does not compare\n\n";
+    for (const std::string_view method : beside) text += "- " + std::string(method) + ".\n";
     return text;
 }
 
@@ -107,6 +117,20 @@ std::string seeds_of_records(const std::vector<PageAnswers>& answers) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> methods_beside(std::span<const PageSection> sections) {
+    std::vector<std::string_view> beside;
+    for (const std::string_view method : names_of_methods(MethodSlot::any)) {
+        const auto compares = [method](const PageSection& section) {
+            const std::string list = ',' + section.methods + ',';
+            return std::ranges::any_of(std::string_view(",@:"), [&](char end) {
+                return list.find(',' + std::string(method) + end) != std::string::npos;
+            });
+        };
+        if (std::ranges::none_of(sections, compares)) beside.push_back(method);
+    }
+    return beside;
+}
 
 std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>& answers) {
     std::string text = "# What methods keep of a model's answers\n\n";
@@ -134,7 +158,8 @@ std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>&
         for (const std::string& fault : find_faults(answers[i].records, answers[i].tables))
             text += "\n**Fault:** " + fault + ".\n";
     }
-    return text + "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers);
+    return text + "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers) +
+           beside_the_page();
 }
 
 }  // namespace rondo::cli::eval

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/measure/eval/report.hpp"
@@ -14,6 +16,9 @@ struct PageSection {
 };
 /// What `rondo eval --report` runs, in order.
 const std::vector<PageSection>& page_sections();
+
+/// The methods that none of the sections compares, in the order of their rows.
+std::vector<std::string_view> methods_beside(std::span<const PageSection> sections);
 
 /// A section's answers.
 struct PageAnswers {

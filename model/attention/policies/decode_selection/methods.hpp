@@ -4,15 +4,10 @@
 
 #include "model/attention/policies/decode_selection/decode_selection.hpp"
 
-/// One maker for each method that needs nothing but settings; `registry.cpp` is the table of them.
+/// The maker of each row, make_NAME, which the method's file defines.
 namespace rondo {
 
-std::unique_ptr<DecodeSelection> make_progressive(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_snapkv(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_adakv(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_streaming_llm(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_h2o(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_random_keys(const DecodeAttention& settings);
-std::unique_ptr<DecodeSelection> make_recent(const DecodeAttention& settings);
+#define RONDO_METHOD(method, ...) std::unique_ptr<DecodeSelection> make_##method(const DecodeAttention& settings);
+#include "config/decode_methods.inc"
 
 }  // namespace rondo

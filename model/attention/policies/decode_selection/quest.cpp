@@ -7,6 +7,9 @@
 #include <limits>
 #include <numeric>
 
+#include "config/method_rows.hpp"
+#include "model/attention/policies/decode_selection/methods.hpp"
+
 namespace rondo {
 
 namespace {
@@ -85,6 +88,13 @@ void choose_pages(std::span<const float> scores, int64_t budget_keys, RankScratc
     std::transform(scores.begin(), scores.end() - 1, scratch.ranks.begin(), rank_of);
     scratch.top.append(scratch.ranks, count - 1, 0, pages);
     pages.push_back(static_cast<int32_t>(pages_there - 1));
+}
+
+static_assert(row_of(DecodeAttention::Method::quest).budget_tokens_min == quest_pages_min * quest_page_keys);
+
+/// A step chooses its pages itself, by the functions above.
+std::unique_ptr<DecodeSelection> make_quest(const DecodeAttention&) {
+    return nullptr;
 }
 
 }  // namespace rondo

@@ -49,7 +49,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<DecodeSelection> make_random_keys(const DecodeAttention& settings) {
+std::unique_ptr<DecodeSelection> make_random(const DecodeAttention& settings) {
     return std::make_unique<RandomKeys>(settings);
 }
 

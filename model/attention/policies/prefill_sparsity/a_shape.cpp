@@ -23,7 +23,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<PrefillSparsity> make_a_shape(const PrefillAttention& settings) {
+std::unique_ptr<PrefillSparsity> make_a_shape(const PrefillAttention& settings, HeadPatterns) {
     return std::make_unique<AShape>(settings.density);
 }
 

@@ -146,7 +146,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention& settings) {
+std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention& settings, HeadPatterns) {
     return std::make_unique<FlexPrefill>(settings);
 }
 

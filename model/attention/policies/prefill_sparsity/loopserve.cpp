@@ -44,7 +44,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<PrefillSparsity> make_loopserve(const PrefillAttention& settings) {
+std::unique_ptr<PrefillSparsity> make_loopserve(const PrefillAttention& settings, HeadPatterns) {
     return std::make_unique<LoopServe>(settings);
 }
 

@@ -2,13 +2,11 @@
 
 #include "model/attention/policies/prefill_sparsity/prefill_sparsity.hpp"
 
-/// What registry.cpp knows of each method; its file says the rest.
+/// The maker of each row, make_NAME, which the method's file defines. `patterns` are MInference's.
 namespace rondo {
 
-std::unique_ptr<PrefillSparsity> make_loopserve(const PrefillAttention& settings);
-std::unique_ptr<PrefillSparsity> make_a_shape(const PrefillAttention& settings);
-std::unique_ptr<PrefillSparsity> make_tri_shape(const PrefillAttention& settings);
-std::unique_ptr<PrefillSparsity> make_minference(const PrefillAttention& settings, HeadPatterns patterns);
-std::unique_ptr<PrefillSparsity> make_flexprefill(const PrefillAttention& settings);
+#define RONDO_METHOD(method, ...) \
+    std::unique_ptr<PrefillSparsity> make_##method(const PrefillAttention& settings, HeadPatterns patterns);
+#include "config/prefill_methods.inc"
 
 }  // namespace rondo

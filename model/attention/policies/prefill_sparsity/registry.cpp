@@ -2,23 +2,20 @@
 
 namespace rondo {
 
+namespace {
+
+/// In the order of PrefillAttention::Method. A row without a maker does not link.
+constexpr std::unique_ptr<PrefillSparsity> (*makers[])(const PrefillAttention&, HeadPatterns) = {
+    nullptr,  // dense
+#define RONDO_METHOD(method, ...) make_##method,
+#include "config/prefill_methods.inc"
+};
+
+}  // namespace
+
 std::unique_ptr<PrefillSparsity> make_prefill_sparsity(const PrefillAttention& settings, HeadPatterns patterns) {
-    using enum PrefillAttention::Method;
-    switch (settings.method) {
-        case dense:
-            return nullptr;
-        case loopserve:
-            return make_loopserve(settings);
-        case a_shape:
-            return make_a_shape(settings);
-        case tri_shape:
-            return make_tri_shape(settings);
-        case minference:
-            return make_minference(settings, std::move(patterns));
-        case flexprefill:
-            return make_flexprefill(settings);
-    }
-    return nullptr;
+    const auto make = makers[static_cast<size_t>(settings.method)];
+    return make == nullptr ? nullptr : make(settings, std::move(patterns));
 }
 
 }  // namespace rondo

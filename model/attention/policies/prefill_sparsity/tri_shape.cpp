@@ -31,7 +31,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<PrefillSparsity> make_tri_shape(const PrefillAttention& settings) {
+std::unique_ptr<PrefillSparsity> make_tri_shape(const PrefillAttention& settings, HeadPatterns) {
     return std::make_unique<TriShape>(settings.density);
 }
 

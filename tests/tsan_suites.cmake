@@ -1,0 +1,77 @@
+# Read by ctest: adds a test for each suite of `program` that `filter` takes, and a test that fails for whatever of the
+# filter takes none.
+
+# matches(OUT NAME PATTERN): PATTERN as GoogleTest reads it.
+function(matches out name pattern)
+  string(REPLACE "." "[.]" regex "${pattern}")
+  string(REPLACE "*" ".*" regex "${regex}")
+  string(REPLACE "?" "." regex "${regex}")
+  set(${out} FALSE PARENT_SCOPE)
+  if(name MATCHES "^${regex}$")
+    set(${out} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# list_tests(OUT): the names of all tests that the filter takes, SUITE.TEST.
+function(list_tests out)
+  execute_process(COMMAND ${program} --gtest_list_tests --gtest_filter=${filter} --gtest_output= WORKING_DIRECTORY ${folder}
+    OUTPUT_VARIABLE text ERROR_VARIABLE text_of_error RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${program} must list its tests: ${status} ${text_of_error}")
+  endif()
+  string(REGEX REPLACE "  # [^\n]*" "" text "${text}")  # the values of parameters
+  string(REPLACE "\n" ";" lines "${text}")
+  set(names "")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^([A-Za-z0-9_/]+)[.]$")
+      set(suite ${CMAKE_MATCH_1})
+    elseif(line MATCHES "^  ([A-Za-z0-9_/]+)$")
+      list(APPEND names ${suite}.${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  set(${out} "${names}" PARENT_SCOPE)
+endfunction()
+
+# add_suites(NAMES...): a report each, for tools/run_tests.sh to count.
+function(add_suites)
+  set(suites "")
+  foreach(test IN LISTS ARGN)
+    string(REGEX REPLACE "[.].*" "" suite ${test})
+    list(APPEND suites ${suite})
+    list(APPEND tests_of_${suite} ${test})
+  endforeach()
+  list(REMOVE_DUPLICATES suites)
+  foreach(suite IN LISTS suites)
+    string(REPLACE ";" ":" tests "${tests_of_${suite}}")
+    string(REPLACE "/" "." test ${name}.${suite})
+    add_test(${test} ${program} --gtest_filter=${tests})
+    set_tests_properties(${test} PROPERTIES WORKING_DIRECTORY ${folder} TIMEOUT ${seconds_max}
+      ENVIRONMENT "${environment};GTEST_OUTPUT=xml:${reports}/tests_${test}.xml")
+  endforeach()
+endfunction()
+
+# expect_all_match(NAMES...): a suite that was renamed would run no more, and nobody would see it.
+function(expect_all_match)
+  string(REGEX REPLACE "-.*" "" taken "${filter}")
+  string(REPLACE ":" ";" patterns "${taken}")
+  foreach(pattern IN LISTS patterns)
+    set(found FALSE)
+    foreach(test IN LISTS ARGN)
+      matches(found ${test} ${pattern})
+      if(found)
+        break()
+      endif()
+    endforeach()
+    if(NOT found)
+      add_test("${name}: no test is named ${pattern}" /bin/false)
+    endif()
+  endforeach()
+endfunction()
+
+if(EXISTS ${program})
+  list_tests(all)
+  add_suites(${all})
+  expect_all_match(${all})
+else()
+  add_test(${name}_is_not_built ${program})
+endif()
