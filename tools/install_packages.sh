@@ -6,7 +6,7 @@ set -euo pipefail
 case ${1:-build} in
     program | build)
         packages="g++ cmake ninja-build pkg-config libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
-            nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev libboost-dev libcaf-dev prometheus-cpp-dev
+            nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev librocksdb-dev liburing-dev libxxhash-dev libboost-dev libcaf-dev prometheus-cpp-dev
             libjs-marked node-dompurify libjs-highlight.js libjs-katex"
         [ "${1:-build}" = program ] || packages+=" libgtest-dev libgmock-dev libdnnl-dev"
         ;;

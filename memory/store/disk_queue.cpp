@@ -1,0 +1,29 @@
+#include "memory/store/disk_queue.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "memory/store/disk_threads.hpp"
+#include "memory/store/disk_uring.hpp"
+
+namespace rondo {
+
+Result<std::unique_ptr<DiskQueue>> DiskQueue::open(const Options& options) {
+    if (options.depth < 1 || options.depth > 1024)
+        return make_error(ErrorCode::out_of_range,
+                          "a disk queue's depth is " + std::to_string(options.depth) + ", must be 1 to 1024");
+    if (options.way != Way::threads) {
+        Result<std::unique_ptr<DiskQueue>> made = DiskUring::open(options.depth);
+        if (made || options.way == Way::io_uring) return made;
+    }
+    return std::unique_ptr<DiskQueue>(std::make_unique<DiskThreads>(options.depth));
+}
+
+Error disk_error(int number, const char* what) {
+    const bool full = number == ENOSPC || number == EDQUOT;
+    return make_error(full ? ErrorCode::out_of_memory : ErrorCode::io,
+                      std::string(what) + ": " + std::strerror(number));
+}
+
+}  // namespace rondo

@@ -1,0 +1,132 @@
+#include "memory/store/disk_uring.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rondo {
+
+namespace {
+
+using Kind = DiskWork::Kind;
+
+const char* name_of(Kind kind) {
+    constexpr const char* names[] = {"read", "write", "sync"};
+    return names[static_cast<size_t>(kind)];
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskQueue>> DiskUring::open(int depth) {
+    std::unique_ptr<DiskUring> made(new DiskUring(depth));
+    made->wakes_ = eventfd(0, EFD_CLOEXEC);
+    if (made->wakes_ < 0) return disk_error(errno, "eventfd");
+    // One entry more wakes the thread.
+    const int result = io_uring_queue_init(static_cast<unsigned>(depth) + 1, &made->ring_, 0);
+    if (result < 0) return disk_error(-result, "io_uring");
+    made->thread_ = std::thread([queue = made.get()] { queue->run(); });
+    return std::unique_ptr<DiskQueue>(std::move(made));
+}
+
+DiskUring::~DiskUring() {
+    if (thread_.joinable()) {
+        {
+            const std::lock_guard lock(mutex_);
+            stop_ = true;
+        }
+        wake();
+        thread_.join();
+        io_uring_queue_exit(&ring_);
+    }
+    if (wakes_ >= 0) close(wakes_);
+}
+
+void DiskUring::submit(DiskWork work) {
+    auto piece = std::make_unique<Piece>(Piece{std::move(work), 0});
+    {
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back(std::move(piece));
+    }
+    wake();
+}
+
+void DiskUring::wake() const {
+    const uint64_t one = 1;
+    static_cast<void>(::write(wakes_, &one, sizeof(one)));  // a full counter wakes too
+}
+
+void DiskUring::run() {
+    put_wake();
+    while (put_waiting()) {
+        io_uring_submit_and_wait(&ring_, 1);  // should it refuse, it is asked again
+        io_uring_cqe* end = nullptr;
+        while (io_uring_peek_cqe(&ring_, &end) == 0) {
+            auto* const piece = static_cast<Piece*>(io_uring_cqe_get_data(end));
+            const int result = end->res;
+            io_uring_cqe_seen(&ring_, end);
+            if (piece == nullptr) {
+                put_wake();
+            } else {
+                ended(piece, result);
+            }
+        }
+    }
+}
+
+/// False: everything has ended, and nothing will come.
+bool DiskUring::put_waiting() {
+    const std::lock_guard lock(mutex_);
+    for (; !waiting_.empty() && under_way_ < depth_; ++under_way_) {
+        put(waiting_.front().release());
+        waiting_.pop_front();
+    }
+    return !stop_ || under_way_ > 0;
+}
+
+/// There is an entry for each piece that may be under way.
+void DiskUring::put(Piece* piece) {
+    constexpr size_t bytes_max = size_t{1} << 30;  // a count has 32 bits
+    const DiskWork& work = piece->work;
+    io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
+    std::byte* const at = work.memory + piece->moved;
+    const auto bytes = static_cast<unsigned>(std::min(work.bytes - piece->moved, bytes_max));
+    switch (work.kind) {
+        case Kind::read:
+            io_uring_prep_read(entry, work.file, at, bytes, work.offset + piece->moved);
+            break;
+        case Kind::write:
+            io_uring_prep_write(entry, work.file, at, bytes, work.offset + piece->moved);
+            break;
+        case Kind::sync:
+            io_uring_prep_fsync(entry, work.file, IORING_FSYNC_DATASYNC);
+            break;
+    }
+    io_uring_sqe_set_data(entry, piece);
+}
+
+void DiskUring::put_wake() {
+    io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
+    io_uring_prep_read(entry, wakes_, &woken_, sizeof(woken_), 0);
+    io_uring_sqe_set_data(entry, nullptr);
+}
+
+void DiskUring::ended(Piece* piece, int result) {
+    const bool again = result == -EINTR || result == -EAGAIN;
+    if (result < 0 && !again) return finish(piece, disk_error(-result, name_of(piece->work.kind)));
+    if (result == 0 && piece->work.bytes > 0)
+        return finish(piece, make_error(ErrorCode::corrupt, "read: the file ends too early"));
+    piece->moved += static_cast<size_t>(std::max(result, 0));
+    if (!again && piece->moved == piece->work.bytes) return finish(piece, Status::ok());
+    put(piece);
+}
+
+void DiskUring::finish(Piece* piece, Status status) {
+    const std::unique_ptr<Piece> done(piece);
+    --under_way_;
+    done->work.done(std::move(status));
+}
+
+}  // namespace rondo

@@ -1,0 +1,253 @@
+#include "memory/store/kv_store.hpp"
+
+#include <cstring>
+
+#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/stored_record.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr const char* day_key = "d";
+constexpr int64_t seconds_a_day = 24 * 3600;
+
+StoreName name_in(std::string_view key) {
+    StoreName name{};
+    if (key.size() == 1 + name.size()) std::memcpy(name.data(), key.data() + 1, name.size());
+    return name;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue) {
+    std::unique_ptr<KvStore> made(new KvStore(std::move(options)));
+    RONDO_ASSIGN(StoreFolder folder, StoreFolder::open(made->options_.path));
+    made->folder_.emplace(std::move(folder));
+    RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->options_.path + "/manifest"));
+    made->manifest_ = std::move(manifest.manifest);
+    made->repaired_ = manifest.repaired;
+    RONDO_ASSIGN(made->segments_, Segments::open(*made->folder_, queue, made->options_.segments));
+    RONDO_TRY(made->load());
+    return made;
+}
+
+KvStore::KvStore(Options options) : options_(std::move(options)), kind_(checksum_of_kind(options_.kind)) {}
+
+KvStore::~KvStore() {
+    *alive_ = false;
+}
+
+Status KvStore::load_epochs() {
+    return manifest_->each(std::string(1, store::epoch_letter), [this](std::string_view key, std::string_view value) {
+        ByteReader in(std::as_bytes(std::span(value)));
+        epochs_[name_in(key)] = in.take<uint64_t>();
+        return Status::ok();
+    });
+}
+
+/// Damaged entries are lost; those of other kinds of KV stay, and are the first to go.
+Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost) {
+    return manifest_->each(std::string(1, store::record_letter), [&](std::string_view key, std::string_view value) {
+        auto read = read_stored_record(std::as_bytes(std::span(value)));
+        const bool usable = read && read->record.name == name_in(key) && segments_->is_within(read->record.place) &&
+                            read->record.epoch == epoch_of(read->record.tenant);
+        if (!usable) {
+            ++counts_.damaged;
+            lost.push_back(name_in(key));
+            return Status::ok();
+        }
+        if (read->kind != kind_) {
+            ++counts_.foreign;
+            read->record.saved_seconds = 0.0;
+        }
+        records.push_back(read->record);
+        return Status::ok();
+    });
+}
+
+Status KvStore::load() {
+    RONDO_TRY(load_epochs());
+    if (const auto day = manifest_->get(day_key); day) {
+        ByteReader in(std::as_bytes(std::span(*day)));
+        day_ = in.take<int64_t>();
+        written_today_ = in.take<uint64_t>();
+    }
+    std::vector<StoredRecord> records;
+    std::vector<StoreName> lost;
+    RONDO_TRY(load_records(records, lost));
+    const auto place_of = [](const StoredRecord& record) {
+        return std::pair(record.place.segment, record.place.offset);
+    };
+    std::ranges::sort(records, {}, place_of);
+    std::vector<RecordPlace> places;
+    for (const StoredRecord& record : records) {
+        const bool overlaps = !places.empty() && places.back().segment == record.place.segment &&
+                              places.back().offset + places.back().bytes > record.place.offset;
+        if (overlaps || !index_.add(record)) {
+            ++counts_.damaged;
+            lost.push_back(record.name);
+            continue;
+        }
+        places.push_back(record.place);
+    }
+    Manifest::Changes changes;
+    for (const StoreName& name : lost) changes.remove(store::key_of(store::record_letter, name));
+    if (!lost.empty()) RONDO_TRY(manifest_->commit(std::move(changes)));
+    return segments_->keep_only(std::move(places));
+}
+
+StoreName KvStore::tenant_name(std::string_view tenant) const {
+    return store_name(options_.keys, "tenant", std::as_bytes(std::span(tenant)));
+}
+
+RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) const {
+    return [this, group, method = std::string(method)](const RecordIndex::Border& border) {
+        ByteWriter out;
+        out.put(border.prefix.low);
+        out.put(border.prefix.high);
+        out.put(kind_);
+        out.put(static_cast<uint8_t>(group));
+        if (border.exactness != Exactness::exact) out.put(std::as_bytes(std::span(method)));
+        return store_name(options_.keys, "record", out.bytes());
+    };
+}
+
+uint64_t KvStore::epoch_of(const StoreName& tenant) const {
+    const auto found = epochs_.find(tenant);
+    return found == epochs_.end() ? 0 : found->second;
+}
+
+Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
+    RONDO_ASSIGN(const Segments::Salt salt, segments_->salt(record.place.segment));
+    const auto tenant = std::span(record.tenant);
+    return options_.keys->key("kv", salt, {reinterpret_cast<const char*>(tenant.data()), tenant.size()});
+}
+
+/// Until no more than `most` is used; where that cannot be, nobody goes.
+bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most) {
+    const auto may_go = [this](const StoredRecord& other) { return !readers_.contains(other.name); };
+    std::vector<RecordIndex::Taken> taken;
+    while (used > most) {
+        const StoredRecord* const next = index_.next_to_go(record, tenant, may_go);
+        if (next == nullptr) break;
+        used -= next->place.bytes;
+        taken.push_back(index_.take(next->name));
+    }
+    Manifest::Changes changes;
+    for (const auto& [gone, credit] : taken) changes.remove(store::key_of(store::record_letter, gone.name));
+    if (used > most || (!taken.empty() && !manifest_->commit(std::move(changes)))) {
+        for (auto one = taken.rbegin(); one != taken.rend(); ++one) index_.put_back(*one);
+        return false;
+    }
+    for (const RecordIndex::Taken& one : taken) {
+        index_.gone(one);
+        give_back(one.record);
+    }
+    counts_.evicted += std::ssize(taken);
+    return true;
+}
+
+KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
+    const uint64_t bytes = record.place.bytes;
+    if (options_.tenant_bytes_max > 0) {
+        if (bytes > options_.tenant_bytes_max) return Refusal::quota;
+        uint64_t used = index_.bytes_of(record.tenant) + bytes;
+        for (const auto& [name, writing] : writing_)
+            if (writing->record.tenant == record.tenant) used += writing->record.place.bytes;
+        if (!evict_for(record, &record.tenant, used, options_.tenant_bytes_max)) return Refusal::quota;
+    }
+    uint64_t used = segments_->bytes() + bytes + 2 * disk_alignment;  // it may begin a segment
+    if (!evict_for(record, nullptr, used, options_.bytes_max)) return Refusal::no_room;
+    const auto free = folder_->bytes_free();
+    if (!free) return Refusal::disk;
+    // What others took of the disk is asked back of what is stored.
+    uint64_t wanted = bytes + options_.bytes_free_min;
+    return *free >= wanted || evict_for(record, nullptr, wanted, *free) ? Refusal::none : Refusal::no_room;
+}
+
+void KvStore::give_back(const StoredRecord& record) {
+    if (const auto readers = readers_.find(record.name); readers != readers_.end()) {
+        readers->second.removed = record;
+        return;
+    }
+    static_cast<void>(segments_->give_back(record.place));  // what cannot be given back is found at the next start
+}
+
+Status KvStore::remove(std::span<const StoreName> names) {
+    std::vector<StoredRecord> gone;
+    Manifest::Changes changes;
+    for (const StoreName& name : names) {
+        const StoredRecord* const record = index_.find(name);
+        if (record == nullptr) continue;
+        gone.push_back(*record);
+        changes.remove(store::key_of(store::record_letter, name));
+    }
+    if (gone.empty()) return Status::ok();
+    for (const StoredRecord& record : gone)
+        index_.remove(record.name);  // not found from now on, whatever the disk says
+    RONDO_TRY(manifest_->commit(std::move(changes)));
+    for (const StoredRecord& record : gone) give_back(record);
+    return Status::ok();
+}
+
+void KvStore::damaged(const StoreName& name) {
+    if (index_.find(name) == nullptr) return;
+    ++counts_.damaged;
+    static_cast<void>(remove({&name, 1}));
+}
+
+void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
+    const int64_t today = options_.now() / seconds_a_day;
+    if (today != day_) written_today_ = 0;
+    day_ = today;
+    written_today_ += bytes;
+    ByteWriter out;
+    out.put(day_);
+    out.put(written_today_);
+    changes.put(day_key, store::text_of(out.bytes()));
+}
+
+Status KvStore::refer(std::span<const StoreName> names) {
+    Manifest::Changes changes;
+    for (const StoreName& name : names)
+        if (index_.refer(name, 1)) put(changes, *index_.find(name));
+    return manifest_->commit(std::move(changes));
+}
+
+Status KvStore::release(std::span<const StoreName> names) {
+    Manifest::Changes changes;
+    std::vector<StoreName> nobodys;
+    for (const StoreName& name : names) {
+        if (!index_.refer(name, -1)) continue;
+        const StoredRecord& record = *index_.find(name);
+        put(changes, record);
+        if (record.references <= 0) nobodys.push_back(name);
+    }
+    RONDO_TRY(manifest_->commit(std::move(changes)));
+    return remove(nobodys);
+}
+
+Status KvStore::expire() {
+    const std::vector<StoreName> names = index_.unused_since(options_.now() - options_.unused_seconds_max);
+    counts_.expired += std::ssize(names);
+    return remove(names);
+}
+
+/// The epoch goes first: should the rest fail, what is left is not found after the next start either.
+Status KvStore::forget_tenant(const StoreName& tenant) {
+    const uint64_t epoch = epoch_of(tenant) + 1;
+    ByteWriter out;
+    out.put(epoch);
+    Manifest::Changes changes;
+    changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(out.bytes()));
+    RONDO_TRY(manifest_->commit(std::move(changes)));
+    epochs_[tenant] = epoch;
+    std::vector<StoreName> names;
+    index_.each([&](const StoredRecord& record) {
+        if (record.tenant == tenant) names.push_back(record.name);
+    });
+    return remove(names);
+}
+
+}  // namespace rondo

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memory/store/disk_queue.hpp"
+#include "memory/store/manifest.hpp"
+#include "memory/store/record_header.hpp"
+#include "memory/store/record_index.hpp"
+#include "memory/store/segments.hpp"
+#include "memory/store/store_folder.hpp"
+#include "memory/store/store_keys.hpp"
+
+namespace rondo {
+
+/// Rounds' KV on a disk, by what they hold. What is written is found once it is durable, and whoever reads it gets the
+/// bytes that were written or an error: every layer is proved on its way.
+///
+/// Used by one thread. The disk's work is done elsewhere, and `done` is called by way of `post`, which runs a task on
+/// that thread (or drops it, once nobody uses the store any more).
+class KvStore {
+public:
+    struct Options {
+        std::string path;
+        uint64_t bytes_max = 0;
+        uint64_t bytes_free_min = uint64_t{1} << 30;  ///< of the disk, left to others
+        uint64_t tenant_bytes_max = 0;                ///< 0: as much as there is
+        uint64_t written_a_day_max = 0;               ///< 0: as much as there is to write
+        int64_t tokens_min = 16;                      ///< of a record: less is computed sooner than found
+        int64_t unused_seconds_max = 14 * 24 * 3600;  ///< then it goes
+        std::optional<StoreKeys> keys = {};           ///< none: readable by whoever reads the disk
+        KvKind kind;                                  ///< of what this process reads and writes
+        Segments::Options segments = {};
+        std::function<int64_t()> now;  ///< seconds since 1970
+        std::function<void(std::function<void()>)> post;
+    };
+    enum class Refusal : uint8_t { none, stored_already, too_small, too_large, no_room, quota, written_enough, disk };
+    static constexpr size_t refusals = 8;
+    struct Counts {
+        uint64_t bytes_written = 0, bytes_read = 0;
+        int64_t written = 0, read = 0, evicted = 0, expired = 0;  ///< records
+        int64_t damaged = 0;                                      ///< that were not what was written, and went
+        int64_t foreign = 0;                                      ///< of other models, found at the start
+        std::array<int64_t, refusals> refused{};
+    };
+    using Done = std::function<void(Status)>;
+
+    static Result<std::unique_ptr<KvStore>> open(Options options, DiskQueue& queue);
+    ~KvStore();
+
+    /// By which a tenant is known here: his own name cannot be seen where there are keys.
+    StoreName tenant_name(std::string_view tenant) const;
+    /// Names records of a group. What is not exact is a method's own.
+    RecordIndex::NameOf names(LayerGroup group, std::string_view method) const;
+    const RecordIndex& index() const { return index_; }
+
+    /// A record on its way to the disk. Nobody finds it before it is finished; if its last holder goes before that, its
+    /// space is free again.
+    class Writing;
+    using WritingPtr = std::shared_ptr<Writing>;
+    struct Begun {
+        WritingPtr writing;  ///< none: refused
+        Refusal refusal = Refusal::none;
+    };
+    /// Makes room for it. `header` says everything but the tenant's epoch and the proofs.
+    Begun begin(RecordHeader header, double saved_seconds);
+    /// `bytes` are the layer's, padded to `disk_alignment`; sealed in place, and left alone until `done`. Layers come
+    /// in any order, each once.
+    void write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done);
+    /// Once all layers are written: from `done` on it is found.
+    void finish(const WritingPtr& writing, Done done);
+
+    /// A record that is read. It keeps its space meanwhile, even if it is removed.
+    class Reading;
+    using ReadingPtr = std::shared_ptr<Reading>;
+    /// Reads and proves its header, which must have these ids: not_found where it has others. What is damaged is
+    /// removed.
+    void read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done);
+    static const RecordHeader& header_of(const Reading& reading);
+    /// Into padded memory; proved on the disk's thread. What is damaged is removed.
+    void read_layer(const ReadingPtr& reading, size_t layer, std::span<std::byte> into, Done done);
+
+    void use(const StoreName& name) { index_.use(name, options_.now()); }
+    /// Says that records belong to one more conversation; those that are gone are left out.
+    Status refer(std::span<const StoreName> names);
+    /// Says that they belong to one conversation less. What belongs to none goes.
+    Status release(std::span<const StoreName> names);
+    Status expire();
+    /// Everything of a tenant's goes, what is on its way too.
+    Status forget_tenant(const StoreName& tenant);
+    /// Afterwards what was removed is in no file.
+    Status forget_removed() { return manifest_->forget_removed(); }
+
+    const Counts& counts() const { return counts_; }
+    uint64_t bytes() const { return segments_->bytes(); }
+    bool repaired() const { return repaired_; }
+    bool direct() const { return segments_->direct(); }
+
+private:
+    explicit KvStore(Options options);
+    Status load();
+    Status load_epochs();
+    Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
+    Refusal make_room(const StoredRecord& record);
+    bool evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most);
+    Status remove(std::span<const StoreName> names);
+    void give_back(const StoredRecord& record);
+    void damaged(const StoreName& name);
+    uint64_t epoch_of(const StoreName& tenant) const;
+    Result<SealKey> key_of(const StoredRecord& record) const;
+    StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
+    void write_header(const WritingPtr& writing, Done done);
+    void commit(const WritingPtr& writing, const Done& done);
+    void put(Manifest::Changes& changes, const StoredRecord& record) const;
+    void count_day(Manifest::Changes& changes, uint64_t bytes);
+    void end_reading(const StoreName& name);
+    template <class T>
+    std::function<void(T)> posted(std::function<void(T)> done) const;
+
+    const Options options_;
+    const uint64_t kind_;  // a checksum of options_.kind
+    std::optional<StoreFolder> folder_;
+    std::unique_ptr<Manifest> manifest_;
+    std::unique_ptr<Segments> segments_;
+    RecordIndex index_;
+    struct Readers {
+        int64_t count = 0;
+        std::optional<StoredRecord> removed;  // whose space goes with the last of them
+    };
+    std::map<StoreName, Readers> readers_;
+    std::map<StoreName, Writing*> writing_;
+    std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
+    int64_t day_ = 0;
+    uint64_t written_today_ = 0;
+    bool repaired_ = false;
+    Counts counts_;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace rondo

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "config/checked.hpp"
+#include "memory/store/byte_io.hpp"
+#include "memory/store/kv_store.hpp"
+
+/// What the parts of the store have in common, for its own files.
+namespace rondo {
+
+namespace store {
+
+// First letters of the manifest's keys.
+inline constexpr char record_letter = 'r', epoch_letter = 'e';
+
+/// Of what is sealed in a record; layers have numbers of their own.
+inline constexpr uint32_t header_number = 0xffff'ffff;
+
+inline std::string key_of(char letter, const StoreName& name) {
+    std::string key(1, letter);
+    key.append(reinterpret_cast<const char*>(name.data()), name.size());
+    return key;
+}
+
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The proof of a layer that is not sealed: of this record's and no other's.
+std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, std::span<const std::byte> bytes);
+/// What is put beside a sealed layer, so that it is taken for no other.
+std::array<std::byte, 20> beside(const StoreName& name, size_t layer);
+
+struct FreeAligned {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(disk_alignment)); }
+};
+using AlignedBytes = std::unique_ptr<std::byte, FreeAligned>;
+
+inline AlignedBytes aligned(size_t bytes) {
+    return AlignedBytes(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(disk_alignment))));
+}
+
+}  // namespace store
+
+class KvStore::Writing {
+public:
+    StoredRecord record;
+    RecordHeader header;
+    std::optional<SealKey> key;
+    store::AlignedBytes bytes;  // of the header
+    bool found = false;         // from now on, by others
+};
+
+class KvStore::Reading {
+public:
+    StoredRecord record;
+    RecordHeader header;
+    std::optional<SealKey> key;
+    store::AlignedBytes bytes;  // of the header
+};
+
+/// On the store's thread, if there still is a store then.
+template <class T>
+std::function<void(T)> KvStore::posted(std::function<void(T)> done) const {
+    return [post = options_.post, alive = alive_, done = std::move(done)](T result) {
+        post([alive, done, result = std::move(result)]() mutable {
+            if (*alive) done(std::move(result));
+        });
+    };
+}
+
+}  // namespace rondo

@@ -1,0 +1,122 @@
+#include <atomic>
+#include <cassert>
+#include <mutex>
+
+#include "memory/store/kv_store_parts.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr size_t piece_bytes = size_t{1} << 20;  // read at a time, so that a disk has enough to do
+
+Error damage() {
+    return make_error(ErrorCode::corrupt, "a stored record is not what was written");
+}
+
+}  // namespace
+
+const RecordHeader& KvStore::header_of(const Reading& reading) {
+    return reading.header;
+}
+
+void KvStore::end_reading(const StoreName& name) {
+    const auto found = readers_.find(name);
+    if (--found->second.count > 0) return;
+    const std::optional<StoredRecord> removed = found->second.removed;
+    readers_.erase(found);
+    if (removed) give_back(*removed);
+}
+
+void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done) {
+    const StoredRecord* const record = index_.find(name);
+    if (record == nullptr) return done(make_error(ErrorCode::not_found, "there is no such record"));
+    const size_t bytes =
+        RecordHeader::header_bytes(static_cast<size_t>(record->tokens), static_cast<size_t>(record->layers));
+    ++readers_[name].count;
+    const ReadingPtr reading(new Reading{*record, {}, {}, store::aligned(bytes)},
+                             [post = options_.post, alive = alive_, this](Reading* ended) {
+                                 post([alive, this, owned = std::shared_ptr<Reading>(ended)] {
+                                     if (*alive) end_reading(owned->record.name);
+                                 });
+                             });
+    if (options_.keys) {
+        auto key = key_of(*record);
+        if (!key) return done(key.error());
+        reading->key.emplace(*key);
+    }
+    const std::span<std::byte> into(reading->bytes.get(), bytes);
+    const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
+        if (!end) {
+            if (end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
+            return done(end.error());
+        }
+        if (reading->header.ids != ids)
+            return done(make_error(ErrorCode::not_found, "a record of that name has other ids"));
+        ++counts_.read;
+        done(reading);
+    });
+    // On the disk's thread:
+    segments_->read(record->place, 0, into, [reading, into, read](Status end) {
+        if (!end) return read(std::move(end));
+        if (reading->key) {
+            std::array<std::byte, 16> proof{};
+            std::ranges::copy(into.subspan(RecordHeader::proof_at, proof.size()), proof.begin());
+            std::ranges::fill(into.subspan(RecordHeader::proof_at, proof.size()), std::byte{0});
+            const SealKey::Number number{reading->record.place.offset, store::header_number};
+            const Status opened = reading->key->open(number, into.first(RecordHeader::proof_at),
+                                                     into.subspan(RecordHeader::sealed_from), proof);
+            if (!opened) return read(opened);
+        }
+        auto header = RecordHeader::read(into);
+        if (!header) return read(header.error());
+        const StoredRecord& known = reading->record;
+        const bool same = header->name == known.name && header->before == known.before &&
+                          header->tenant == known.tenant && header->epoch == known.epoch &&
+                          header->group == known.group && header->exactness == known.exactness &&
+                          header->tokens_before == known.tokens_before && std::ssize(header->ids) == known.tokens &&
+                          std::ssize(header->layers) == known.layers && header->record_bytes() == known.place.bytes;
+        if (!same) return read(damage());
+        reading->header = std::move(*header);
+        read(Status::ok());
+    });
+}
+
+void KvStore::read_layer(const ReadingPtr& reading, size_t layer, std::span<std::byte> into, Done done) {
+    const RecordHeader& header = reading->header;
+    assert(layer < header.layers.size() && into.size() == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
+    counts_.bytes_read += into.size();
+    const Done read = posted<Status>([this, reading, done = std::move(done)](const Status& end) {
+        if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
+        done(end);
+    });
+    const auto pieces = (into.size() + piece_bytes - 1) / piece_bytes;
+    struct Together {
+        std::atomic<size_t> left;
+        std::mutex mutex;
+        Status first;  // that went wrong
+    };
+    const auto together = std::make_shared<Together>();
+    together->left = pieces;
+    const auto prove = [reading, layer, into]() -> Status {
+        const StoredRecord& record = reading->record;
+        const auto& proof = reading->header.layers[layer].proof;
+        if (!reading->key) return store::sum_of(record.name, layer, into) == proof ? Status::ok() : Status(damage());
+        const SealKey::Number number{record.place.offset, static_cast<uint32_t>(layer)};
+        return reading->key->open(number, store::beside(record.name, layer), into, proof);
+    };
+    for (size_t i = 0; i < pieces; ++i) {
+        const auto piece = into.subspan(i * piece_bytes, std::min(piece_bytes, into.size() - i * piece_bytes));
+        segments_->read(reading->record.place, header.layers[layer].offset + i * piece_bytes, piece,
+                        [together, prove, read](Status end) {
+                            if (!end) {
+                                const std::lock_guard lock(together->mutex);
+                                if (together->first) together->first = std::move(end);
+                            }
+                            if (--together->left > 0) return;
+                            read(together->first ? prove() : together->first);
+                        });
+    }
+}
+
+}  // namespace rondo

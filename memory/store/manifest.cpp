@@ -1,0 +1,137 @@
+#include "memory/store/manifest.hpp"
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+#include <sys/stat.h>
+
+namespace rondo {
+
+namespace {
+
+/// Everything that it makes is this user's alone.
+class OwnFiles : public rocksdb::EnvWrapper {
+public:
+    OwnFiles() : rocksdb::EnvWrapper(rocksdb::Env::Default()) {}
+
+    rocksdb::Status NewWritableFile(const std::string& name, std::unique_ptr<rocksdb::WritableFile>* file,
+                                    const rocksdb::EnvOptions& options) override {
+        return closed_to_others(name, rocksdb::EnvWrapper::NewWritableFile(name, file, options));
+    }
+    rocksdb::Status ReopenWritableFile(const std::string& name, std::unique_ptr<rocksdb::WritableFile>* file,
+                                       const rocksdb::EnvOptions& options) override {
+        return closed_to_others(name, rocksdb::EnvWrapper::ReopenWritableFile(name, file, options));
+    }
+    rocksdb::Status ReuseWritableFile(const std::string& name, const std::string& old,
+                                      std::unique_ptr<rocksdb::WritableFile>* file,
+                                      const rocksdb::EnvOptions& options) override {
+        return closed_to_others(name, rocksdb::EnvWrapper::ReuseWritableFile(name, old, file, options));
+    }
+    rocksdb::Status NewLogger(const std::string& name, std::shared_ptr<rocksdb::Logger>* logger) override {
+        return closed_to_others(name, rocksdb::EnvWrapper::NewLogger(name, logger));
+    }
+
+private:
+    static rocksdb::Status closed_to_others(const std::string& name, rocksdb::Status made) {
+        if (made.ok() && chmod(name.c_str(), S_IRUSR | S_IWUSR) != 0)
+            return rocksdb::Status::IOError("cannot be closed to others", name);
+        return made;
+    }
+};
+
+rocksdb::Options options_with(rocksdb::Env* env) {
+    rocksdb::Options options;
+    options.env = env;
+    options.create_if_missing = true;
+    options.paranoid_checks = true;
+    // A manifest is some megabytes: little memory, few files, and a log of errors alone.
+    options.write_buffer_size = size_t{4} << 20;
+    options.max_total_wal_size = uint64_t{16} << 20;
+    options.max_open_files = 64;
+    options.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
+    options.keep_log_file_num = 2;
+    options.max_log_file_size = size_t{1} << 20;
+    options.stats_dump_period_sec = 0;
+    options.stats_persist_period_sec = 0;
+    return options;
+}
+
+rocksdb::Slice slice(std::string_view bytes) {
+    return {bytes.data(), bytes.size()};
+}
+
+Status to_status(const rocksdb::Status& status) {
+    if (status.ok()) return Status::ok();
+    const std::string what = "the store's manifest: " + status.ToString();
+    if (status.IsNotFound()) return make_error(ErrorCode::not_found, what);
+    if (status.IsCorruption()) return make_error(ErrorCode::corrupt, what);
+    if (status.IsNoSpace() || status.IsMemoryLimit()) return make_error(ErrorCode::out_of_memory, what);
+    return make_error(ErrorCode::io, what);
+}
+
+}  // namespace
+
+Manifest::Changes::Changes() : batch_(std::make_unique<rocksdb::WriteBatch>()) {}
+Manifest::Changes::~Changes() = default;
+Manifest::Changes::Changes(Changes&&) noexcept = default;
+
+void Manifest::Changes::put(std::string_view key, std::string_view value) {
+    batch_->Put(slice(key), slice(value));
+}
+
+void Manifest::Changes::remove(std::string_view key) {
+    batch_->Delete(slice(key));
+}
+
+Result<Manifest::Opened> Manifest::open(const std::string& folder) {
+    Opened made;
+    made.manifest.reset(new Manifest());
+    made.manifest->env_ = std::make_unique<OwnFiles>();
+    const rocksdb::Options options = options_with(made.manifest->env_.get());
+    rocksdb::DB* database = nullptr;
+    rocksdb::Status status = rocksdb::DB::Open(options, folder, &database);
+    if (status.IsCorruption()) {
+        made.repaired = true;
+        status = rocksdb::RepairDB(folder, options);
+        if (status.ok()) status = rocksdb::DB::Open(options, folder, &database);
+    }
+    if (!status.ok() && status.ToString().find("lock") != std::string::npos)
+        return make_error(ErrorCode::invalid_argument, folder + ": another process has this store open");
+    RONDO_TRY(to_status(status));
+    made.manifest->database_.reset(database);
+    return made;
+}
+
+Manifest::~Manifest() {
+    if (database_ != nullptr) static_cast<void>(database_->Close());
+    database_.reset();
+}
+
+Status Manifest::commit(Changes changes) {
+    rocksdb::WriteOptions durable;
+    durable.sync = true;
+    return to_status(database_->Write(durable, changes.batch_.get()));
+}
+
+Result<std::string> Manifest::get(std::string_view key) const {
+    std::string value;
+    RONDO_TRY(to_status(database_->Get(rocksdb::ReadOptions(), slice(key), &value)));
+    return value;
+}
+
+Status Manifest::each(std::string_view begin, const Each& each) const {
+    const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
+    for (at->Seek(slice(begin)); at->Valid() && at->key().starts_with(slice(begin)); at->Next())
+        RONDO_TRY(each(at->key().ToStringView(), at->value().ToStringView()));
+    return to_status(at->status());
+}
+
+Status Manifest::forget_removed() {
+    RONDO_TRY(to_status(database_->Flush(rocksdb::FlushOptions())));
+    rocksdb::CompactRangeOptions everything;
+    everything.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    return to_status(database_->CompactRange(everything, nullptr, nullptr));
+}
+
+}  // namespace rondo

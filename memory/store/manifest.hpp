@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "config/result.hpp"
+
+namespace rocksdb {
+class DB;
+class Env;
+class WriteBatch;
+}  // namespace rocksdb
+
+namespace rondo {
+
+/// Keys and values in a folder of their own, whole after a crash: what has been committed is there, all of it or none.
+/// Safe from any thread.
+class Manifest {
+public:
+    /// Changes that happen together.
+    class Changes {
+    public:
+        Changes();
+        ~Changes();
+        Changes(Changes&&) noexcept;
+        void put(std::string_view key, std::string_view value);
+        void remove(std::string_view key);
+
+    private:
+        friend class Manifest;
+        std::unique_ptr<rocksdb::WriteBatch> batch_;
+    };
+    struct Opened {
+        std::unique_ptr<Manifest> manifest;
+        bool repaired = false;  ///< it was damaged: what could be read is there
+    };
+
+    /// A damaged one is repaired; where that fails, the error is `corrupt`. One that another process has open is
+    /// refused.
+    static Result<Opened> open(const std::string& folder);
+    ~Manifest();
+
+    /// Durable when it returns.
+    Status commit(Changes changes);
+    Result<std::string> get(std::string_view key) const;  ///< not_found
+    /// All whose keys begin so, in order of the keys, until one is refused.
+    using Each = std::function<Status(std::string_view key, std::string_view value)>;
+    Status each(std::string_view begin, const Each& each) const;
+    /// Rewrites its files, so that nothing of what was removed is in any of them.
+    Status forget_removed();
+
+private:
+    Manifest() = default;
+
+    std::unique_ptr<rocksdb::Env> env_;  // outlives the database
+    std::unique_ptr<rocksdb::DB> database_;
+};
+
+}  // namespace rondo

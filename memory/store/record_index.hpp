@@ -1,0 +1,114 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "memory/prefix_name.hpp"
+#include "memory/store/record_header.hpp"
+#include "memory/store/segments.hpp"
+
+namespace rondo {
+
+/// What is known of a record without reading it.
+struct StoredRecord {
+    StoreName name{}, before{}, tenant{};
+    LayerGroup group = LayerGroup::upper;
+    Exactness exactness = Exactness::exact;
+    int64_t tokens_before = 0;
+    int32_t tokens = 0;
+    int32_t layers = 0;  ///< of the group
+    uint64_t epoch = 0;
+    RecordPlace place;
+    double saved_seconds = 0.0;  ///< that computing it would take
+    int64_t used_at = 0;         ///< seconds since 1970
+    int32_t references = 0;      ///< of conversations that it belongs to
+    bool operator==(const StoredRecord&) const = default;
+};
+
+/// The records there are, by what comes before them. Finds the way that ids lead along, and who goes when room is
+/// needed: of those behind which nothing is stored, the one that saves the fewest seconds a byte; what was used lately
+/// counts for more. Plain numbers: no disk.
+class RecordIndex {
+public:
+    /// False: there is one of that name.
+    bool add(const StoredRecord& record) { return add(record, value_of(record)); }
+    /// False: there is none.
+    bool remove(const StoreName& name);
+    const StoredRecord* find(const StoreName& name) const;
+
+    /// A place among ids: what comes before it, and whether all of that is exact.
+    struct Border {
+        PrefixName prefix;
+        Exactness exactness = Exactness::exact;
+    };
+    /// The name of the record that ends at a border, of the group and method that are looked for.
+    using NameOf = std::function<StoreName(const Border&)>;
+    /// The records that hold most of the `ids` behind a border, one behind the other. Behind what is exact may come
+    /// what is not, if that is `allowed`; never the other way round.
+    std::vector<const StoredRecord*> way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
+                                         const NameOf& name_of) const;
+
+    /// Used now: it goes later, and so does what it stands behind.
+    void use(const StoreName& name, int64_t now);
+    bool refer(const StoreName& name, int32_t more);
+    /// Who goes next that room may be made for `record`, of one tenant or of all: of those that may go the one that is
+    /// worth least, unless it is worth more than the record. Null: nobody. Who goes makes all others older.
+    using MayGo = std::function<bool(const StoredRecord&)>;
+    const StoredRecord* next_to_go(const StoredRecord& record, const StoreName* tenant, const MayGo& may_go) const;
+    /// What is taken out to make room: it can be put back as it was, or it has gone.
+    struct Taken {
+        StoredRecord record;
+        double credit = 0.0;
+    };
+    Taken take(const StoreName& name);
+    void put_back(const Taken& taken) { add(taken.record, taken.credit); }
+    void gone(const Taken& taken) { age_ = std::max(age_, taken.credit); }
+    /// Those used before.
+    std::vector<StoreName> unused_since(int64_t time) const;
+
+    uint64_t bytes() const { return bytes_; }
+    uint64_t bytes_of(const StoreName& tenant) const;
+    size_t count() const { return records_.size(); }
+    void each(const std::function<void(const StoredRecord&)>& each) const;
+
+private:
+    struct Hash {
+        size_t operator()(const StoreName& name) const noexcept;
+    };
+    struct Entry {
+        StoredRecord record;
+        double credit = 0.0;
+        int64_t behind = 0;  // records that stand behind it
+    };
+    struct Tenant {
+        uint64_t bytes = 0;
+        int64_t records = 0;
+        std::set<std::pair<double, StoreName>> leaves;  // by credit: nothing stands behind them
+    };
+    using Records = std::unordered_map<StoreName, Entry, Hash>;
+
+    bool add(const StoredRecord& record, double credit);
+    double value_of(const StoredRecord& record) const;
+    void set_credit(Entry& entry, double credit);
+    void leaf(const Entry& entry, bool is);
+    struct Search;
+    void walk(Search& search, const Border& from, std::span<const int32_t> ids) const;
+    const StoredRecord* next_of(const Search& search, const Border& from, Border& to, int32_t tokens) const;
+
+    Records records_;
+    /// By what comes before: how many there are of a number of tokens.
+    std::unordered_map<StoreName, std::map<int32_t, int32_t>, Hash> sizes_;
+    std::map<StoreName, Tenant> tenants_;
+    uint64_t bytes_ = 0;
+    double age_ = 0.0;
+};
+
+}  // namespace rondo

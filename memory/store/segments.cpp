@@ -1,0 +1,249 @@
+#include "memory/store/segments.hpp"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "config/checked.hpp"
+#include "memory/store/byte_io.hpp"
+#include "memory/store/record_header.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr uint64_t magic = 0x0a67'6553'6f64'6e52;  // "RndoSeg" and the end of a line
+constexpr uint32_t version = 1;
+
+std::string name_of(uint64_t segment) {
+    char name[32];
+    std::snprintf(name, sizeof(name), "kv-%016llx", static_cast<unsigned long long>(segment));
+    return name;
+}
+
+/// 0 of any other file.
+uint64_t number_of(const std::string& name) {
+    unsigned long long number = 0;
+    char more = 0;
+    if (std::sscanf(name.c_str(), "kv-%16llx%c", &number, &more) != 1) return 0;
+    return name_of(number) == name ? number : 0;
+}
+
+Error failed(uint64_t segment, const char* what) {
+    return disk_error(errno, (name_of(segment) + ": cannot " + what).c_str());
+}
+
+/// Memory that may be written past the kernel's cache.
+struct Block {
+    alignas(disk_alignment) std::array<std::byte, disk_alignment> bytes{};
+};
+
+Block header_of(uint64_t segment, const Segments::Salt& salt) {
+    ByteWriter out;
+    out.put(magic);
+    out.put(version);
+    out.put(segment);
+    out.put(std::span<const std::byte>(salt));
+    out.put(checksum_of(out.bytes()));
+    Block block;
+    std::ranges::copy(out.bytes(), block.bytes.begin());
+    return block;
+}
+
+}  // namespace
+
+Segments::~Segments() {
+    std::unique_lock lock(under_way_->mutex);
+    under_way_->none.wait(lock, [this] { return under_way_->count == 0; });
+    for (const auto& [segment, file] : files_) close(file.file);
+}
+
+Result<std::unique_ptr<Segments>> Segments::open(const StoreFolder& folder, DiskQueue& queue, const Options& options) {
+    std::unique_ptr<Segments> made(new Segments(folder, queue, options));
+    RONDO_ASSIGN(const std::vector<std::string> names, folder.names());
+    for (const std::string& name : names) {
+        const uint64_t segment = number_of(name);
+        if (segment == 0) continue;
+        made->last_ = std::max(made->last_, segment);
+        RONDO_TRY(made->take_over(segment, name));
+    }
+    return made;
+}
+
+/// A file system that has no O_DIRECT says so when a file is opened.
+Result<int> Segments::open_file(const std::string& name, int flags) {
+    if (direct_) {
+        Result<int> opened = folder_->open_file(name, flags | O_DIRECT);
+        if (opened || errno != EINVAL) return opened;
+        direct_ = false;
+    }
+    return folder_->open_file(name, flags & ~O_EXCL);
+}
+
+/// One whose header is not whole holds nothing: a crash came before its first record.
+Status Segments::take_over(uint64_t segment, const std::string& name) {
+    RONDO_ASSIGN(const int opened, open_file(name, O_RDWR));
+    File& file = files_[segment];
+    file.file = opened;
+    struct stat what = {};
+    if (fstat(opened, &what) != 0) return failed(segment, "look");
+    file.end = file.used = static_cast<uint64_t>(what.st_size);
+    bytes_ += file.used;
+    Block found;
+    if (pread(opened, found.bytes.data(), found.bytes.size(), 0) != static_cast<ssize_t>(found.bytes.size()))
+        return remove(segment);
+    std::ranges::copy(std::span(found.bytes).subspan(20, file.salt.size()), file.salt.begin());
+    return found.bytes == header_of(segment, file.salt).bytes ? Status::ok() : remove(segment);
+}
+
+Status Segments::begin_segment() {
+    const uint64_t segment = last_ + 1;
+    File file;
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(file.salt.data()), static_cast<int>(file.salt.size())) != 1)
+        return make_error(ErrorCode::internal, "no random numbers for a segment's salt");
+    RONDO_ASSIGN(file.file, open_file(name_of(segment), O_RDWR | O_CREAT | O_EXCL));
+    last_ = segment;
+    file.end = file.used = disk_alignment;
+    files_[segment] = file;
+    bytes_ += file.used;
+    const Block header = header_of(segment, file.salt);
+    if (pwrite(file.file, header.bytes.data(), header.bytes.size(), 0) != static_cast<ssize_t>(header.bytes.size())) {
+        const Status refused = failed(segment, "write");
+        static_cast<void>(remove(segment));
+        return refused;
+    }
+    writing_ = segment;
+    return folder_->sync();
+}
+
+Result<RecordPlace> Segments::append(uint64_t bytes) {
+    assert(bytes > 0 && bytes % disk_alignment == 0);
+    const auto found = files_.find(writing_);
+    if (found == files_.end() || found->second.end + bytes > std::max(options_.segment_bytes, bytes)) {
+        const uint64_t before = writing_;
+        RONDO_TRY(begin_segment());
+        if (before != 0 && files_.contains(before) && files_[before].used == disk_alignment) RONDO_TRY(remove(before));
+    }
+    File& file = files_[writing_];
+    const RecordPlace place{writing_, file.end, bytes};
+    file.end += bytes;
+    file.used += bytes;
+    bytes_ += bytes;
+    return place;
+}
+
+void Segments::write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
+                     std::function<void(Status)> done) {
+    assert(at + bytes.size() <= place.bytes);
+    submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at,
+            const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(done)});
+}
+
+void Segments::read(const RecordPlace& place, uint64_t at, std::span<std::byte> into,
+                    std::function<void(Status)> done) const {
+    assert(at + into.size() <= place.bytes);
+    submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, into.data(), into.size(),
+            std::move(done)});
+}
+
+void Segments::sync(const RecordPlace& place, std::function<void(Status)> done) {
+    submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, nullptr, 0, std::move(done)});
+}
+
+void Segments::submit(DiskWork work) const {
+    {
+        const std::lock_guard lock(under_way_->mutex);
+        ++under_way_->count;
+    }
+    work.done = [under_way = under_way_, done = std::move(work.done)](Status end) {
+        done(std::move(end));
+        const std::lock_guard lock(under_way->mutex);
+        if (--under_way->count == 0) under_way->none.notify_all();
+    };
+    queue_->submit(std::move(work));
+}
+
+/// Where no hole can be made, zeros are written; the space comes back with the whole segment then.
+Status Segments::punch(const File& file, uint64_t offset, uint64_t bytes) const {
+    if (fallocate(file.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes)) == 0)
+        return Status::ok();
+    if (errno != EOPNOTSUPP && errno != ENOSYS) return disk_error(errno, "a segment: cannot make a hole");
+    const auto zeros = std::make_unique<Block>();
+    for (uint64_t done = 0; done < bytes; done += disk_alignment)
+        if (pwrite(file.file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
+            return disk_error(errno, "a segment: cannot write zeros");
+    return fdatasync(file.file) == 0 ? Status::ok() : Status(disk_error(errno, "a segment: cannot sync"));
+}
+
+Status Segments::remove(uint64_t segment) {
+    const auto found = files_.find(segment);
+    bytes_ -= found->second.used;
+    close(found->second.file);
+    files_.erase(found);
+    if (segment == writing_) writing_ = 0;
+    return folder_->remove(name_of(segment));
+}
+
+Status Segments::give_back(const RecordPlace& place) {
+    const auto found = files_.find(place.segment);
+    if (found == files_.end()) return Status::ok();
+    File& file = found->second;
+    assert(place.bytes + disk_alignment <= file.used);
+    file.used -= place.bytes;
+    bytes_ -= place.bytes;
+    if (file.used == disk_alignment && place.segment != writing_) return remove(place.segment);
+    return punch(file, place.offset, place.bytes);
+}
+
+bool Segments::is_within(const RecordPlace& place) const {
+    const auto found = files_.find(place.segment);
+    return found != files_.end() && place.offset >= disk_alignment && place.bytes > 0 &&
+           place.offset % disk_alignment == 0 && place.bytes % disk_alignment == 0 &&
+           place.bytes <= found->second.end && place.offset <= found->second.end - place.bytes;
+}
+
+Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records) {
+    if (records.empty()) return remove(segment);
+    File& file = files_[segment];
+    uint64_t end = disk_alignment, used = disk_alignment;
+    for (const RecordPlace& record : records) {
+        if (record.offset > end) RONDO_TRY(punch(file, end, record.offset - end));
+        end = record.offset + record.bytes;
+        used += record.bytes;
+    }
+    bytes_ -= file.used - used;
+    file.used = used;
+    if (file.end == end) return Status::ok();
+    file.end = end;
+    return ftruncate(file.file, static_cast<off_t>(end)) == 0 ? Status::ok() : Status(failed(segment, "cut"));
+}
+
+Status Segments::keep_only(std::vector<RecordPlace> records) {
+    std::ranges::sort(records, {}, [](const RecordPlace& place) { return std::pair(place.segment, place.offset); });
+    std::vector<uint64_t> segments;
+    for (const auto& [segment, file] : files_) segments.push_back(segment);
+    const std::span<const RecordPlace> all(records);
+    for (const uint64_t segment : segments) {
+        const auto own = std::ranges::equal_range(all, segment, {}, &RecordPlace::segment);
+        RONDO_TRY(keep_in(segment, {own.begin(), own.end()}));
+    }
+    return Status::ok();
+}
+
+Result<Segments::Salt> Segments::salt(uint64_t segment) const {
+    const auto found = files_.find(segment);
+    if (found == files_.end()) return make_error(ErrorCode::not_found, name_of(segment) + ": there is no such segment");
+    return found->second.salt;
+}
+
+}  // namespace rondo

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+#include "memory/store/disk_queue.hpp"
+#include "memory/store/store_folder.hpp"
+
+namespace rondo {
+
+/// Where a record lies.
+struct RecordPlace {
+    uint64_t segment = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    bool operator==(const RecordPlace&) const = default;
+};
+
+/// Files to which records are appended, one behind the other. Nothing is ever written twice to one place: after a start
+/// there is a new file, and what a record gives back becomes a hole. One thread; the disk's work goes to a queue.
+class Segments {
+public:
+    using Salt = std::array<std::byte, 32>;
+    struct Options {
+        uint64_t segment_bytes = uint64_t{256} << 20;  ///< a record may be larger; then it has a file of its own
+        bool direct = true;                            ///< past the kernel's cache, where the file system can
+    };
+    /// Takes over the segments that are there.
+    static Result<std::unique_ptr<Segments>> open(const StoreFolder& folder, DiskQueue& queue, const Options& options);
+    Segments(const Segments&) = delete;
+    Segments& operator=(const Segments&) = delete;
+    ~Segments();
+
+    /// A place behind everything else. Its space counts from now on.
+    Result<RecordPlace> append(uint64_t bytes);
+    /// `at` is counted from the record's begin; all are multiples of `disk_alignment`. The bytes stay where they are
+    /// until `done`.
+    void write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
+               std::function<void(Status)> done);
+    void read(const RecordPlace& place, uint64_t at, std::span<std::byte> into, std::function<void(Status)> done) const;
+    /// What has been written to the record's segment is durable when `done` hears of it.
+    void sync(const RecordPlace& place, std::function<void(Status)> done);
+    /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.
+    Status give_back(const RecordPlace& place);
+    /// Gives back everything but these records, which lie within segments and not in each other: what a crash has left.
+    Status keep_only(std::vector<RecordPlace> records);
+
+    /// Of a segment, made with it: random, so that what is written in two segments is never the same under one key.
+    Result<Salt> salt(uint64_t segment) const;
+    bool exists(uint64_t segment) const { return files_.contains(segment); }
+    /// Ends where the segment does.
+    bool is_within(const RecordPlace& place) const;
+    /// That records take, headers of segments included.
+    uint64_t bytes() const { return bytes_; }
+    size_t count() const { return files_.size(); }
+    bool direct() const { return direct_; }
+
+private:
+    struct File {
+        int file = -1;
+        uint64_t end = 0;   // behind its last record
+        uint64_t used = 0;  // by records that were not given back
+        Salt salt{};
+    };
+    /// Work of the disk's that has not ended: until then no file is closed.
+    struct UnderWay {
+        std::mutex mutex;
+        std::condition_variable none;
+        int64_t count = 0;
+    };
+    Segments(const StoreFolder& folder, DiskQueue& queue, const Options& options)
+        : folder_(&folder), queue_(&queue), options_(options), direct_(options.direct) {}
+    void submit(DiskWork work) const;
+    Result<int> open_file(const std::string& name, int flags);
+    Status take_over(uint64_t segment, const std::string& name);
+    Status begin_segment();
+    Status punch(const File& file, uint64_t offset, uint64_t bytes) const;
+    Status remove(uint64_t segment);
+    Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
+
+    const StoreFolder* folder_;
+    DiskQueue* queue_;
+    Options options_;
+    bool direct_;
+    std::map<uint64_t, File> files_;
+    uint64_t last_ = 0;     // the youngest there ever was, as far as is known
+    uint64_t writing_ = 0;  // to which records are appended; 0: none
+    uint64_t bytes_ = 0;
+    std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
+};
+
+}  // namespace rondo

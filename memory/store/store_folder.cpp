@@ -1,0 +1,105 @@
+#include "memory/store/store_folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "memory/store/disk_queue.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr mode_t for_others = S_IRWXG | S_IRWXO;
+
+Error refused(const std::string& path, const std::string& why) {
+    return make_error(ErrorCode::invalid_argument, "memory.disk.path " + path + ": " + why);
+}
+
+Error failed(const std::string& path, const char* what) {
+    return disk_error(errno, (path + ": cannot " + what).c_str());
+}
+
+}  // namespace
+
+Result<StoreFolder> StoreFolder::open(const std::string& path) {
+    if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+        return refused(path, std::string("cannot be made: ") + std::strerror(errno));
+    const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0) {
+        const bool link = errno == ELOOP || errno == ENOTDIR;
+        return refused(path, link ? "must be a folder, and not a link" : std::strerror(errno));
+    }
+    StoreFolder made(path, file);
+    struct stat what = {};
+    if (fstat(file, &what) != 0) return failed(path, "look");
+    if (what.st_uid != geteuid()) return refused(path, "must belong to the user who runs this");
+    if ((what.st_mode & for_others) != 0) return refused(path, "must be closed to others (chmod 700)");
+    return made;
+}
+
+StoreFolder::StoreFolder(StoreFolder&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+
+StoreFolder& StoreFolder::operator=(StoreFolder&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(file_, other.file_);
+    return *this;
+}
+
+StoreFolder::~StoreFolder() {
+    if (file_ >= 0) close(file_);
+}
+
+Result<int> StoreFolder::open_file(const std::string& name, int flags) const {
+    const std::string shown = path_ + "/" + name;
+    const int file = openat(file_, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file < 0) return failed(shown, "open");
+    struct stat what = {};
+    const bool known = fstat(file, &what) == 0;
+    if (known && S_ISREG(what.st_mode) && what.st_uid == geteuid() && what.st_nlink == 1) return file;
+    close(file);
+    return refused(shown, "must be a file of the user who runs this, without another name");
+}
+
+Status StoreFolder::remove(const std::string& name) const {
+    if (unlinkat(file_, name.c_str(), 0) != 0 && errno != ENOENT) return failed(path_ + "/" + name, "remove");
+    return Status::ok();
+}
+
+Status StoreFolder::sync() const {
+    return fsync(file_) == 0 ? Status::ok() : Status(failed(path_, "sync"));
+}
+
+Result<std::vector<std::string>> StoreFolder::names() const {
+    const int again = openat(file_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (again < 0) return failed(path_, "list");
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(fdopendir(again), closedir);
+    if (folder == nullptr) {
+        close(again);
+        return failed(path_, "list");
+    }
+    std::vector<std::string> names;
+    while (const dirent* const entry = readdir(folder.get())) {
+        const std::string name = entry->d_name;
+        if (name != "." && name != "..") names.push_back(name);
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+Result<uint64_t> StoreFolder::bytes_free() const {
+    struct statvfs disk = {};
+    if (fstatvfs(file_, &disk) != 0) return failed(path_, "ask for its free space");
+    return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+}  // namespace rondo

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+/// A folder of this process's user alone. Files in it are opened by name below it, so that nobody can put another
+/// folder or a link in their place.
+class StoreFolder {
+public:
+    /// Made where there is none (0700). Refused: a link, somebody else's, one that others may look into.
+    static Result<StoreFolder> open(const std::string& path);
+    StoreFolder(StoreFolder&& other) noexcept;
+    StoreFolder& operator=(StoreFolder&& other) noexcept;
+    ~StoreFolder();
+
+    const std::string& path() const { return path_; }
+    /// Opens a regular file of this user's, made (0600) where `flags` say so.
+    Result<int> open_file(const std::string& name, int flags) const;
+    Status remove(const std::string& name) const;
+    /// What was made and removed stays so when the machine stops.
+    Status sync() const;
+    /// Names of what is in it, in order.
+    Result<std::vector<std::string>> names() const;
+    /// Bytes that this user may still write on its disk.
+    Result<uint64_t> bytes_free() const;
+
+private:
+    StoreFolder(std::string path, int file) : path_(std::move(path)), file_(file) {}
+
+    std::string path_;
+    int file_ = -1;
+};
+
+}  // namespace rondo

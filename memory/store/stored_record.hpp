@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "memory/store/record_index.hpp"
+#include "memory/store/store_keys.hpp"
+
+namespace rondo {
+
+/// What the manifest says of a record.
+struct ManifestEntry {
+    StoredRecord record;
+    uint64_t kind = 0;  ///< a checksum of its kind of KV
+};
+
+uint64_t checksum_of_kind(const KvKind& kind);
+std::vector<std::byte> write_stored_record(const ManifestEntry& entry);
+/// corrupt where they are not bytes that were written so.
+Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes);
+
+/// A name for bytes that are used so. With keys nothing of them can be seen from it.
+StoreName store_name(const std::optional<StoreKeys>& keys, std::string_view use, std::span<const std::byte> bytes);
+
+}  // namespace rondo

@@ -1,0 +1,390 @@
+#include "memory/store/kv_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/memory/store/kv_store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Refusal = KvStore::Refusal;
+using ::testing::ElementsAre;
+using testing::AlignedBytes;
+
+class KvStoreTest : public testing::StoreTest, public ::testing::WithParamInterface<bool> {
+protected:
+    KvStoreTest() {
+        if (GetParam()) options_.keys.emplace(testing::some_root());
+        open();
+    }
+    std::vector<fs::path> segment_files() const {
+        std::vector<fs::path> files;
+        for (const auto& entry : fs::directory_iterator(options_.path))
+            if (entry.is_regular_file()) files.push_back(entry.path());
+        std::ranges::sort(files);
+        return files;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Bytes, KvStoreTest, ::testing::Bool(),
+                         [](const auto& of) { return of.param ? "sealed" : "plain"; });
+
+TEST_P(KvStoreTest, WhatIsWrittenIsReadAlsoAfterAStart) {
+    const Round first = round("t", nullptr, 100, 40), second = round("t", &first, 500, 17);
+    EXPECT_EQ(write(first), Refusal::none);
+    EXPECT_EQ(write(second), Refusal::none);
+    EXPECT_TRUE(is_there(first));
+    EXPECT_TRUE(is_there(second));
+    EXPECT_EQ(store_->counts().written, 2);
+    open();
+    EXPECT_TRUE(is_there(first));
+    EXPECT_TRUE(is_there(second));
+    EXPECT_EQ(store_->index().count(), 2U);
+    EXPECT_EQ(store_->counts().damaged, 0);
+    EXPECT_EQ(write(first), Refusal::stored_already);
+}
+
+TEST_P(KvStoreTest, IdsLeadTheLongestWay) {
+    const Round a = round("t", nullptr, 0, 32), b = round("t", &a, 32, 20), c = round("t", &b, 52, 30);
+    const Round cut = round("t", nullptr, 0, 40);  // the same ids in another cut
+    for (const Round& one : {c, b, a, cut}) EXPECT_EQ(write(one), Refusal::none) << "in any order";
+    const auto names = store_->names(LayerGroup::upper, method);
+    const auto way = [&](int count, Exactness allowed = Exactness::exact) {
+        std::vector<int32_t> ids(static_cast<size_t>(count));
+        std::iota(ids.begin(), ids.end(), 0);
+        std::vector<int32_t> tokens;
+        for (const StoredRecord* record : store_->index().way(a.before, ids, allowed, names))
+            tokens.push_back(record->tokens);
+        return tokens;
+    };
+    EXPECT_THAT(way(100), ElementsAre(32, 20, 30));
+    EXPECT_THAT(way(82), ElementsAre(32, 20, 30));
+    EXPECT_THAT(way(81), ElementsAre(32, 20));
+    EXPECT_THAT(way(51), ElementsAre(40));
+    EXPECT_THAT(way(39), ElementsAre(32));
+    EXPECT_THAT(way(31), ElementsAre());
+    const Round sparse = round("t", &c, 82, 18, Exactness::sparse);
+    const Round behind = round("t", &sparse, 100, 16, Exactness::sparse);
+    EXPECT_EQ(write(sparse), Refusal::none);
+    EXPECT_EQ(write(behind), Refusal::none);
+    EXPECT_THAT(way(120), ElementsAre(32, 20, 30)) << "a dense turn";
+    EXPECT_THAT(way(120, Exactness::sparse), ElementsAre(32, 20, 30, 18, 16));
+    const auto of_another = store_->names(LayerGroup::upper, "another");
+    std::vector<int32_t> ids(120);
+    std::iota(ids.begin(), ids.end(), 0);
+    EXPECT_EQ(store_->index().way(a.before, ids, Exactness::sparse, of_another).size(), 3U);
+    const RecordIndex::Border elsewhere{name_of_space("u"), Exactness::exact};
+    EXPECT_TRUE(store_->index().way(elsewhere, ids, Exactness::sparse, names).empty()) << "another tenant's";
+}
+
+TEST_P(KvStoreTest, NobodyFindsWhatIsNotFinished) {
+    const Round one = round("t", nullptr, 7, 40);
+    const RecordHeader header = header_of(one);
+    const uint64_t before = store_->bytes();
+    auto begun = store_->begin(header, 1.0);
+    ASSERT_TRUE(begun.writing);
+    EXPECT_EQ(store_->begin(header, 1.0).refusal, Refusal::stored_already) << "it is on its way";
+    EXPECT_TRUE(write_layers(begun.writing, header));
+    EXPECT_FALSE(is_there(one));
+    begun.writing.reset();
+    tasks_->run_all();
+    EXPECT_LE(store_->bytes(), before + disk_alignment) << "its space is free again";
+    EXPECT_FALSE(is_there(one));
+    EXPECT_EQ(write(one), Refusal::none);
+    EXPECT_TRUE(is_there(one));
+}
+
+TEST_P(KvStoreTest, OtherIdsUnderANameAreNotFound) {
+    const Round one = round("t", nullptr, 7, 40);
+    ASSERT_EQ(write(one), Refusal::none);
+    std::vector<int32_t> others = one.ids;
+    others.back() += 1;
+    const auto read = open_record(name_of(one), others);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::not_found);
+    EXPECT_TRUE(is_there(one)) << "it was not damaged";
+}
+
+/// Any byte of any file of records may change, or the file end early: what is read is right or an error.
+TEST_P(KvStoreTest, DamageIsNeverRead) {
+    std::mt19937_64 random(11);
+    std::vector<Round> rounds;
+    for (int i = 0; i < 6; ++i) rounds.push_back(round("t", nullptr, 1000 * i, 30 + i));
+    int damaged = 0;
+    for (int turn = 0; turn < 200; ++turn) {
+        for (const Round& one : rounds) write(one);
+        close();
+        const auto files = segment_files();
+        const fs::path file = files[random() % files.size()];
+        const auto size = fs::file_size(file);
+        if (size > 0 && turn % 4 == 0) {
+            fs::resize_file(file, random() % size);
+        } else if (size > 0) {
+            std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+            const auto at = static_cast<std::streamoff>(random() % size);
+            bytes.seekg(at);
+            const int old = bytes.get();
+            bytes.seekp(at);
+            bytes.put(static_cast<char>(old ^ (1 << (random() % 8))));
+        }
+        open();
+        for (const Round& one : rounds) {
+            const Status status = check(one);
+            if (status) continue;
+            ++damaged;
+            EXPECT_NE(status.error().message, "WRONG BYTES");
+            EXPECT_FALSE(is_there(one)) << "what is damaged is removed";
+        }
+    }
+    EXPECT_GT(damaged, 50);
+}
+
+TEST_P(KvStoreTest, RoomIsMadeByWhatSavesLeast) {
+    const Round first = round("t", nullptr, 0, 64), behind = round("t", &first, 64, 64);
+    const uint64_t each = [&] {
+        RecordHeader header = header_of(first);
+        header.lay_out();
+        return header.record_bytes();
+    }();
+    options_.bytes_max = 4 * each + 4 * disk_alignment;
+    options_.segments.segment_bytes = 64 * each;
+    open();
+    const Round dear = round("t", nullptr, 5000, 64), cheap = round("t", nullptr, 9000, 64);
+    ASSERT_EQ(write(first, 0.1), Refusal::none);
+    ASSERT_EQ(write(behind, 5.0), Refusal::none);
+    ASSERT_EQ(write(dear, 9.0), Refusal::none);
+    ASSERT_EQ(write(cheap, 0.2), Refusal::none);
+    ASSERT_EQ(write(round("t", nullptr, 20'000, 64), 3.0), Refusal::none);
+    EXPECT_FALSE(is_there(cheap));
+    EXPECT_TRUE(is_there(first)) << "something stands behind it";
+    EXPECT_EQ(store_->counts().evicted, 1);
+    EXPECT_LE(store_->bytes(), options_.bytes_max);
+    EXPECT_EQ(write(round("t", nullptr, 30'000, 64), 0.01), Refusal::no_room) << "all others are worth more";
+    RecordHeader huge = header_of(round("t", nullptr, 40'000, 6400));
+    EXPECT_EQ(store_->begin(huge, 1e9).refusal, Refusal::too_large);
+    EXPECT_EQ(store_->index().count(), 4U) << "it evicts nobody";
+    EXPECT_EQ(store_->counts().refused[static_cast<size_t>(Refusal::too_large)], 1);
+}
+
+TEST_P(KvStoreTest, TheLimitHoldsWhateverIsWritten) {
+    options_.bytes_max = uint64_t{256} << 10;
+    options_.segments.segment_bytes = uint64_t{64} << 10;
+    open();
+    std::mt19937 random(2);
+    int written = 0;
+    for (int i = 0; i < 300; ++i) {
+        now_ += 10;
+        const Refusal refusal = write(round("t", nullptr, 1000 * i, 16 + static_cast<int>(random() % 200)), 0.01 * (i + 1));
+        EXPECT_TRUE(refusal == Refusal::none || refusal == Refusal::no_room);
+        written += refusal == Refusal::none;
+        ASSERT_LE(store_->bytes(), options_.bytes_max);
+        uint64_t on_disk = 0;
+        for (const fs::path& file : segment_files()) {
+            struct stat what = {};
+            stat(file.c_str(), &what);
+            on_disk += static_cast<uint64_t>(what.st_blocks) * 512;
+        }
+        ASSERT_LE(on_disk, options_.bytes_max + 4096 * segment_files().size()) << "file systems keep lists of holes";
+    }
+    EXPECT_GT(written, 200);
+}
+
+TEST_P(KvStoreTest, ATenantHasHisShare) {
+    const Round one = round("a", nullptr, 0, 64);
+    RecordHeader header = header_of(one);
+    header.lay_out();
+    options_.tenant_bytes_max = 2 * header.record_bytes();
+    open();
+    ASSERT_EQ(write(one), Refusal::none);
+    ASSERT_EQ(write(round("b", nullptr, 0, 64)), Refusal::none);
+    ASSERT_EQ(write(round("a", nullptr, 1000, 64)), Refusal::none);
+    now_ += 100;
+    ASSERT_EQ(write(round("a", nullptr, 2000, 64)), Refusal::none);
+    EXPECT_EQ(store_->index().bytes_of(store_->tenant_name("a")), options_.tenant_bytes_max);
+    EXPECT_TRUE(is_there(round("b", nullptr, 0, 64))) << "another's is left alone";
+    EXPECT_EQ(store_->begin(header_of(round("a", nullptr, 3000, 6400)), 1.0).refusal, Refusal::quota);
+    EXPECT_EQ(store_->index().count(), 3U);
+}
+
+TEST_P(KvStoreTest, NoMoreIsWrittenADayThanMayBe) {
+    RecordHeader header = header_of(round("t", nullptr, 0, 64));
+    header.lay_out();
+    options_.written_a_day_max = 2 * header.record_bytes();
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 0, 64)), Refusal::none);
+    EXPECT_EQ(write(round("t", nullptr, 1000, 64)), Refusal::none);
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough);
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough) << "a start does not forget it";
+    now_ += 24 * 3600;
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::none);
+}
+
+TEST_P(KvStoreTest, ShortRoundsAndUnusedOnesAreNotKept) {
+    EXPECT_EQ(write(round("t", nullptr, 0, 15)), Refusal::too_small);
+    const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);
+    ASSERT_EQ(write(old), Refusal::none);
+    ASSERT_EQ(write(used), Refusal::none);
+    now_ += options_.unused_seconds_max;
+    store_->use(name_of(used));
+    now_ += 1;
+    ASSERT_TRUE(store_->expire());
+    EXPECT_FALSE(is_there(old));
+    EXPECT_TRUE(is_there(used));
+    EXPECT_EQ(store_->counts().expired, 1);
+}
+
+TEST_P(KvStoreTest, WhatNobodyOwnsGoesAndAForkKeepsIt) {
+    const Round shared = round("t", nullptr, 0, 40), own = round("t", &shared, 40, 40);
+    for (const Round& one : {shared, own}) ASSERT_EQ(write(one), Refusal::none);
+    const std::vector<StoreName> all = {name_of(shared), name_of(own)}, fork = {name_of(shared)};
+    ASSERT_TRUE(store_->refer(all));
+    ASSERT_TRUE(store_->refer(fork));
+    open();
+    ASSERT_TRUE(store_->release(all));
+    EXPECT_TRUE(is_there(shared));
+    EXPECT_FALSE(is_there(own));
+    ASSERT_TRUE(store_->release(fork));
+    EXPECT_FALSE(is_there(shared));
+    EXPECT_TRUE(store_->release(all)) << "they are gone";
+    EXPECT_TRUE(store_->refer(all)) << "likewise";
+    open();
+    EXPECT_EQ(store_->index().count(), 0U);
+}
+
+TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
+    const Round one = round("t", nullptr, 0, 40);
+    ASSERT_EQ(write(one), Refusal::none);
+    auto reading = open_record(name_of(one), one.ids).value();
+    ASSERT_TRUE(store_->forget_tenant(store_->tenant_name("t")));
+    EXPECT_FALSE(is_there(one));
+    const RecordHeader& header = KvStore::header_of(*reading);
+    AlignedBytes bytes(padded(header)), expected = bytes_of(header, 1);
+    const uint64_t before = store_->bytes();
+    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(reading, 1, bytes.span(), std::move(done)); }));
+    EXPECT_TRUE(std::ranges::equal(bytes.span(), expected.span()));
+    reading.reset();
+    tasks_->run_all();
+    EXPECT_LT(store_->bytes(), before);
+}
+
+TEST_P(KvStoreTest, AForgottenTenantsRecordsAreGoneAlsoThoseOnTheirWay) {
+    const Round mine = round("a", nullptr, 0, 40), others = round("b", nullptr, 0, 40), late = round("a", nullptr, 900, 40);
+    ASSERT_EQ(write(mine), Refusal::none);
+    ASSERT_EQ(write(others), Refusal::none);
+    const RecordHeader header = header_of(late);
+    auto begun = store_->begin(header, 1.0);
+    ASSERT_TRUE(begun.writing);
+    ASSERT_TRUE(write_layers(begun.writing, header));
+    ASSERT_TRUE(store_->forget_tenant(store_->tenant_name("a")));
+    const Status finished = wait([&](auto done) { store_->finish(begun.writing, std::move(done)); });
+    EXPECT_EQ(finished.error().code, ErrorCode::cancelled);
+    begun.writing.reset();
+    tasks_->run_all();
+    for (int start = 0; start < 2; ++start, open()) {
+        EXPECT_FALSE(is_there(mine));
+        EXPECT_FALSE(is_there(late));
+        EXPECT_TRUE(is_there(others));
+    }
+    EXPECT_EQ(write(mine), Refusal::none) << "what comes later stays";
+    open();
+    EXPECT_TRUE(is_there(mine));
+}
+
+/// Another model's records are not found, live beside, and go first.
+TEST_P(KvStoreTest, AnotherModelsRecordsLiveBeside) {
+    const Round one = round("t", nullptr, 0, 64);
+    ASSERT_EQ(write(one, 100.0), Refusal::none);
+    const KvKind before = options_.kind;
+    options_.kind.model.fill(std::byte{8});
+    open();
+    EXPECT_EQ(store_->counts().foreign, 1);
+    EXPECT_FALSE(is_there(one));
+    EXPECT_EQ(write(one), Refusal::none);
+    EXPECT_TRUE(is_there(one));
+    options_.kind = before;
+    open();
+    EXPECT_TRUE(is_there(one));
+    EXPECT_EQ(store_->counts().foreign, 1);
+    options_.bytes_max = store_->bytes() + 2 * disk_alignment;
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 5000, 64), 0.001), Refusal::none);
+    EXPECT_TRUE(is_there(one)) << "the other model's went";
+}
+
+TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {
+    const Round one = round("t", nullptr, 0x5a5a5a, 40), other = round("t", nullptr, 9, 40);
+    const std::string ids(reinterpret_cast<const char*>(one.ids.data()), 64);
+    ASSERT_EQ(write(one), Refusal::none);
+    ASSERT_EQ(write(other), Refusal::none);
+    RecordHeader header = header_of(one);
+    AlignedBytes kv = bytes_of(header, 1);
+    const std::string bytes(reinterpret_cast<const char*>(kv.data()), 64);
+    EXPECT_EQ(any_file_has(ids), !GetParam());
+    EXPECT_EQ(any_file_has(bytes), !GetParam());
+    EXPECT_EQ(any_file_has("tenant-name"), false);
+    ASSERT_TRUE(store_->refer(std::vector{name_of(one)}));
+    ASSERT_TRUE(store_->release(std::vector{name_of(one)}));
+    ASSERT_TRUE(store_->forget_removed());
+    EXPECT_FALSE(any_file_has(ids));
+    EXPECT_FALSE(any_file_has(bytes));
+    EXPECT_TRUE(is_there(other));
+}
+
+TEST_P(KvStoreTest, AnotherKeyReadsNothingAndDeletesNothing) {
+    const Round one = round("t", nullptr, 0, 40);
+    ASSERT_EQ(write(one), Refusal::none);
+    const auto before = options_.keys;
+    SealKey::Bytes other{};
+    options_.keys.emplace(other);
+    open();
+    EXPECT_FALSE(is_there(one));
+    EXPECT_EQ(store_->index().count(), 1U);
+    options_.keys = before;
+    open();
+    EXPECT_TRUE(is_there(one));
+}
+
+/// A process killed at any moment: what is found is whole, and nothing else takes space.
+TEST_P(KvStoreTest, AKillLeavesWholeRecords) {
+    close();
+    queue_.reset();
+    int found = 0;
+    for (int turn = 0; turn < 12; ++turn) {
+        const pid_t child = fork();
+        if (child == 0) {
+            queue_ = DiskQueue::open({}).value();
+            open();
+            for (int i = 0; store_; ++i) write(round("t", nullptr, 100'000 * (turn + 1) + 1000 * i, 16 + i % 100));
+            _exit(1);
+        }
+        usleep(static_cast<useconds_t>(60'000 + 7'000 * turn));
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        queue_ = DiskQueue::open({}).value();
+        open();
+        uint64_t bytes = 0;
+        store_->index().each([&](const StoredRecord& record) { bytes += record.place.bytes; });
+        EXPECT_LE(store_->bytes(), bytes + (store_->index().count() + 1) * disk_alignment);
+        for (int i = 0; i < 2000; ++i) {
+            const Round one = round("t", nullptr, 100'000 * (turn + 1) + 1000 * i, 16 + i % 100);
+            if (store_->index().find(name_of(one)) == nullptr) break;
+            EXPECT_TRUE(is_there(one));
+            ++found;
+        }
+        EXPECT_EQ(store_->counts().damaged, 0);
+        close();
+        queue_.reset();
+    }
+    EXPECT_GT(found, 12);
+    queue_ = DiskQueue::open({}).value();
+}
+
+}  // namespace
+}  // namespace rondo

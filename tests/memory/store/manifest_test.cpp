@@ -1,0 +1,177 @@
+#include "memory/store/manifest.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "tests/memory/store/store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Pairs = std::map<std::string, std::string>;
+
+class ManifestTest : public ::testing::Test {
+protected:
+    Manifest::Opened open() {
+        auto opened = Manifest::open(path_);
+        EXPECT_TRUE(opened) << opened.error().message;
+        return std::move(*opened);
+    }
+    static Pairs all(const Manifest& manifest, std::string_view begin = "") {
+        Pairs found;
+        EXPECT_TRUE(manifest.each(begin, [&](std::string_view key, std::string_view value) {
+            found.emplace(key, value);
+            return Status::ok();
+        }));
+        return found;
+    }
+    static Status put(Manifest& manifest, const Pairs& pairs) {
+        Manifest::Changes changes;
+        for (const auto& [key, value] : pairs) changes.put(key, value);
+        return manifest.commit(std::move(changes));
+    }
+    bool any_file_has(const std::string& text) const {
+        for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+            std::ostringstream bytes;
+            bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+            if (bytes.str().find(text) != std::string::npos) return true;
+        }
+        return false;
+    }
+
+    testing::Folder folder_;
+    const std::string path_ = folder_.path() + "/manifest";
+};
+
+TEST_F(ManifestTest, WhatWasCommittedIsThereAfterAStart) {
+    const Pairs pairs = {{"a1", "x"}, {"a2", std::string("\0y", 2)}, {"b", ""}};
+    ASSERT_TRUE(put(*open().manifest, pairs));
+    const auto again = open();
+    EXPECT_FALSE(again.repaired);
+    EXPECT_EQ(all(*again.manifest), pairs);
+    EXPECT_EQ(all(*again.manifest, "a"), (Pairs{{"a1", "x"}, {"a2", std::string("\0y", 2)}}));
+    EXPECT_EQ(again.manifest->get("a1").value(), "x");
+    EXPECT_EQ(again.manifest->get("c").error().code, ErrorCode::not_found);
+    Manifest::Changes changes;
+    changes.remove("a1");
+    changes.put("c", "z");
+    ASSERT_TRUE(again.manifest->commit(std::move(changes)));
+    EXPECT_EQ(all(*again.manifest), (Pairs{{"a2", std::string("\0y", 2)}, {"b", ""}, {"c", "z"}}));
+}
+
+TEST_F(ManifestTest, ARefusedPairEndsTheWalk) {
+    const auto opened = open();
+    ASSERT_TRUE(put(*opened.manifest, {{"1", ""}, {"2", ""}, {"3", ""}}));
+    int seen = 0;
+    const Status walked = opened.manifest->each("", [&](std::string_view, std::string_view) {
+        return ++seen < 2 ? Status::ok() : Status(make_error(ErrorCode::cancelled, "enough"));
+    });
+    EXPECT_EQ(walked.error().code, ErrorCode::cancelled);
+    EXPECT_EQ(seen, 2);
+}
+
+TEST_F(ManifestTest, ASecondProcessIsRefused) {
+    const auto opened = open();
+    const auto second = Manifest::open(path_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(second.error().message, ::testing::HasSubstr("another process has this store open"));
+}
+
+TEST_F(ManifestTest, FilesAreItsUsersAlone) {
+    const auto opened = open();
+    ASSERT_TRUE(put(*opened.manifest, {{"a", "b"}}));
+    ASSERT_TRUE(opened.manifest->forget_removed());
+    int files = 0;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+        struct stat what = {};
+        ASSERT_EQ(stat(entry.path().c_str(), &what), 0);
+        if (entry.path().filename() == "LOCK") continue;  // empty
+        EXPECT_EQ(what.st_mode & 0077U, 0U) << entry.path();
+        ++files;
+    }
+    EXPECT_GE(files, 3);
+}
+
+TEST_F(ManifestTest, WhatIsForgottenIsInNoFile) {
+    const std::string canary = "canary-7f3a-canary";
+    const auto opened = open();
+    ASSERT_TRUE(put(*opened.manifest, {{"key", canary}, {"other", "stays"}}));
+    EXPECT_TRUE(any_file_has(canary));
+    Manifest::Changes changes;
+    changes.remove("key");
+    ASSERT_TRUE(opened.manifest->commit(std::move(changes)));
+    ASSERT_TRUE(opened.manifest->forget_removed());
+    EXPECT_FALSE(any_file_has(canary));
+    EXPECT_EQ(opened.manifest->get("other").value(), "stays");
+}
+
+/// A process that is killed has committed all of a change or nothing.
+TEST_F(ManifestTest, AKillLeavesWholeChanges) {
+    for (int round = 0; round < 5; ++round) {
+        const pid_t child = fork();
+        if (child == 0) {
+            auto opened = Manifest::open(path_);
+            for (int i = 0; opened; ++i) {
+                Manifest::Changes changes;
+                changes.put("x", std::to_string(i));
+                changes.put("y", std::to_string(i));
+                if (!opened->manifest->commit(std::move(changes))) break;
+            }
+            _exit(1);
+        }
+        usleep(50'000 + 20'000 * round);
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        const auto opened = open();
+        const Pairs found = all(*opened.manifest);
+        EXPECT_EQ(found.count("x"), found.count("y"));
+        EXPECT_TRUE(!found.contains("x") || found.at("x") == found.at("y"));
+    }
+}
+
+/// Damage of any file: it opens with what could be read, or says in one line that it cannot; it never crashes.
+TEST_F(ManifestTest, DamageIsRepairedOrSaid) {
+    std::mt19937_64 random(3);
+    int opened_again = 0;
+    for (int round = 0; round < 30; ++round) {
+        fs::remove_all(path_);
+        Pairs pairs;
+        for (int i = 0; i < 200; ++i) pairs["key" + std::to_string(i)] = std::to_string(i);
+        ASSERT_TRUE(put(*open().manifest, pairs));
+        std::vector<fs::path> files;
+        for (const auto& entry : fs::directory_iterator(path_))
+            if (entry.file_size() > 0) files.push_back(entry.path());
+        std::ranges::sort(files);
+        const fs::path file = files[random() % files.size()];
+        if (round % 2 == 0) {
+            fs::resize_file(file, random() % fs::file_size(file));
+        } else {
+            std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+            bytes.seekp(static_cast<std::streamoff>(random() % fs::file_size(file)));
+            bytes.put(static_cast<char>(random()));
+        }
+        const auto again = Manifest::open(path_);
+        if (!again) {
+            EXPECT_EQ(std::ranges::count(again.error().message, '\n'), 0);
+            continue;
+        }
+        ++opened_again;
+        for (const auto& [key, value] : all(*again->manifest)) EXPECT_EQ(pairs.at(key), value) << file;
+    }
+    EXPECT_GE(opened_again, 15);
+}
+
+}  // namespace
+}  // namespace rondo

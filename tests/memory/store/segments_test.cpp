@@ -1,0 +1,187 @@
+#include "memory/store/segments.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <future>
+#include <set>
+
+#include "tests/memory/store/store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::AlignedBytes;
+
+constexpr uint64_t step = disk_alignment;
+
+class SegmentsTest : public ::testing::Test {
+protected:
+    SegmentsTest() { open(); }
+
+    void open() {
+        segments_.reset();
+        auto opened = Segments::open(folder_, *queue_, {.segment_bytes = 8 * step});
+        ASSERT_TRUE(opened) << opened.error().message;
+        segments_ = std::move(*opened);
+    }
+    Status write(const RecordPlace& place, std::byte value) {
+        AlignedBytes bytes(place.bytes);
+        std::fill_n(bytes.data(), bytes.size(), value);
+        std::promise<Status> done;
+        segments_->write(place, 0, bytes.span(), [&](Status end) { done.set_value(std::move(end)); });
+        return done.get_future().get();
+    }
+    bool holds(const RecordPlace& place, std::byte value) {
+        AlignedBytes bytes(place.bytes);
+        std::promise<Status> done;
+        segments_->read(place, 0, bytes.span(), [&](Status end) { done.set_value(std::move(end)); });
+        if (!done.get_future().get()) return false;
+        return std::all_of(bytes.data(), bytes.data() + bytes.size(), [&](std::byte byte) { return byte == value; });
+    }
+    RecordPlace append(uint64_t steps) {
+        const auto place = segments_->append(steps * step);
+        EXPECT_TRUE(place) << place.error().message;
+        return *place;
+    }
+    RecordPlace record(uint64_t steps, int value) {
+        const RecordPlace place = append(steps);
+        EXPECT_TRUE(write(place, static_cast<std::byte>(value)));
+        return place;
+    }
+    std::string path_of(uint64_t segment) const {
+        char name[32];
+        std::snprintf(name, sizeof(name), "/kv-%016llx", static_cast<unsigned long long>(segment));
+        return folder_.path() + name;
+    }
+    uint64_t bytes_on_disk() const {
+        uint64_t bytes = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+            struct stat what = {};
+            stat(entry.path().c_str(), &what);
+            bytes += static_cast<uint64_t>(what.st_blocks) * 512;
+        }
+        return bytes;
+    }
+
+    testing::Folder around_;
+    StoreFolder folder_ = StoreFolder::open(around_.path() + "/kv").value();
+    std::unique_ptr<DiskQueue> queue_ = DiskQueue::open({}).value();
+    std::unique_ptr<Segments> segments_;
+};
+
+TEST_F(SegmentsTest, RecordsStandOneBehindTheOtherAndFilesFollow) {
+    const RecordPlace a = record(2, 1), b = record(3, 2), c = record(4, 3), huge = record(20, 4);
+    EXPECT_EQ(a.segment, b.segment);
+    EXPECT_EQ(b.offset, a.offset + a.bytes);
+    EXPECT_NE(c.segment, a.segment) << "8 steps, one of which is the header";
+    EXPECT_NE(huge.segment, c.segment);
+    EXPECT_EQ(segments_->bytes(), (2 + 3 + 4 + 20 + 3) * step);
+    int value = 1;
+    for (const RecordPlace& place : {a, b, c, huge}) EXPECT_TRUE(holds(place, static_cast<std::byte>(value++)));
+    EXPECT_NE(segments_->salt(a.segment).value(), segments_->salt(c.segment).value());
+}
+
+TEST_F(SegmentsTest, AfterAStartNothingIsWrittenInOldFiles) {
+    const RecordPlace before = record(2, 1);
+    const auto salt = segments_->salt(before.segment).value();
+    open();
+    EXPECT_EQ(segments_->salt(before.segment).value(), salt);
+    EXPECT_TRUE(segments_->is_within(before));
+    EXPECT_TRUE(holds(before, std::byte{1}));
+    const RecordPlace behind = record(2, 2);
+    EXPECT_GT(behind.segment, before.segment);
+    EXPECT_TRUE(holds(before, std::byte{1}));
+}
+
+TEST_F(SegmentsTest, GivenBackMeansGoneAndItsSpaceToo) {
+    const RecordPlace a = record(2, 0x5a), b = record(3, 0x6b), c = record(5, 0x7c);
+    const uint64_t before = bytes_on_disk();
+    ASSERT_TRUE(segments_->give_back(a));
+    EXPECT_EQ(bytes_on_disk(), before - a.bytes);
+    std::ifstream file(path_of(a.segment), std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_EQ(bytes.find(std::string(16, '\x5a')), std::string::npos);
+    EXPECT_TRUE(holds(b, std::byte{0x6b}));
+    ASSERT_TRUE(segments_->give_back(b));
+    EXPECT_FALSE(segments_->exists(a.segment)) << "nothing is in it, and nothing will be";
+    EXPECT_TRUE(holds(c, std::byte{0x7c}));
+    ASSERT_TRUE(segments_->give_back(c));
+    EXPECT_TRUE(segments_->exists(c.segment)) << "the next one comes here";
+    EXPECT_EQ(segments_->bytes(), step);
+    EXPECT_TRUE(segments_->give_back({99, step, step})) << "of a segment that is gone";
+}
+
+TEST_F(SegmentsTest, WhatACrashHasLeftGoes) {
+    const RecordPlace a = record(2, 1), orphan = record(2, 2), b = record(1, 3), last = record(1, 4),
+                      other = record(7, 5);
+    open();
+    EXPECT_EQ(segments_->bytes(), (2 + 2 + 1 + 1 + 7 + 2) * step);
+    ASSERT_TRUE(segments_->keep_only({b, a}));
+    EXPECT_EQ(segments_->bytes(), 4 * step);
+    EXPECT_EQ(bytes_on_disk(), 4 * step);
+    EXPECT_TRUE(holds(a, std::byte{1}));
+    EXPECT_TRUE(holds(b, std::byte{3}));
+    EXPECT_FALSE(segments_->is_within(last)) << "the file ends before it";
+    EXPECT_FALSE(segments_->exists(other.segment));
+    EXPECT_TRUE(holds(orphan, std::byte{0}));
+    open();
+    EXPECT_TRUE(holds(a, std::byte{1}));
+    ASSERT_TRUE(segments_->keep_only({}));
+    EXPECT_EQ(segments_->count(), 0U);
+    EXPECT_EQ(bytes_on_disk(), 0U);
+}
+
+TEST_F(SegmentsTest, APlaceElsewhereIsNotWithin) {
+    const RecordPlace a = record(2, 1);
+    for (const RecordPlace& place : std::initializer_list<RecordPlace>{{a.segment, 0, step},
+                                                                       {a.segment, step, 3 * step},
+                                                                       {a.segment, step, 0},
+                                                                       {a.segment, step, ~uint64_t{0}},
+                                                                       {a.segment, ~uint64_t{0} - 100, step},
+                                                                       {a.segment, step + 1, step},
+                                                                       {a.segment, step, step + 1},
+                                                                       {a.segment + 1, step, step},
+                                                                       {0, step, step}})
+        EXPECT_FALSE(segments_->is_within(place)) << place.segment << ' ' << place.offset << ' ' << place.bytes;
+}
+
+TEST_F(SegmentsTest, FilesThatAreNoSegmentsAreLeftAlone) {
+    record(1, 1);
+    for (const char* name : {"/other", "/kv-1", "/kv-00000000000000ff.old", "/kv-zzzzzzzzzzzzzzzz"})
+        std::ofstream(folder_.path() + name) << "text";
+    open();
+    EXPECT_EQ(segments_->count(), 1U);
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/kv-1"));
+}
+
+/// A crash before the header was whole, or somebody else's bytes under that name.
+TEST_F(SegmentsTest, ASegmentWithoutItsHeaderIsRemoved) {
+    const RecordPlace a = record(2, 1);
+    for (const size_t size : {0UL, 10UL, 4095UL}) {
+        segments_.reset();
+        std::filesystem::resize_file(path_of(a.segment), size);
+        open();
+        EXPECT_FALSE(segments_->exists(a.segment));
+        EXPECT_FALSE(std::filesystem::exists(path_of(a.segment)));
+        std::ofstream(path_of(a.segment)) << std::string(4096, 'x');
+        chmod(path_of(a.segment).c_str(), 0600);
+    }
+    open();
+    EXPECT_EQ(segments_->count(), 0U);
+    EXPECT_GT(record(1, 1).segment, a.segment) << "a number is not used twice in one run";
+}
+
+TEST_F(SegmentsTest, ALinkInAFilesPlaceIsRefused) {
+    const RecordPlace a = record(1, 1);
+    segments_.reset();
+    std::filesystem::rename(path_of(a.segment), around_.path() + "/elsewhere");
+    std::filesystem::create_symlink(around_.path() + "/elsewhere", path_of(a.segment));
+    EXPECT_FALSE(Segments::open(folder_, *queue_, {}));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,83 @@
+#include "memory/store/store_folder.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/memory/store/store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& path) {
+    const auto opened = StoreFolder::open(path);
+    return opened ? "opened" : opened.error().message;
+}
+
+TEST(StoreFolder, IsMadeForItsUserAlone) {
+    const testing::Folder around;
+    const std::string path = around.path() + "/kv";
+    const auto folder = StoreFolder::open(path);
+    ASSERT_TRUE(folder) << folder.error().message;
+    struct stat what = {};
+    ASSERT_EQ(stat(path.c_str(), &what), 0);
+    EXPECT_EQ(what.st_mode & 0777U, 0700U);
+    const auto file = folder->open_file("one", O_RDWR | O_CREAT);
+    ASSERT_TRUE(file);
+    ASSERT_EQ(fstat(*file, &what), 0);
+    EXPECT_EQ(what.st_mode & 0777U, 0600U);
+    close(*file);
+    EXPECT_THAT(folder->names().value(), ElementsAre("one"));
+    EXPECT_THAT(folder->names().value(), ElementsAre("one")) << "again";
+    EXPECT_TRUE(folder->sync());
+    EXPECT_GT(folder->bytes_free().value(), 0U);
+    EXPECT_TRUE(folder->remove("one"));
+    EXPECT_TRUE(folder->remove("one")) << "it is gone";
+    EXPECT_THAT(folder->names().value(), ElementsAre());
+    EXPECT_EQ(refusal(path), "opened") << "one that is there";
+}
+
+TEST(StoreFolder, OthersAndLinksAreRefused) {
+    const testing::Folder around;
+    const std::string path = around.path() + "/kv";
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    for (const mode_t mode : {0750, 0705, 0777}) {
+        chmod(path.c_str(), mode);
+        EXPECT_THAT(refusal(path), HasSubstr("must be closed to others (chmod 700)"));
+    }
+    chmod(path.c_str(), 0700);
+    std::filesystem::create_directory_symlink(path, around.path() + "/link");
+    EXPECT_THAT(refusal(around.path() + "/link"), HasSubstr("must be a folder, and not a link"));
+    std::ofstream(around.path() + "/file");
+    EXPECT_THAT(refusal(around.path() + "/file"), HasSubstr("must be a folder"));
+    EXPECT_THAT(refusal(around.path() + "/no/such"), HasSubstr("cannot be made"));
+    EXPECT_THAT(refusal("/proc"), HasSubstr("closed to others"));
+}
+
+TEST(StoreFolder, FilesInItAreNotLinks) {
+    const testing::Folder around;
+    const auto folder = StoreFolder::open(around.path() + "/kv").value();
+    std::ofstream(around.path() + "/outside") << "theirs";
+    std::filesystem::create_symlink(around.path() + "/outside", folder.path() + "/soft");
+    std::filesystem::create_hard_link(around.path() + "/outside", folder.path() + "/hard");
+    std::filesystem::create_directory(folder.path() + "/folder");
+    for (const char* name : {"soft", "hard", "folder", "none"}) {
+        EXPECT_FALSE(folder.open_file(name, O_RDWR)) << name;
+        EXPECT_FALSE(folder.open_file(name, O_RDONLY)) << name;
+    }
+    std::ifstream outside(around.path() + "/outside");
+    std::string text;
+    outside >> text;
+    EXPECT_EQ(text, "theirs");
+}
+
+}  // namespace
+}  // namespace rondo
