@@ -119,12 +119,12 @@ TEST_P(Devices, GiveOneDevicesTokensWhereAMethodChooses) {
 
 TEST_P(Devices, AreAllTold) {
     Stage stage(settings({}));
-    const std::string text = stage.engine().metrics().text({});
+    const std::string text = stage.inside().metrics().text({});
     size_t told = 0;
     for (const char* name : {"a", "b", "c"})
         told += text.find("rondo:device_info{device=\"" + std::string(name) + '"') != std::string::npos;
     EXPECT_EQ(told, GetParam().devices);
-    EXPECT_EQ(stage.engine().progress().at_work_since_ns.size(), GetParam().devices);
+    EXPECT_EQ(stage.inside().progress().at_work_since_ns.size(), GetParam().devices);
 }
 
 INSTANTIATE_TEST_SUITE_P(Roles, Devices,
@@ -147,7 +147,7 @@ size_t runners(const Stage& stage) {
 /// Prompts too long to be computed where answers are.
 TEST(ThreeDevices, ComputePromptsSideBySideAndAnswersBeside) {
     Stage stage(demo_on(side_by_side));
-    const auto& since = stage.engine().progress().at_work_since_ns;
+    const auto& since = stage.inside().progress().at_work_since_ns;
     std::vector<Heard> heard(4);
     for (size_t i = 0; i < heard.size(); ++i) {
         Ask ask = chat("", long_text());
@@ -179,7 +179,7 @@ TEST(ThreeDevices, StartAnewTogether) {
         EXPECT_EQ(runners(stage), 3U);
         std::vector<Heard> lost(4);
         for (Heard& one : lost) stage.engine().ask(chat("", long_text()), one.callbacks());
-        const auto& since = stage.engine().progress().at_work_since_ns;
+        const auto& since = stage.inside().progress().at_work_since_ns;
         while (since[0] == 0 || since[1] == 0) ASSERT_TRUE(stage.run_one());
         Busy busy(stage, slow);
         caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
@@ -195,14 +195,14 @@ TEST(ThreeDevices, StartAnewTogether) {
         ASSERT_EQ(waits.ends.size(), 1U);
         EXPECT_EQ(waits.text, right_answer);
         for (const Heard& one : lost) EXPECT_EQ(one.ends.size(), 1U);
-        EXPECT_EQ(stage.engine().load().turns, 0U);
+        EXPECT_EQ(stage.inside().load().turns, 0U);
     }
 }
 
 TEST(ThreeDevices, EachIsWatched) {
     Stage stage(demo_on(side_by_side));
     const Health health(stage.engine());
-    const auto& since = stage.engine().progress().at_work_since_ns;
+    const auto& since = stage.inside().progress().at_work_since_ns;
     Heard first, second;
     stage.engine().ask(chat("", long_text()), first.callbacks());
     stage.engine().ask(chat("", long_text()), second.callbacks());

@@ -257,7 +257,9 @@ TEST_P(Lanes, TenThousandPromptsLeaveOnceEach) {
                 if (lanes.withdraw(id) == After::leaves) leave(id);
             } else if (!busy[lane]) {
                 busy[lane] = lanes.begin(lane);
-                if (busy[lane]) EXPECT_EQ(begun_on.emplace(busy[lane]->id, lane).first->second, lane);
+                if (busy[lane]) {
+                    EXPECT_EQ(begun_on.emplace(busy[lane]->id, lane).first->second, lane);
+                }
             } else {
                 const PromptLanes::Piece piece = *std::exchange(busy[lane], std::nullopt);
                 PromptLanes::Done done{.seconds = 0.001};
