@@ -333,7 +333,7 @@ TEST(Methods, ATurnMayAskForItsBudget) {
     };
     const auto engine = open("40"), other = open("64");
     const auto answer = [](Engine& engine, const std::string& method, int64_t budget) {
-        Ask ask = continue_ids(some_ids(7, engine.model().spec.vocabulary), answer_tokens);
+        Ask ask = continue_ids(some_ids(7, inside(engine).model().spec.vocabulary), answer_tokens);
         ask.method = method;
         ask.budget_tokens = budget;
         return engine.ask(std::move(ask)).get();

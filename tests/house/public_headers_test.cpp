@@ -58,14 +58,5 @@ TEST(PublicHeaders, ALeakIsNamed) {
                                      "actors/ask.hpp: includes actors/router.hpp", "actors/front.hpp: is not there"));
 }
 
-/// A host must not be able to see what only our tests want.
-TEST(PublicHeaders, TheEngineNamesNoActorBehindIt) {
-    std::ostringstream text;
-    text << std::ifstream(fs::path(RONDO_SOURCE_DIR) / "actors/engine.hpp").rdbuf();
-    for (const char* inner :
-         {"router_actor", "supervisor", "Supervisor", "DeviceRunner", "TextWorkers", "Load", "own_threads"})
-        EXPECT_THAT(text.str(), testing::Not(testing::HasSubstr(inner)));
-}
-
 }  // namespace
 }  // namespace rondo::house
