@@ -4,6 +4,7 @@
 
 #include "actors/gateway/bodies/conversation_id.hpp"
 #include "config/limits.hpp"
+#include "model/text/chat_template.hpp"
 #include "model/text/template_variables.hpp"
 
 namespace rondo {

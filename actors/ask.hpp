@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/handles.hpp"
-#include "actors/places.hpp"
-#include "model/answer.hpp"
+#include "actors/front.hpp"
+#include "model/generate_options.hpp"
 
 namespace rondo {
+
+class Places;
 
 /// What a user asks for: a turn of a conversation, or a plain text to be continued. Whoever sent it must not change it
 /// any more.
@@ -27,7 +28,7 @@ struct Ask {
     std::string method;         ///< how it attends: one of runtime's methods; "": the configured one
     int64_t budget_tokens = 0;  ///< that its answer attends to, within what is configured; 0: the method's own
     double deadline_seconds = 600.0;
-    std::shared_ptr<Places> places;  ///< of several turns that are let in together; none: this one alone
+    std::shared_ptr<Places> places;  ///< of turns that our gateway has let in together; none: this one alone
 
     listener_actor listener;  ///< hears of this turn alone
 

@@ -8,19 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/turn_events.hpp"
+#include "actors/conversation_info.hpp"
 #include "config/result.hpp"
 #include "model/model.hpp"
 
 namespace rondo {
-
-/// A round as its user sees it: the messages that asked, and the answer.
-struct Round {
-    std::vector<ChatMessage> asked;
-    std::string answer;
-    int64_t tokens = 0;                       ///< its own: prompt and answer, without the rounds before it
-    std::optional<TurnFigures> figures = {};  ///< none: its client brought it along
-};
 
 /// What a conversation remembers: its rounds, and the exact ids they were computed with. Knows nothing of KV: what has
 /// been computed is found again by these ids. Plain data; not shared between threads.

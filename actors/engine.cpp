@@ -1,225 +1,47 @@
 #include "actors/engine.hpp"
 
-#include <algorithm>
-#include <thread>
-
-#include "actors/admission.hpp"
-#include "actors/cache.hpp"
-#include "actors/decode.hpp"
-#include "actors/prefill.hpp"
-#include "actors/selector.hpp"
-#include "actors/supervisor.hpp"
-#include "kernels/backend.hpp"
-#include "memory/machine_memory.hpp"
+#include "actors/engine_inside.hpp"
+#include "actors/turn_port.hpp"
 
 namespace rondo {
 
 namespace {
 
 constexpr auto answer_within = std::chrono::seconds(20);
-// Prompts that a device may have begun at a time: one, and one that is more urgent, and one that is more urgent still.
-constexpr int open_chunks = 3;
-
-/// Two, so that a round being put away holds up nobody; few, since each that a message wakes takes a core from the step
-/// under way. What takes long has threads of its own.
-size_t workers() {
-    return std::max<size_t>(std::thread::hardware_concurrency() / 4, 2);
-}
 
 }  // namespace
 
+Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
+
+Engine::~Engine() = default;
+
 Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {
-    std::unique_ptr<Engine> engine(new Engine());
-    RONDO_TRY(engine->load_all(settings, options));
-    if (options.host != nullptr) {
-        engine->system_ = options.host;
-    } else {
-        engine->own_config_ = std::make_unique<caf::actor_system_config>();
-        // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
-        engine->own_config_->set("scheduler.policy", caf::atom("sharing"));
-        engine->own_config_->set("scheduler.max-threads", workers());
-        engine->own_system_ = std::make_unique<caf::actor_system>(*engine->own_config_);
-        engine->system_ = engine->own_system_.get();
-    }
-    engine->start(settings, options);
-    return engine;
-}
-
-Status Engine::load_all(const Settings& settings, const Options& options) {
-    runtime_->methods = attention_methods(settings.pipeline);
-    runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
-                                      ? settings.pipeline.budget_tokens_max
-                                      : settings.pipeline.decode.attention.budget_tokens;
-    RONDO_ASSIGN(runtime_->roles, checked_device_roles(settings));
-    for (const std::string& name : runtime_->roles.names) {
-        RONDO_ASSIGN(std::unique_ptr<Device> device, open_device(device_options(*settings.device(name))));
-        runtime_->devices.push_back(std::move(device));
-    }
-    Device& first = *runtime_->devices[0];
-    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
-    RONDO_ASSIGN(runtime_->model,
-                 load_model(model_path(settings.model.path), choice, first, options.progress));
-    if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
-    runtime_->context_tokens = runtime_->model.spec.usable_context();
-    const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
-    const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
-    const size_t kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
-    // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
-    if (const size_t machine = machine_memory_bytes();
-        kv_bytes > machine && first.space().kind == DeviceKind::cpu) {
-        return make_error(ErrorCode::out_of_memory,
-                          "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
-                              "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
-    }
-    const size_t blocks = kv_bytes / block_bytes;
-    if (blocks < 2) {
-        return make_error(ErrorCode::out_of_memory,
-                          "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib) +
-                              "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
-    }
-    runtime_->context_tokens = std::min(runtime_->context_tokens, static_cast<int64_t>(blocks - 1) * kv_block_tokens);
-    RONDO_ASSIGN(runtime_->pool, KvPool::create(first, shape, {blocks, blocks}));
-    progress_ = std::make_shared<Progress>(runtime_->devices.size());
-    return Status::ok();
-}
-
-void Engine::start(const Settings& settings, const Options& options) {
-    Router::Options router;
-    metrics_ = std::make_shared<Metrics>(runtime_->model.name);
-    for (size_t i = 0; i < runtime_->devices.size(); ++i)
-        metrics_->device(runtime_->roles.names[i], runtime_->devices[i]->name());
-    running_max_ = static_cast<size_t>(settings.pipeline.decode.batch_max);
-    router.session.runtime = runtime_;
-    router.session.metrics = metrics_;
-    router.several_tenants = !settings.server.api_keys_file.empty();
-    router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
-    router.conversations.bytes_max = static_cast<size_t>(settings.server.conversations_mib) << 20;
-    router.conversations.idle_s_max = settings.server.conversation_idle_s;
-    router.conversations.several_tenants = router.several_tenants;
-    router.turns_max = static_cast<size_t>(settings.pipeline.decode.batch_max) +
-                       static_cast<size_t>(settings.server.requests_waiting_max);
-    TextWorkers::Options texts;
-    texts.own_threads = options.own_threads;
-    texts.texts_max = router.turns_max;  // so whoever is let in finds a place, if not the bytes
-    texts.several_tenants = router.several_tenants;
-    texts_ = std::make_shared<TextWorkers>(texts);
-    router.session.texts = texts_;
-    router_ = system_->spawn<Router>(load_, last_turn_, router);
-    Supervisor::Options supervisor;
-    supervisor.log = options.log;
-    supervisor.start = [this, settings, detached = options.own_threads,
-                        started = options.started](caf::local_actor& self) {
-        Result<Supervisor::Pipeline> made = start_stages(self, settings, detached);
-        if (made && started) started(*made);
-        return made;
-    };
-    const std::function<void(Error)> gave_up = options.gave_up ? options.gave_up : [](Error) {};
-    supervisor.gave_up = gave_up;
-    supervisor_ = system_->spawn<Supervisor>(std::move(supervisor));
-    watch(router_, "router", gave_up);
-    watch(supervisor_, "supervisor", gave_up);
-    caf::anon_send(supervisor_, router_);
-}
-
-/// Nobody can take over what these know, so without one of them the engine gives up.
-template <class Actor>
-void Engine::watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up) {
-    actor->attach_functor([=, load = load_, ending = ending_, router = router_](const caf::error&) {
-        if (*ending || load->gave_up.exchange(true)) return;
-        caf::anon_send(router, StagesPtr());  // turns that wait for stages need not
-        gave_up(
-            make_error(ErrorCode::internal, std::string("the ") + name + " died; the process must be started anew"));
-    });
-}
-
-Result<std::shared_ptr<DeviceRunner::PromptAttention>> Engine::prompt_attention(Device& device) const {
-    // What is counted costs time: of each chunk one layer or two, not always the same.
-    const int measured_layers = std::max(1, runtime_->model.spec.layers - 1);
-    auto made = std::make_shared<DeviceRunner::PromptAttention>();
-    for (const AttentionMethod& method : runtime_->methods) {
-        made->emplace_back();
-        if (method.prefill.method == PrefillAttention::Method::dense) continue;
-        RONDO_ASSIGN(made->back(), SparsePrefill::create(runtime_->model.spec, device, method.prefill));
-        made->back()->measure(measured_layers);
-    }
-    return made;
-}
-
-Result<Supervisor::Pipeline> Engine::start_stages(caf::local_actor& self, const Settings& settings, bool detached) {
-    const PipelineSettings& pipeline = settings.pipeline;
-    Supervisor::Pipeline made;
-    const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
-    std::vector<device_runner_actor> runners;
-    for (size_t i = 0; i < runtime_->devices.size(); ++i) {
-        const auto& device = runtime_->devices[i];
-        Stepper::Limits limits;
-        limits.chunk_tokens = std::min<int64_t>(pipeline.prefill.chunk_tokens, runtime_->context_tokens);
-        limits.decode_rows = pipeline.decode.batch_max;
-        limits.context_tokens = runtime_->context_tokens;
-        limits.open_chunks = open_chunks;
-        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper,
-                     Stepper::create(runtime_->model, *runtime_->pool, *device, limits));
-        RONDO_ASSIGN(const auto lines, prompt_attention(*device));
-        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(runtime_, stepper, lines, progress_, i)
-                                   : self.spawn<DeviceRunner>(runtime_, stepper, lines, progress_, i));
-        keep(runners.back());
-    }
-    made.stages.cache = self.spawn<Cache>(runtime_, load_);
-    Admission::Options admission;
-    admission.running_max = static_cast<size_t>(pipeline.decode.batch_max);
-    admission.tokens_max = runtime_->context_tokens;
-    made.stages.admission = self.spawn<Admission>(made.stages.cache, admission);
-    Prefill::Options prefill;
-    prefill.for_prompts = runtime_->roles.prompts;
-    prefill.open_max = open_chunks;
-    prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
-    made.stages.prefill = self.spawn<Prefill>(runners, made.stages.cache, prefill);
-    const device_runner_actor& answers = runners[runtime_->roles.answers];
-    Decode::Options decode;
-    decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
-    decode.context_tokens = runtime_->context_tokens;
-    const selector_actor selector =
-        detached ? self.spawn<Selector, caf::detached>(answers, made.stages.cache, Selector::Options{})
-                 : self.spawn<Selector>(answers, made.stages.cache, Selector::Options{});
-    made.stages.decode = self.spawn<Decode>(answers, selector, made.stages.cache, decode);
-    keep(made.stages.cache);
-    keep(made.stages.admission);
-    keep(made.stages.prefill);
-    keep(selector);
-    keep(made.stages.decode);
-    return made;
+    return EngineInside::open(settings, std::move(options), {});
 }
 
 void Engine::shut_down() {
-    *ending_ = true;
-    if (router_) caf::anon_send_exit(router_, caf::exit_reason::user_shutdown);
-    if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    inside_->shut_down();
 }
 
-Engine::~Engine() {
-    if (system_ == nullptr) return;
-    shut_down();
-    {
-        caf::scoped_actor self{*system_};
-        if (router_) self->wait_for(router_);
-        if (supervisor_) self->wait_for(supervisor_);
-    }
-    if (texts_) texts_->end();  // sessions, which end too, have stopped those under way
-    router_ = nullptr;
-    supervisor_ = nullptr;
+Asker Engine::asker() const {
+    return {inside_->system(), front(), inside_->last_turn()};
 }
 
-TurnId Asker::ask(Ask ask, TurnPort::Callbacks callbacks) const {
+TurnId Engine::new_turn_id() {
+    return ++*inside_->last_turn();
+}
+
+TurnId Asker::ask(Ask ask, TurnCallbacks callbacks) const {
     auto asked = std::make_shared<Ask>(std::move(ask));
     asked->id = ++*last_turn_;
-    asked->listener = system_->spawn<TurnPort>(router_, std::move(callbacks));
+    asked->listener = system_->spawn<TurnPort>(front_, std::move(callbacks));
     const TurnId id = asked->id;
-    caf::anon_send(router_, ask_atom::value, AskPtr(std::move(asked)));
+    caf::anon_send(front_, ask_atom::value, AskPtr(std::move(asked)));
     return id;
 }
 
 void Asker::cancel(TurnId turn) const {
-    caf::anon_send(router_, cancel_atom::value, turn);
+    caf::anon_send(front_, cancel_atom::value, turn);
 }
 
 std::future<Engine::Reply> Engine::ask(Ask asked) {
@@ -228,7 +50,7 @@ std::future<Engine::Reply> Engine::ask(Ask asked) {
         std::promise<Reply> promise;
     };
     auto gathered = std::make_shared<Gathered>();
-    TurnPort::Callbacks callbacks;
+    TurnCallbacks callbacks;
     callbacks.on_delta = [gathered](TurnDelta delta) {
         gathered->reply.text += delta.text;
         gathered->reply.ids.insert(gathered->reply.ids.end(), delta.ids.begin(), delta.ids.end());
@@ -244,9 +66,9 @@ std::future<Engine::Reply> Engine::ask(Ask asked) {
 
 template <class Answer, class... Request>
 Result<Answer> Engine::request(Request... what) {
-    caf::scoped_actor self{*system_};
+    caf::scoped_actor self{system()};
     Result<Answer> answer = make_error(ErrorCode::internal, "no answer");
-    self->request(router_, answer_within, std::move(what)...)
+    self->request(front(), answer_within, std::move(what)...)
         .receive([&](const Answer& value) { answer = value; },
                  [&](const caf::error& error) { answer = from_caf(error, "the router"); });
     return answer;
@@ -280,8 +102,44 @@ Result<bool> Engine::remove(const ConversationName& name) {
     return request<bool>(remove_atom::value, name);
 }
 
+const std::vector<AttentionMethod>& Engine::methods() const {
+    return inside_->runtime()->methods;
+}
+
+const std::string& Engine::model_name() const {
+    return inside_->model().name;
+}
+
+int64_t Engine::context_tokens() const {
+    return inside_->runtime()->context_tokens;
+}
+
+Result<std::vector<int32_t>> Engine::tokenize(std::string_view text) const {
+    return inside_->model().encode_text(text);
+}
+
+Result<std::string> Engine::detokenize(std::span<const int32_t> ids) const {
+    const Model& model = inside_->model();
+    if (model.tokenizer == nullptr)
+        return make_error(ErrorCode::not_found, "model " + model.name + " has no tokenizer; it must have one here");
+    for (const int32_t id : ids)
+        if (id < 0 || id >= model.spec.vocabulary)
+            return make_error(ErrorCode::out_of_range, "a token id is " + std::to_string(id) +
+                                                           "; it must be from 0 to " +
+                                                           std::to_string(model.spec.vocabulary - 1));
+    return model.tokenizer->decode(ids, true);
+}
+
+front_actor Engine::front() const {
+    return inside_->router();
+}
+
+caf::actor_system& Engine::system() {
+    return inside_->system();
+}
+
 std::string Engine::device_names() const {
-    const Runtime& runtime = *runtime_;
+    const Runtime& runtime = *inside_->runtime();
     if (runtime.devices.size() == 1) return runtime.devices[0]->name();
     std::string names;
     for (size_t i = 0; i < runtime.roles.prompts; ++i)

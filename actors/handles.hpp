@@ -5,40 +5,32 @@
 #include <memory>
 #include <string>
 
+#include "actors/front.hpp"
 #include "actors/messages.hpp"
 
 /// Who answers what. Bulk bytes are never in a message: turns and steps travel as shared pointers within the process.
 namespace rondo {
 
-using ask_atom = caf::atom_constant<caf::atom("ask")>;
-using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
 using age_atom = caf::atom_constant<caf::atom("age")>;
 using claim_atom = caf::atom_constant<caf::atom("claim")>;
 using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
 using closed_atom = caf::atom_constant<caf::atom("closed")>;
 using copy_atom = caf::atom_constant<caf::atom("copy")>;
-using create_atom = caf::atom_constant<caf::atom("create")>;
 using decode_atom = caf::atom_constant<caf::atom("decode")>;
 using done_atom = caf::atom_constant<caf::atom("done")>;
-using drop_atom = caf::atom_constant<caf::atom("drop")>;
 using expire_atom = caf::atom_constant<caf::atom("expire")>;
-using fork_atom = caf::atom_constant<caf::atom("fork")>;
 using keep_atom = caf::atom_constant<caf::atom("keep")>;
-using list_atom = caf::atom_constant<caf::atom("list")>;
 using open_atom = caf::atom_constant<caf::atom("open")>;
 using over_atom = caf::atom_constant<caf::atom("over")>;
 using pause_atom = caf::atom_constant<caf::atom("pause")>;
 using prefill_atom = caf::atom_constant<caf::atom("prefill")>;
 using pump_atom = caf::atom_constant<caf::atom("pump")>;
-using remove_atom = caf::atom_constant<caf::atom("remove")>;
-using rewind_atom = caf::atom_constant<caf::atom("rewind")>;
 using room_atom = caf::atom_constant<caf::atom("room")>;
 using select_atom = caf::atom_constant<caf::atom("select")>;
 using share_atom = caf::atom_constant<caf::atom("share")>;
 using step_atom = caf::atom_constant<caf::atom("step")>;
 using take_atom = caf::atom_constant<caf::atom("take")>;
 using text_atom = caf::atom_constant<caf::atom("text")>;
-using title_atom = caf::atom_constant<caf::atom("title")>;
 using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
@@ -108,35 +100,6 @@ using session_actor = delta_sink_actor::extend<
     caf::replies_to<copy_atom>::with<ConversationPtr>,
     /// From the router, as the supervisor has it.
     caf::reacts_to<StagesPtr>, caf::reacts_to<pause_atom>>;
-
-/// A turn's first event: it was let in.
-struct TurnBegun {
-    TurnId turn = 0;        ///< to cancel it with
-    session_actor session;  ///< that serves it; a listener has to monitor it to notice its death
-};
-
-}  // namespace rondo
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnBegun)
-
-namespace rondo {
-
-/// Who hears a turn's events: that it has begun, some deltas, then one end. A turn that is refused only ends.
-using listener_actor = caf::typed_actor<caf::reacts_to<TurnBegun>, caf::reacts_to<TurnDelta>, caf::reacts_to<TurnEnd>>;
-
-/// What a host may ask for: turns, and what is remembered of conversations (docs/embedding.md).
-using front_actor = caf::typed_actor<
-    /// A turn. Whatever becomes of it is told to the listener; the answer is the turn's id, or an error where nobody
-    /// listens.
-    caf::replies_to<ask_atom, AskPtr>::with<TurnId>, caf::reacts_to<cancel_atom, TurnId>,
-    caf::replies_to<create_atom, ConversationName, Preamble>::with<ConversationInfoPtr>,
-    caf::replies_to<list_atom, PageOf>::with<ConversationPagePtr>,
-    caf::replies_to<list_atom, ConversationName>::with<ConversationInfoPtr>,
-    caf::replies_to<rewind_atom, ConversationName, int64_t>::with<ConversationInfoPtr>,
-    caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
-    caf::replies_to<title_atom, ConversationName, std::string>::with<ConversationInfoPtr>,
-    caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
-    caf::replies_to<remove_atom, ConversationName>::with<bool>>;
 
 /// Where turns come in: finds or makes the session of each, and refuses what is too much.
 using router_actor =

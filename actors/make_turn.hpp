@@ -6,7 +6,7 @@
 
 #include "actors/ask.hpp"
 #include "actors/conversation.hpp"
-#include "actors/runtime.hpp"
+#include "actors/turn.hpp"
 
 namespace rondo {
 

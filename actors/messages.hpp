@@ -7,65 +7,15 @@
 #include <vector>
 
 #include "actors/conversation.hpp"
+#include "actors/front.hpp"
 #include "actors/turn.hpp"
-#include "actors/turn_events.hpp"
 
 /// What actors say to each other: plain structs, and shared pointers where something is handed over.
 namespace rondo {
 
-using Tenant = std::string;
-
-/// A conversation as its client names it. Names of different tenants are different conversations.
-struct ConversationName {
-    Tenant tenant;
-    std::string id;
-    bool operator==(const ConversationName&) const = default;
-    auto operator<=>(const ConversationName&) const = default;
-};
-
-struct ConversationInfo {
-    std::string id;
-    std::string title;
-    std::vector<ChatMessage> preamble;
-    int64_t tokens = 0;
-    std::vector<Round> rounds;
-    size_t bytes = 0;  ///< that remembering it takes
-};
-
-/// What a list tells of a conversation.
-struct ConversationFigures {
-    int64_t tokens = 0;
-    int64_t rounds = 0;
-    size_t bytes = 0;
-    std::string title = {};
-};
+using ConversationPtr = std::shared_ptr<const Conversation>;
 
 ConversationFigures figures_of(const Conversation& conversation);
-
-struct ListedConversation {
-    std::string id;
-    ConversationFigures figures;
-};
-
-/// A part of a tenant's list of conversations, the newest first.
-struct ConversationPage {
-    std::vector<ListedConversation> conversations;
-    bool has_more = false;
-};
-
-/// Which part is wanted.
-struct PageOf {
-    Tenant tenant;
-    std::string after;  ///< the id of the conversation before it; "": the beginning
-    size_t limit = 20;
-};
-
-using ConversationInfoPtr = std::shared_ptr<const ConversationInfo>;
-using ConversationPagePtr = std::shared_ptr<const ConversationPage>;
-using ConversationPtr = std::shared_ptr<const Conversation>;
-using RoundList = std::vector<int64_t>;
-/// Messages that stand before a conversation's first round.
-using Preamble = std::vector<ChatMessage>;
 
 /// How a stage hands a turn back.
 struct StageReply {
@@ -142,19 +92,16 @@ using ChunkPtr = std::shared_ptr<Chunk>;
 using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
 using StatusPtr = std::shared_ptr<const Status>;
 
-struct Ask;        // ask.hpp
 struct NewTurnOf;  // make_turn.hpp
 struct Stages;     // stages.hpp
 using NewTurnPtr = std::shared_ptr<NewTurnOf>;
-using AskPtr = std::shared_ptr<const Ask>;
 using StagesPtr = std::shared_ptr<const Stages>;
 
 /// Who is told how an answer grows.
 using delta_sink_actor = caf::typed_actor<caf::reacts_to<DeltaOf>>;
 
-/// Our errors as CAF carries them, and any of CAF's as ours.
+/// Our errors as CAF carries them.
 caf::error to_caf(const Error& error);
-Error from_caf(const caf::error& error, const char* who);
 /// Of a stage that ends because the piece of work it gave to a device is not done in time.
 Error late_device();
 /// For a log.
@@ -164,24 +111,16 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 
 // These never leave the process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AskPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChoiceJobPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationInfoPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPagePtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationName)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PageOf)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::Preamble)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StepPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnDelta)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnEnd)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnPtr)

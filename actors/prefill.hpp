@@ -20,7 +20,8 @@ public:
         size_t open_max = 1;                              ///< chunks that a device can hold open
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
     };
-    /// The first runners compute prompts, so many as the options say. A further one decodes, and computes short prompts.
+    /// The first runners compute prompts, so many as the options say. A further one decodes, and computes short
+    /// prompts.
     Prefill(caf::actor_config& config, const std::vector<device_runner_actor>& runners, cache_actor cache,
             const Options& options);
     behavior_type make_behavior() override;

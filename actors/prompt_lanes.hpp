@@ -9,10 +9,10 @@
 
 namespace rondo {
 
-/// Which prompt goes to which device, and whose chunk a device computes next. All chunks of a prompt are computed on one
-/// device. It changes between prompts where a chunk ends; but a prompt that is more urgent than those that have begun
-/// parks their chunks between two layers, and they go on behind it. A device without work takes over a prompt that waits
-/// for another device. Plain rules: whoever has the devices tells it what they have done.
+/// Which prompt goes to which device, and whose chunk a device computes next. All chunks of a prompt are computed on
+/// one device. It changes between prompts where a chunk ends; but a prompt that is more urgent than those that have
+/// begun parks their chunks between two layers, and they go on behind it. A device without work takes over a prompt
+/// that waits for another device. Plain rules: whoever has the devices tells it what they have done.
 class PromptLanes {
 public:
     struct Options {
@@ -57,7 +57,7 @@ private:
     struct Job {
         int priority = 0;
         bool withdrawn = false;
-        bool begun = false;  // its first piece was given to the device
+        bool begun = false;        // its first piece was given to the device
         int64_t chunk_tokens = 0;  // of the chunk under way
         double chunk_seconds = 0.0;
     };

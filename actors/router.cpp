@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "actors/make_turn.hpp"
+#include "actors/places.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -142,7 +143,7 @@ void Router::admit(const AskPtr& asked) {
     load_->turns = turns_.size();
     deadlines_.emplace(deadline, asked->id);
     watch_deadlines();
-    send(asked->listener, TurnBegun{asked->id, *session});
+    send(asked->listener, TurnBegun{asked->id, caf::actor_cast<caf::actor>(*session)});
     send(*session, ask_atom::value, asked);
 }
 

@@ -17,8 +17,6 @@
 
 namespace rondo {
 
-using TurnId = uint64_t;
-
 /// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
 /// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
 struct Turn {

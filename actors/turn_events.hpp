@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "config/result.hpp"
-#include "model/sampler.hpp"
+#include "model/sampling_params.hpp"
 
 namespace rondo {
+
+using TurnId = uint64_t;
 
 /// How a turn ended. `cancelled` and `failed` are the user's only news of it; the others end an answer as wished.
 enum class TurnOutcome : uint8_t { stop, length, cancelled, failed };

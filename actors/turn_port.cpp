@@ -3,12 +3,12 @@
 namespace rondo {
 
 TurnPort::behavior_type TurnPort::make_behavior() {
-    monitor(router_);
+    monitor(front_);
     set_down_handler([this](const caf::down_msg&) { quit(); });
     return {
         [this](const TurnBegun& begun) {
-            demonitor(router_.address());
-            router_ = nullptr;
+            demonitor(front_.address());
+            front_ = nullptr;
             monitor(begun.session);
         },
         [this](TurnDelta delta) {
@@ -25,7 +25,7 @@ void TurnPort::on_exit() {
     TurnEnd lost;
     lost.error = make_error(ErrorCode::internal, "the conversation's actor failed; asking again may help");
     end(std::move(lost));
-    router_ = nullptr;
+    front_ = nullptr;
     callbacks_ = {};
 }
 

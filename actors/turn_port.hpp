@@ -1,8 +1,6 @@
 #pragma once
 
-#include <functional>
-
-#include "actors/handles.hpp"
+#include "actors/engine.hpp"
 
 namespace rondo {
 
@@ -10,13 +8,8 @@ namespace rondo {
 /// comes exactly once, even when whoever should have told it is gone.
 class TurnPort : public listener_actor::base {
 public:
-    struct Callbacks {
-        /// On a thread of the actor system; they must not block. `on_end` is called once, and last.
-        std::function<void(TurnDelta)> on_delta;
-        std::function<void(TurnEnd)> on_end;
-    };
-    TurnPort(caf::actor_config& config, router_actor router, Callbacks callbacks)
-        : listener_actor::base(config), router_(std::move(router)), callbacks_(std::move(callbacks)) {}
+    TurnPort(caf::actor_config& config, front_actor front, TurnCallbacks callbacks)
+        : listener_actor::base(config), front_(std::move(front)), callbacks_(std::move(callbacks)) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "turn_port"; }
     void on_exit() override;
@@ -24,8 +17,8 @@ public:
 private:
     void end(TurnEnd end);
 
-    router_actor router_;
-    Callbacks callbacks_;
+    front_actor front_;
+    TurnCallbacks callbacks_;
     bool ended_ = false;
 };
 

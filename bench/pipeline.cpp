@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "actors/engine.hpp"
+#include "actors/engine_inside.hpp"
 #include "kernels/backend.hpp"
 #include "machine/machine.hpp"
 #include "model/generator.hpp"
@@ -52,7 +52,7 @@ public:
     std::vector<int32_t> prompt(int64_t tokens) {
         std::vector<int32_t> ids(static_cast<size_t>(tokens));
         for (int32_t& id : ids)
-            id = static_cast<int32_t>(random_() % static_cast<uint64_t>(engine_->model().spec.vocabulary));
+            id = static_cast<int32_t>(random_() % static_cast<uint64_t>(inside(*engine_).model().spec.vocabulary));
         return ids;
     }
     std::future<std::shared_ptr<Timed>> ask(std::vector<int32_t> ids, int64_t tokens) {
@@ -63,7 +63,7 @@ public:
         ask.options.ignore_eos = true;
         auto timed = std::make_shared<Timed>();
         auto promise = std::make_shared<std::promise<std::shared_ptr<Timed>>>();
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_delta = [timed](TurnDelta delta) {
             timed->tokens.push_back(clock_type::now());
             timed->ids.insert(timed->ids.end(), delta.ids.begin(), delta.ids.end());
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
     app.add_flag("--json", json);
     CLI11_PARSE(app, argc, argv);
     Bench bench(model, threads, overrides);
-    nlohmann::ordered_json out{{"model", bench.engine().model().name},
+    nlohmann::ordered_json out{{"model", bench.engine().model_name()},
                                {"device", bench.engine().device_names()},
                                {"read_gb_per_s", bench::read_rate(threads, 3)},
                                {"gemm_16_rows_gflop_per_s", bench::gemm_rate(DType::bf16, 16, threads, 5)}};

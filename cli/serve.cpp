@@ -144,7 +144,7 @@ Status serve(const Options& options) {
             "a file of them to let in nobody else\n",
             server.host.c_str());
     }
-    std::printf("%s on %s: http://%s:%d/\n", engine->model().name.c_str(), engine->device_names().c_str(),
+    std::printf("%s on %s: http://%s:%d/\n", engine->model_name().c_str(), engine->device_names().c_str(),
                 server.host.c_str(), gateway->port());
     std::fflush(stdout);
     int signal = 0;

@@ -1,5 +1,6 @@
-# cmake --install: the libraries, their headers below include/rondo, the program, and what find_package(rondo) reads.
-# rondo::rondo is all of them; rondo::config, rondo::kernels … are the single folders.
+# cmake --install: the libraries, the public headers below include/rondo, the program, and what find_package(rondo) reads.
+# rondo::rondo is what hosts link.
+include(public_headers)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,8 +12,10 @@ foreach(name ${folders})
   target_link_libraries(rondo_all INTERFACE rondo_${name})
   set_target_properties(rondo_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS rondo_${name} EXPORT rondo ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY ${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inc"
-    PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
+endforeach()
+foreach(header ${RONDO_PUBLIC_HEADERS})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo/${folder})
 endforeach()
 install(TARGETS rondo_all rondo_caf EXPORT rondo)
 if(TARGET rondo)

@@ -57,7 +57,8 @@ Result<DeviceRoles, WrongSetting> device_roles(const Settings& settings) {
     if (roles.answers < roles.prompts) return roles;
     if (!share_memory(first, *settings.device(answers[0])))
         return WrongSetting{answers_path, "is " + in_brackets(answers) + ", must be a device of pipeline.prefill.on, " +
-                                              in_brackets(prompts) + ", or all must be CPU devices, which share memory"};
+                                              in_brackets(prompts) +
+                                              ", or all must be CPU devices, which share memory"};
     roles.names.push_back(answers[0]);
     return roles;
 }

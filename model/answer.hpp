@@ -6,27 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "config/result.hpp"
+#include "model/generate_options.hpp"
 #include "model/model.hpp"
 #include "model/sampler.hpp"
 #include "model/text/stop_strings.hpp"
 
 namespace rondo {
-
-struct GenerateOptions {
-    int64_t tokens_max = 256;
-    int64_t tokens_min = 0;  ///< before so many nothing ends the answer but `tokens_max`
-    SamplingParams sampling = {};
-    std::vector<std::string> stops = {};
-    std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
-    bool ignore_eos = false;
-    bool special_text = false;  ///< special tokens are part of the text, but for the one that ends the answer
-
-    /// Every field in its range; else an error that names field and range.
-    Status check(int64_t vocabulary) const;
-    /// Also what needs more than the vocabulary: stop strings need a tokenizer.
-    Status check(const Model& model) const;
-};
 
 enum class FinishReason : uint8_t { stop, length };
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <random>
 
+#include "actors/engine_inside.hpp"
 #include "actors/gateway/bodies/chat_response.hpp"
 #include "actors/gateway/bodies/completion_response.hpp"
 #include "actors/gateway/bodies/event_stream.hpp"
+#include "actors/places.hpp"
 
 namespace rondo {
 
@@ -26,7 +28,7 @@ AnswerExchange::AnswerExchange(const Engine& engine, std::shared_ptr<Exchange> e
       head_(std::move(head)),
       request_(std::move(request)),
       ask_(std::move(ask)),
-      bytes_of_([runtime = engine.runtime()](int32_t id) {
+      bytes_of_([runtime = inside(engine).runtime()](int32_t id) {
           const Tokenizer* const tokenizer = runtime->model.tokenizer.get();
           return tokenizer == nullptr ? std::string() : tokenizer->bytes_of(id, true);
       }),
@@ -54,7 +56,7 @@ void AnswerExchange::start_choice(size_t index) {
     Ask ask = ask_;
     if (!prompts_.empty()) ask.ids = prompts_[index / head_.each_prompt].ids;
     ask.options.sampling.seed = (request_.seed_given ? ask.options.sampling.seed : drawn_seed()) + index;
-    TurnPort::Callbacks callbacks;
+    TurnCallbacks callbacks;
     callbacks.on_delta = [self = shared_from_this(), index](TurnDelta delta) { self->grew(index, std::move(delta)); };
     callbacks.on_end = [self = shared_from_this(), index](TurnEnd end) { self->ended(index, std::move(end)); };
     choices_[index].turn = asker_.ask(std::move(ask), std::move(callbacks));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/engine_inside.hpp"
 #include "actors/gateway/answer_exchange.hpp"
 #include "actors/gateway/bodies/chat_request.hpp"
 #include "actors/gateway/bodies/completion_request.hpp"
@@ -19,7 +20,7 @@ int64_t now_s() {
 
 std::vector<std::string> Gateway::model_names() const {
     const std::vector<std::string>& names = options_.server.served_model_names;
-    return names.empty() ? std::vector{engine_.model().name} : names;
+    return names.empty() ? std::vector{inside(engine_).model().name} : names;
 }
 
 std::vector<ServedModel> Gateway::served_models() const {
@@ -30,7 +31,7 @@ std::vector<ServedModel> Gateway::served_models() const {
         model.created_s = started_s_;
         model.context_tokens_max = engine_.context_tokens();
         for (const AttentionMethod& method : engine_.methods()) model.methods.push_back(method.name);
-        model.budget_tokens_max = engine_.runtime()->budget_tokens_max;
+        model.budget_tokens_max = inside(engine_).runtime()->budget_tokens_max;
     }
     return served;
 }
@@ -47,9 +48,9 @@ ApiResult<Ask> Gateway::make_ask(const std::string& tenant, const AnswerRequest&
     const std::vector<std::string> names = model_names();
     if (!request.model.empty() && std::ranges::find(names, request.model) == names.end())
         return unknown_model(request.model, names);
-    const Result<size_t> method = engine_.method(request.method);
+    const Result<size_t> method = inside(engine_).runtime()->method(request.method);
     if (!method) return bad_field("method", "unsupported_value", method.error().message);
-    if (const Status budget = engine_.runtime()->check_budget(*method, request.budget_tokens); !budget)
+    if (const Status budget = inside(engine_).runtime()->check_budget(*method, request.budget_tokens); !budget)
         return bad_field("method.budget_tokens", "unsupported_value", budget.error().message);
     Ask ask;
     ask.conversation = {tenant, request.conversation};
@@ -66,7 +67,7 @@ ApiResult<Ask> Gateway::make_ask(const std::string& tenant, const AnswerRequest&
 
 ApiResult<std::string> Gateway::template_variables(const TemplateFields& fields,
                                                    const std::vector<ChatMessage>& messages) const {
-    const auto& chat_template = engine_.model().chat_template;
+    const auto& chat_template = inside(engine_).model().chat_template;
     return fit_to_template(fields, messages, chat_template ? &*chat_template : nullptr);
 }
 
@@ -75,7 +76,7 @@ AnswerHead Gateway::answer_head(const char* prefix, const AnswerRequest& request
 }
 
 void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<ChatRequest> request = parse_chat_request(exchange->take_body(), engine_.model().spec.vocabulary);
+    ApiResult<ChatRequest> request = parse_chat_request(exchange->take_body(), inside(engine_).model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
     ApiResult<Ask> ask = make_ask(exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());
@@ -92,7 +93,7 @@ void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
 
 void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<CompletionRequest> request =
-        parse_completion_request(exchange->take_body(), engine_.model().spec.vocabulary);
+        parse_completion_request(exchange->take_body(), inside(engine_).model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
     if (!request->conversation.empty()) {
         return exchange->send_error(bad_field("conversation", "unsupported_value",
@@ -110,8 +111,8 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     }
     AnswerHead head = answer_head("cmpl-", *request);
     auto prompts = std::move(request->prompts);
-    auto start = [runtime = engine_.runtime(), exchange, echo = request->echo, special = request->options.special_text,
-                  prompts = std::move(prompts),
+    auto start = [runtime = inside(engine_).runtime(), exchange, echo = request->echo,
+                  special = request->options.special_text, prompts = std::move(prompts),
                   answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion,
                                                             std::move(head), std::move(*request), std::move(*ask))] {
         const Model& model = runtime->model;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 
+#include "actors/engine_inside.hpp"
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/bodies/tokenize_requests.hpp"
 #include "actors/gateway/browsers.hpp"
@@ -36,7 +37,8 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     }
     gateway->started_s_ =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    gateway->lists_ = caf::actor_cast<caf::actor>(engine.system().spawn<ListDesk>(engine.front(), engine.load()));
+    gateway->lists_ =
+        caf::actor_cast<caf::actor>(engine.system().spawn<ListDesk>(engine.front(), inside(engine).load()));
     HttpServer::Options http;
     http.host = server.host;
     http.port = static_cast<uint16_t>(server.port);
@@ -135,22 +137,22 @@ void Gateway::health(Exchange& exchange, bool ready) {
 }
 
 void Gateway::metrics(Exchange& exchange) {
-    const KvPool& pool = engine_.pool();
+    const KvPool& pool = inside(engine_).pool();
     Metrics::Now now;
-    const auto turns = static_cast<double>(engine_.load().turns);
-    now.running = std::min(turns, static_cast<double>(engine_.load().running));
+    const auto turns = static_cast<double>(inside(engine_).load().turns);
+    now.running = std::min(turns, static_cast<double>(inside(engine_).load().running));
     now.waiting = turns - now.running;
     const auto blocks = static_cast<double>(pool.blocks_total(LayerGroup::upper));
     now.blocks_in_turns = blocks - static_cast<double>(pool.blocks_free(LayerGroup::upper)) -
-                          static_cast<double>(engine_.load().blocks_cached);
+                          static_cast<double>(inside(engine_).load().blocks_cached);
     now.kv_usage = 1.0 - static_cast<double>(pool.blocks_free(LayerGroup::upper)) / blocks;
-    now.conversations = static_cast<double>(engine_.load().conversations);
-    now.conversation_bytes = static_cast<double>(engine_.load().conversation_bytes);
-    now.left_by_age = static_cast<double>(engine_.load().left_by_age);
-    now.left_for_room = static_cast<double>(engine_.load().left_for_room);
-    now.refused = static_cast<double>(engine_.load().refused);
+    now.conversations = static_cast<double>(inside(engine_).load().conversations);
+    now.conversation_bytes = static_cast<double>(inside(engine_).load().conversation_bytes);
+    now.left_by_age = static_cast<double>(inside(engine_).load().left_by_age);
+    now.left_for_room = static_cast<double>(inside(engine_).load().left_for_room);
+    now.refused = static_cast<double>(inside(engine_).load().refused);
     now.connections = static_cast<double>(server_->counts().connections);
-    exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", engine_.metrics().text(now));
+    exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", inside(engine_).metrics().text(now));
 }
 
 void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
@@ -161,34 +163,36 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
         return exchange->send_error(*error);
     ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
     if (!variables) return exchange->send_error(variables.error());
-    apart(exchange,
-          [runtime = engine_.runtime(), exchange, wanted = std::move(*request), variables = std::move(*variables)] {
-              const Model& model = runtime->model;
-              const std::stop_token stop = exchange->stop_token();
-              const Result<std::vector<int32_t>> ids =
-                  !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, variables)
-                  : wanted.add_special     ? model.encode_text(wanted.text, stop)
-                                           : model.tokenizer->encode(wanted.text, true, stop);
-              if (!ids) return exchange->send_error(ids.error());
-              exchange->send_json(200, tokenize_response(*ids));
-          });
+    apart(exchange, [runtime = inside(engine_).runtime(), exchange, wanted = std::move(*request),
+                     variables = std::move(*variables)] {
+        const Model& model = runtime->model;
+        const std::stop_token stop = exchange->stop_token();
+        const Result<std::vector<int32_t>> ids =
+            !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, variables)
+            : wanted.add_special     ? model.encode_text(wanted.text, stop)
+                                     : model.tokenizer->encode(wanted.text, true, stop);
+        if (!ids) return exchange->send_error(ids.error());
+        exchange->send_json(200, tokenize_response(*ids));
+    });
 }
 
 void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
-    ApiResult<DetokenizeRequest> request = parse_detokenize(exchange->take_body(), engine_.model().spec.vocabulary);
+    ApiResult<DetokenizeRequest> request =
+        parse_detokenize(exchange->take_body(), inside(engine_).model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
     if (const auto error = no_tokenizer()) return exchange->send_error(*error);
-    exchange->send_json(200, detokenize_response(engine_.model().tokenizer->decode(request->ids, true)));
+    exchange->send_json(200, detokenize_response(inside(engine_).model().tokenizer->decode(request->ids, true)));
 }
 
 std::optional<Error> Gateway::no_tokenizer() const {
-    if (engine_.model().tokenizer != nullptr) return {};
-    return make_error(ErrorCode::not_found, "model " + engine_.model().name + " has no tokenizer; token ids would do");
+    if (inside(engine_).model().tokenizer != nullptr) return {};
+    return make_error(ErrorCode::not_found,
+                      "model " + inside(engine_).model().name + " has no tokenizer; token ids would do");
 }
 
 /// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.
 std::optional<Error> Gateway::too_long(const char* what, size_t bytes) const {
-    if (bytes <= content_bytes_max(*engine_.runtime())) return {};
+    if (bytes <= content_bytes_max(*inside(engine_).runtime())) return {};
     return make_error(ErrorCode::out_of_range, std::string("the ") + what + " is too long: no " +
                                                    std::to_string(bytes) + " bytes fit into a context of " +
                                                    std::to_string(engine_.context_tokens()) + " tokens");

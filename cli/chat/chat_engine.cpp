@@ -26,7 +26,7 @@ public:
         return engine_->create(name_, preamble).status();
     }
 
-    std::string name() const override { return engine_->model().name + " on " + engine_->device_names(); }
+    std::string name() const override { return engine_->model_name() + " on " + engine_->device_names(); }
 
     Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
         struct News {
@@ -36,7 +36,7 @@ public:
             std::optional<TurnEnd> end;
         };
         auto news = std::make_shared<News>();
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_delta = [news](TurnDelta delta) {
             const std::lock_guard lock(news->mutex);
             news->text += delta.text;

@@ -9,16 +9,9 @@
 #include <vector>
 
 #include "config/result.hpp"
+#include "model/text/chat_message.hpp"
 
 namespace rondo {
-
-struct ChatMessage {
-    std::string role;  ///< as is_chat_role says
-    std::string content;
-    /// Its further members as a JSON object's text, in OpenAI's form ("name", "tool_calls" …), for a template that
-    /// reads them; "" for none.
-    std::string more_json = {};
-};
 
 /// "system", "user", "assistant" or "tool".
 bool is_chat_role(std::string_view role);

@@ -53,8 +53,8 @@ std::string huge(const std::string& begins_with) {
 /// What a turn's user heard, on whatever thread.
 class HeardTurn {
 public:
-    TurnPort::Callbacks callbacks() {
-        TurnPort::Callbacks callbacks;
+    TurnCallbacks callbacks() {
+        TurnCallbacks callbacks;
         callbacks.on_delta = [this](const TurnDelta& delta) {
             const std::lock_guard lock(mutex_);
             text_ += delta.text;
@@ -94,15 +94,15 @@ private:
 class ChatTexts : public ::testing::Test {
 protected:
     void SetUp() override {
-        Engine::Options options;
-        options.started = [this](const Supervisor::Pipeline& pipeline) {
+        EngineInside::Hooks hooks;
+        hooks.started = [this](const Supervisor::Pipeline& pipeline) {
             const std::lock_guard lock(mutex_);
             pipeline_ = pipeline;
             ++starts_;
         };
-        engine_ = must(Engine::open(
-            settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "model.path=" + slow_model().string()}),
-            std::move(options)));
+        engine_ = must(EngineInside::open(
+            settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "model.path=" + slow_model().string()}), {},
+            std::move(hooks)));
         while (starts() == 0) std::this_thread::yield();
     }
     void TearDown() override {
@@ -118,7 +118,7 @@ protected:
         Ask ask = chat(conversation, text, 16);
         ask.deadline_seconds = deadline_s;
         const TurnId id = engine_->ask(std::move(ask), turn.callbacks());
-        while (engine_->load().turns == 0 && !turn.has_ended()) std::this_thread::yield();
+        while (inside(*engine_).load().turns == 0 && !turn.has_ended()) std::this_thread::yield();
         return id;
     }
     /// Of one text that takes long.
@@ -187,7 +187,7 @@ TEST_F(ChatTexts, ADeadlineEndsATurnWhoseTextWaitsOrIsRendered) {
     }
     expect_as_ever("c0", 0);
     for (HeardTurn& turn : turns) EXPECT_EQ(turn.ends(), 1U);
-    EXPECT_EQ(engine_->load().refused, 0U);
+    EXPECT_EQ(inside(*engine_).load().refused, 0U);
 }
 
 TEST_F(ChatTexts, WhatAPromptIsMadeOfStaysUntilItIsMade) {
@@ -254,7 +254,7 @@ TEST_F(ChatTexts, TenThousandAtOnceAreAnsweredOrToldWhenToAskAgain) {
     std::atomic<int> answered{0}, refused{0}, others{0};
     std::atomic<bool> told_when{true};
     for (int i = 0; i < 10'000; ++i) {
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_end = [&](const TurnEnd& end) {
             if (end.outcome != TurnOutcome::failed) {
                 ++answered;

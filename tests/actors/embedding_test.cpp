@@ -24,7 +24,7 @@ struct Told : Heard {
 };
 
 caf::behavior listening(caf::event_based_actor*, Told* told) {
-    const auto callbacks = std::make_shared<TurnPort::Callbacks>(told->callbacks());
+    const auto callbacks = std::make_shared<TurnCallbacks>(told->callbacks());
     return {[=](const TurnBegun& begun) { told->begun.push_back(begun.turn); },
             [=](TurnDelta delta) { callbacks->on_delta(std::move(delta)); },
             [=](TurnEnd end) { callbacks->on_end(std::move(end)); }};
@@ -51,9 +51,9 @@ protected:
         return std::make_shared<Ask>(std::move(asked));
     }
     void expect_all_given_back() {
-        EXPECT_EQ(stage_.engine().load().turns, 0U);
-        const KvPool& pool = stage_.engine().pool();
-        EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage_.engine().load().blocks_cached,
+        EXPECT_EQ(stage_.inside().load().turns, 0U);
+        const KvPool& pool = stage_.inside().pool();
+        EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage_.inside().load().blocks_cached,
                   static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
     }
 
@@ -220,7 +220,7 @@ TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
     stage_.system().spawn(host, stage_.engine().front());
     stage_.run();
     EXPECT_EQ(errors.size(), 6U);
-    EXPECT_EQ(stage_.engine().load().conversations, 0U);
+    EXPECT_EQ(stage_.inside().load().conversations, 0U);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     const Asker asker = engine->asker();
     engine.reset();
     std::promise<TurnEnd> over;
-    TurnPort::Callbacks callbacks;
+    TurnCallbacks callbacks;
     callbacks.on_end = [&](TurnEnd end) { over.set_value(std::move(end)); };
     asker.cancel(asker.ask(chat("c", "Hello!"), std::move(callbacks)));
     EXPECT_EQ(over.get_future().get().outcome, TurnOutcome::failed);
@@ -90,6 +90,57 @@ TEST_F(HostedEngine, AnAnswerThatIsBeingSentOutlivesIt) {
     EXPECT_EQ(with(R"("error":)"), 1);
     EXPECT_THAT(reply->pieces.back(), ::testing::HasSubstr(R"(data: {"error":)"));
     EXPECT_EQ(with("[DONE]"), 0);
+}
+
+TEST_F(HostedEngine, TextsBecomeIdsAndTextsAgain) {
+    const std::vector<int32_t> ids = must(engine->tokenize("The code of the red box is 4817."));
+    EXPECT_GT(ids.size(), 4U);
+    EXPECT_THAT(must(engine->detokenize(ids)), ::testing::HasSubstr("The code of the red box is 4817."));
+    EXPECT_EQ(must(engine->detokenize({})), "");
+    Ask ask;
+    ask.ids = ids;
+    ask.options.tokens_max = 4;
+    EXPECT_EQ(engine->ask(std::move(ask)).get().end.usage.prompt_tokens, std::ssize(ids));
+    for (const int32_t id : {-1, INT32_MAX}) {
+        const auto text = engine->detokenize(std::vector{id});
+        ASSERT_FALSE(text.is_ok());
+        EXPECT_EQ(text.error().code, ErrorCode::out_of_range);
+        EXPECT_THAT(text.error().message, ::testing::HasSubstr("must be from 0 to"));
+    }
+}
+
+TEST_F(HostedEngine, SaysWhatItIs) {
+    EXPECT_FALSE(engine->model_name().empty());
+    EXPECT_GT(engine->context_tokens(), 0);
+    EXPECT_EQ(engine->methods().at(0).name, "dense");
+    EXPECT_THAT(engine->device_names(), ::testing::StartsWith("cpu (1 thread"));
+}
+
+/// By calls as by messages: what a retry can do is told by more than a line.
+TEST_F(HostedEngine, FailuresKeepTheirKind) {
+    const auto missing = engine->conversation({"t", "nobody"});
+    ASSERT_FALSE(missing.is_ok());
+    EXPECT_EQ(missing.error().code, ErrorCode::not_found);
+    EXPECT_EQ(engine->create({"t", "a\nb"}, {}).error().code, ErrorCode::invalid_argument);
+    Ask ask = chat("c", "Hello!");
+    ask.goes_on = true;
+    const Engine::Reply reply = engine->ask(std::move(ask)).get();
+    EXPECT_EQ(reply.end.outcome, TurnOutcome::failed);
+    EXPECT_EQ(reply.end.error.code, ErrorCode::not_found);
+    engine->shut_down();
+    EXPECT_EQ(engine->conversation({"t", "nobody"}).error().code, ErrorCode::internal);
+}
+
+/// A host fills them by itself.
+TEST(EngineSettings, DevicesThatAreNotThereAreRefusedAtTheStart) {
+    Settings settings;
+    settings.pipeline.prefill.on = {"none"};
+    const auto engine = Engine::open(settings);
+    ASSERT_FALSE(engine.is_ok());
+    EXPECT_EQ(engine.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(engine.error().message, ::testing::HasSubstr("pipeline.prefill.on: is [\"none\"], must name one of"));
+    settings.pipeline.prefill.on.clear();
+    EXPECT_FALSE(Engine::open(settings).is_ok());
 }
 
 /// Memory is taken as it fills, so what is not there would be missed by somebody's answer.

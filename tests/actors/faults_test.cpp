@@ -26,7 +26,7 @@ public:
     behavior_type make_behavior() override {
         return {
             [this](const TurnBegun& begun) {
-                *session_ = begun.session;
+                *session_ = caf::actor_cast<session_actor>(begun.session);
                 send(port_, begun);
             },
             [this](TurnDelta delta) { send(port_, std::move(delta)); },
@@ -50,11 +50,11 @@ struct Disturbed {
     listener_actor listener;
 
     Disturbed(Stage& stage, Ask ask, Heard& heard) : turn(stage.engine().new_turn_id()) {
-        const listener_actor port = stage.system().spawn<TurnPort>(stage.engine().router(), heard.callbacks());
+        const listener_actor port = stage.system().spawn<TurnPort>(stage.inside().router(), heard.callbacks());
         listener = stage.system().spawn<Eavesdropper>(port, session);
         ask.id = turn;
         ask.listener = listener;
-        caf::anon_send(stage.engine().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
+        caf::anon_send(stage.inside().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
     }
     ~Disturbed() { caf::anon_send_exit(listener, exit_kill); }
 };
@@ -107,7 +107,7 @@ const Fault faults[] = {
      }},
     {"conversation_is_removed", false,
      [](Stage& stage, const Disturbed&) {
-         caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+         caf::anon_send(stage.inside().router(), remove_atom::value, ConversationName{"t", "c"});
      }},
 };
 
@@ -117,10 +117,10 @@ protected:
 
     /// After the cache has given back everything, if nobody holds any of it.
     static size_t free_blocks(Stage& stage) {
-        const auto all = static_cast<int64_t>(stage.engine().pool().blocks_total(LayerGroup::upper));
+        const auto all = static_cast<int64_t>(stage.inside().pool().blocks_total(LayerGroup::upper));
         caf::anon_send(stage.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
         stage.run();
-        return stage.engine().pool().blocks_free(LayerGroup::upper);
+        return stage.inside().pool().blocks_free(LayerGroup::upper);
     }
 
     void expect_as_ever(Stage& stage) const {
@@ -130,7 +130,7 @@ protected:
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_EQ(heard.text, right_answer);
         EXPECT_EQ(heard.ends[0].attention.selections > 0, chooses());
-        caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "after"});
+        caf::anon_send(stage.inside().router(), remove_atom::value, ConversationName{"t", "after"});
         stage.run();
     }
 };
@@ -157,14 +157,14 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         stage.pass(std::chrono::seconds(120));  // restarts are counted by the minute
         ASSERT_EQ(heard.ends.size(), 1U);
         EXPECT_EQ(heard.after_the_end, 0U);
-        EXPECT_EQ(stage.engine().load().turns, 0U);
-        EXPECT_EQ(stage.engine().load().running, 0U);
+        EXPECT_EQ(stage.inside().load().turns, 0U);
+        EXPECT_EQ(stage.inside().load().running, 0U);
         const TurnEnd& end = heard.ends[0];
         if (end.outcome == TurnOutcome::stop) {
             EXPECT_EQ(heard.text, right_answer);
         }
         EXPECT_THAT(right_answer, ::testing::StartsWith(heard.text));
-        caf::anon_send(stage.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+        caf::anon_send(stage.inside().router(), remove_atom::value, ConversationName{"t", "c"});
         stage.run();
         EXPECT_EQ(free_blocks(stage), all);
         if (after % 7 == 0) expect_as_ever(stage);
@@ -214,14 +214,14 @@ TEST_P(LastOnes, EndEveryTurnWhenTheyDie) {
         stage.engine().ask(chat("c", question), waiting.callbacks());
         for (int i = 0; i < after; ++i) stage.run_one();
         if (GetParam() == std::string("router")) {
-            kill_actor(stage.engine().router());
+            kill_actor(stage.inside().router());
         } else {
-            kill_actor(stage.engine().supervisor());
+            kill_actor(stage.inside().supervisor());
         }
         stage.run();
         ASSERT_EQ(reasons.size(), 1U);
         EXPECT_THAT(reasons[0].message, ::testing::HasSubstr(GetParam()));
-        EXPECT_TRUE(stage.engine().load().gave_up);
+        EXPECT_TRUE(stage.inside().load().gave_up);
         stage.engine().ask(chat("late", question), late.callbacks());
         stage.run();
         for (const Heard* one : {&heard, &waiting, &late}) {
@@ -229,8 +229,8 @@ TEST_P(LastOnes, EndEveryTurnWhenTheyDie) {
             EXPECT_EQ(one->after_the_end, 0U);
         }
         EXPECT_EQ(late.ends[0].outcome, TurnOutcome::failed);
-        EXPECT_EQ(stage.engine().load().running, 0U);
-        EXPECT_EQ(stage.engine().load().turns, 0U);
+        EXPECT_EQ(stage.inside().load().running, 0U);
+        EXPECT_EQ(stage.inside().load().turns, 0U);
         if (HasFailure()) return;
     }
 }

@@ -143,7 +143,7 @@ TEST_F(GatewayAbuse, RefusesAbsurdNumbersByTheNameOfTheirField) {
             }
         }
     }
-    const std::string beyond = std::to_string(engine->model().spec.vocabulary);
+    const std::string beyond = std::to_string(inside(*engine).model().spec.vocabulary);
     const std::vector<std::array<std::string, 3>> table = {
         {"/v1/chat/completions", in_chat(R"("logit_bias":{")" + beyond + R"(":1})"), "logit_bias"},
         {"/v1/chat/completions", in_chat(R"("logit_bias":{"-1":1})"), "logit_bias"},
@@ -163,7 +163,7 @@ TEST_F(GatewayAbuse, RefusesAbsurdNumbersByTheNameOfTheirField) {
         EXPECT_EQ(refusal.status, 400) << path << ' ' << body;
         EXPECT_THAT(json::parse(refusal.body)["error"]["param"], ::testing::StartsWith(field)) << refusal.body;
     }
-    EXPECT_EQ(engine->load().turns, 0U) << "none of it reached the engine";
+    EXPECT_EQ(inside(*engine).load().turns, 0U) << "none of it reached the engine";
 }
 
 /// Every byte but letters and digits escaped.
@@ -375,7 +375,7 @@ TEST_F(GatewayAbuse, IsNotReadyWhileItShutsDown) {
     EXPECT_THAT(last.body, HasSubstr(R"("code":"shutting_down")"));
     for (RawClient* client : {&ready, &health, &waiting}) client->close();
     draining.join();
-    EXPECT_TRUE(becomes_true([&] { return engine->load().turns == 0; }));
+    EXPECT_TRUE(becomes_true([&] { return inside(*engine).load().turns == 0; }));
 }
 
 }  // namespace

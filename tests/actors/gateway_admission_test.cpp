@@ -20,7 +20,7 @@ TEST_F(GatewayAdmission, TakesAllAnswersOfARequestOrNone) {
     body["n"] = 3;
     body["stream"] = false;
     EXPECT_EQ(answer(body)["choices"].size(), 3U);
-    EXPECT_EQ(engine->load().places_held, 0U);
+    EXPECT_EQ(inside(*engine).load().places_held, 0U);
 }
 
 TEST_F(GatewayAdmission, DoesNotBeginAConversationThatShouldGoOn) {

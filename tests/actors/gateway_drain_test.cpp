@@ -23,7 +23,7 @@ protected:
     static void TearDownTestSuite() { engine.reset(); }
     /// Turns of an earlier test may not be off the books yet.
     void SetUp() override {
-        ASSERT_TRUE(becomes_true([] { return engine->load().turns == 0; }));
+        ASSERT_TRUE(becomes_true([] { return inside(*engine).load().turns == 0; }));
     }
 
     static std::unique_ptr<Gateway> open(const HttpLimits& limits = {}, int waiting_max = 256) {
@@ -84,7 +84,7 @@ TEST_F(GatewayDrain, EndsEveryAnswerWithAnErrorOfItsOwn) {
             clients.back().send(post("/v1/chat/completions", endless(stream, i % 10 == 0 ? 2 : 1)));
         }
     }
-    ASSERT_TRUE(becomes_true([] { return engine->load().turns >= 101; }));
+    ASSERT_TRUE(becomes_true([] { return inside(*engine).load().turns >= 101; }));
 
     const auto asked = std::chrono::steady_clock::now();
     ending->drain(milliseconds(100));
@@ -98,7 +98,7 @@ TEST_F(GatewayDrain, EndsEveryAnswerWithAnErrorOfItsOwn) {
         expect_last_words(client.read_response());
         EXPECT_TRUE(client.sees_close());
     }
-    EXPECT_TRUE(becomes_true([] { return engine->load().turns == 0; })) << "and nobody computes for them";
+    EXPECT_TRUE(becomes_true([] { return inside(*engine).load().turns == 0; })) << "and nobody computes for them";
 }
 
 TEST_F(GatewayDrain, IsNotHeldUpByClientsWhoTakeNothing) {
@@ -116,13 +116,13 @@ TEST_F(GatewayDrain, IsNotHeldUpByClientsWhoTakeNothing) {
     reading.send(post("/v1/chat/completions", endless(false)));
     RawClient gone(ending->port());
     gone.send(post("/v1/chat/completions", endless(false)));
-    ASSERT_TRUE(becomes_true([] { return engine->load().turns == 4; }));
+    ASSERT_TRUE(becomes_true([] { return inside(*engine).load().turns == 4; }));
     gone.close();
     const auto begun = std::chrono::steady_clock::now();
     ending->drain(milliseconds(300));
     EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(1300));
     expect_shut_down(reading.read_response());
-    EXPECT_TRUE(becomes_true([] { return engine->load().turns == 0; }));
+    EXPECT_TRUE(becomes_true([] { return inside(*engine).load().turns == 0; }));
 }
 
 TEST_F(GatewayDrain, EndsWhatWaitsToBeTokenized) {
@@ -157,7 +157,7 @@ TEST_F(GatewayDrain, LetsAnswersComeToTheirEndMeanwhile) {
     streaming.send(post("/v1/chat/completions", body));
     body["stream"] = false;
     whole.send(post("/v1/chat/completions", body));
-    ASSERT_TRUE(becomes_true([] { return engine->load().turns == 2; }));
+    ASSERT_TRUE(becomes_true([] { return inside(*engine).load().turns == 2; }));
     auto drained = std::async(std::launch::async, [&] { ending->drain(test_patience); });
     const RawResponse streamed = streaming.read_response();
     EXPECT_TRUE(streamed.whole);

@@ -245,7 +245,7 @@ TEST_F(GatewayTest, RefusesWhatIsTooMuchAtOnce) {
     body["max_tokens"] = 1500;
     body["ignore_eos"] = true;
     const auto end = soon();  // the turn of an earlier test may not be off the books yet
-    while (engine->load().turns > 0 && std::chrono::steady_clock::now() < end)
+    while (inside(*engine).load().turns > 0 && std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::vector<std::thread> clients;
     std::atomic<int> refused{0}, served{0};
@@ -273,9 +273,9 @@ TEST_F(GatewayTest, AClientWhoLeavesEndsHisTurn) {
                                     [](std::string_view piece) { return piece.empty(); });
     EXPECT_FALSE(left.is_ok());
     const auto end = soon();
-    while (engine->load().turns > 0 && std::chrono::steady_clock::now() < end)
+    while (inside(*engine).load().turns > 0 && std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_EQ(engine->load().turns, 0U);
+    EXPECT_EQ(inside(*engine).load().turns, 0U);
     json line = logged_line(logged_before, "/v1/chat/completions", "cat");
     EXPECT_EQ(line["status"], 200) << line;
     EXPECT_EQ(line["outcome"], "aborted") << line;

@@ -35,16 +35,16 @@ TEST(Health, FailsWhenAskedTurnsDoNotMove) {
     const Health health(stage.engine());
     Heard heard;
     stage.engine().ask(chat("c", question), heard.callbacks());
-    while (stage.engine().load().turns == 0) ASSERT_TRUE(stage.run_one());
-    const Moment asked = moment(stage.engine().load().busy_since_ns);
+    while (stage.inside().load().turns == 0) ASSERT_TRUE(stage.run_one());
+    const Moment asked = moment(stage.inside().load().busy_since_ns);
     EXPECT_TRUE(health.look(asked + seconds(29)).good);
     const Health::Verdict verdict = health.look(asked + seconds(31));
     EXPECT_FALSE(verdict.good);
     EXPECT_THAT(verdict.reason, ::testing::HasSubstr("no device did anything for 31 s"));
 
-    while (stage.engine().progress().last_ns == 0) ASSERT_TRUE(stage.run_one());
-    ASSERT_EQ(stage.engine().load().turns, 1U);
-    const Moment moved = moment(stage.engine().progress().last_ns);
+    while (stage.inside().progress().last_ns == 0) ASSERT_TRUE(stage.run_one());
+    ASSERT_EQ(stage.inside().load().turns, 1U);
+    const Moment moved = moment(stage.inside().progress().last_ns);
     ASSERT_GT(moved, asked);
     EXPECT_TRUE(health.look(moved + seconds(29)).good);
     EXPECT_FALSE(health.look(moved + seconds(31)).good) << "as a frozen device has it";
@@ -58,7 +58,7 @@ TEST(Health, FailsWhenAskedTurnsDoNotMove) {
 TEST(Health, FailsWhenOneDeviceStaysAtItsWork) {
     Stage stage(small());
     const Health health(stage.engine());
-    const std::atomic<int64_t>& since = stage.engine().progress().at_work_since_ns[0];
+    const std::atomic<int64_t>& since = stage.inside().progress().at_work_since_ns[0];
     Heard heard;
     stage.engine().ask(chat("c", question), heard.callbacks());
     while (since == 0) ASSERT_TRUE(stage.run_one());

@@ -31,7 +31,7 @@ struct Reply : HttpReply {
 
 class ListDeskTest : public ::testing::Test {
 protected:
-    ListDeskTest() : desk_(stage_.system().spawn<ListDesk>(stage_.engine().front(), stage_.engine().load())) {}
+    ListDeskTest() : desk_(stage_.system().spawn<ListDesk>(stage_.engine().front(), stage_.inside().load())) {}
     ~ListDeskTest() override {
         caf::anon_send_exit(desk_, caf::exit_reason::user_shutdown);
         desk_ = nullptr;

@@ -118,7 +118,7 @@ protected:
         EXPECT_EQ(heard.ends.size(), 1U);
         return heard;
     }
-    int64_t free_blocks() { return static_cast<int64_t>(stage_.engine().pool().blocks_free(LayerGroup::upper)); }
+    int64_t free_blocks() { return static_cast<int64_t>(stage_.inside().pool().blocks_free(LayerGroup::upper)); }
 
     Stage stage_{settings_of(small({"memory.device_kv_mib=8", "devices.cpu.threads=1"}))};
 };
@@ -142,7 +142,7 @@ TEST_F(OneConversation, AKnownPromptIsChosenFromAsANewOne) {
     for (int i = 0; i < 3; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
     text += " What is the code of the red box?";
     const Heard first = ask("snapkv", text);
-    caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+    caf::anon_send(stage_.inside().router(), remove_atom::value, ConversationName{"t", "c"});
     stage_.run();
     const Heard again = ask("snapkv", text);
     EXPECT_EQ(first.ends[0].attention.selections, 1);
@@ -154,7 +154,7 @@ TEST_F(OneConversation, AKnownPromptIsChosenFromAsANewOne) {
 /// A turn that gives keys up leaves its prompt for the next one, which computes the answer anew; and every block that
 /// is not kept for reuse comes back.
 TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
-    const auto all = static_cast<int64_t>(stage_.engine().pool().blocks_total(LayerGroup::upper));
+    const auto all = static_cast<int64_t>(stage_.inside().pool().blocks_total(LayerGroup::upper));
     std::string long_text = "The code of the red box is 4817.";
     for (int i = 0; i < 6; ++i) long_text += " The sky was grey over the harbour and nobody went out that day.";
     for (const std::string method : {"snapkv", "adakv", "streaming_llm", "h2o"}) {
@@ -165,8 +165,8 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
         const TurnUsage usage = second.ends[0].usage;
         EXPECT_GT(usage.cached_tokens, before.prompt_tokens - 17) << method;  // all full blocks of its prompt
         EXPECT_LE(usage.cached_tokens, before.prompt_tokens) << method;
-        EXPECT_EQ(free_blocks() + stage_.engine().load().blocks_cached, all) << method;
-        caf::anon_send(stage_.engine().router(), remove_atom::value, ConversationName{"t", "c"});
+        EXPECT_EQ(free_blocks() + stage_.inside().load().blocks_cached, all) << method;
+        caf::anon_send(stage_.inside().router(), remove_atom::value, ConversationName{"t", "c"});
         stage_.run();
     }
 }
@@ -180,7 +180,7 @@ protected:
         Conversation remembered;
     };
 
-    Talk talk(const std::string& name) { return {name, Conversation(stage_.engine().model())}; }
+    Talk talk(const std::string& name) { return {name, Conversation(stage_.inside().model())}; }
 
     /// A turn, and a stranger's with the very same ids before it: they answer the same.
     TurnUsage ask(Talk& talk, const std::string& text) {
@@ -217,10 +217,10 @@ protected:
     }
     void remove(const Talk& talk) { tell(remove_atom::value, ConversationName{"t", talk.name}); }
 
-    const KvPool& pool() { return stage_.engine().pool(); }
+    const KvPool& pool() { return stage_.inside().pool(); }
     /// None is held but by what may be used again.
     void expect_all_blocks_back() {
-        EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)) + stage_.engine().load().blocks_cached,
+        EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)) + stage_.inside().load().blocks_cached,
                   static_cast<int64_t>(pool().blocks_total(LayerGroup::upper)));
     }
 
@@ -239,7 +239,7 @@ private:
     }
     template <class... What>
     void tell(const What&... what) {
-        caf::anon_send(stage_.engine().router(), what...);
+        caf::anon_send(stage_.inside().router(), what...);
         stage_.run();
     }
 
@@ -285,14 +285,14 @@ TEST_P(EvictedConversations, LeaveNoBlockBehindWhenTheyAreDeleted) {
     rewind(first, 0);
     ask(first, text);
     for (const Talk& one : {first, other}) remove(one);
-    EXPECT_EQ(stage_.engine().load().conversations, 0U);
+    EXPECT_EQ(stage_.inside().load().conversations, 0U);
     expect_all_blocks_back();
     // What may be used again is held by nobody else, and can make way.
     const auto all = static_cast<int64_t>(pool().blocks_total(LayerGroup::upper));
     caf::anon_send(stage_.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
     stage_.run();
     EXPECT_EQ(static_cast<int64_t>(pool().blocks_free(LayerGroup::upper)), all);
-    EXPECT_EQ(stage_.engine().load().blocks_cached, 0);
+    EXPECT_EQ(stage_.inside().load().blocks_cached, 0);
 }
 
 /// Turns wait, are put back, attend to keys where they lie for want of room for copies, or to everything: but all
@@ -301,18 +301,18 @@ TEST(Methods, AllFinishWhenMemoryIsShort) {
     const golden::Folder folder(golden::read_case("llama_gqa2_head32_tied"), DType::f32);
     Stage stage(settings_of(small(
         {"model.path=" + folder.path(), "memory.kv_dtype=f32", "memory.device_kv_mib=1", "devices.cpu.threads=1"})));
-    const KvPool& pool = stage.engine().pool();
+    const KvPool& pool = stage.inside().pool();
     const auto& methods = stage.engine().methods();
     std::vector<Heard> heard(4 * methods.size());
     for (size_t i = 0; i < heard.size(); ++i) {
-        std::vector<int32_t> ids = some_ids(i, stage.engine().model().spec.vocabulary);
+        std::vector<int32_t> ids = some_ids(i, stage.inside().model().spec.vocabulary);
         ids.resize(70);  // short prompts are let in, and outgrow the pool together
         Ask ask = continue_ids(std::move(ids), 170);
         ask.method = methods[i % methods.size()].name;
         stage.engine().ask(std::move(ask), heard[i].callbacks());
     }
     stage.run();
-    for (int i = 0; i < 1000 && stage.engine().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
+    for (int i = 0; i < 1000 && stage.inside().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
     int preemptions = 0;
     for (const Heard& one : heard) {
         ASSERT_EQ(one.ends.size(), 1U);
@@ -321,7 +321,7 @@ TEST(Methods, AllFinishWhenMemoryIsShort) {
         preemptions += one.ends[0].timings.preemptions;
     }
     EXPECT_GT(preemptions, 0);
-    EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage.engine().load().blocks_cached,
+    EXPECT_EQ(static_cast<int64_t>(pool.blocks_free(LayerGroup::upper)) + stage.inside().load().blocks_cached,
               static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
 }
 
@@ -336,7 +336,7 @@ TEST(Methods, ATurnMayAskForItsBudget) {
     };
     const auto engine = open("40"), other = open("64");
     const auto answer = [](Engine& engine, const std::string& method, int64_t budget) {
-        Ask ask = continue_ids(some_ids(7, engine.model().spec.vocabulary), answer_tokens);
+        Ask ask = continue_ids(some_ids(7, inside(engine).model().spec.vocabulary), answer_tokens);
         ask.method = method;
         ask.budget_tokens = budget;
         return engine.ask(std::move(ask)).get();

@@ -63,7 +63,7 @@ TEST(Metrics, ATurnThatIsCancelledWhileItWaitsDoesNotLowerTheRateOfHits) {
     ASSERT_EQ(waits.ends.size(), 1U);
     EXPECT_EQ(waits.ends[0].outcome, TurnOutcome::cancelled);
     EXPECT_GT(waits.ends[0].usage.prompt_tokens, 0);
-    EXPECT_EQ(value_of(stage.engine().metrics(), "prefix_cache_queries_total"), runs.ends[0].usage.prompt_tokens);
+    EXPECT_EQ(value_of(stage.inside().metrics(), "prefix_cache_queries_total"), runs.ends[0].usage.prompt_tokens);
 }
 
 /// What turns report is their prompt's, once; what is computed again after preemptions is counted beside it.
@@ -77,7 +77,7 @@ TEST(Metrics, WhatIsComputedAgainAfterAPreemptionIsCounted) {
         tight.engine().ask(testing::continue_ids(std::move(ids), 132), heard[i].callbacks());
     }
     tight.run();
-    for (int i = 0; i < 1000 && tight.engine().load().turns > 0; ++i) tight.pass(std::chrono::milliseconds(25));
+    for (int i = 0; i < 1000 && tight.inside().load().turns > 0; ++i) tight.pass(std::chrono::milliseconds(25));
     int64_t first = 0, prompts = 0;
     int preemptions = 0;
     for (const Heard& one : heard) {
@@ -89,7 +89,7 @@ TEST(Metrics, WhatIsComputedAgainAfterAPreemptionIsCounted) {
         preemptions += one.ends[0].timings.preemptions;
     }
     ASSERT_GT(preemptions, 0);
-    Metrics& metrics = tight.engine().metrics();
+    Metrics& metrics = tight.inside().metrics();
     EXPECT_EQ(value_of(metrics, "num_preemptions_total"), preemptions);
     EXPECT_EQ(value_of(metrics, "prompt_tokens_total"), prompts);
     EXPECT_GT(value_of(metrics, "prompt_tokens_recomputed_total"), first);
@@ -117,9 +117,9 @@ protected:
         return end;
     }
 
-    double value(const std::string& name) { return value_of(stage_.engine().metrics(), name); }
+    double value(const std::string& name) { return value_of(stage_.inside().metrics(), name); }
     double lags_at_most(const std::string& steps) {
-        return at_most(stage_.engine().metrics(), "key_selection_lag_steps", steps);
+        return at_most(stage_.inside().metrics(), "key_selection_lag_steps", steps);
     }
     std::vector<double> figures() {
         std::vector<double> all;
@@ -146,7 +146,7 @@ protected:
          "pipeline.decode.attention.budget_tokens=" + std::to_string(budget), "pipeline.decode.attention.cold_tokens=2",
          "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",
          "pipeline.decode.attention.lag_steps=3"})};
-    const ModelSpec& spec_ = stage_.engine().model().spec;
+    const ModelSpec& spec_ = stage_.inside().model().spec;
     const int64_t lists_ = int64_t{spec_.layers} * spec_.kv_heads;
 };
 

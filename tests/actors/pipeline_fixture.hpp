@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/engine.hpp"
+#include "actors/engine_inside.hpp"
+#include "actors/turn_port.hpp"
 #include "config/settings.hpp"
 #include "kernels/backend.hpp"
 #include "model/generator.hpp"
@@ -50,8 +51,8 @@ struct Heard {
     std::vector<TurnEnd> ends;
     size_t after_the_end = 0;  ///< deltas that came too late
 
-    TurnPort::Callbacks callbacks() {
-        TurnPort::Callbacks callbacks;
+    TurnCallbacks callbacks() {
+        TurnCallbacks callbacks;
         callbacks.on_delta = [this](TurnDelta delta) {
             after_the_end += !ends.empty();
             text += delta.text;
@@ -70,12 +71,13 @@ public:
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         options.host = system_.get();
-        options.own_threads = false;
-        options.started = [this](const Supervisor::Pipeline& pipeline) {
+        EngineInside::Hooks hooks;
+        hooks.own_threads = false;
+        hooks.started = [this](const Supervisor::Pipeline& pipeline) {
             pipeline_ = pipeline;
             ++starts;
         };
-        engine_ = must(Engine::open(settings, std::move(options)));
+        engine_ = must(EngineInside::open(settings, std::move(options), std::move(hooks)));
         run();
     }
     ~Stage() {
@@ -87,6 +89,7 @@ public:
     }
 
     Engine& engine() { return *engine_; }
+    EngineInside& inside() { return rondo::inside(*engine_); }
     caf::actor_system& system() { return *system_; }
     const Supervisor::Pipeline& pipeline() const { return pipeline_; }
     caf::scheduler::test_coordinator& scheduler() {

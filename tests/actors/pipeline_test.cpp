@@ -125,7 +125,7 @@ TEST_P(SameTokens, AsThePlainEngine) {
             histories[i].insert(histories[i].end(), reply.ids.begin(), reply.ids.end());
         }
     }
-    RecordProperty("blocks", static_cast<int>(engine->pool().blocks_total(LayerGroup::upper)));
+    RecordProperty("blocks", static_cast<int>(inside(*engine).pool().blocks_total(LayerGroup::upper)));
     RecordProperty("preemptions", preemptions);
     RecordProperty("other_tokens", others);
     // Of the logits' range, as the golden models allow it in bf16, once for each of the two tokens.
@@ -169,7 +169,7 @@ TEST(Pipeline, AKnownHistoryCostsItsTenantNothing) {
     const auto ask = [&](const std::string& tenant, const std::string& conversation) {
         Ask turn = chat(conversation, "What is the code of the red box?", 4);
         turn.conversation.tenant = tenant;
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_end = [&order, tenant](const TurnEnd&) { order.push_back(tenant); };
         stage.engine().ask(std::move(turn), std::move(callbacks));
     };
@@ -210,7 +210,7 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
         for (auto& ids : prompts) {
             ids.resize(prompt_tokens);
             for (int32_t& id : ids)
-                id = static_cast<int32_t>(random() % static_cast<uint64_t>(roomy.engine().model().spec.vocabulary));
+                id = static_cast<int32_t>(random() % static_cast<uint64_t>(roomy.inside().model().spec.vocabulary));
             Heard heard;
             roomy.engine().ask(continue_ids(ids, 132), heard.callbacks());
             roomy.run();
@@ -219,7 +219,7 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
     }
     overrides[2] = "memory.device_kv_mib=1";
     Stage tight(settings_of(overrides));
-    const auto capacity = static_cast<int64_t>(tight.engine().pool().blocks_total(LayerGroup::upper)) * 16;
+    const auto capacity = static_cast<int64_t>(tight.inside().pool().blocks_total(LayerGroup::upper)) * 16;
     SCOPED_TRACE("the pool holds " + std::to_string(capacity) + " tokens");
     std::vector<Heard> heard(64);
     int preemptions = 0;
@@ -229,7 +229,7 @@ TEST(Pipeline, AllFinishWhenMemoryHoldsLittleMoreThanTheLargestConversation) {
         tight.engine().ask(std::move(ask), heard[i].callbacks());
     }
     tight.run();
-    for (int i = 0; i < 1000 && tight.engine().load().turns > 0; ++i) tight.pass(std::chrono::milliseconds(25));
+    for (int i = 0; i < 1000 && tight.inside().load().turns > 0; ++i) tight.pass(std::chrono::milliseconds(25));
     for (size_t i = 0; i < heard.size(); ++i) {
         ASSERT_EQ(heard[i].ends.size(), 1U) << i;
         EXPECT_EQ(heard[i].ends[0].outcome, TurnOutcome::length) << heard[i].ends[0].error.message;
@@ -279,7 +279,7 @@ private:
 TEST_F(ShortRounds, GoOnWhenTheyHaveTakenEveryBlock) {
     Stage tight(settings(1));
     const auto context = static_cast<size_t>(tight.engine().context_tokens());
-    ASSERT_EQ(context, 16 * (tight.engine().pool().blocks_total(LayerGroup::upper) - 1));
+    ASSERT_EQ(context, 16 * (tight.inside().pool().blocks_total(LayerGroup::upper) - 1));
     const Heard heard = answer_after(tight, context - 12, 8);
     ASSERT_EQ(heard.ends.size(), 1U);
     EXPECT_EQ(heard.ids.size(), 8U) << heard.ends[0].error.message;
@@ -287,7 +287,7 @@ TEST_F(ShortRounds, GoOnWhenTheyHaveTakenEveryBlock) {
 
 TEST_F(ShortRounds, AnAnswerGoesOnWhenItTakesTheLastBlock) {
     Stage tight(settings(1)), roomy(settings(16));
-    const size_t tokens = 3 * (tight.engine().pool().blocks_total(LayerGroup::upper) - 2);
+    const size_t tokens = 3 * (tight.inside().pool().blocks_total(LayerGroup::upper) - 2);
     const Heard heard = answer_after(tight, tokens, 40);
     ASSERT_EQ(heard.ends.size(), 1U);
     EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::length) << heard.ends[0].error.message;
@@ -302,7 +302,7 @@ TEST(Pipeline, ASystemTextThatFitsNoContextIsRefused) {
     // What is spawned takes an argument because CAF 0.17 goes through a null pointer for a function without one.
     const auto create = [&](caf::event_based_actor* self, size_t bytes) {
         const Preamble preamble{{"system", std::string(bytes, 'x')}};
-        self->request(stage.engine().router(), caf::infinite, create_atom::value,
+        self->request(stage.inside().router(), caf::infinite, create_atom::value,
                       ConversationName{"t", std::to_string(bytes)}, preamble)
             .then([&](const ConversationInfoPtr&) { errors.emplace_back(); },
                   [&](const caf::error& error) { errors.push_back(from_caf(error, "the router").message); });
@@ -330,7 +330,7 @@ TEST(Pipeline, TurnsThatAConversationRefusesAreCounted) {
     EXPECT_EQ(std::ranges::count_if(
                   heard, [](const Heard& one) { return one.ends.at(0).error.code == ErrorCode::overloaded; }),
               1);
-    EXPECT_EQ(stage.engine().load().refused, 1U);
+    EXPECT_EQ(stage.inside().load().refused, 1U);
 }
 
 TEST(Pipeline, AListOfConversationsCountsRoundsWithoutTheirText) {
@@ -352,8 +352,8 @@ TEST(Pipeline, AListOfConversationsCountsRoundsWithoutTheirText) {
     EXPECT_EQ(listed().rounds, 1);
     EXPECT_EQ(listed().tokens, tokens);
     EXPECT_GT(listed().bytes, 0U);
-    EXPECT_EQ(stage.engine().load().conversation_bytes, listed().bytes);
-    caf::anon_send(stage.engine().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{0});
+    EXPECT_EQ(stage.inside().load().conversation_bytes, listed().bytes);
+    caf::anon_send(stage.inside().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{0});
     stage.run();
     EXPECT_EQ(listed().rounds, 0);
     EXPECT_EQ(listed().tokens, 0);
@@ -374,17 +374,17 @@ TEST(Pipeline, ConversationsLeaveByAge) {
     stage.pass(std::chrono::seconds(40));
     turn("new", false);
     stage.pass(std::chrono::seconds(30));
-    EXPECT_EQ(stage.engine().load().conversations, 1U);
-    EXPECT_EQ(stage.engine().load().left_by_age, 1U);
+    EXPECT_EQ(stage.inside().load().conversations, 1U);
+    EXPECT_EQ(stage.inside().load().left_by_age, 1U);
     const TurnEnd left = turn("old", true);
     EXPECT_EQ(left.error.code, ErrorCode::not_found);
     EXPECT_THAT(left.error.message, ::testing::HasSubstr("not used for too long"));
     EXPECT_NE(turn("new", true).outcome, TurnOutcome::failed);
     stage.pass(std::chrono::seconds(59));
-    EXPECT_EQ(stage.engine().load().conversations, 1U);
+    EXPECT_EQ(stage.inside().load().conversations, 1U);
     stage.pass(std::chrono::seconds(2));
-    EXPECT_EQ(stage.engine().load().conversations, 0U);
-    EXPECT_EQ(stage.engine().load().conversation_bytes, 0U);
+    EXPECT_EQ(stage.inside().load().conversations, 0U);
+    EXPECT_EQ(stage.inside().load().conversation_bytes, 0U);
 }
 
 /// There is room for a new one as long as there is one without a turn.
@@ -396,8 +396,8 @@ TEST(Pipeline, ConversationsLeaveForOthers) {
         stage.run();
         ASSERT_NE(heard.ends.at(0).outcome, TurnOutcome::failed) << heard.ends.at(0).error.message;
     }
-    EXPECT_EQ(stage.engine().load().conversations, 3U);
-    EXPECT_EQ(stage.engine().load().left_for_room, 47U);
+    EXPECT_EQ(stage.inside().load().conversations, 3U);
+    EXPECT_EQ(stage.inside().load().left_for_room, 47U);
     // Three that have turns stay, and a fourth is told when to come again.
     std::vector<Heard> busy(4);
     for (size_t i = 0; i < busy.size(); ++i)
@@ -419,10 +419,10 @@ TEST(Pipeline, ConversationsLeaveForWantOfMemoryForTexts) {
         stage.engine().ask(chat("c" + std::to_string(i), text, 1), heard.callbacks());
         stage.run();
         ASSERT_NE(heard.ends.at(0).outcome, TurnOutcome::failed) << heard.ends.at(0).error.message;
-        ASSERT_LT(stage.engine().load().conversation_bytes, (1U << 20) + 20'000U);
+        ASSERT_LT(stage.inside().load().conversation_bytes, (1U << 20) + 20'000U);
     }
-    EXPECT_GT(stage.engine().load().conversations, 50U);
-    EXPECT_LT(stage.engine().load().conversations, 200U);
+    EXPECT_GT(stage.inside().load().conversations, 50U);
+    EXPECT_LT(stage.inside().load().conversations, 200U);
 }
 
 /// A prompt that has begun is parked between two of its layers, and answered as if nothing had come between.
@@ -437,8 +437,8 @@ TEST(Pipeline, AnUrgentPromptPassesOneThatIsHalfWayThroughAChunk) {
     Ask first = chat("", text);
     first.conversation.tenant = "another";  // who shares no KV with the one before
     stage.engine().ask(std::move(first), slow.callbacks());
-    const uint64_t begun = stage.engine().progress().done;
-    while (stage.engine().progress().done == begun) ASSERT_TRUE(stage.run_one());
+    const uint64_t begun = stage.inside().progress().done;
+    while (stage.inside().progress().done == begun) ASSERT_TRUE(stage.run_one());
     Ask second = chat("urgent", "Hello!");
     second.priority = 1;
     stage.engine().ask(std::move(second), urgent.callbacks());

@@ -39,30 +39,30 @@ protected:
 
 TEST_F(PlacesOfARequest, AreKeptForThoseThatFollow) {
     EXPECT_FALSE(refused(one_of_them()));
-    EXPECT_EQ(stage.engine().load().places_held, 2U);
+    EXPECT_EQ(stage.inside().load().places_held, 2U);
     Heard other;
     stage.engine().ask(chat("", question), other.callbacks());  // the third
-    while (stage.engine().load().turns == 0) ASSERT_TRUE(stage.run_one());
+    while (stage.inside().load().turns == 0) ASSERT_TRUE(stage.run_one());
     EXPECT_TRUE(refused(chat("", question)));
     EXPECT_FALSE(refused(one_of_them()));
     EXPECT_FALSE(refused(one_of_them()));
-    EXPECT_EQ(stage.engine().load().places_held, 0U);
+    EXPECT_EQ(stage.inside().load().places_held, 0U);
 }
 
 TEST_F(PlacesOfARequest, GoBackWithWhoeverHeldThem) {
     EXPECT_FALSE(refused(one_of_them()));
     EXPECT_FALSE(refused(one_of_them()));
-    EXPECT_EQ(stage.engine().load().places_held, 1U);
+    EXPECT_EQ(stage.inside().load().places_held, 1U);
     places.reset();
-    EXPECT_EQ(stage.engine().load().places_held, 0U);
+    EXPECT_EQ(stage.inside().load().places_held, 0U);
 }
 
 TEST_F(PlacesOfARequest, AreAllThereOrNone) {
     Heard other;
     stage.engine().ask(chat("", question), other.callbacks());
-    while (stage.engine().load().turns == 0) ASSERT_TRUE(stage.run_one());
+    while (stage.inside().load().turns == 0) ASSERT_TRUE(stage.run_one());
     EXPECT_TRUE(refused(one_of_them()));
-    EXPECT_EQ(stage.engine().load().places_held, 0U);
+    EXPECT_EQ(stage.inside().load().places_held, 0U);
     ASSERT_EQ(other.ends.size(), 1U);
     EXPECT_FALSE(refused(one_of_them()));
 }

@@ -49,7 +49,7 @@ public:
         const auto between = [&](int64_t from, int64_t to) {
             return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1));
         };
-        const int64_t vocabulary = stage.engine().model().spec.vocabulary;
+        const int64_t vocabulary = stage.inside().model().spec.vocabulary;
         for (Client& client : clients_) {
             for (int turn = 0; turn < load.turns; ++turn) {
                 std::vector<int32_t> ids(static_cast<size_t>(between(load.asked_min, load.asked_max)));
@@ -105,7 +105,7 @@ private:
         const size_t at = turned_.size();
         turned_.push_back({static_cast<int>(index), under_way_, begun_, 0, {}, {}});
         ++under_way_;
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_delta = [this, at](const TurnDelta& delta) {
             Turned& turn = turned_[at];
             if (turn.ids.empty()) turn.order = begun_++;
@@ -241,7 +241,7 @@ TEST_F(Pressure, TurnsThatArePutOffAgainAndAgainAnswerTheSame) {
             EXPECT_EQ(turn.end.outcome, TurnOutcome::length) << turn.end.error.message;
             EXPECT_EQ(turn.ids, expected.at(which)) << "client " << which.first << ", turn " << which.second;
         });
-        const KvPool& pool = stage.engine().pool();
+        const KvPool& pool = stage.inside().pool();
         const size_t total = pool.blocks_total(LayerGroup::upper);
         caf::anon_send(stage.pipeline().stages.cache, room_atom::value,
                        pool.shape().blocks_of_each(static_cast<int64_t>(total)));

@@ -233,8 +233,7 @@ TEST_P(Lanes, TenThousandPromptsLeaveOnceEach) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
         const auto roll = [&](uint64_t sides) { return random() % sides; };
-        PromptLanes lanes(
-            {.lanes = lane_count, .for_prompts = for_prompts, .at_home_tokens = 300, .open_max = 3});
+        PromptLanes lanes({.lanes = lane_count, .for_prompts = for_prompts, .at_home_tokens = 300, .open_max = 3});
         std::map<uint64_t, int64_t> missing;
         std::map<uint64_t, size_t> begun_on;
         std::vector<std::optional<PromptLanes::Piece>> busy(lane_count);
@@ -257,7 +256,9 @@ TEST_P(Lanes, TenThousandPromptsLeaveOnceEach) {
                 if (lanes.withdraw(id) == After::leaves) leave(id);
             } else if (!busy[lane]) {
                 busy[lane] = lanes.begin(lane);
-                if (busy[lane]) EXPECT_EQ(begun_on.emplace(busy[lane]->id, lane).first->second, lane);
+                if (busy[lane]) {
+                    EXPECT_EQ(begun_on.emplace(busy[lane]->id, lane).first->second, lane);
+                }
             } else {
                 const PromptLanes::Piece piece = *std::exchange(busy[lane], std::nullopt);
                 PromptLanes::Done done{.seconds = 0.001};

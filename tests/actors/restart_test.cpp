@@ -51,7 +51,7 @@ TEST(Restart, WaitsForTheOldRunnerAndTurnsWaitWithIt) {
     ASSERT_EQ(heard.ends.size(), 1U);
     EXPECT_EQ(heard.text, right_answer);
     EXPECT_GT(heard.ends[0].timings.queued, 1.9);
-    EXPECT_EQ(stage.engine().load().turns, 0U);
+    EXPECT_EQ(stage.inside().load().turns, 0U);
 }
 
 TEST(Restart, IsGivenUpWhenAStageDoesNotEnd) {

@@ -31,7 +31,7 @@ struct Told {
 
 class Rounds : public ::testing::TestWithParam<uint64_t> {
 protected:
-    const Model& model() { return stage_.engine().model(); }
+    const Model& model() { return stage_.inside().model(); }
     size_t below(size_t bound) { return static_cast<size_t>(random_() % bound); }
 
     std::vector<int32_t> encoded(const std::string& text) { return must(model().tokenizer->encode(text, true)); }
@@ -123,7 +123,7 @@ protected:
 
     template <class... What>
     void tell(What... what) {
-        caf::anon_send(stage_.engine().router(), what...);
+        caf::anon_send(stage_.inside().router(), what...);
         stage_.run();
     }
     void rewind(Told& told) {

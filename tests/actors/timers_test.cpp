@@ -91,7 +91,7 @@ TEST(TimeLimits, ADeviceThatHangsFailsItsTurns) {
         EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
         EXPECT_THAT(heard.ends[0].error.message, ::testing::HasSubstr("a stage of the pipeline failed"));
         stage.run();
-        EXPECT_EQ(stage.engine().load().turns, 0U);
+        EXPECT_EQ(stage.inside().load().turns, 0U);
     }
 }
 

@@ -29,7 +29,7 @@ Result<ConversationInfo> ask_router(Stage& stage, Request... what) {
     std::optional<Result<ConversationInfo>> answer;
     // What is spawned takes an argument because CAF 0.17 goes through a null pointer for a function without one.
     const auto client = [&](caf::event_based_actor* self, int) {
-        self->request(stage.engine().router(), caf::infinite, what...)
+        self->request(stage.inside().router(), caf::infinite, what...)
             .then([&](const ConversationInfoPtr& info) { answer = *info; },
                   [&](const caf::error& error) { answer = from_caf(error, "the router"); });
     };
@@ -45,10 +45,10 @@ Result<ConversationInfo> rounds_of(Stage& stage, const std::string& conversation
 
 /// As the engine asks, with a listener of the test's own.
 listener_actor ask_by(Stage& stage, Ask ask, Heard& heard) {
-    listener_actor listener = stage.system().spawn<TurnPort>(stage.engine().router(), heard.callbacks());
+    listener_actor listener = stage.system().spawn<TurnPort>(stage.inside().router(), heard.callbacks());
     ask.id = stage.engine().new_turn_id();
     ask.listener = listener;
-    caf::anon_send(stage.engine().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
+    caf::anon_send(stage.inside().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(ask))));
     return listener;
 }
 
@@ -63,7 +63,7 @@ TEST_F(TurnsOfAConversation, WaitForNobodyWhoIsGone) {
     while (first.text.empty()) ASSERT_TRUE(stage_.run_one());
     const listener_actor listener = ask_by(stage_, chat("c", "Who asks this?", 4), gone);
     stage_.engine().ask(chat("c", "Hello!", 4), last.callbacks());
-    while (stage_.engine().load().turns < 3) ASSERT_TRUE(stage_.run_one());
+    while (stage_.inside().load().turns < 3) ASSERT_TRUE(stage_.run_one());
     ASSERT_TRUE(first.ends.empty());
     caf::anon_send_exit(listener, caf::exit_reason::kill);
     stage_.run();
@@ -86,7 +86,7 @@ TEST_F(TurnsOfAConversation, ContinueWhatWasSaidAndNotWhatWasComputed) {
     stage_.run();
     const std::vector<ChatMessage> said = {{"user", question}, {"assistant", first.text}, {"user", "Hello!"}};
     EXPECT_EQ(second.ends.at(0).usage.prompt_tokens,
-              static_cast<int64_t>(must(stage_.engine().model().encode_chat(said)).size()));
+              static_cast<int64_t>(must(stage_.inside().model().encode_chat(said)).size()));
 }
 
 TEST_F(TurnsOfAConversation, HoldTheirRoundsWhileTheyLast) {
@@ -100,9 +100,9 @@ TEST_F(TurnsOfAConversation, HoldTheirRoundsWhileTheyLast) {
         const auto refused = [&](const caf::error& error) { errors.push_back(from_caf(error, "the router").message); };
         const auto changed = [&](const ConversationInfoPtr&) { errors.emplace_back("changed"); };
         const ConversationName name{"t", "c"};
-        self->request(stage_.engine().router(), caf::infinite, rewind_atom::value, name, int64_t{0})
+        self->request(stage_.inside().router(), caf::infinite, rewind_atom::value, name, int64_t{0})
             .then(changed, refused);
-        self->request(stage_.engine().router(), caf::infinite, drop_atom::value, name, RoundList{0})
+        self->request(stage_.inside().router(), caf::infinite, drop_atom::value, name, RoundList{0})
             .then(changed, refused);
     };
     stage_.system().spawn(client, 0);
@@ -138,10 +138,10 @@ TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {
         const ConversationName name{"t", "c" + std::to_string(i)};
         const auto made = ask_router(stage, create_atom::value, name, Preamble{});
         ASSERT_TRUE(made) << i << ": " << made.error().message;
-        caf::anon_send(stage.engine().router(), remove_atom::value, name);
+        caf::anon_send(stage.inside().router(), remove_atom::value, name);
         stage.run();
     }
-    EXPECT_EQ(stage.engine().load().conversations, 0U);
+    EXPECT_EQ(stage.inside().load().conversations, 0U);
 }
 
 /// Who gave way is the next to go on: what it has computed is lost the sooner the longer it waits.
@@ -153,7 +153,7 @@ TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
     int preemptions = 0;
     for (size_t i = 0; i < 32; ++i) {
         std::vector<int32_t> ids(100, static_cast<int32_t>(i));
-        TurnPort::Callbacks callbacks;
+        TurnCallbacks callbacks;
         callbacks.on_end = [&, i](const TurnEnd& end) {
             EXPECT_EQ(end.outcome, TurnOutcome::length) << end.error.message;
             ended.push_back(i);
@@ -162,7 +162,7 @@ TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
         stage.engine().ask(continue_ids(std::move(ids), 132), std::move(callbacks));
     }
     stage.run();
-    for (int i = 0; i < 1000 && stage.engine().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
+    for (int i = 0; i < 1000 && stage.inside().load().turns > 0; ++i) stage.pass(std::chrono::milliseconds(25));
     ASSERT_EQ(ended.size(), 32U);
     ASSERT_GT(preemptions, 0);
     // In the order in which they came, but for neighbours that end in one step or gave way to one another.

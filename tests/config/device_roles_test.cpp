@@ -9,7 +9,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* devices = "devices: {a: , b: , c: , g: {kind: cuda}, h: {kind: cuda, ordinal: 1}, i: {kind: cuda}}\n";
+constexpr const char* devices =
+    "devices: {a: , b: , c: , g: {kind: cuda}, h: {kind: cuda, ordinal: 1}, i: {kind: cuda}}\n";
 
 /// Of settings that name these devices; "" names none.
 Result<Settings> naming(const std::string& prompts, const std::string& answers) {
@@ -62,18 +63,24 @@ TEST(DeviceRoles, WhatCannotBeIsRefusedInOneLineThatSaysWhereAndWhatMustBe) {
               "--set pipeline.decode.on: pipeline.decode.on: is a list of 2, must be a list of one device's name");
     EXPECT_EQ(refused("[a, b, a]", "[c]"),
               "--set pipeline.prefill.on: pipeline.prefill.on: names a twice, must name each device once");
-    EXPECT_EQ(refused("[a, g]", "[a]"), "--set pipeline.prefill.on: pipeline.prefill.on: is [a, g], must be CPU "
-                                        "devices, which share memory, or one GPU");
-    EXPECT_EQ(refused("[g, h]", "[g]"), "--set pipeline.prefill.on: pipeline.prefill.on: is [g, h], must be CPU "
-                                        "devices, which share memory, or one GPU");
-    EXPECT_EQ(refused("[a]", "[g]"), "--set pipeline.decode.on: pipeline.decode.on: is [g], must be a device of "
-                                     "pipeline.prefill.on, [a], or all must be CPU devices, which share memory");
-    EXPECT_EQ(refused("[g]", "[a]"), "--set pipeline.decode.on: pipeline.decode.on: is [a], must be a device of "
-                                     "pipeline.prefill.on, [g], or all must be CPU devices, which share memory");
-    EXPECT_EQ(refused("[a, b]", "[h]"), "--set pipeline.decode.on: pipeline.decode.on: is [h], must be a device of "
-                                        "pipeline.prefill.on, [a, b], or all must be CPU devices, which share memory");
-    EXPECT_EQ(refused("[a, bb]", "[a]"), "--set pipeline.prefill.on: pipeline.prefill.on: is [\"bb\"], must name one "
-                                         "of devices: a, b, c, g, h or i");
+    EXPECT_EQ(refused("[a, g]", "[a]"),
+              "--set pipeline.prefill.on: pipeline.prefill.on: is [a, g], must be CPU "
+              "devices, which share memory, or one GPU");
+    EXPECT_EQ(refused("[g, h]", "[g]"),
+              "--set pipeline.prefill.on: pipeline.prefill.on: is [g, h], must be CPU "
+              "devices, which share memory, or one GPU");
+    EXPECT_EQ(refused("[a]", "[g]"),
+              "--set pipeline.decode.on: pipeline.decode.on: is [g], must be a device of "
+              "pipeline.prefill.on, [a], or all must be CPU devices, which share memory");
+    EXPECT_EQ(refused("[g]", "[a]"),
+              "--set pipeline.decode.on: pipeline.decode.on: is [a], must be a device of "
+              "pipeline.prefill.on, [g], or all must be CPU devices, which share memory");
+    EXPECT_EQ(refused("[a, b]", "[h]"),
+              "--set pipeline.decode.on: pipeline.decode.on: is [h], must be a device of "
+              "pipeline.prefill.on, [a, b], or all must be CPU devices, which share memory");
+    EXPECT_EQ(refused("[a, bb]", "[a]"),
+              "--set pipeline.prefill.on: pipeline.prefill.on: is [\"bb\"], must name one "
+              "of devices: a, b, c, g, h or i");
     EXPECT_THAT(refused("[]", ""), HasSubstr("is a list of 0, must be a list of devices' names"));
     EXPECT_THAT(refused("a", ""), HasSubstr("is \"a\", must be a list of devices' names"));
     EXPECT_THAT(refused("[['a']]", ""), HasSubstr("is a list of 1, must be a list of devices' names"));
@@ -91,7 +98,8 @@ TEST(DeviceRoles, SettingsThatNobodyHasCheckedAreCheckedHere) {
     Settings settings;
     EXPECT_THAT(checked_device_roles(settings).value().names, ElementsAre("cpu"));
     settings.pipeline.decode.on = {"cpu", "cpu"};
-    EXPECT_EQ(checked_device_roles(settings).error().message, "pipeline.decode.on: is [cpu, cpu], must name one device");
+    EXPECT_EQ(checked_device_roles(settings).error().message,
+              "pipeline.decode.on: is [cpu, cpu], must name one device");
     settings.pipeline.decode.on.clear();
     EXPECT_EQ(checked_device_roles(settings).error().message, "pipeline.decode.on: is [], must name one device");
     settings.pipeline.prefill.on.clear();

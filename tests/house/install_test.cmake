@@ -1,4 +1,5 @@
-# Installs BUILD_DIR below WORK_DIR, then builds and runs the program of SOURCE_DIR against what was installed.
+# Installs BUILD_DIR below WORK_DIR. Against what was installed it builds and runs the programs of examples/embed, and compiles each of
+# PUBLIC_HEADERS alone and what README.md and docs/embedding.md of SOURCE_DIR show.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -10,12 +11,51 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
 step(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix --strip)
+string(REPLACE "," ";" PUBLIC_HEADERS "${PUBLIC_HEADERS}")
+file(GLOB_RECURSE installed RELATIVE ${WORK_DIR}/prefix/include/rondo ${WORK_DIR}/prefix/include/*)
+list(SORT installed)
+list(SORT PUBLIC_HEADERS)
+if(NOT installed STREQUAL PUBLIC_HEADERS)
+  message(FATAL_ERROR "installed are the headers ${installed}; they must be ${PUBLIC_HEADERS}")
+endif()
 # What else is on the PATH does not matter.
 file(WRITE ${WORK_DIR}/path/nvcc "#!/bin/sh\nexit 1\n")
 file(CHMOD ${WORK_DIR}/path/nvcc PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
-step(${CMAKE_COMMAND} -E env "PATH=${WORK_DIR}/path:$ENV{PATH}"
-  ${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
-step(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+function(build source)
+  step(${CMAKE_COMMAND} -E env "PATH=${WORK_DIR}/path:$ENV{PATH}"
+    ${CMAKE_COMMAND} -S ${source} -B ${WORK_DIR}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
+  step(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+endfunction()
+
+# The first C++ of a page, as the body of a function with these arguments.
+function(write_shown page arguments)
+  file(READ ${SOURCE_DIR}/${page} text)
+  string(FIND "${text}" "```cpp" begin)
+  string(SUBSTRING "${text}" ${begin} -1 text)
+  string(SUBSTRING "${text}" 6 -1 text)
+  string(FIND "${text}" "```" length)
+  string(SUBSTRING "${text}" 0 ${length} text)
+  string(MAKE_C_IDENTIFIER ${page} name)
+  file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <rondo/actors/engine.hpp>\nvoid ${name}(${arguments}) {${text}}\n")
+endfunction()
+
+foreach(header ${PUBLIC_HEADERS})
+  string(MAKE_C_IDENTIFIER ${header} name)
+  file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <rondo/${header}>\n")
+endforeach()
+write_shown(README.md "const rondo::Settings& settings")
+write_shown(docs/embedding.md "caf::event_based_actor* self, const std::unique_ptr<rondo::Engine>& engine,
+  const rondo::listener_actor& listener, caf::timespan timeout")
+file(WRITE ${WORK_DIR}/alone/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(alone LANGUAGES CXX)
+find_package(rondo REQUIRED)
+file(GLOB sources *.cpp)
+add_library(alone OBJECT \${sources})
+target_link_libraries(alone PRIVATE rondo::rondo)
+")
+build(${WORK_DIR}/alone)
+file(REMOVE_RECURSE ${WORK_DIR}/build)
+build(${SOURCE_DIR}/examples/embed)
 file(WRITE ${WORK_DIR}/lines "ann: The code of the red box is 4817.\nbob: Hello!\nann: What is the code of the red box?\n")
 foreach(program embed embed_by_messages)
   step(${WORK_DIR}/build/${program} INPUT_FILE ${WORK_DIR}/lines)

@@ -1,0 +1,224 @@
+#include "actors/engine_inside.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "actors/admission.hpp"
+#include "actors/cache.hpp"
+#include "actors/decode.hpp"
+#include "actors/prefill.hpp"
+#include "actors/selector.hpp"
+#include "kernels/backend.hpp"
+#include "memory/machine_memory.hpp"
+
+namespace rondo {
+
+namespace {
+
+// Prompts that a device may have begun at a time: one, and one that is more urgent, and one that is more urgent still.
+constexpr int open_chunks = 3;
+
+/// Two, so that a round being put away holds up nobody; few, since each that a message wakes takes a core from the step
+/// under way. What takes long has threads of its own.
+size_t workers() {
+    return std::max<size_t>(std::thread::hardware_concurrency() / 4, 2);
+}
+
+/// That may run and wait.
+size_t turns_max(const Settings& settings) {
+    return static_cast<size_t>(settings.pipeline.decode.batch_max) +
+           static_cast<size_t>(settings.server.requests_waiting_max);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Engine::Options options, Hooks hooks) {
+    std::unique_ptr<EngineInside> made(new EngineInside());
+    RONDO_TRY(made->load_all(settings, options));
+    if (options.host != nullptr) {
+        made->system_ = options.host;
+    } else {
+        made->own_config_ = std::make_unique<caf::actor_system_config>();
+        // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
+        made->own_config_->set("scheduler.policy", caf::atom("sharing"));
+        made->own_config_->set("scheduler.max-threads", workers());
+        made->own_system_ = std::make_unique<caf::actor_system>(*made->own_config_);
+        made->system_ = made->own_system_.get();
+    }
+    made->start(settings, options, hooks);
+    return std::unique_ptr<Engine>(new Engine(std::move(made)));
+}
+
+Status EngineInside::load_all(const Settings& settings, const Engine::Options& options) {
+    runtime_->methods = attention_methods(settings.pipeline);
+    runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
+                                      ? settings.pipeline.budget_tokens_max
+                                      : settings.pipeline.decode.attention.budget_tokens;
+    RONDO_ASSIGN(runtime_->roles, checked_device_roles(settings));
+    for (const std::string& name : runtime_->roles.names) {
+        RONDO_ASSIGN(std::unique_ptr<Device> device, open_device(device_options(*settings.device(name))));
+        runtime_->devices.push_back(std::move(device));
+    }
+    progress_ = std::make_shared<Progress>(runtime_->devices.size());
+    Device& first = *runtime_->devices[0];
+    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
+    RONDO_ASSIGN(runtime_->model, load_model(model_path(settings.model.path), choice, first, options.progress));
+    if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
+    const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
+    const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
+    RONDO_TRY(check_memory(settings, block_bytes));
+    const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
+    runtime_->context_tokens =
+        std::min(runtime_->model.spec.usable_context(), static_cast<int64_t>(blocks - 1) * kv_block_tokens);
+    RONDO_ASSIGN(runtime_->pool, KvPool::create(first, shape, {blocks, blocks}));
+    return Status::ok();
+}
+
+Status EngineInside::check_memory(const Settings& settings, size_t block_bytes) const {
+    const size_t bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20, machine = machine_memory_bytes();
+    const std::string is = "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib);
+    // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
+    if (bytes > machine && runtime_->devices[0]->space().kind == DeviceKind::cpu)
+        return make_error(ErrorCode::out_of_memory,
+                          is + "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
+    if (bytes / block_bytes < 2)
+        return make_error(ErrorCode::out_of_memory,
+                          is + "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
+    return Status::ok();
+}
+
+Router::Options EngineInside::router_options(const Settings& settings) const {
+    Router::Options router;
+    router.session.runtime = runtime_;
+    router.session.metrics = metrics_;
+    router.session.texts = texts_;
+    router.several_tenants = !settings.server.api_keys_file.empty();
+    router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
+    router.conversations.bytes_max = static_cast<size_t>(settings.server.conversations_mib) << 20;
+    router.conversations.idle_s_max = settings.server.conversation_idle_s;
+    router.conversations.several_tenants = router.several_tenants;
+    router.turns_max = turns_max(settings);
+    return router;
+}
+
+void EngineInside::start(const Settings& settings, const Engine::Options& options, const Hooks& hooks) {
+    metrics_ = std::make_shared<Metrics>(runtime_->model.name);
+    for (size_t i = 0; i < runtime_->devices.size(); ++i)
+        metrics_->device(runtime_->roles.names[i], runtime_->devices[i]->name());
+    TextWorkers::Options texts;
+    texts.own_threads = hooks.own_threads;
+    texts.texts_max = turns_max(settings);  // so whoever is let in finds a place, if not the bytes
+    texts.several_tenants = !settings.server.api_keys_file.empty();
+    texts_ = std::make_shared<TextWorkers>(texts);
+    router_ = system_->spawn<Router>(load_, last_turn_, router_options(settings));
+    Supervisor::Options supervisor;
+    supervisor.log = options.log;
+    supervisor.start = [this, settings, detached = hooks.own_threads, started = hooks.started](caf::local_actor& self) {
+        Result<Supervisor::Pipeline> made = start_stages(self, settings, detached);
+        if (made && started) started(*made);
+        return made;
+    };
+    const std::function<void(Error)> gave_up = options.gave_up ? options.gave_up : [](Error) {};
+    supervisor.gave_up = gave_up;
+    supervisor_ = system_->spawn<Supervisor>(std::move(supervisor));
+    watch(router_, "router", gave_up);
+    watch(supervisor_, "supervisor", gave_up);
+    caf::anon_send(supervisor_, router_);
+}
+
+/// Nobody can take over what these know, so without one of them the engine gives up.
+template <class Actor>
+void EngineInside::watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up) {
+    actor->attach_functor([=, load = load_, ending = ending_, router = router_](const caf::error&) {
+        if (*ending || load->gave_up.exchange(true)) return;
+        caf::anon_send(router, StagesPtr());  // turns that wait for stages need not
+        gave_up(make_error(ErrorCode::internal, std::string("the ") + name + " died; the process must be started anew"));
+    });
+}
+
+Result<std::shared_ptr<DeviceRunner::PromptAttention>> EngineInside::prompt_attention(Device& device) const {
+    // What is counted costs time: of each chunk one layer or two, not always the same.
+    const int measured_layers = std::max(1, runtime_->model.spec.layers - 1);
+    auto made = std::make_shared<DeviceRunner::PromptAttention>();
+    for (const AttentionMethod& method : runtime_->methods) {
+        made->emplace_back();
+        if (method.prefill.method == PrefillAttention::Method::dense) continue;
+        RONDO_ASSIGN(made->back(), SparsePrefill::create(runtime_->model.spec, device, method.prefill));
+        made->back()->measure(measured_layers);
+    }
+    return made;
+}
+
+/// One for each device, by its place.
+Result<std::vector<device_runner_actor>> EngineInside::start_runners(caf::local_actor& self, const Settings& settings,
+                                                                     bool detached) {
+    Stepper::Limits limits;
+    limits.chunk_tokens = std::min<int64_t>(settings.pipeline.prefill.chunk_tokens, runtime_->context_tokens);
+    limits.decode_rows = settings.pipeline.decode.batch_max;
+    limits.context_tokens = runtime_->context_tokens;
+    limits.open_chunks = open_chunks;
+    std::vector<device_runner_actor> runners;
+    for (size_t i = 0; i < runtime_->devices.size(); ++i) {
+        Device& device = *runtime_->devices[i];
+        RONDO_ASSIGN(std::shared_ptr<Stepper> stepper,
+                     Stepper::create(runtime_->model, *runtime_->pool, device, limits));
+        RONDO_ASSIGN(const auto lines, prompt_attention(device));
+        runners.push_back(detached ? self.spawn<DeviceRunner, caf::detached>(runtime_, stepper, lines, progress_, i)
+                                   : self.spawn<DeviceRunner>(runtime_, stepper, lines, progress_, i));
+    }
+    return runners;
+}
+
+Result<Supervisor::Pipeline> EngineInside::start_stages(caf::local_actor& self, const Settings& settings,
+                                                        bool detached) {
+    const PipelineSettings& pipeline = settings.pipeline;
+    Supervisor::Pipeline made;
+    const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
+    RONDO_ASSIGN(const std::vector<device_runner_actor> runners, start_runners(self, settings, detached));
+    for (const device_runner_actor& runner : runners) keep(runner);
+    made.stages.cache = self.spawn<Cache>(runtime_, load_);
+    Admission::Options admission;
+    admission.running_max = static_cast<size_t>(pipeline.decode.batch_max);
+    admission.tokens_max = runtime_->context_tokens;
+    made.stages.admission = self.spawn<Admission>(made.stages.cache, admission);
+    Prefill::Options prefill;
+    prefill.for_prompts = runtime_->roles.prompts;
+    prefill.open_max = open_chunks;
+    prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
+    made.stages.prefill = self.spawn<Prefill>(runners, made.stages.cache, prefill);
+    const device_runner_actor& answers = runners[runtime_->roles.answers];
+    Decode::Options decode;
+    decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
+    decode.context_tokens = runtime_->context_tokens;
+    const selector_actor selector =
+        detached ? self.spawn<Selector, caf::detached>(answers, made.stages.cache, Selector::Options{})
+                 : self.spawn<Selector>(answers, made.stages.cache, Selector::Options{});
+    made.stages.decode = self.spawn<Decode>(answers, selector, made.stages.cache, decode);
+    keep(made.stages.cache);
+    keep(made.stages.admission);
+    keep(made.stages.prefill);
+    keep(selector);
+    keep(made.stages.decode);
+    return made;
+}
+
+void EngineInside::shut_down() {
+    *ending_ = true;
+    if (router_) caf::anon_send_exit(router_, caf::exit_reason::user_shutdown);
+    if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+}
+
+EngineInside::~EngineInside() {
+    if (system_ == nullptr) return;
+    shut_down();
+    {
+        caf::scoped_actor self{*system_};
+        if (router_) self->wait_for(router_);
+        if (supervisor_) self->wait_for(supervisor_);
+    }
+    if (texts_) texts_->end();  // sessions, which end too, have stopped those under way
+    router_ = nullptr;
+    supervisor_ = nullptr;
+}
+
+}  // namespace rondo
