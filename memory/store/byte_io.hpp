@@ -14,7 +14,7 @@ namespace rondo {
 static_assert(std::endian::native == std::endian::little, "what is stored is little-endian");
 
 /// Puts numbers and bytes one behind the other.
-class ByteWriter {
+class RecordWriter {
 public:
     template <std::integral T>
     void put(T value) {
@@ -37,9 +37,9 @@ private:
 };
 
 /// Takes them out again. Behind the end everything is zero, and `is_whole` says no.
-class ByteReader {
+class RecordReader {
 public:
-    explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
+    explicit RecordReader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
     template <std::integral T>
     T take() {

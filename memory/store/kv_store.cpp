@@ -40,7 +40,7 @@ KvStore::~KvStore() {
 
 Status KvStore::load_epochs() {
     return manifest_->each(std::string(1, store::epoch_letter), [this](std::string_view key, std::string_view value) {
-        ByteReader in(std::as_bytes(std::span(value)));
+        RecordReader in(std::as_bytes(std::span(value)));
         epochs_[name_in(key)] = in.take<uint64_t>();
         return Status::ok();
     });
@@ -69,7 +69,7 @@ Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<Sto
 Status KvStore::load() {
     RONDO_TRY(load_epochs());
     if (const auto day = manifest_->get(day_key); day) {
-        ByteReader in(std::as_bytes(std::span(*day)));
+        RecordReader in(std::as_bytes(std::span(*day)));
         day_ = in.take<int64_t>();
         written_today_ = in.take<uint64_t>();
     }
@@ -103,7 +103,7 @@ StoreName KvStore::tenant_name(std::string_view tenant) const {
 
 RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) const {
     return [this, group, method = std::string(method)](const RecordIndex::Border& border) {
-        ByteWriter out;
+        RecordWriter out;
         out.put(border.prefix.low);
         out.put(border.prefix.high);
         out.put(kind_);
@@ -202,7 +202,7 @@ void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
     if (today != day_) written_today_ = 0;
     day_ = today;
     written_today_ += bytes;
-    ByteWriter out;
+    RecordWriter out;
     out.put(day_);
     out.put(written_today_);
     changes.put(day_key, store::text_of(out.bytes()));
@@ -237,7 +237,7 @@ Status KvStore::expire() {
 /// The epoch goes first: should the rest fail, what is left is not found after the next start either.
 Status KvStore::forget_tenant(const StoreName& tenant) {
     const uint64_t epoch = epoch_of(tenant) + 1;
-    ByteWriter out;
+    RecordWriter out;
     out.put(epoch);
     Manifest::Changes changes;
     changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(out.bytes()));

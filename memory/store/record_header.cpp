@@ -31,7 +31,7 @@ Error damaged(const char* what) {
     return make_error(ErrorCode::corrupt, std::string("a stored record's ") + what);
 }
 
-StoreName take_name(ByteReader& from) {
+StoreName take_name(RecordReader& from) {
     StoreName name{};
     if (const auto bytes = from.take(name.size()); !bytes.empty()) std::ranges::copy(bytes, name.begin());
     return name;
@@ -67,7 +67,7 @@ void RecordHeader::lay_out() {
 }
 
 std::vector<std::byte> RecordHeader::write() const {
-    ByteWriter out;
+    RecordWriter out;
     out.put(magic);
     out.put(version);
     out.put(static_cast<uint32_t>(header_bytes(ids.size(), layers.size())));
@@ -94,7 +94,7 @@ std::vector<std::byte> RecordHeader::write() const {
 }
 
 Result<RecordHeader> RecordHeader::read(std::span<const std::byte> bytes) {
-    ByteReader in(bytes);
+    RecordReader in(bytes);
     if (in.take<uint64_t>() != magic) return damaged("beginning is not one");
     if (const auto found = in.take<uint32_t>(); found != version)
         return make_error(ErrorCode::unsupported, "a stored record is of version " + std::to_string(found) +

@@ -48,7 +48,7 @@ struct Block {
 };
 
 Block header_of(uint64_t segment, const Segments::Salt& salt) {
-    ByteWriter out;
+    RecordWriter out;
     out.put(magic);
     out.put(version);
     out.put(segment);

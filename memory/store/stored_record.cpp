@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t version = 1;
 
-StoreName take_name(ByteReader& from) {
+StoreName take_name(RecordReader& from) {
     StoreName name{};
     if (const auto bytes = from.take(name.size()); !bytes.empty()) std::ranges::copy(bytes, name.begin());
     return name;
@@ -26,7 +26,7 @@ StoreName take_name(ByteReader& from) {
 }  // namespace
 
 uint64_t checksum_of_kind(const KvKind& kind) {
-    ByteWriter out;
+    RecordWriter out;
     out.put(std::span<const std::byte>(kind.model));
     out.put(static_cast<uint8_t>(kind.dtype));
     for (const int32_t number : {kind.layers, kind.kv_heads, kind.head_dim}) out.put(number);
@@ -35,7 +35,7 @@ uint64_t checksum_of_kind(const KvKind& kind) {
 
 std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
     const StoredRecord& record = entry.record;
-    ByteWriter out;
+    RecordWriter out;
     out.put(version);
     out.put(entry.kind);
     for (const StoreName* name : {&record.name, &record.before, &record.tenant})
@@ -56,7 +56,7 @@ std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
 
 Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
     const Error damaged = make_error(ErrorCode::corrupt, "an entry of the store's manifest is damaged");
-    ByteReader in(bytes);
+    RecordReader in(bytes);
     if (in.take<uint32_t>() != version) return damaged;
     ManifestEntry entry;
     StoredRecord& record = entry.record;
