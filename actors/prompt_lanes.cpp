@@ -5,6 +5,12 @@
 
 namespace rondo {
 
+namespace {
+
+constexpr double fast = 1e6;  // tokens a second: so a device is tried that has not been measured
+
+}  // namespace
+
 size_t PromptLanes::add(uint64_t id, int priority, int64_t tokens) {
     const size_t lane = choose_lane(tokens);
     lanes_[lane].order.add(id, priority, tokens);
@@ -12,9 +18,7 @@ size_t PromptLanes::add(uint64_t id, int priority, int64_t tokens) {
     return lane;
 }
 
-/// By what was measured; as fast as can be while nothing was.
-double PromptLanes::Lane::seconds_of(int64_t tokens) const {
-    constexpr double unmeasured = 1e6;
+double PromptLanes::Lane::seconds_of(int64_t tokens, double unmeasured) const {
     return static_cast<double>(tokens) / (tokens_per_second > 0.0 ? tokens_per_second : unmeasured);
 }
 
@@ -22,26 +26,27 @@ double PromptLanes::Lane::seconds_of(int64_t tokens) const {
 size_t PromptLanes::choose_lane(int64_t tokens) const {
     const size_t lanes = tokens > options_.at_home_tokens ? options_.for_prompts : lanes_.size();
     size_t best = 0;
-    double best_seconds = lanes_[0].seconds_of(lanes_[0].order.tokens() + tokens);
+    double best_seconds = lanes_[0].seconds_of(lanes_[0].order.tokens() + tokens, fast);
     for (size_t lane = 1; lane < lanes; ++lane) {
-        const double seconds = lanes_[lane].seconds_of(lanes_[lane].order.tokens() + tokens);
+        const double seconds = lanes_[lane].seconds_of(lanes_[lane].order.tokens() + tokens, fast);
         if (seconds < best_seconds) best = lane, best_seconds = seconds;
     }
     return best;
 }
 
 /// Of prompts that have not begun, the first one of the lane with the most work, if it would be done here before all of
-/// that work is done there.
+/// that work is done there. A device that is still at its first chunk is taken to be as fast as the idle one.
 void PromptLanes::take_over(Lane& idle) {
+    const double unmeasured = idle.tokens_per_second > 0.0 ? idle.tokens_per_second : fast;
     Lane* from = nullptr;
     uint64_t taken = 0;
     for (size_t i = 0; i < options_.for_prompts; ++i) {
         Lane& lane = lanes_[i];
         const auto waits = [&](uint64_t id) { return !lane.jobs.at(id).begun; };
         const PrefillOrder::Job* const next = lane.order.first_of(waits);
-        const double seconds = lane.seconds_of(lane.order.tokens());
-        if (next == nullptr || idle.seconds_of(next->tokens) >= seconds) continue;
-        if (from != nullptr && from->seconds_of(from->order.tokens()) >= seconds) continue;
+        const double seconds = lane.seconds_of(lane.order.tokens(), unmeasured);
+        if (next == nullptr || idle.seconds_of(next->tokens, fast) >= seconds) continue;
+        if (from != nullptr && from->seconds_of(from->order.tokens(), unmeasured) >= seconds) continue;
         from = &lane;
         taken = next->id;
     }

@@ -68,7 +68,8 @@ private:
         std::optional<uint64_t> busy;    // whose piece is under way
         double tokens_per_second = 0.0;  // measured
 
-        double seconds_of(int64_t tokens) const;
+        /// While nothing is measured, at the speed that is given.
+        double seconds_of(int64_t tokens, double unmeasured) const;
     };
 
     size_t choose_lane(int64_t tokens) const;

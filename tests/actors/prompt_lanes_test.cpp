@@ -209,6 +209,17 @@ TEST(PromptLanes, ASlowDeviceLeavesAPromptToTheOneThatIsDoneSooner) {
     EXPECT_FALSE(lanes.begin(1));
 }
 
+TEST(PromptLanes, ADeviceThatStaysAtItsFirstChunkKeepsNoPromptWaiting) {
+    PromptLanes lanes({.lanes = 2, .for_prompts = 2});
+    for (uint64_t id = 1; id <= 4; ++id) EXPECT_EQ(lanes.add(id, 0, 1000), (id - 1) % 2);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    for (const uint64_t id : {2, 4, 3}) {
+        EXPECT_EQ(next(lanes, 1), id);
+        lanes.end(1, {.tokens = 1000, .seconds = 1.0, .complete = true});
+    }
+    EXPECT_FALSE(lanes.begin(1));
+}
+
 /// What decodes has no prompt of its own: it computes those that it was given.
 TEST(PromptLanes, ADeviceForAnswersTakesNothingOver) {
     PromptLanes lanes({.lanes = 2});
