@@ -132,7 +132,8 @@ void EngineInside::watch(const Actor& actor, const char* name, const std::functi
     actor->attach_functor([=, load = load_, ending = ending_, router = router_](const caf::error&) {
         if (*ending || load->gave_up.exchange(true)) return;
         caf::anon_send(router, StagesPtr());  // turns that wait for stages need not
-        gave_up(make_error(ErrorCode::internal, std::string("the ") + name + " died; the process must be started anew"));
+        gave_up(
+            make_error(ErrorCode::internal, std::string("the ") + name + " died; the process must be started anew"));
     });
 }
 

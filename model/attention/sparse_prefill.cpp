@@ -160,8 +160,7 @@ Status SparsePrefill::show(PromptProbe& probe, int layer, const AttendArgs& args
     RONDO_ASSIGN(const Buffer queries, device_.allocate(static_cast<size_t>(q.rows * q.columns) * sizeof(float)));
     RONDO_ASSIGN(const ScoreArgs score, rows_to_score(rows, queries, args, q, chunk));
     return device_.ops().score_rows(score, [&](int head, const Tensor& weights) {
-        probe.look_at_rows(chunk, scored_rows(rows, weights, layer, head), sampled_,
-                           lines_[static_cast<size_t>(head)]);
+        probe.look_at_rows(chunk, scored_rows(rows, weights, layer, head), sampled_, lines_[static_cast<size_t>(head)]);
     });
 }
 

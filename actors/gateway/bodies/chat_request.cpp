@@ -51,8 +51,8 @@ void read_tools(BodyFields& fields, const char* list_name, const char* choice_na
     const Json* list = fields.array(list_name, limits::tools_max);
     const bool none_called = choice != nullptr && *choice == "none";
     if (!none_called && list != nullptr && !list->empty()) {
-        return fields.wrong(list_name, "not supported unless " + std::string(choice_name) + " is none",
-                            "left out", "unsupported_parameter");
+        return fields.wrong(list_name, "not supported unless " + std::string(choice_name) + " is none", "left out",
+                            "unsupported_parameter");
     }
     for (size_t i = 0; list != nullptr && i < list->size(); ++i)
         if (!fields.within(item_name(list_name, i), (*list)[i], "an object")) return;

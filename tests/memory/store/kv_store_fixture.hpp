@@ -122,8 +122,9 @@ protected:
         for (int i = 0; i < count; ++i) made.ids.push_back(first + i);
         made.end = {made.before.prefix, exactness};
         for (size_t at = 0; at < made.ids.size(); at += kv_block_tokens)
-            made.end.prefix = name_of_block(
-                made.end.prefix, std::span(made.ids).subspan(at, std::min<size_t>(kv_block_tokens, made.ids.size() - at)));
+            made.end.prefix =
+                name_of_block(made.end.prefix,
+                              std::span(made.ids).subspan(at, std::min<size_t>(kv_block_tokens, made.ids.size() - at)));
         return made;
     }
     RecordHeader header_of(const Round& round) const {

@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 using Refusal = KvStore::Refusal;
-using ::testing::ElementsAre;
 using testing::AlignedBytes;
+using ::testing::ElementsAre;
 
 class KvStoreTest : public testing::StoreTest, public ::testing::WithParamInterface<bool> {
 protected:
@@ -180,7 +180,8 @@ TEST_P(KvStoreTest, TheLimitHoldsWhateverIsWritten) {
     int written = 0;
     for (int i = 0; i < 100; ++i) {
         now_ += 10;
-        const Refusal refusal = write(round("t", nullptr, 1000 * i, 16 + static_cast<int>(random() % 200)), 0.01 * (i + 1));
+        const Refusal refusal =
+            write(round("t", nullptr, 1000 * i, 16 + static_cast<int>(random() % 200)), 0.01 * (i + 1));
         EXPECT_TRUE(refusal == Refusal::none || refusal == Refusal::no_room);
         written += refusal == Refusal::none;
         ASSERT_LE(store_->bytes(), options_.bytes_max);
@@ -275,7 +276,8 @@ TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
 }
 
 TEST_P(KvStoreTest, AForgottenTenantsRecordsAreGoneAlsoThoseOnTheirWay) {
-    const Round mine = round("a", nullptr, 0, 40), others = round("b", nullptr, 0, 40), late = round("a", nullptr, 900, 40);
+    const Round mine = round("a", nullptr, 0, 40), others = round("b", nullptr, 0, 40),
+                late = round("a", nullptr, 900, 40);
     ASSERT_EQ(write(mine), Refusal::none);
     ASSERT_EQ(write(others), Refusal::none);
     const RecordHeader header = header_of(late);
