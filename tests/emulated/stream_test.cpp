@@ -108,21 +108,6 @@ TEST_F(EmulatedStreams, AStreamThatIsClosedDoesWhatIsQueued) {
     EXPECT_EQ(*pinned_, 3);
 }
 
-TEST_F(EmulatedStreams, GoOnByThemselvesWhenTheGpuIsNoLongerLate) {
-    cudaEvent_t copied = nullptr;
-    ASSERT_EQ(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming), cudaSuccess);
-    {
-        const LateGpu late;
-        *pinned_ = 4;
-        copy(on_gpu_, pinned_, stream_);
-        EXPECT_EQ(cudaEventRecord(copied, stream_), cudaSuccess);
-    }
-    copied->mark->wait_for(1);  // not as a host that waits
-    *pinned_ = 0;
-    EXPECT_EQ(value_on_gpu(), 4);
-    (void)cudaEventDestroy(copied);
-}
-
 TEST(EmulatedLateGpu, IsRefusedUnlessItIsNoughtOrOne) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // reads the environment in a process of its own
     EXPECT_EXIT((::setenv("RONDO_EMULATED_LATE", "2", 1), LateGpu()), testing::ExitedWithCode(2),
