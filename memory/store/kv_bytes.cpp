@@ -1,0 +1,76 @@
+#include "memory/store/kv_bytes.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace rondo {
+
+namespace {
+
+size_t bytes_of_block(const KvPool& pool) {
+    return static_cast<size_t>(pool.shape().kv_heads) * pool.shape().atom.bytes();
+}
+
+void clear(std::byte* from, size_t bytes) {
+    std::fill_n(from, bytes, std::byte{0});
+}
+
+/// The slots of an atom from `first` on (kernels/kv_layout.hpp).
+void clear_slots(const KvAtom& atom, int first, std::byte* bytes) {
+    const auto d = static_cast<size_t>(atom.head_dim);
+    const size_t number = traits(atom.dtype).block_bytes, row = d * number, half = atom.half_bytes();
+    const auto used = static_cast<size_t>(first);
+    clear(bytes + used * row, half - used * row);
+    std::byte* const values = bytes + half;
+    if (atom.dtype != DType::bf16) {
+        clear(values + used * row, half - used * row);
+    } else {  // tokens stand in pairs: of a pair that is half used every second number goes
+        const size_t pairs = used / 2;
+        if (used % 2 == 1)
+            for (size_t c = 0; c < d; ++c) clear(values + pairs * 2 * row + (2 * c + 1) * number, number);
+        const size_t whole = (used + 1) / 2 * 2;
+        clear(values + whole * row, half - whole * row);
+    }
+    if (atom.dtype != DType::i8) return;
+    const size_t scales = kv_block_tokens * sizeof(float), gone = scales - used * sizeof(float);
+    for (const size_t part : {size_t{0}, scales})
+        clear(bytes + atom.scales_offset() + part + used * sizeof(float), gone);
+}
+
+}  // namespace
+
+size_t bytes_of_layer(const KvPool& pool, size_t blocks) {
+    return blocks * bytes_of_block(pool);
+}
+
+Status copy_out(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
+                std::span<std::byte> to) {
+    assert(to.size() >= bytes_of_layer(pool, blocks.size()));
+    const KvLayer from = pool.layer(layer);
+    const size_t bytes = bytes_of_block(pool);
+    for (size_t i = 0; i < blocks.size(); ++i)
+        RONDO_TRY(device.copy(to.data() + i * bytes, from.at(blocks[i], 0), bytes, StreamId::store));
+    return Status::ok();
+}
+
+void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<std::byte> layer) {
+    const auto used = static_cast<int>(tokens % kv_block_tokens);
+    if (used == 0) return;
+    const auto all = static_cast<size_t>(heads) * atom.bytes();
+    const auto last = static_cast<size_t>(tokens / kv_block_tokens) * all;
+    assert(last + all <= layer.size());
+    for (int head = 0; head < heads; ++head)
+        clear_slots(atom, used, layer.data() + last + static_cast<size_t>(head) * atom.bytes());
+}
+
+Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
+               std::span<const std::byte> from) {
+    assert(from.size() >= bytes_of_layer(pool, blocks.size()));
+    const KvLayer to = pool.layer(layer);
+    const size_t bytes = bytes_of_block(pool);
+    for (size_t i = 0; i < blocks.size(); ++i)
+        RONDO_TRY(device.copy(to.at(blocks[i], 0), from.data() + i * bytes, bytes, StreamId::load));
+    return Status::ok();
+}
+
+}  // namespace rondo
