@@ -109,7 +109,7 @@ void begin_grid(const Shape& shape, Order order, unsigned seed, const std::funct
     block.barrier = {};  // and the warps' meetings: a block that ends without a fault leaves nobody in them
     block.warps.assign((block.count + warp_lanes - 1) / warp_lanes, Warp());
     block.order = order;
-    block.random.seed(seed);
+    block.random.seed(scattered(seed));
     block.turns.resize(block.count);
     std::iota(block.turns.begin(), block.turns.end(), 0);
     if (order == Order::reverse) std::reverse(block.turns.begin(), block.turns.end());

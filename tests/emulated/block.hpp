@@ -19,6 +19,11 @@ struct Shape {
     dim3 block;
 };
 
+/// Seeds that lie side by side give orders that have nothing in common.
+inline unsigned scattered(unsigned seed) {
+    return seed * 2654435761U;
+}
+
 /// The blocks that follow are of this grid and run on the calling thread. One grid at a time: the caller holds the
 /// lock. A seed gives the same random order to each grid of a shape, whatever ran before.
 void begin_grid(const Shape& shape, Order order, unsigned seed, const std::function<void()>& kernel);

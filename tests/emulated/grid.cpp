@@ -61,7 +61,8 @@ std::vector<uint64_t> order_of_blocks(uint64_t count, const Turns& turns) {
     std::vector<uint64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), 0);
     if (turns.order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
-    if (turns.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), std::mt19937(turns.seed));
+    if (turns.order == Order::random)
+        std::shuffle(numbers.begin(), numbers.end(), std::minstd_rand(scattered(turns.seed)));
     return numbers;
 }
 
