@@ -65,11 +65,7 @@ public:
     T* operator->() { return &value(); }
     const T* operator->() const { return &value(); }
     const E& error() const { return std::get<1>(state_); }
-    Status status() const
-        requires std::is_same_v<E, Error>
-    {
-        return is_ok() ? Status{} : Status{error()};
-    }
+    Status status() const requires std::is_same_v<E, Error> { return is_ok() ? Status{} : Status{error()}; }
 
 private:
     std::variant<T, E> state_;
