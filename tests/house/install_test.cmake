@@ -39,7 +39,9 @@ function(write_shown page arguments)
   file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <rondo/actors/engine.hpp>\nvoid ${name}(${arguments}) {${text}}\n")
 endfunction()
 
-foreach(header ${PUBLIC_HEADERS})
+set(headers ${PUBLIC_HEADERS})
+list(FILTER headers EXCLUDE REGEX "\\.inc$")  # parts of other headers
+foreach(header ${headers})
   string(MAKE_C_IDENTIFIER ${header} name)
   file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <rondo/${header}>\n")
 endforeach()
