@@ -55,6 +55,8 @@ public:
             id = static_cast<int32_t>(random_() % static_cast<uint64_t>(inside(*engine_).model().spec.vocabulary));
         return ids;
     }
+    /// Of a long prompt: as many as the context leaves room for, with what is asked behind it.
+    int64_t long_tokens() const { return std::min<int64_t>(4096, engine_->context_tokens() - 256); }
     std::future<std::shared_ptr<Timed>> ask(std::vector<int32_t> ids, int64_t tokens) {
         Ask ask;
         ask.ids = std::move(ids);
@@ -150,7 +152,7 @@ nlohmann::ordered_json bench_streams(Bench& bench) {
 
 nlohmann::ordered_json bench_stall(Bench& bench) {
     const std::vector<double> base = bench.gaps(4, 96, 0);
-    const std::vector<double> beside = bench.gaps(4, 96, 4096);
+    const std::vector<double> beside = bench.gaps(4, 96, bench.long_tokens());
     const double bound = percentile(base, 0.99) + 1.2 * bench.settings().pipeline.decode.step_ms_max;
     return {{"itl_ms_p50", percentile(base, 0.5)},
             {"itl_ms_p99", percentile(base, 0.99)},
@@ -162,7 +164,7 @@ nlohmann::ordered_json bench_stall(Bench& bench) {
 nlohmann::ordered_json bench_turns(Bench& bench) {
     std::vector<double> ratios, first, second;
     for (int i = 0; i < 3; ++i) {
-        std::vector<int32_t> ids = bench.prompt(4096);
+        std::vector<int32_t> ids = bench.prompt(bench.long_tokens());
         const auto one = bench.finished(bench.ask(ids, 8), 8);
         ids.insert(ids.end(), one->ids.begin(), one->ids.end());
         const std::vector<int32_t> more = bench.prompt(64);
