@@ -122,11 +122,7 @@ Result<std::string> Engine::detokenize(std::span<const int32_t> ids) const {
     const Model& model = inside_->model();
     if (model.tokenizer == nullptr)
         return make_error(ErrorCode::not_found, "model " + model.name + " has no tokenizer; it must have one here");
-    for (const int32_t id : ids)
-        if (id < 0 || id >= model.spec.vocabulary)
-            return make_error(ErrorCode::out_of_range, "a token id is " + std::to_string(id) +
-                                                           "; it must be from 0 to " +
-                                                           std::to_string(model.spec.vocabulary - 1));
+    RONDO_TRY(check_ids(ids, model.spec.vocabulary));
     return model.tokenizer->decode(ids, true);
 }
 

@@ -155,12 +155,12 @@ Result<std::vector<device_runner_actor>> EngineInside::start_runners(caf::local_
                                                                      bool detached) {
     Stepper::Limits limits;
     limits.chunk_tokens = std::min<int64_t>(settings.pipeline.prefill.chunk_tokens, runtime_->context_tokens);
-    limits.decode_rows = settings.pipeline.decode.batch_max;
     limits.context_tokens = runtime_->context_tokens;
     limits.open_chunks = open_chunks;
     std::vector<device_runner_actor> runners;
     for (size_t i = 0; i < runtime_->devices.size(); ++i) {
         Device& device = *runtime_->devices[i];
+        limits.decode_rows = i == runtime_->roles.answers ? settings.pipeline.decode.batch_max : 1;
         RONDO_ASSIGN(std::shared_ptr<Stepper> stepper,
                      Stepper::create(runtime_->model, *runtime_->pool, device, limits));
         RONDO_ASSIGN(const auto lines, prompt_attention(device));

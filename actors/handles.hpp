@@ -2,7 +2,6 @@
 
 #include <caf/all.hpp>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "actors/front.hpp"

@@ -1,7 +1,6 @@
 #include "actors/prefill.hpp"
 
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "actors/when_answered.hpp"

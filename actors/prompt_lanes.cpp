@@ -34,26 +34,30 @@ size_t PromptLanes::choose_lane(int64_t tokens) const {
     return best;
 }
 
-/// Of prompts that have not begun, the first one of the lane with the most work, if it would be done here before all of
-/// that work is done there. A device that is still at its first chunk is taken to be as fast as the idle one.
+/// Of the first prompts of other lanes that have not begun the most urgent, of equals that of the lane with the most
+/// work, if it would be done here before all of that work is done there. A device that is still at its first chunk is
+/// taken to be as fast as the idle one.
 void PromptLanes::take_over(Lane& idle) {
     const double unmeasured = idle.tokens_per_second > 0.0 ? idle.tokens_per_second : fast;
     Lane* from = nullptr;
-    uint64_t taken = 0;
-    for (size_t i = 0; i < options_.for_prompts; ++i) {
-        Lane& lane = lanes_[i];
+    PrefillOrder::Job taken;
+    double most = 0.0;
+    for (Lane& lane : lanes_) {
         const auto waits = [&](uint64_t id) { return !lane.jobs.at(id).begun; };
         const PrefillOrder::Job* const next = lane.order.first_of(waits);
         const double seconds = lane.seconds_of(lane.order.tokens(), unmeasured);
-        if (next == nullptr || idle.seconds_of(next->tokens, fast) >= seconds) continue;
-        if (from != nullptr && from->seconds_of(from->order.tokens(), unmeasured) >= seconds) continue;
+        if (next == nullptr || idle.seconds_of(next->tokens, unmeasured) >= seconds) continue;
+        const bool better =
+            from == nullptr || next->priority > taken.priority || (next->priority == taken.priority && seconds > most);
+        if (!better) continue;
         from = &lane;
-        taken = next->id;
+        taken = *next;
+        most = seconds;
     }
     if (from == nullptr) return;
-    const PrefillOrder::Job job = *from->order.remove(taken);
-    idle.order.add(job.id, job.priority, job.tokens);
-    idle.jobs.insert(from->jobs.extract(taken));
+    from->order.remove(taken.id);
+    idle.order.add(taken.id, taken.priority, taken.tokens);
+    idle.jobs.insert(from->jobs.extract(taken.id));
 }
 
 /// Of chunks that have begun the most urgent, the first of equals, unless a prompt that has not is more urgent. A

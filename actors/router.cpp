@@ -1,7 +1,6 @@
 #include "actors/router.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "actors/make_turn.hpp"
 #include "actors/places.hpp"

@@ -56,7 +56,9 @@ public:
         return ids;
     }
     /// Of a long prompt: as many as the context leaves room for, with what is asked behind it.
-    int64_t long_tokens() const { return std::min<int64_t>(4096, engine_->context_tokens() - 256); }
+    int64_t long_tokens() const {
+        return std::max<int64_t>(1, std::min<int64_t>(4096, engine_->context_tokens() - 256));
+    }
     std::future<std::shared_ptr<Timed>> ask(std::vector<int32_t> ids, int64_t tokens) {
         Ask ask;
         ask.ids = std::move(ids);

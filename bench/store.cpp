@@ -15,6 +15,7 @@
 
 #include "config/checked.hpp"
 #include "machine/machine.hpp"
+#include "memory/store/aligned_bytes.hpp"
 #include "memory/store/kv_store.hpp"
 
 namespace rondo::bench {
@@ -67,14 +68,6 @@ private:
     std::deque<std::function<void()>> tasks_;
 };
 
-struct Free {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(disk_alignment)); }
-};
-using Bytes = std::unique_ptr<std::byte, Free>;
-Bytes aligned(size_t bytes) {
-    return Bytes(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(disk_alignment))));
-}
-
 /// A Qwen2-0.5B's rounds in a store of their own.
 class Rounds {
 public:
@@ -95,8 +88,8 @@ public:
 
     /// All layers of all rounds, in order, so many at a time. Validates them where that is wanted.
     double read_seconds(bool validate) {
-        std::vector<Bytes> into;
-        for (int i = 0; i < under_way_max; ++i) into.push_back(aligned(layer_bytes_));
+        std::vector<AlignedBytes> into;
+        for (int i = 0; i < under_way_max; ++i) into.emplace_back(layer_bytes_);
         std::vector<size_t> free(into.size());
         for (size_t i = 0; i < free.size(); ++i) free[i] = i;
         const double start = seconds_now();
@@ -109,9 +102,9 @@ public:
                 tasks_.run_until([&] { return !free.empty(); });
                 const size_t at = free.back();
                 free.pop_back();
-                store_->read_layer(*reading, layer, {into[at].get(), layer_bytes_}, [&, at, round, layer](Status end) {
+                store_->read_layer(*reading, layer, into[at].span(), [&, at, round, layer](Status end) {
                     need(end);
-                    if (validate && std::memcmp(into[at].get(), bytes_of(round, layer), layer_bytes_) != 0)
+                    if (validate && std::memcmp(into[at].data(), bytes_of(round, layer), layer_bytes_) != 0)
                         fail("a layer that was read is not the one that was written");
                     free.push_back(at);
                 });
@@ -146,11 +139,11 @@ private:
         const auto begun = store_->begin(header_of(round), 1.0);
         if (!begun.writing) fail("the store refuses a record");
         int left = 24;
-        std::vector<Bytes> layers;
+        std::vector<AlignedBytes> layers;
         for (size_t layer = 0; layer < 24; ++layer) {
-            layers.push_back(aligned(layer_bytes_));
-            std::memcpy(layers.back().get(), bytes_of(round, layer), layer_bytes_);
-            store_->write_layer(begun.writing, layer, {layers.back().get(), layer_bytes_}, [&left](const Status& end) {
+            layers.emplace_back(layer_bytes_);
+            std::memcpy(layers.back().data(), bytes_of(round, layer), layer_bytes_);
+            store_->write_layer(begun.writing, layer, layers.back().span(), [&left](const Status& end) {
                 need(end);
                 --left;
             });
@@ -191,8 +184,8 @@ double raw_rate(const std::string& folder, DiskQueue& queue) {
         for (uint64_t at = 0; at + raw_bytes <= entry.file_size(); at += raw_bytes)
             pieces.push_back({file, at, raw_bytes});
     }
-    std::vector<Bytes> into;
-    for (int i = 0; i < under_way_max; ++i) into.push_back(aligned(raw_bytes));
+    std::vector<AlignedBytes> into;
+    for (int i = 0; i < under_way_max; ++i) into.emplace_back(raw_bytes);
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<size_t> free(into.size());
@@ -204,12 +197,13 @@ double raw_rate(const std::string& folder, DiskQueue& queue) {
         const size_t at = free.back();
         free.pop_back();
         all += static_cast<double>(piece.bytes);
-        queue.submit({DiskWork::Kind::read, piece.file, piece.offset, into[at].get(), piece.bytes, [&, at](Status end) {
-                          need(end);
-                          const std::lock_guard held(mutex);
-                          free.push_back(at);
-                          changed.notify_one();
-                      }});
+        queue.submit(
+            {DiskWork::Kind::read, piece.file, piece.offset, into[at].data(), piece.bytes, [&, at](Status end) {
+                 need(end);
+                 const std::lock_guard held(mutex);
+                 free.push_back(at);
+                 changed.notify_one();
+             }});
     }
     changed.wait(lock, [&] { return free.size() == into.size(); });
     const double seconds = seconds_now() - start;

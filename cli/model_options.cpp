@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "cli/progress.hpp"
 #include "config/device_roles.hpp"

@@ -13,7 +13,7 @@ pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ROCKSDB REQUIRED IMPORTED_TARGET rocksdb)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
-find_path(RONDO_XXHASH xxhash.h REQUIRED)  # headers are all there is of it
+find_path(RONDO_XXHASH xxhash.h REQUIRED)  # a header is all that is used of it
 
 set(RONDO_HAS_CUDA OFF)
 if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_TSAN AND NOT RONDO_FUZZ)

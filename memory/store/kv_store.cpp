@@ -126,7 +126,7 @@ Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
 
 /// Until no more than `most` is used; where that cannot be, nobody goes.
 bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most) {
-    const auto may_go = [this](const StoredRecord& other) { return !readers_.contains(other.name); };
+    const auto may_go = [this](const StoredRecord& other) { return !readers_.contains(other.place); };
     std::vector<RecordIndex::Taken> taken;
     while (used > most) {
         const StoredRecord* const next = index_.next_to_go(record, tenant, may_go);
@@ -142,7 +142,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     }
     for (const RecordIndex::Taken& one : taken) {
         index_.gone(one);
-        give_back(one.record);
+        give_back(one.record.place);
     }
     counts_.evicted += std::ssize(taken);
     return true;
@@ -166,12 +166,12 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     return *free >= wanted || evict_for(record, nullptr, wanted, *free) ? Refusal::none : Refusal::no_room;
 }
 
-void KvStore::give_back(const StoredRecord& record) {
-    if (const auto readers = readers_.find(record.name); readers != readers_.end()) {
-        readers->second.removed = record;
+void KvStore::give_back(const RecordPlace& place) {
+    if (const auto readers = readers_.find(place); readers != readers_.end()) {
+        readers->second.removed = true;
         return;
     }
-    static_cast<void>(segments_->give_back(record.place));  // what cannot be given back is found at the next start
+    static_cast<void>(segments_->give_back(place));  // what cannot be given back is found at the next start
 }
 
 Status KvStore::remove(std::span<const StoreName> names) {
@@ -187,7 +187,7 @@ Status KvStore::remove(std::span<const StoreName> names) {
     for (const StoredRecord& record : gone)
         index_.remove(record.name);  // not found from now on, whatever the disk says
     RONDO_TRY(manifest_->commit(std::move(changes)));
-    for (const StoredRecord& record : gone) give_back(record);
+    for (const StoredRecord& record : gone) give_back(record.place);
     return Status::ok();
 }
 

@@ -112,7 +112,7 @@ private:
     Refusal make_room(const StoredRecord& record);
     bool evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most);
     Status remove(std::span<const StoreName> names);
-    void give_back(const StoredRecord& record);
+    void give_back(const RecordPlace& place);
     void damaged(const StoreName& name);
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
@@ -121,7 +121,7 @@ private:
     void commit(const WritingPtr& writing, const Done& done);
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
     void count_day(Manifest::Changes& changes, uint64_t bytes);
-    void end_reading(const StoreName& name);
+    void end_reading(const RecordPlace& place);
     template <class T>
     std::function<void(T)> posted(std::function<void(T)> done) const;
 
@@ -133,9 +133,9 @@ private:
     RecordIndex index_;
     struct Readers {
         int64_t count = 0;
-        std::optional<StoredRecord> removed;  // whose space goes with the last of them
+        bool removed = false;  // its space goes with the last of them
     };
-    std::map<StoreName, Readers> readers_;
+    std::map<RecordPlace, Readers> readers_;
     std::map<StoreName, Writing*> writing_;
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;

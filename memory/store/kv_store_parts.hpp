@@ -4,12 +4,12 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "config/checked.hpp"
+#include "memory/store/aligned_bytes.hpp"
 #include "memory/store/byte_io.hpp"
 #include "memory/store/kv_store.hpp"
 
@@ -39,15 +39,6 @@ std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, std::span<
 /// What is put beside a sealed layer, so that it is taken for no other.
 std::array<std::byte, 20> beside(const StoreName& name, size_t layer);
 
-struct FreeAligned {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(disk_alignment)); }
-};
-using AlignedBytes = std::unique_ptr<std::byte, FreeAligned>;
-
-inline AlignedBytes aligned(size_t bytes) {
-    return AlignedBytes(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(disk_alignment))));
-}
-
 }  // namespace store
 
 class KvStore::Writing {
@@ -55,8 +46,8 @@ public:
     StoredRecord record;
     RecordHeader header;
     std::optional<SealKey> key;
-    store::AlignedBytes bytes;  // of the header
-    bool found = false;         // from now on, by others
+    AlignedBytes bytes;  // of the header
+    bool found = false;  // from now on, by others
 };
 
 class KvStore::Reading {
@@ -64,7 +55,7 @@ public:
     StoredRecord record;
     RecordHeader header;
     std::optional<SealKey> key;
-    store::AlignedBytes bytes;  // of the header
+    AlignedBytes bytes;  // of the header
 };
 
 /// On the store's thread, if there still is a store then.

@@ -20,12 +20,12 @@ const RecordHeader& KvStore::header_of(const Reading& reading) {
     return reading.header;
 }
 
-void KvStore::end_reading(const StoreName& name) {
-    const auto found = readers_.find(name);
+void KvStore::end_reading(const RecordPlace& place) {
+    const auto found = readers_.find(place);
     if (--found->second.count > 0) return;
-    const std::optional<StoredRecord> removed = found->second.removed;
+    const bool removed = found->second.removed;
     readers_.erase(found);
-    if (removed) give_back(*removed);
+    if (removed) give_back(place);
 }
 
 void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done) {
@@ -33,11 +33,11 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     if (record == nullptr) return done(make_error(ErrorCode::not_found, "there is no such record"));
     const size_t bytes =
         RecordHeader::header_bytes(static_cast<size_t>(record->tokens), static_cast<size_t>(record->layers));
-    ++readers_[name].count;
-    const ReadingPtr reading(new Reading{*record, {}, {}, store::aligned(bytes)},
+    ++readers_[record->place].count;
+    const ReadingPtr reading(new Reading{*record, {}, {}, AlignedBytes(bytes)},
                              [post = options_.post, alive = alive_, this](Reading* ended) {
                                  post([alive, this, owned = std::shared_ptr<Reading>(ended)] {
-                                     if (*alive) end_reading(owned->record.name);
+                                     if (*alive) end_reading(owned->record.place);
                                  });
                              });
     if (options_.keys) {
@@ -45,7 +45,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         if (!key) return done(key.error());
         reading->key.emplace(*key);
     }
-    const std::span<std::byte> into(reading->bytes.get(), bytes);
+    const std::span<std::byte> into = reading->bytes.span();
     const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
         if (!end) {
             if (end.error().code == ErrorCode::corrupt) damaged(reading->record.name);

@@ -68,7 +68,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds) {
                                  post([alive, this, owned = std::shared_ptr<Writing>(ended)] {
                                      if (!*alive) return;
                                      writing_.erase(owned->record.name);
-                                     if (!owned->found) give_back(owned->record);
+                                     if (!owned->found) give_back(owned->record.place);
                                  });
                              });
     writing_[record.name] = writing.get();
@@ -100,8 +100,8 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
 
 void KvStore::finish(const WritingPtr& writing, Done done) {
     const std::vector<std::byte> header = writing->header.write();
-    writing->bytes = store::aligned(header.size());
-    const std::span<std::byte> bytes(writing->bytes.get(), header.size());
+    writing->bytes = AlignedBytes(header.size());
+    const std::span<std::byte> bytes = writing->bytes.span();
     std::ranges::copy(header, bytes.begin());
     if (writing->key) {
         const auto open = bytes.first(RecordHeader::proof_at);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ struct RecordPlace {
     uint64_t segment = 0;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    bool operator==(const RecordPlace&) const = default;
+    auto operator<=>(const RecordPlace&) const = default;
 };
 
 /// Files to which records are appended, one behind the other. Nothing is ever written twice to one place: after a start

@@ -111,7 +111,14 @@ TEST_P(Devices, GiveOneDevicesTokensWhereAMethodChooses) {
         for (size_t i = 0; i < all.size(); ++i) stage.engine().ask(continue_ids(all[i], 12), heard[i].callbacks());
         stage.run();
         answers.emplace_back();
-        for (const Heard& one : heard) answers.back().push_back(one.ids);
+        int64_t choices = 0;
+        for (const Heard& one : heard) {
+            ASSERT_EQ(one.ends.size(), 1U);
+            EXPECT_EQ(one.ids.size(), 12U) << one.ends[0].error.message;
+            choices += one.ends[0].attention.selections;
+            answers.back().push_back(one.ids);
+        }
+        EXPECT_GT(choices, 0);
     }
     EXPECT_EQ(answers[0], answers[1]);
 }

@@ -230,6 +230,35 @@ TEST(PromptLanes, ADeviceForAnswersTakesNothingOver) {
     EXPECT_EQ(lanes.tokens(0), 2000);
 }
 
+/// Short prompts that went to the device for answers while the others were busy.
+TEST(PromptLanes, AnIdleDeviceTakesOverWhatWaitsWhereAnswersAreMade) {
+    PromptLanes lanes({.lanes = 2});
+    EXPECT_EQ(lanes.add(1, 0, 400), 0U);
+    EXPECT_EQ(lanes.add(2, 0, 300), 1U);
+    EXPECT_EQ(lanes.add(3, 0, 300), 1U);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    EXPECT_EQ(next(lanes, 1), 2U);
+    EXPECT_EQ(lanes.end(0, {.tokens = 400, .seconds = 0.1, .complete = true}), PromptLanes::After::leaves);
+    EXPECT_EQ(next(lanes, 0), 3U);
+    EXPECT_EQ(lanes.tokens(1), 300);
+}
+
+TEST(PromptLanes, AnIdleDeviceTakesTheMostUrgentOver) {
+    PromptLanes lanes({.lanes = 3, .for_prompts = 3});
+    EXPECT_EQ(lanes.add(1, 0, 900), 0U);
+    EXPECT_EQ(lanes.add(2, 0, 800), 1U);
+    EXPECT_EQ(lanes.add(3, 0, 100), 2U);
+    EXPECT_EQ(next(lanes, 2), 3U);
+    EXPECT_EQ(next(lanes, 0), 1U);
+    EXPECT_EQ(next(lanes, 1), 2U);
+    EXPECT_EQ(lanes.add(4, 0, 700), 2U);
+    EXPECT_EQ(lanes.add(5, 0, 800), 1U);
+    EXPECT_EQ(lanes.add(6, 1, 700), 2U);
+    // Lane 1 has more work, but what waits in lane 2 is more urgent.
+    EXPECT_EQ(lanes.end(0, {.tokens = 900, .seconds = 0.1, .complete = true}), PromptLanes::After::leaves);
+    EXPECT_EQ(next(lanes, 0), 6U);
+}
+
 struct Shape {
     size_t lanes, for_prompts;
 };

@@ -17,7 +17,6 @@ namespace {
 
 using Way = DiskQueue::Way;
 using Kind = DiskWork::Kind;
-using testing::AlignedBytes;
 
 class EachWay : public ::testing::TestWithParam<std::pair<Way, int>> {
 protected:

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Refusal = KvStore::Refusal;
-using testing::AlignedBytes;
 using ::testing::ElementsAre;
 
 class KvStoreTest : public testing::StoreTest, public ::testing::WithParamInterface<bool> {
@@ -273,6 +272,26 @@ TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
     reading.reset();
     tasks_->run_all();
     EXPECT_LT(store_->bytes(), before);
+}
+
+/// Two of one name, one after the other, each read while it goes: the space of both comes back.
+TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
+    const Round one = round("t", nullptr, 0, 40);
+    const uint64_t before = store_->bytes();
+    std::vector<KvStore::ReadingPtr> readings;
+    for (int turn = 0; turn < 2; ++turn) {
+        ASSERT_EQ(write(one), Refusal::none);
+        readings.push_back(open_record(name_of(one), one.ids).value());
+        ASSERT_TRUE(store_->refer(std::vector{name_of(one)}));
+        ASSERT_TRUE(store_->release(std::vector{name_of(one)}));
+    }
+    const RecordHeader& header = KvStore::header_of(*readings[0]);
+    AlignedBytes bytes(padded(header)), expected = bytes_of(header, 2);
+    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(readings[0], 2, bytes.span(), std::move(done)); }));
+    EXPECT_TRUE(std::ranges::equal(bytes.span(), expected.span()));
+    readings.clear();
+    tasks_->run_all();
+    EXPECT_LE(store_->bytes(), before + disk_alignment);
 }
 
 TEST_P(KvStoreTest, AForgottenTenantsRecordsAreGoneAlsoThoseOnTheirWay) {

@@ -14,8 +14,6 @@
 namespace rondo {
 namespace {
 
-using testing::AlignedBytes;
-
 constexpr uint64_t step = disk_alignment;
 
 class SegmentsTest : public ::testing::Test {
