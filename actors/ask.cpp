@@ -1,6 +1,5 @@
 #include "actors/ask.hpp"
 
-
 #include "actors/gateway/bodies/conversation_id.hpp"
 #include "config/limits.hpp"
 #include "model/text/chat_template.hpp"
