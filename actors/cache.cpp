@@ -100,11 +100,13 @@ bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
 bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
-    SequenceKv known = prefixes_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
+    SequenceKv known = prefixes_->match(turn.space, turn.ids, std::ssize(turn.reusable()), turn.round_ends);
     expected_.came(known);
     const int64_t full = ceil_div<int64_t>(runtime_->context_tokens, kv_block_tokens);
-    const auto holds_more = [&](LayerGroup group) { return std::ssize(known.blocks(group)) > full; };
-    if (std::ranges::any_of(layer_groups, holds_more)) known = SequenceKv(pool_);
+    const BlockCounts more = known.blocks_for(std::ssize(turn.ids) + 1 - known.tokens());
+    const auto any = [&](auto too_many) { return std::ranges::any_of(layer_groups, too_many); };
+    if (any([&](LayerGroup group) { return std::ssize(known.blocks(group)) > full; })) known = SequenceKv(pool_);
+    if (any([&](LayerGroup group) { return more[group] > full; })) known.plan_rounds({});
     return set_aside(turn, std::move(known), running, spares_claims);
 }
 

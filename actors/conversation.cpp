@@ -9,6 +9,7 @@ namespace rondo {
 namespace {
 
 constexpr size_t borders_a_round = 3;
+constexpr size_t answer_border = 1;         // of those the one behind the answer
 constexpr size_t character_tokens_max = 4;  // of the bytes of one character each
 
 }  // namespace
@@ -40,8 +41,7 @@ Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>
     const Start start = known_start_of(text);
     RONDO_ASSIGN(const std::vector<int32_t> more,
                  model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true, stop));
-    Prompt prompt{ids_up_to(start.border), start.border};
-    prompt.known_ids = prompt.ids.size();
+    Prompt prompt = prompt_up_to(start.border);
     prompt.ids.insert(prompt.ids.end(), more.begin(), more.end());
     prompt.text = std::move(text.erase(0, start.bytes));
     return prompt;
@@ -62,13 +62,22 @@ Conversation::Start Conversation::known_start_of(std::string_view text) const {
     return best;
 }
 
-std::vector<int32_t> Conversation::ids_up_to(int64_t border) const {
-    std::vector<const Border*> way;
-    for (; border >= 0; border = way.back()->after) way.push_back(&borders_[static_cast<size_t>(border)]);
-    std::vector<int32_t> ids;
-    for (auto part = way.rbegin(); part != way.rend(); ++part)
-        ids.insert(ids.end(), (*part)->ids.begin(), (*part)->ids.end());
-    return ids;
+/// What is known of a prompt that begins with a border's text. An answer's last token has no KV, unless another one
+/// ended it.
+Conversation::Prompt Conversation::prompt_up_to(int64_t border) const {
+    std::vector<int64_t> way;
+    for (int64_t at = border; at >= 0; at = borders_[static_cast<size_t>(at)].after) way.push_back(at);
+    Prompt prompt;
+    prompt.border = border;
+    for (auto at = way.rbegin(); at != way.rend(); ++at) {
+        const auto index = static_cast<size_t>(*at);
+        const std::vector<int32_t>& ids = borders_[index].ids;
+        prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
+        if (index % borders_a_round != answer_border || ids.empty()) continue;
+        prompt.round_ends.push_back(std::ssize(prompt.ids) - (borders_[index + 1].ids.empty() ? 1 : 0));
+    }
+    prompt.known_ids = prompt.ids.size();
+    return prompt;
 }
 
 void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,

@@ -26,6 +26,7 @@ public:
         int64_t border = -1;    ///< of the conversation, where the new text begins; -1: at the prompt's beginning
         size_t known_ids = 0;   ///< up to there
         std::string text = {};  ///< behind it
+        std::vector<int64_t> round_ends = {};  ///< ids up to the ends of rounds, as far as their KV went
     };
     /// The prompt that `messages`, after all that was said, makes; the template is given `variables_json`, too. Nothing
     /// changes until `answered`. `stop` may be requested on another thread; the error is then ErrorCode::cancelled.
@@ -70,7 +71,7 @@ private:
     void share_tokens(int64_t tokens);
     Status check_round(int64_t round) const;
     Start known_start_of(std::string_view text) const;
-    std::vector<int32_t> ids_up_to(int64_t border) const;
+    Prompt prompt_up_to(int64_t border) const;
     Border answered_border(std::string_view answer, std::span<const int32_t> ids) const;
     Border ended_border(std::span<const int32_t> ids) const;
 

@@ -87,6 +87,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
                                             .budget_tokens = budget_tokens,
                                             .ids = std::move(ids),
                                             .prompt_tokens = tokens,
+                                            .round_ends = prompt.round_ends,
                                             .recomputed_min = StepAttention::prompt_rows(decode),
                                             .kv = SequenceKv(*runtime->pool),
                                             .chunk_rows = 0,

@@ -27,9 +27,10 @@ struct Turn {
     size_t method = 0;          ///< of runtime's: how it attends
     int64_t budget_tokens = 0;  ///< of its answer, where that is not the method's own
 
-    std::vector<int32_t> ids;    ///< the prompt, then the answer; the last has no key yet while the turn goes on
-    int64_t prompt_tokens = 0;   ///< ids before the answer
-    int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
+    std::vector<int32_t> ids;         ///< the prompt, then the answer; the last has no key yet while the turn goes on
+    int64_t prompt_tokens = 0;        ///< ids before the answer
+    std::vector<int64_t> round_ends;  ///< of the prompt's earlier rounds, as far as they were computed
+    int64_t recomputed_min = 1;       ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything

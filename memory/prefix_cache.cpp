@@ -70,8 +70,10 @@ void PrefixCache::touch(Node* node) {
     for (; node->parent != nullptr; node = node->parent) by_use_.splice(by_use_.begin(), by_use_, node->place);
 }
 
-SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max) {
+SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max,
+                              std::vector<int64_t> round_ends) {
     SequenceKv kv(pool_);
+    kv.plan_rounds(std::move(round_ends));
     const auto root = roots_.find(std::string(space));
     if (root == roots_.end()) return kv;
     Node* const last = deepest(root->second.get(), ids.first(std::min(ids.size(), static_cast<size_t>(tokens_max))));

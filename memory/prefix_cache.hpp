@@ -44,8 +44,10 @@ public:
     PrefixCache(const PrefixCache&) = delete;
     PrefixCache& operator=(const PrefixCache&) = delete;
 
-    /// A sequence that holds the blocks of the longest stored prefix of `ids`, at most `tokens_max` of them.
-    SequenceKv match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max);
+    /// A sequence that holds the blocks of the longest stored prefix of `ids`, at most `tokens_max` of them. Its rounds
+    /// end as `round_ends` say.
+    SequenceKv match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max,
+                     std::vector<int64_t> round_ends = {});
     /// Keeps the blocks of a sequence whose keys are those of `ids` (as many as it has keys). Their contents must be
     /// complete, and nobody may write to them again. Of a sequence that is not whole nothing is kept.
     void insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv, Exactness exactness);

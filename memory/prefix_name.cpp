@@ -1,6 +1,9 @@
 #include "memory/prefix_name.hpp"
 
+#include <algorithm>
 #include <bit>
+
+#include "kernels/kv_layout.hpp"
 
 namespace rondo {
 
@@ -77,6 +80,12 @@ PrefixName name_of_block(const PrefixName& before, std::span<const int32_t> ids)
     size_t i = 0;
     for (; i + 2 <= ids.size(); i += 2) hash.add(word(i) | word(i + 1) << 32);
     return hash.end(i < ids.size() ? word(i) : 0, 4 * ids.size());
+}
+
+PrefixName name_of_round(PrefixName before, std::span<const int32_t> ids) {
+    for (; !ids.empty(); ids = ids.subspan(std::min<size_t>(ids.size(), kv_block_tokens)))
+        before = name_of_block(before, ids.first(std::min<size_t>(ids.size(), kv_block_tokens)));
+    return before;
 }
 
 }  // namespace rondo

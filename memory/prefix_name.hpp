@@ -29,4 +29,7 @@ PrefixName name_of_space(std::string_view space);
 /// output, keyed with that name (its low half first), of the ids as 32-bit little-endian numbers.
 PrefixName name_of_block(const PrefixName& before, std::span<const int32_t> ids);
 
+/// The name of the last block of a round that holds `ids`: its blocks are full, but for the last one.
+PrefixName name_of_round(PrefixName before, std::span<const int32_t> ids);
+
 }  // namespace rondo

@@ -92,21 +92,34 @@ void SequenceKv::begin_round() {
     top_up();
 }
 
+void SequenceKv::plan_rounds(std::vector<int64_t> ends) {
+    assert(std::ranges::is_sorted(ends));
+    ends_ = std::move(ends);
+    if (ends_at(tokens_)) begin_round();
+}
+
+int64_t SequenceKv::before_end(int64_t first, int64_t count) const {
+    const auto end = std::ranges::upper_bound(ends_, first);
+    return end == ends_.end() ? count : std::min(count, *end - first);
+}
+
 void SequenceKv::attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes) {
     assert(tokens_ == 0 && round_begin_.empty());
-    if (sizes.empty()) return;
-    for (const int32_t size : sizes) tokens_ += size;
-    round_begin_.push_back(0);
+    for (const int32_t size : sizes) {
+        if (fresh_block_) round_begin_.push_back(tokens_);
+        tokens_ += size;
+        fresh_block_ = size < kv_block_tokens || ends_at(tokens_);
+    }
     for (const LayerGroup group : layer_groups) {
         Group& own = groups_[group];
-        own.round_begin.push_back(0);
-        if (!pool_->shape().has(group)) continue;
+        const bool has = pool_->shape().has(group);
+        for (const int64_t begin : round_begin_) own.round_begin.push_back(has ? static_cast<int32_t>(begin) : 0);
+        if (!has) continue;
         assert(blocks[group].blocks().size() == sizes.size());
         own.lease.append(std::move(blocks[group]));
         for (const int32_t size : sizes) own.block_begin.push_back(own.block_begin.back() + size);
     }
     attached_ = tokens_;
-    fresh_block_ = true;
 }
 
 SequenceKv SequenceKv::share() const {
@@ -122,8 +135,15 @@ SequenceKv SequenceKv::share() const {
 }
 
 BlockCounts SequenceKv::blocks_for(int64_t count) const {
-    const int64_t beyond = count - std::min(count, room());
-    return pool_->shape().blocks_of_each(ceil_div<int64_t>(beyond, kv_block_tokens));
+    int64_t blocks = 0, room_left = room();
+    for (int64_t first = tokens_; count > 0;) {
+        const int64_t part = before_end(first, count);
+        blocks += ceil_div<int64_t>(part - std::min(part, room_left), kv_block_tokens);
+        room_left = 0;
+        first += part;
+        count -= part;
+    }
+    return pool_->shape().blocks_of_each(blocks);
 }
 
 Status SequenceKv::set_aside(int64_t count) {
@@ -144,16 +164,30 @@ Status SequenceKv::set_aside(int64_t count) {
 Status SequenceKv::extend(int64_t count) {
     RONDO_TRY(check_count("asked for", count, 0, limits::context_tokens_max - tokens_));
     if (count == 0) return {};
-    const int64_t beyond = count - std::min(count, room());
     const BlockCounts added = blocks_for(count);
+    const auto planned = std::ranges::lower_bound(ends_, tokens_ + count) - std::ranges::upper_bound(ends_, tokens_);
+    const size_t rounds = static_cast<size_t>(std::max<std::ptrdiff_t>(planned, 0)) + (fresh_block_ ? 1 : 0);
     for (const LayerGroup group : layer_groups) {
         Group& own = groups_[group];
         make_room(own.block_begin, own.block_begin.size() + static_cast<size_t>(added[group]));
-        if (fresh_block_) make_room(own.round_begin, own.round_begin.size() + 1);
+        make_room(own.round_begin, own.round_begin.size() + rounds);
     }
-    if (fresh_block_) make_room(round_begin_, round_begin_.size() + 1);
+    make_room(round_begin_, round_begin_.size() + rounds);
 
     RONDO_TRY(set_aside(count));
+    while (count > 0) {
+        const int64_t part = before_end(tokens_, count);
+        grow(part);
+        count -= part;
+        if (ends_at(tokens_)) begin_round();
+    }
+    return {};
+}
+
+/// By tokens of one round, for which blocks are set aside and the tables have room.
+void SequenceKv::grow(int64_t count) {
+    const int64_t beyond = count - std::min(count, room());
+    const int64_t added = ceil_div<int64_t>(beyond, kv_block_tokens);
     if (fresh_block_) {
         round_begin_.push_back(tokens_);
         for (Group& own : groups_.values) own.round_begin.push_back(own.block_begin.back());
@@ -163,14 +197,13 @@ Status SequenceKv::extend(int64_t count) {
     for (const LayerGroup group : layer_groups) {
         if (!pool_->shape().has(group)) continue;
         Group& own = groups_[group];
-        own.lease.take_last(own.spare, static_cast<size_t>(added[group]));
+        own.lease.take_last(own.spare, static_cast<size_t>(added));
         const int64_t end = own.tokens() + count;
         own.block_begin.pop_back();
-        for (int64_t i = 0; i < added[group]; ++i)
+        for (int64_t i = 0; i < added; ++i)
             own.block_begin.push_back(static_cast<int32_t>(end - beyond + i * kv_block_tokens));
         own.block_begin.push_back(static_cast<int32_t>(end));
     }
-    return {};
 }
 
 void SequenceKv::truncate(int64_t tokens) {

@@ -37,11 +37,17 @@ public:
 
     /// The next tokens open a new round (a fresh block). Nothing happens if the current round is empty.
     void begin_round();
-    /// Begins an empty sequence with blocks that are shared and never written again; block i holds `sizes[i]` keys. The
-    /// next tokens open a new round.
+    /// Where rounds will end that are known ahead, ascending: what comes behind such a token opens a round.
+    void plan_rounds(std::vector<int64_t> ends);
+    /// Begins an empty sequence with blocks that are shared and never written again; block i holds `sizes[i]` keys.
+    /// Rounds end where they are planned to, and behind each block that is not full. The next tokens go into a fresh
+    /// block.
     void attach(PerGroup<KvLease> blocks, std::span<const int32_t> sizes);
     /// A lease of the sequence's block i in a group.
-    KvLease share_block(LayerGroup group, size_t block) const { return groups_[group].lease.share(block, 1); }
+    KvLease share_block(LayerGroup group, size_t block) const { return share_blocks(group, block, 1); }
+    KvLease share_blocks(LayerGroup group, size_t first, size_t count) const {
+        return groups_[group].lease.share(first, count);
+    }
     /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
     SequenceKv share() const;
     /// Blocks that `count` more tokens would take.
@@ -96,6 +102,10 @@ private:
         std::vector<int32_t> round_begin;     // by key
     };
     int64_t round_tokens(size_t round) const;
+    /// Of `count` more tokens those before the next planned end of a round, and whether that comes then.
+    int64_t before_end(int64_t first, int64_t count) const;
+    void grow(int64_t count);
+    bool ends_at(int64_t token) const { return std::ranges::binary_search(ends_, token); }
     int64_t round_end(LayerGroup group, int64_t round) const;
     int64_t room() const;
     void top_up() { reserve(tokens_reserved_); }
@@ -104,7 +114,8 @@ private:
     int64_t tokens_ = 0;
     int64_t attached_ = 0;  // of them
     int64_t tokens_reserved_ = 0;
-    bool fresh_block_ = true;  // the next token opens a round
+    bool fresh_block_ = true;    // the next token opens a round
+    std::vector<int64_t> ends_;  // planned, of rounds
     std::vector<int64_t> round_begin_;
     PerGroup<Group> groups_;
 };

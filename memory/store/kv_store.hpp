@@ -61,6 +61,7 @@ public:
     /// Names records of a group. What is not exact is a method's own.
     RecordIndex::NameOf names(LayerGroup group, std::string_view method) const;
     const RecordIndex& index() const { return index_; }
+    const KvKind& kind() const { return options_.kind; }
 
     /// A record on its way to the disk. Nobody finds it before it is finished; if its last holder goes before that, its
     /// space is free again.

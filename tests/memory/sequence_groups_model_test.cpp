@@ -25,10 +25,11 @@ struct Naive {
     };
     struct Round {
         int64_t tokens = 0;
-        bool attached = false;
+        int64_t attached = 0;  // of its tokens, the first ones
         PerGroup<std::vector<Block>> blocks;
     };
     std::vector<Round> rounds;
+    std::set<int64_t> ends;  // planned, of rounds
     bool fresh = true;
 
     int64_t tokens() const {
@@ -48,15 +49,24 @@ struct Naive {
         return found;
     }
     void extend(int64_t count) {
-        if (count == 0) return;
-        if (fresh) rounds.emplace_back();
-        fresh = false;
-        rounds.back().tokens += count;
-        for (std::vector<Block>& blocks : rounds.back().blocks.values)
-            for (int64_t i = 0; i < count; ++i) {
+        for (; count > 0; --count) {
+            if (fresh) rounds.emplace_back();
+            ++rounds.back().tokens;
+            for (std::vector<Block>& blocks : rounds.back().blocks.values) {
                 if (blocks.empty() || blocks.back().size == 16) blocks.push_back({0});
                 ++blocks.back().size;
             }
+            fresh = ends.contains(tokens());
+        }
+    }
+    void attach(const Numbers& sizes) {
+        for (const int32_t size : sizes) {
+            if (fresh) rounds.emplace_back();
+            rounds.back().tokens += size;
+            rounds.back().attached += size;
+            for (auto& blocks : rounds.back().blocks.values) blocks.push_back({size});
+            fresh = size < 16 || ends.contains(tokens());
+        }
     }
     void truncate(int64_t to) {
         if (to == tokens()) return;
@@ -70,7 +80,8 @@ struct Naive {
                 continue;
             }
             last.tokens = to - begin;
-            fresh = last.attached;
+            fresh = last.tokens < last.attached;
+            last.attached = std::min(last.attached, last.tokens);
             for (std::vector<Block>& blocks : last.blocks.values) {
                 fresh = fresh || blocks.empty();
                 while (keys(blocks) > last.tokens) {
@@ -182,6 +193,7 @@ std::unique_ptr<KvPool> make_pool(Device& device) {
 class RandomSteps {
 public:
     RandomSteps(uint32_t seed, FakeDevice& device) : random_(seed), pool_(make_pool(device)), kv_(*pool_) {
+        if (below(2) == 0) plan();
         if (below(2) == 0) attach();
         if (below(2) == 0) kv_.reserve(reserved_ = 1 + static_cast<int64_t>(below(150)));
     }
@@ -197,14 +209,15 @@ private:
     size_t below(size_t bound) { return random_() % bound; }
     LayerGroup any_group() { return layer_groups[below(2)]; }
 
+    void plan() {
+        for (int64_t end = 0; end < 200;) naive_.ends.insert(end += 1 + static_cast<int64_t>(below(60)));
+        kv_.plan_rounds({naive_.ends.begin(), naive_.ends.end()});
+    }
     void attach() {
         Numbers sizes;
-        for (size_t i = 1 + below(4); i > 0; --i) sizes.push_back(1 + static_cast<int32_t>(below(16)));
-        naive_.rounds.push_back({0, true, {}});
-        for (const int32_t size : sizes) {
-            naive_.rounds[0].tokens += size;
-            for (auto& blocks : naive_.rounds[0].blocks.values) blocks.push_back({size});
-        }
+        for (size_t i = 1 + below(4); i > 0; --i)
+            sizes.push_back(below(2) == 0 ? 16 : 1 + static_cast<int32_t>(below(16)));
+        naive_.attach(sizes);
         kv_.attach({std::move(pool_->acquire(lower, sizes.size())).value(),
                     std::move(pool_->acquire(upper, sizes.size())).value()},
                    sizes);
@@ -274,7 +287,9 @@ private:
             fits = fits && more[group] <= static_cast<int64_t>(pool_->blocks_free(group));
         }
         ASSERT_EQ(kv_.blocks_for(count), more);
-        const bool reserved = kv_.tokens() + count <= reserved_;
+        const bool one_round = naive_.ends.empty() ||
+                               naive_.ends.upper_bound(kv_.tokens()) == naive_.ends.upper_bound(kv_.tokens() + count);
+        const bool reserved = one_round && kv_.tokens() + count <= reserved_;
         const int64_t before = testing::allocations();
         const bool done = kv_.extend(count).is_ok();
         const int64_t made = testing::allocations() - before;

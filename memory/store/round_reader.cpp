@@ -1,0 +1,157 @@
+#include "memory/store/round_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/checked.hpp"
+#include "memory/store/kv_bytes.hpp"
+
+namespace rondo {
+
+/// A round's record of one group, on its way into these blocks.
+struct RoundReader::Record {
+    size_t round = 0;
+    LayerGroup group = LayerGroup::upper;
+    StoreName name{};
+    KvStore::ReadingPtr reading = {};
+    std::vector<int32_t> blocks = {};
+    size_t layer_bytes = 0;
+};
+
+struct RoundReader::Reading {
+    Job job;
+    std::vector<Record> records;
+    size_t whole = 0;      // rounds that nothing is missing of, so far
+    size_t under_way = 0;  // headers or layers
+    size_t next = 0;       // layer of a record, which comes next: layer by layer, in each record by record
+    int layers = 0;        // the most that a group has
+    bool opened = false;   // all headers are known
+
+    size_t layers_in_all() const { return records.size() * static_cast<size_t>(layers); }
+    bool over() const { return opened && under_way == 0 && next == layers_in_all(); }
+};
+
+std::function<void(Status)> RoundReader::here(std::function<void(const Status&)> done) const {
+    return [post = options_.post, alive = alive_, done = std::move(done)](Status status) {
+        post([alive, done, status = std::move(status)] {
+            if (*alive) done(status);
+        });
+    };
+}
+
+RoundReader::Ticket RoundReader::read(Job job) {
+    const auto reading = std::make_shared<Reading>(Reading{std::move(job), {}});
+    reading->whole = reading->job.rounds.size();
+    for (size_t i = 0; i < reading->job.rounds.size(); ++i) {
+        const auto& [stored, known_blocks] = reading->job.rounds[i];
+        for (const LayerGroup group : layer_groups) {
+            if (!pool_.shape().has(group)) continue;
+            reading->layers = std::max(reading->layers, pool_.shape().layers_in(group));
+            const auto begins = reading->job.kv.block_begin(group);
+            const auto at = [&](int64_t token) { return std::ranges::lower_bound(begins, token) - begins.begin(); };
+            const auto all = reading->job.kv.blocks(group);
+            reading->records.push_back({i,
+                                        group,
+                                        store_.names(group, {})(stored.end),
+                                        {},
+                                        {all.begin() + at(stored.first_token), all.begin() + at(stored.end_token())}});
+        }
+    }
+    reading->under_way = reading->records.size();
+    readings_.push_back(reading);
+    for (size_t i = 0; i < reading->records.size(); ++i) open(reading, i);
+    return reading;
+}
+
+void RoundReader::cancel(const Ticket& ticket) {
+    const auto reading = std::static_pointer_cast<Reading>(ticket.lock());
+    if (reading == nullptr) return;
+    reading->whole = 0;
+    go_on();
+}
+
+void RoundReader::open(const ReadingPtr& reading, size_t index) {
+    const Record& record = reading->records[index];
+    store_.read(record.name, reading->job.rounds[record.round].stored.ids,
+                [=, this, alive = alive_](Result<KvStore::ReadingPtr> opened) {
+                    if (!*alive) return;
+                    Record& own = reading->records[index];
+                    reading->opened = --reading->under_way == 0;
+                    if (opened) {
+                        own.reading = std::move(*opened);
+                        own.layer_bytes =
+                            round_up<size_t>(KvStore::header_of(*own.reading).layer_bytes(), disk_alignment);
+                    } else {
+                        reading->whole = std::min(reading->whole, own.round);
+                    }
+                    go_on();
+                });
+}
+
+/// As much as staging allows, in order of asking; and what is over is told.
+void RoundReader::go_on() {
+    for (const ReadingPtr& reading : readings_)
+        if (reading->opened && !read_some(reading)) break;
+    std::vector<ReadingPtr> over;
+    std::erase_if(readings_, [&](const ReadingPtr& reading) {
+        if (reading->over()) over.push_back(reading);
+        return reading->over();
+    });
+    for (const ReadingPtr& reading : over) {
+        reading->records.clear();
+        const Job job = std::move(reading->job);
+        job.over(reading->whole);
+    }
+}
+
+/// What cannot be whole any more is not read. False: staging is full.
+bool RoundReader::read_some(const ReadingPtr& reading) {
+    const size_t records = reading->records.size();
+    for (; reading->next < reading->layers_in_all(); ++reading->next) {
+        const size_t layer = reading->next / records, index = reading->next % records;
+        const Record& record = reading->records[index];
+        const bool wanted =
+            record.round < reading->whole && layer < static_cast<size_t>(pool_.shape().layers_in(record.group));
+        if (!wanted) continue;
+        if (staged_ > 0 && staged_ + record.layer_bytes > options_.staging_bytes) return false;
+        read_layer(reading, index, layer);
+    }
+    return true;
+}
+
+void RoundReader::read_layer(const ReadingPtr& reading, size_t index, size_t layer) {
+    const Record& record = reading->records[index];
+    const auto bytes = std::make_shared<AlignedBytes>(record.layer_bytes);
+    staged_ += bytes->size();
+    ++reading->under_way;
+    store_.read_layer(record.reading, layer, bytes->span(), [=, this, alive = alive_](const Status& status) {
+        if (*alive) arrived(reading, index, layer, bytes, status);
+    });
+}
+
+void RoundReader::arrived(const ReadingPtr& reading, size_t index, size_t layer,
+                          const std::shared_ptr<AlignedBytes>& bytes, const Status& status) {
+    const Record& record = reading->records[index];
+    if (!status || record.round >= reading->whole) return end_layer(reading, index, bytes->size(), status);
+    const int first = record.group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
+    const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
+    const Status put =
+        copy_in(device_, pool_, first + static_cast<int>(layer), std::span<const int32_t>(record.blocks).subspan(known),
+                std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
+    // Blocks and bytes are held until the stream has passed.
+    const Status told = device_.notify(StreamId::load, here([=, this](const Status& copied) {
+                                           end_layer(reading, index, bytes->size(), put ? copied : put);
+                                       }));
+    if (told) return;
+    static_cast<void>(device_.drain(StreamId::load));
+    end_layer(reading, index, bytes->size(), told);
+}
+
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, size_t bytes, const Status& status) {
+    staged_ -= bytes;
+    --reading->under_way;
+    if (!status) reading->whole = std::min(reading->whole, reading->records[index].round);
+    go_on();
+}
+
+}  // namespace rondo

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "memory/store/aligned_bytes.hpp"
+#include "memory/store/kv_store.hpp"
+#include "memory/store/way_back.hpp"
+
+namespace rondo {
+
+/// Reads stored rounds into blocks of a pool, layer by layer: what arrives is proved, then copied on the device's load
+/// stream. Used by the store's thread.
+class RoundReader {
+public:
+    struct Options {
+        size_t staging_bytes = size_t{64} << 20;  ///< of all jobs; but one layer of a round at least
+        std::function<void(std::function<void()>)> post;
+    };
+    struct Round {
+        StoredRound stored;
+        int64_t known_blocks = 0;  ///< of its first ones, which are there already
+    };
+    struct Job {
+        /// Has room for all rounds; only what is not known is written to. Held until the last copy is over.
+        SequenceKv kv;
+        std::vector<Round> rounds;
+        /// As many of the first rounds are whole: all, unless something could not be read or was not what was written.
+        std::function<void(size_t whole)> over;
+    };
+    using Ticket = std::weak_ptr<void>;
+
+    RoundReader(KvStore& store, const KvPool& pool, Device& device, Options options)
+        : store_(store), pool_(pool), device_(device), options_(std::move(options)) {}
+    ~RoundReader() { *alive_ = false; }
+    RoundReader(const RoundReader&) = delete;
+    RoundReader& operator=(const RoundReader&) = delete;
+
+    Ticket read(Job job);
+    /// Nothing more is begun for it. It is over as soon as what is under way has ended, with no round whole.
+    void cancel(const Ticket& ticket);
+
+private:
+    struct Reading;
+    struct Record;
+    using ReadingPtr = std::shared_ptr<Reading>;
+    void open(const ReadingPtr& reading, size_t record);
+    void go_on();
+    bool read_some(const ReadingPtr& reading);
+    void read_layer(const ReadingPtr& reading, size_t record, size_t layer);
+    void arrived(const ReadingPtr& reading, size_t record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
+                 const Status& status);
+    void end_layer(const ReadingPtr& reading, size_t record, size_t bytes, const Status& status);
+    std::function<void(Status)> here(std::function<void(const Status&)> done) const;
+
+    KvStore& store_;
+    const KvPool& pool_;
+    Device& device_;
+    const Options options_;
+    std::vector<ReadingPtr> readings_;  // the first comes first
+    size_t staged_ = 0;                 // bytes
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace rondo

@@ -1,0 +1,161 @@
+#include "memory/store/round_writer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/checked.hpp"
+#include "memory/store/kv_bytes.hpp"
+
+namespace rondo {
+
+/// On its way: its layers are copied, proved and written side by side. It holds the blocks itself.
+struct RoundWriter::Record {
+    KvStore::WritingPtr writing;
+    KvLease blocks;
+    StoreName name{};
+    LayerGroup group = LayerGroup::upper;
+    int64_t tokens = 0;
+    size_t layers = 0, layer_bytes = 0;
+    size_t next = 0, ended = 0;  // layers
+    size_t staged = 0;           // bytes
+    Status status;               // the first that went wrong
+};
+
+void RoundWriter::add(Sequence sequence) {
+    waiting_.push_back(std::move(sequence));
+    next();
+}
+
+void RoundWriter::when_idle(std::function<void()> done) {
+    if (idle()) return done();
+    idle_.push_back(std::move(done));
+}
+
+/// What is called on other threads, called on this one; and not at all when the writer has gone.
+std::function<void(Status)> RoundWriter::here(std::function<void(const Status&)> done) const {
+    return [post = options_.post, alive = alive_, done = std::move(done)](Status status) {
+        post([alive, done, status = std::move(status)] {
+            if (*alive) done(status);
+        });
+    };
+}
+
+/// The next record that is not stored yet, if none is under way. What stands behind a refused one would not be found.
+void RoundWriter::next() {
+    while (!busy_ && !waiting_.empty()) {
+        const Sequence& sequence = waiting_.front();
+        if (rounds_.empty()) rounds_ = rounds_of(sequence.space, sequence.ids, sequence.kv);
+        if (record_ == rounds_.size() * layer_groups.size()) {
+            end_sequence();
+            continue;
+        }
+        const LayerGroup group = layer_groups[record_ % layer_groups.size()];
+        const StoredRound& round = rounds_[record_++ / layer_groups.size()];
+        if (pool_.shape().has(group) && !begin(round, group)) end_sequence();
+    }
+}
+
+void RoundWriter::end_sequence() {
+    const Sequence over = std::move(waiting_.front());
+    waiting_.pop_front();
+    rounds_.clear();
+    record_ = 0;
+    over.over();
+    if (idle())
+        for (const auto& done : std::exchange(idle_, {})) done();
+}
+
+/// False: it is refused, and so is all that stands behind it.
+bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
+    const Sequence& sequence = waiting_.front();
+    const RecordIndex::NameOf names = store_.names(group, {});
+    RecordHeader header;
+    header.name = names(round.end);
+    header.before = names(round.before);
+    header.tenant = store_.tenant_name(sequence.space.tenant);
+    header.kind = store_.kind();
+    header.group = group;
+    header.exactness = sequence.space.exactness;
+    header.tokens_before = round.first_token;
+    header.ids = round.ids;
+    header.layers.resize(static_cast<size_t>(pool_.shape().layers_in(group)));
+    const auto record = std::make_shared<Record>();
+    record->name = header.name;
+    record->group = group;
+    record->tokens = std::ssize(round.ids);
+    record->layers = header.layers.size();
+    record->layer_bytes = round_up<size_t>(header.layer_bytes(), disk_alignment);
+    const auto begins = sequence.kv.block_begin(group);
+    const auto first = static_cast<size_t>(std::ranges::lower_bound(begins, round.first_token) - begins.begin());
+    const auto last = static_cast<size_t>(std::ranges::lower_bound(begins, round.end_token()) - begins.begin());
+    record->blocks = sequence.kv.share_blocks(group, first, last - first);
+    auto [writing, refusal] =
+        store_.begin(std::move(header), sequence.seconds_per_token * static_cast<double>(record->tokens));
+    if (refusal == KvStore::Refusal::stored_already) {
+        sequence.stored(record->name);
+        return true;
+    }
+    if (writing == nullptr) return false;
+    record->writing = std::move(writing);
+    busy_ = true;
+    copy_layers(record);
+    return true;
+}
+
+void RoundWriter::copy_layers(const RecordPtr& record) {
+    while (record->status && record->next < record->layers &&
+           (record->staged == 0 || record->staged + record->layer_bytes <= options_.staging_bytes))
+        copy_layer(record);
+    if (record->ended == record->next && (!record->status || record->next == record->layers)) end_record(record);
+}
+
+void RoundWriter::copy_layer(const RecordPtr& record) {
+    const auto bytes = std::make_shared<AlignedBytes>(record->layer_bytes);
+    const int first = record->group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
+    const size_t layer = record->next++;
+    record->staged += bytes->size();
+    const Status put =
+        copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), bytes->span());
+    // Blocks and bytes are held until the stream has passed.
+    const Status told = device_.notify(
+        StreamId::store, here([=, this](const Status& status) { copied(record, layer, bytes, put ? status : put); }));
+    if (told) return;
+    static_cast<void>(device_.drain(StreamId::store));
+    copied(record, layer, bytes, told);
+}
+
+void RoundWriter::copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
+                         const Status& status) {
+    if (!status || !record->status) return end_layer(record, bytes->size(), status);
+    clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, bytes->span());
+    store_.write_layer(record->writing, layer, bytes->span(), [=, this, alive = alive_](const Status& written) {
+        if (*alive) end_layer(record, bytes->size(), written);
+    });
+}
+
+void RoundWriter::end_layer(const RecordPtr& record, size_t bytes, const Status& status) {
+    record->staged -= bytes;
+    ++record->ended;
+    if (record->status) record->status = status;
+    copy_layers(record);
+}
+
+/// What was not whole leaves nothing behind.
+void RoundWriter::end_record(const RecordPtr& record) {
+    const auto over = [=, this, alive = alive_](const Status& status) {
+        if (!*alive) return;
+        busy_ = false;
+        record->writing.reset();
+        if (status) {
+            waiting_.front().stored(record->name);
+        } else {
+            end_sequence();
+        }
+        next();
+    };
+    record->blocks = {};
+    if (!record->status) return over(record->status);
+    store_.finish(record->writing, over);
+}
+
+}  // namespace rondo

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "memory/store/aligned_bytes.hpp"
+#include "memory/store/kv_store.hpp"
+#include "memory/store/way_back.hpp"
+
+namespace rondo {
+
+/// Writes sequences' rounds to a store, behind whatever computes: one record after the other, whose layers are copied
+/// on the device's store stream as staging allows. Used by the store's thread.
+class RoundWriter {
+public:
+    struct Sequence {
+        StoreSpace space;
+        std::vector<int32_t> ids;
+        SequenceKv kv;                   ///< of these ids; nobody writes to its blocks
+        double seconds_per_token = 0.0;  ///< that computing them took
+        /// It is known here no more, and its blocks may go.
+        std::function<void()> over = [] {};
+        /// A record of it is on the disk, by this or an earlier writing.
+        std::function<void(const StoreName&)> stored = [](const StoreName&) {};
+    };
+    struct Options {
+        size_t staging_bytes = size_t{64} << 20;  ///< but one layer of a round at least
+        std::function<void(std::function<void()>)> post;
+    };
+    RoundWriter(KvStore& store, const KvPool& pool, Device& device, Options options)
+        : store_(store), pool_(pool), device_(device), options_(std::move(options)) {}
+    ~RoundWriter() { *alive_ = false; }
+    RoundWriter(const RoundWriter&) = delete;
+    RoundWriter& operator=(const RoundWriter&) = delete;
+
+    void add(Sequence sequence);
+    bool idle() const { return waiting_.empty(); }
+    /// Calls once everything that was added is written or given up.
+    void when_idle(std::function<void()> done);
+
+private:
+    struct Record;
+    using RecordPtr = std::shared_ptr<Record>;
+    void next();
+    bool begin(const StoredRound& round, LayerGroup group);
+    void copy_layers(const RecordPtr& record);
+    void copy_layer(const RecordPtr& record);
+    void copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
+                const Status& status);
+    void end_layer(const RecordPtr& record, size_t bytes, const Status& status);
+    void end_record(const RecordPtr& record);
+    void end_sequence();
+    std::function<void(Status)> here(std::function<void(const Status&)> done) const;
+
+    KvStore& store_;
+    const KvPool& pool_;
+    Device& device_;
+    const Options options_;
+    std::deque<Sequence> waiting_;     // the first is written
+    std::vector<StoredRound> rounds_;  // of it; none: it has not begun
+    size_t record_ = 0;                // of its rounds and their groups, which comes next
+    bool busy_ = false;                // with a record
+    std::vector<std::function<void()>> idle_;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace rondo

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memory/kv_pool.hpp"
+#include "memory/sequence_kv.hpp"
+#include "memory/store/kv_store.hpp"
+
+namespace rondo {
+
+/// A round among ids, and the names of its records.
+struct StoredRound {
+    int64_t first_token = 0;
+    std::vector<int32_t> ids;
+    RecordIndex::Border before, end;
+    int64_t end_token() const { return first_token + std::ssize(ids); }
+};
+
+/// Whose ids they are: tenants, and methods that are not exact, have ways of their own.
+struct StoreSpace {
+    std::string tenant;
+    std::string space;  ///< by which the prefix cache parts them
+    Exactness exactness = Exactness::exact;
+
+    RecordIndex::Border begin() const { return {name_of_space(space), exactness}; }
+};
+
+/// The rounds of a sequence whose keys are those of `ids`.
+std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
+
+/// The rounds that are stored of `ids` in every layer group, from the beginning on.
+std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
+                                       std::span<const int32_t> ids);
+
+/// The records of rounds, a round's groups one behind the other.
+std::vector<StoreName> records_of(const KvStore& store, const KvShape& shape, std::span<const StoredRound> rounds);
+
+}  // namespace rondo

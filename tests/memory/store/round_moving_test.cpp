@@ -1,0 +1,223 @@
+// Rounds from a pool to the disk and back.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kernels/backend.hpp"
+#include "memory/store/kv_bytes.hpp"
+#include "memory/store/round_reader.hpp"
+#include "memory/store/round_writer.hpp"
+#include "tests/memory/store/kv_store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+struct Case {
+    DType dtype;
+    int lower_layers;
+    size_t staging_bytes;
+    bool sealed;
+};
+
+class RoundMovingTest : public testing::StoreTest, public ::testing::WithParamInterface<Case> {
+protected:
+    RoundMovingTest() {
+        shape_ = {3, GetParam().lower_layers, 2, {GetParam().dtype, 8}};
+        device_ = std::move(open_device({DeviceKind::cpu, 0, 1})).value();
+        pool_ = std::move(KvPool::create(*device_, shape_, {64, 64})).value();
+        options_.tokens_min = 1;
+        options_.kind.dtype = shape_.atom.dtype;
+        options_.kind.kv_heads = shape_.kv_heads;
+        options_.kind.head_dim = shape_.atom.head_dim;
+        options_.kind.layers = shape_.layers;
+        if (GetParam().sealed) options_.keys.emplace(testing::some_root());
+        start();
+    }
+    ~RoundMovingTest() override {
+        writer_.reset();
+        reader_.reset();
+    }
+    void start() {
+        writer_.reset();
+        reader_.reset();
+        open();
+        const auto post = options_.post;
+        writer_.emplace(*store_, *pool_, *device_, RoundWriter::Options{GetParam().staging_bytes, post});
+        reader_.emplace(*store_, *pool_, *device_, RoundReader::Options{GetParam().staging_bytes, post});
+    }
+
+    /// Rounds that end there, every byte of them random.
+    SequenceKv sequence(const std::vector<int64_t>& ends) {
+        SequenceKv kv(*pool_);
+        kv.plan_rounds(ends);
+        EXPECT_TRUE(kv.extend(ends.back()));
+        std::mt19937_64 random(7);
+        each_block(kv, [&](int, std::span<std::byte> bytes) {
+            for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+        });
+        return kv;
+    }
+    template <class Use>
+    void each_block(const SequenceKv& kv, Use use) {
+        const size_t bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
+        for (int layer = 0; layer < shape_.layers; ++layer)
+            for (const int32_t block : kv.blocks(shape_.group_of(layer)))
+                use(layer, {static_cast<std::byte*>(pool_->layer(layer).at(block, 0)), bytes});
+    }
+    /// What keys of these tokens hold, as bytes of their whole blocks with what nobody wrote taken out.
+    std::vector<std::byte> contents(const SequenceKv& kv) {
+        std::vector<std::byte> all;
+        size_t block = 0;
+        each_block(kv, [&](int layer, std::span<std::byte> bytes) {
+            const LayerGroup group = shape_.group_of(layer);
+            const auto begins = kv.block_begin(group);
+            std::vector<std::byte> copy(bytes.begin(), bytes.end());
+            const int32_t keys = begins[block + 1] - begins[block];
+            clear_unwritten(shape_.atom, shape_.kv_heads, keys, copy);
+            all.insert(all.end(), copy.begin(), copy.end());
+            block = block + 1 == kv.blocks(group).size() ? 0 : block + 1;
+        });
+        return all;
+    }
+
+    void put(const SequenceKv& kv) {
+        RoundWriter::Sequence sequence{space_, ids_of(kv.tokens()), kv.share(), 0.001};
+        sequence.over = [this] { ++overs_; };
+        sequence.stored = [this](const StoreName&) { ++stored_; };
+        writer_->add(std::move(sequence));
+    }
+    void wait_for_the_writer() {
+        bool done = false;
+        writer_->when_idle([&done] { done = true; });
+        tasks_->run_until([&done] { return done; });
+    }
+    static std::vector<int32_t> ids_of(int64_t count) {
+        std::vector<int32_t> ids(static_cast<size_t>(count));
+        std::iota(ids.begin(), ids.end(), 100);
+        return ids;
+    }
+    /// What is stored of so many ids, read behind what is known. Returns the rounds that came.
+    size_t bring_back(SequenceKv& kv, int64_t count) {
+        RoundReader::Job job{SequenceKv(*pool_), {}, {}};
+        int64_t end = kv.tokens();
+        for (StoredRound& round : stored_rounds(*store_, shape_, space_, ids_of(count))) {
+            const int64_t known = std::max<int64_t>(kv.tokens() - round.first_token, 0) / kv_block_tokens;
+            if (round.end_token() <= kv.tokens()) continue;
+            end = round.end_token();
+            job.rounds.push_back({std::move(round), known});
+        }
+        if (job.rounds.empty()) return 0;
+        EXPECT_TRUE(kv.extend(end - kv.tokens()));
+        job.kv = kv.share();
+        std::optional<size_t> whole;
+        job.over = [&whole](size_t rounds) { whole = rounds; };
+        ticket_ = reader_->read(std::move(job));
+        if (cancels_) reader_->cancel(ticket_);
+        tasks_->run_until([&whole] { return whole.has_value(); });
+        return *whole;
+    }
+
+    KvShape shape_;
+    std::unique_ptr<Device> device_;
+    std::unique_ptr<KvPool> pool_;
+    const StoreSpace space_{"t", "t", Exactness::exact};
+    std::optional<RoundWriter> writer_;
+    std::optional<RoundReader> reader_;
+    RoundReader::Ticket ticket_;
+    bool cancels_ = false;
+    int overs_ = 0, stored_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
+                         ::testing::Values(Case{DType::f32, 0, 1, false}, Case{DType::bf16, 1, 1 << 20, true},
+                                           Case{DType::i8, 2, 10'000, false}),
+                         [](const auto& of) {
+                             return std::string(traits(of.param.dtype).name) + (of.param.sealed ? "Sealed" : "Plain");
+                         });
+
+TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {
+    const std::vector<int64_t> ends{20, 52, 84};
+    const SequenceKv kv = sequence(ends);
+    put(kv);
+    put(kv);  // nothing is written twice
+    wait_for_the_writer();
+    const int groups = GetParam().lower_layers > 0 ? 2 : 1;
+    EXPECT_EQ(overs_, 2);
+    EXPECT_EQ(stored_, 2 * 3 * groups);
+    EXPECT_EQ(store_->counts().written, 3 * groups);
+    start();
+    SequenceKv back(*pool_);
+    back.plan_rounds(ends);
+    EXPECT_EQ(bring_back(back, 84), 3U);
+    EXPECT_EQ(contents(back), contents(kv));
+    EXPECT_EQ(back.rounds(), 3);
+}
+
+TEST_P(RoundMovingTest, OnlyWhatIsMissingIsWritten) {
+    const std::vector<int64_t> ends{20, 68};
+    SequenceKv kv = sequence(ends);
+    put(kv);
+    wait_for_the_writer();
+    // As a cache leaves it that gave up the end: one block of the second round is there.
+    SequenceKv back(*pool_);
+    back.plan_rounds(ends);
+    PerGroup<KvLease> blocks;
+    for (const LayerGroup group : layer_groups)
+        if (shape_.has(group)) blocks[group] = kv.share_blocks(group, 0, 3);
+    back.attach(std::move(blocks), std::vector<int32_t>{16, 4, 16});
+    EXPECT_EQ(bring_back(back, 70), 1U);
+    EXPECT_EQ(back.tokens(), 68);
+    EXPECT_EQ(back.rounds(), 2);
+    EXPECT_EQ(contents(back), contents(kv));
+}
+
+TEST_P(RoundMovingTest, DamageCostsItsRoundAndWhatFollows) {
+    const std::vector<int64_t> ends{20, 52, 84};
+    put(sequence(ends));
+    wait_for_the_writer();
+    RecordPlace place;
+    store_->index().each([&](const StoredRecord& record) {
+        if (record.tokens_before == 20 && record.group == LayerGroup::upper) place = record.place;
+    });
+    close();
+    for (const auto& entry : std::filesystem::directory_iterator(options_.path)) {
+        if (!entry.is_regular_file()) continue;
+        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(static_cast<std::streamoff>(place.offset + place.bytes - disk_alignment + 1));
+        file.put('x');
+    }
+    start();
+    SequenceKv back(*pool_);
+    back.plan_rounds(ends);
+    EXPECT_EQ(bring_back(back, 84), 1U);
+    EXPECT_EQ(store_->counts().damaged, 1);
+    EXPECT_EQ(stored_rounds(*store_, shape_, space_, ids_of(84)).size(), 1U) << "it is not tried again";
+}
+
+TEST_P(RoundMovingTest, CancelledItEndsAndHoldsNothing) {
+    const size_t free = pool_->blocks_free(LayerGroup::upper);
+    put(sequence({20, 52, 84}));
+    wait_for_the_writer();
+    cancels_ = true;
+    {
+        SequenceKv back(*pool_);
+        EXPECT_EQ(bring_back(back, 84), 0U);
+    }
+    EXPECT_TRUE(ticket_.expired());
+    EXPECT_EQ(pool_->blocks_free(LayerGroup::upper), free);
+}
+
+TEST_P(RoundMovingTest, ARefusedRoundEndsItsSequence) {
+    options_.bytes_max = 40 << 10;
+    start();
+    put(sequence({20, 52, 400, 420}));
+    wait_for_the_writer();
+    EXPECT_EQ(overs_, 1);
+    EXPECT_LE(store_->bytes(), options_.bytes_max);
+    EXPECT_LT(store_->counts().written, 4 * 2);
+    EXPECT_GT(std::accumulate(store_->counts().refused.begin(), store_->counts().refused.end(), int64_t{0}), 0);
+}
+
+}  // namespace
+}  // namespace rondo
