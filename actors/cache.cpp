@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "actors/restoring.hpp"
+#include "actors/when_answered.hpp"
 #include "config/checked.hpp"
 
 namespace rondo {
@@ -10,8 +13,12 @@ namespace rondo {
 namespace {
 
 Exactness exactness_of(const Turn& turn) {
-    return turn.runtime->methods[turn.method].is_dense() ? Exactness::exact : Exactness::sparse;
+    return space_of(turn).exactness;
 }
+
+constexpr int64_t share_of_store = 4;   // of the pool it may hold this part
+constexpr double store_seconds = 0.02;  // after which whoever wants the store's blocks asks again
+constexpr auto answers_within = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -31,9 +38,15 @@ Cache::behavior_type Cache::make_behavior() {
             return true;
         },
         [this](room_atom, const BlockCounts& blocks) {
+            auto promise = make_response_promise<bool>();
             const bool room = make_room(blocks);
             count();
-            return room;
+            if (room || !ask_store_for_room()) {
+                promise.deliver(room);
+            } else {
+                waiting_.push_back({blocks, promise});
+            }
+            return promise;
         },
     };
 }
@@ -41,6 +54,8 @@ Cache::behavior_type Cache::make_behavior() {
 void Cache::on_exit() {
     expected_.clear();
     prefixes_.reset();
+    waiting_.clear();
+    store_ = nullptr;
     load_->blocks_cached = 0;
 }
 
@@ -77,6 +92,11 @@ void Cache::take(AdmissionChoice& asked) {
             if (let_in(first, asked.running)) return;
     }
     if (asked.running == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
+    if (ask_store_for_room()) {
+        asked.wait_seconds = store_seconds;
+        asked.outcome = Outcome::later;
+        return;
+    }
     asked.outcome = Outcome::no_room;
     prefixes_->claim(first.id, first.space, first.reusable());
 }
@@ -148,7 +168,49 @@ void Cache::keep(Turn& turn) {
             expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
     }
     count();
+    if (store_) put_away(turn);
     turn.kv = SequenceKv(pool_);
+}
+
+/// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
+void Cache::put_away(const Turn& turn) {
+    if (!turn.kv.is_whole() || turn.kv.tokens() == 0) return;
+    int64_t blocks = 0, total = 0;
+    for (const LayerGroup group : layer_groups) {
+        blocks += std::ssize(turn.kv.blocks(group));
+        total += static_cast<int64_t>(pool_.blocks_total(group));
+    }
+    if (putting_ > 0 && putting_ + blocks > total / share_of_store) {
+        ++load_->not_put_away;
+        return;
+    }
+    putting_ += blocks;
+    const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
+    const double tokens = static_cast<double>(turn.computed_tokens);
+    auto put = std::make_shared<PutAway>(PutAway{turn.runtime,
+                                                 space_of(turn),
+                                                 {ids.begin(), ids.end()},
+                                                 turn.kv.share(),
+                                                 tokens > 0 ? turn.computed_seconds / tokens : 0.0});
+    const auto over = [this, blocks] { putting_ -= blocks; };
+    request(store_, caf::infinite, put_atom::value, std::move(put))
+        .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
+}
+
+/// False: it holds none, or is not there.
+bool Cache::ask_store_for_room() {
+    if (putting_ == 0) return false;
+    if (std::exchange(room_asked_, true)) return true;
+    when_answered(
+        request(store_, answers_within, room_atom::value), [this](bool) { room_given(); },
+        [this](const caf::error&) { room_given(); });
+    return true;
+}
+
+void Cache::room_given() {
+    room_asked_ = false;
+    for (Waiting& one : std::exchange(waiting_, {})) one.promise.deliver(make_room(one.blocks));
+    count();
 }
 
 }  // namespace rondo

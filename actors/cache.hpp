@@ -13,10 +13,12 @@ namespace rondo {
 /// The shell around the prefix cache of one memory space.
 class Cache : public cache_actor::base {
 public:
-    Cache(caf::actor_config& config, RuntimePtr runtime, std::shared_ptr<Load> load)
+    /// Without a store nothing is put away.
+    Cache(caf::actor_config& config, RuntimePtr runtime, std::shared_ptr<Load> load, store_actor store)
         : cache_actor::base(config),
           runtime_(std::move(runtime)),
           load_(std::move(load)),
+          store_(std::move(store)),
           pool_(*runtime_->pool),
           prefixes_(std::in_place, pool_) {}
     behavior_type make_behavior() override;
@@ -33,14 +35,25 @@ private:
     bool make_room(const BlockCounts& blocks);
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);
+    void put_away(const Turn& turn);
+    bool ask_store_for_room();
+    void room_given();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
     void count() { load_->blocks_cached = prefixes_->blocks(); }
 
     const RuntimePtr runtime_;
     const std::shared_ptr<Load> load_;
+    store_actor store_;
     KvPool& pool_;
     std::optional<PrefixCache> prefixes_;
     Expected expected_;
+    int64_t putting_ = 0;      // blocks that the store holds at the most
+    bool room_asked_ = false;  // of the store
+    struct Waiting {
+        BlockCounts blocks;
+        caf::typed_response_promise<bool> promise;
+    };
+    std::vector<Waiting> waiting_;  // for the store's
 };
 
 }  // namespace rondo

@@ -8,7 +8,6 @@ namespace rondo {
 
 namespace {
 
-constexpr size_t borders_a_round = 3;
 constexpr size_t answer_border = 1;         // of those the one behind the answer
 constexpr size_t character_tokens_max = 4;  // of the bytes of one character each
 

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/conversation_info.hpp"
@@ -18,7 +19,29 @@ namespace rondo {
 /// been computed is found again by these ids. Plain data; not shared between threads.
 class Conversation {
 public:
+    /// A text as it was rendered and the ids that were computed for it, as far as they go beyond another border.
+    struct Border {
+        int64_t after = -1;  ///< the index of that one, which is earlier; -1: the conversation's beginning
+        std::string text;
+        std::vector<int32_t> ids;
+    };
+    static constexpr size_t borders_a_round = 3;  ///< before its answer, behind it, and behind what ended it
+
+    /// All that is remembered.
+    struct Parts {
+        std::string title;  ///< "": none was given
+        std::vector<ChatMessage> preamble;
+        std::vector<Round> rounds;
+        std::vector<Border> borders;  ///< `borders_a_round` for each round, in the order of the rounds
+    };
+
     explicit Conversation(const Model& model) : model_(&model) {}
+    Conversation(const Model& model, Parts parts)
+        : preamble(std::move(parts.preamble)),
+          model_(&model),
+          title_(std::move(parts.title)),
+          rounds_(std::move(parts.rounds)),
+          borders_(std::move(parts.borders)) {}
 
     /// A prompt's ids, and its text where that goes beyond what the conversation has ids of.
     struct Prompt {
@@ -39,6 +62,8 @@ public:
                   std::span<const int32_t> answer_ids, std::optional<TurnFigures> figures = {});
 
     const std::vector<Round>& rounds() const { return rounds_; }
+    const std::vector<Border>& borders() const { return borders_; }
+    const std::string& given_title() const { return title_; }  ///< "": none was given
     int64_t tokens() const;
     /// As its user called it, else the beginning of what was asked first; "" of one that is empty.
     std::string title() const;
@@ -54,12 +79,6 @@ public:
     Status drop(std::vector<int64_t> rounds);
 
 private:
-    /// A text as it was rendered and the ids that were computed for it, as far as they go beyond another border.
-    struct Border {
-        int64_t after = -1;  // of borders_, and earlier than this one; -1: the conversation's beginning
-        std::string text;
-        std::vector<int32_t> ids;
-    };
     /// A place in a rendered text from which on it has to be encoded.
     struct Start {
         int64_t border = -1;
@@ -76,9 +95,9 @@ private:
     Border ended_border(std::span<const int32_t> ids) const;
 
     const Model* model_;
-    std::string title_;  // "": none was given
+    std::string title_;
     std::vector<Round> rounds_;
-    std::vector<Border> borders_;  // three a round: before its answer, behind it, and behind what ended it
+    std::vector<Border> borders_;
 };
 
 }  // namespace rondo

@@ -122,6 +122,8 @@ void DeviceRunner::collect(Chunk& chunk) {
     chunk.open = stepper_->chunk_layers_left(chunk.turn->kv) > 0;
     pace_.end_chunk(chunk.seconds);
     Turn& turn = *chunk.turn;
+    turn.computed_seconds += chunk.seconds;
+    if (!chunk.open && !chunk.drop) turn.computed_tokens += turn.chunk_rows;
     if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
         turn.prompt_attention += lines->stats();
         lines->clear_stats();

@@ -8,6 +8,7 @@
 #include "actors/decode.hpp"
 #include "actors/prefill.hpp"
 #include "actors/selector.hpp"
+#include "actors/store.hpp"
 #include "kernels/backend.hpp"
 #include "memory/machine_memory.hpp"
 
@@ -61,7 +62,8 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     }
     progress_ = std::make_shared<Progress>(runtime_->devices.size());
     Device& first = *runtime_->devices[0];
-    RONDO_ASSIGN(const WeightsChoice choice, parse_weights_choice(settings.model.weights));
+    RONDO_ASSIGN(WeightsChoice choice, parse_weights_choice(settings.model.weights));
+    choice.fingerprint = !settings.memory.disk.path.empty();
     RONDO_ASSIGN(runtime_->model, load_model(model_path(settings.model.path), choice, first, options.progress));
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
     const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
@@ -92,6 +94,7 @@ Router::Options EngineInside::router_options(const Settings& settings) const {
     router.session.runtime = runtime_;
     router.session.metrics = metrics_;
     router.session.texts = texts_;
+    router.session.store = store_figures_;
     router.several_tenants = !settings.server.api_keys_file.empty();
     router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
     router.conversations.bytes_max = static_cast<size_t>(settings.server.conversations_mib) << 20;
@@ -110,6 +113,7 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     texts.texts_max = turns_max(settings);  // so whoever is let in finds a place, if not the bytes
     texts.several_tenants = !settings.server.api_keys_file.empty();
     texts_ = std::make_shared<TextWorkers>(texts);
+    start_store(settings, options, hooks.own_threads);
     router_ = system_->spawn<Router>(load_, last_turn_, router_options(settings));
     Supervisor::Options supervisor;
     supervisor.log = options.log;
@@ -124,6 +128,23 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     watch(router_, "router", gave_up);
     watch(supervisor_, "supervisor", gave_up);
     caf::anon_send(supervisor_, router_);
+}
+
+/// A store that cannot be used is said, and nothing is put away then.
+void EngineInside::start_store(const Settings& settings, const Engine::Options& options, bool detached) {
+    if (settings.memory.disk.path.empty()) return;
+    const auto complain = [log = options.log](const std::string& why) {
+        if (log) log("conversations are not put away: " + why);
+    };
+    Result<OpenedStore> opened = open_store(settings.memory.disk, *runtime_);
+    if (!opened) return complain(opened.error().message);
+    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(*opened), store_figures_)
+                      : system_->spawn<Store>(runtime_, std::move(*opened), store_figures_);
+    store_figures_->serves = true;
+    store_->attach_functor([complain, figures = store_figures_, ending = ending_](const caf::error&) {
+        figures->serves = false;
+        if (!*ending) complain("the store died");
+    });
 }
 
 /// Nobody can take over what these know, so without one of them the engine gives up.
@@ -177,7 +198,8 @@ Result<Supervisor::Pipeline> EngineInside::start_stages(caf::local_actor& self, 
     const auto keep = [&](const auto& actor) { made.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor)); };
     RONDO_ASSIGN(const std::vector<device_runner_actor> runners, start_runners(self, settings, detached));
     for (const device_runner_actor& runner : runners) keep(runner);
-    made.stages.cache = self.spawn<Cache>(runtime_, load_);
+    made.stages.store = store_;
+    made.stages.cache = self.spawn<Cache>(runtime_, load_, store_);
     Admission::Options admission;
     admission.running_max = static_cast<size_t>(pipeline.decode.batch_max);
     admission.tokens_max = runtime_->context_tokens;
@@ -207,6 +229,7 @@ void EngineInside::shut_down() {
     *ending_ = true;
     if (router_) caf::anon_send_exit(router_, caf::exit_reason::user_shutdown);
     if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    if (store_) caf::anon_send_exit(store_, caf::exit_reason::user_shutdown);
 }
 
 EngineInside::~EngineInside() {
@@ -216,10 +239,12 @@ EngineInside::~EngineInside() {
         caf::scoped_actor self{*system_};
         if (router_) self->wait_for(router_);
         if (supervisor_) self->wait_for(supervisor_);
+        if (store_) self->wait_for(store_);
     }
     if (texts_) texts_->end();  // sessions, which end too, have stopped those under way
     router_ = nullptr;
     supervisor_ = nullptr;
+    store_ = nullptr;
 }
 
 }  // namespace rondo

@@ -40,6 +40,8 @@ public:
     const Model& model() const { return runtime_->model; }
     const KvPool& pool() const { return *runtime_->pool; }
     const Load& load() const { return *load_; }
+    const StoreFigures& store_figures() const { return *store_figures_; }
+    store_actor store() const { return store_; }
     const Progress& progress() const { return *progress_; }
     Metrics& metrics() { return *metrics_; }
     router_actor router() const { return router_; }
@@ -52,6 +54,7 @@ private:
     Status load_all(const Settings& settings, const Engine::Options& options);
     Status check_memory(const Settings& settings, size_t block_bytes) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
+    void start_store(const Settings& settings, const Engine::Options& options, bool detached);
     Router::Options router_options(const Settings& settings) const;
     template <class Actor>
     void watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up);
@@ -68,7 +71,9 @@ private:
     std::unique_ptr<caf::actor_system_config> own_config_;
     std::unique_ptr<caf::actor_system> own_system_;
     caf::actor_system* system_ = nullptr;
+    std::shared_ptr<StoreFigures> store_figures_ = std::make_shared<StoreFigures>();
     router_actor router_;
+    store_actor store_;  // none: nothing is put away
     supervisor_actor supervisor_;
     std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<TurnId>> last_turn_ = std::make_shared<std::atomic<TurnId>>(0);

@@ -22,6 +22,10 @@ using keep_atom = caf::atom_constant<caf::atom("keep")>;
 using open_atom = caf::atom_constant<caf::atom("open")>;
 using over_atom = caf::atom_constant<caf::atom("over")>;
 using pause_atom = caf::atom_constant<caf::atom("pause")>;
+using drain_atom = caf::atom_constant<caf::atom("drain")>;
+using give_up_atom = caf::atom_constant<caf::atom("giveup")>;
+using put_atom = caf::atom_constant<caf::atom("put")>;
+using restore_atom = caf::atom_constant<caf::atom("restore")>;
 using prefill_atom = caf::atom_constant<caf::atom("prefill")>;
 using pump_atom = caf::atom_constant<caf::atom("pump")>;
 using room_atom = caf::atom_constant<caf::atom("room")>;
@@ -57,6 +61,19 @@ using cache_actor = caf::typed_actor<
     caf::replies_to<share_atom, TurnPtr>::with<bool>,
     /// Frees this many blocks, if it can.
     caf::replies_to<room_atom, BlockCounts>::with<bool>>;
+
+/// Puts away what turns have computed, and brings it back. Conversations' KV outlives stages, and the process, here.
+using store_actor = caf::typed_actor<
+    /// Brings back what is stored of the turn's prompt behind what it has, as far as that is sooner than computing it.
+    caf::replies_to<restore_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+    /// Puts it on the disk. Answers when its blocks may go.
+    caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
+    /// Answers when nothing that it was given holds blocks any more: soon, at the cost of what is not copied then.
+    caf::replies_to<room_atom>::with<bool>, caf::reacts_to<give_up_atom>,
+    /// Answers when everything it was given is on the disk, or given up.
+    caf::replies_to<drain_atom>::with<bool>,
+    /// From its disk and its device: there are tasks.
+    caf::reacts_to<pump_atom>>;
 
 /// Lets turns in, in fair order, when there is memory for them, and brings back what is known of their prompts.
 using admission_actor =

@@ -9,6 +9,7 @@
 #include "actors/conversation.hpp"
 #include "actors/front.hpp"
 #include "actors/turn.hpp"
+#include "memory/store/store_space.hpp"
 
 /// What actors say to each other: plain structs, and shared pointers where something is handed over.
 namespace rondo {
@@ -79,6 +80,15 @@ struct ChoiceJob {
     double seconds = 0.0;
 };
 
+/// What a turn has computed, on its way to the disk. It holds the blocks, to which nobody writes.
+struct PutAway {
+    RuntimePtr runtime;  ///< whose blocks they are
+    StoreSpace space;
+    std::vector<int32_t> ids;
+    SequenceKv kv;
+    double seconds_per_token = 0.0;  ///< that computing it took; 0: nobody knows
+};
+
 /// What an answer has grown by.
 struct DeltaOf {
     TurnId turn = 0;
@@ -90,6 +100,7 @@ using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
 using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
+using PutAwayPtr = std::shared_ptr<PutAway>;
 using StatusPtr = std::shared_ptr<const Status>;
 
 struct NewTurnOf;  // make_turn.hpp
@@ -119,6 +130,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PutAwayPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)

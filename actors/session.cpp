@@ -200,6 +200,8 @@ void Session::act(TurnFlow::Action action) {
     switch (action) {
         case TurnFlow::Action::open:
             return dispatch(TurnStage::admission);
+        case TurnFlow::Action::restore:
+            return restore();
         case TurnFlow::Action::prefill:
             return dispatch(TurnStage::prefill);
         case TurnFlow::Action::decode:
@@ -242,6 +244,8 @@ void Session::dispatch(TurnStage stage) {
     switch (stage) {
         case TurnStage::admission:
             return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
+        case TurnStage::restore:
+            return when_answered(request(stages.store, timeout, restore_atom::value, turn), answered, failed);
         case TurnStage::prefill:
             return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
         case TurnStage::decode:
@@ -265,6 +269,7 @@ void Session::replied(StageReply reply) {
     }
     const TurnStage stage = turn.record.stage();
     if (stage == TurnStage::admission) return let_in();
+    if (stage == TurnStage::restore) return restored();
     if (stage == TurnStage::prefill && turn.flow.state() == TurnFlow::State::prefilling) {
         AnswerPiece& first = turn.turn->last;
         TurnDelta delta{std::move(first.text), {first.id}, {}};
@@ -276,9 +281,19 @@ void Session::replied(StageReply reply) {
 
 void Session::let_in() {
     current_->running.emplace(options_.load);
-    const int64_t again = current_->record.let_in(*current_->turn);
-    if (again > 0 && current_->flow.state() == TurnFlow::State::opening) options_.metrics->computed_again(again);
+    current_->record.let_in(*current_->turn);
     happen(TurnFlow::Event::opened);
+}
+
+void Session::restore() {
+    if (options_.store->serves && current_->stages->store) return dispatch(TurnStage::restore);
+    restored();
+}
+
+void Session::restored() {
+    const int64_t again = current_->record.restored(*current_->turn);
+    if (again > 0 && current_->flow.state() == TurnFlow::State::restoring) options_.metrics->computed_again(again);
+    happen(TurnFlow::Event::restored);
 }
 
 void Session::give(TurnDelta delta, bool last) {
@@ -346,6 +361,8 @@ void Session::withdraw() {
     switch (current_->record.stage()) {
         case TurnStage::admission:
             return send(stages.admission, withdraw_atom::value, id);
+        case TurnStage::restore:
+            return send(stages.store, withdraw_atom::value, id);
         case TurnStage::prefill:
             return send(stages.prefill, withdraw_atom::value, id);
         case TurnStage::decode:

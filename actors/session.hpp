@@ -13,6 +13,7 @@
 #include "actors/load.hpp"
 #include "actors/make_turn.hpp"
 #include "actors/metrics.hpp"
+#include "actors/opened_store.hpp"
 #include "actors/stages.hpp"
 #include "actors/text_workers.hpp"
 #include "actors/turn_flow.hpp"
@@ -28,6 +29,7 @@ public:
         std::shared_ptr<Metrics> metrics;
         std::shared_ptr<Load> load;
         std::shared_ptr<TextWorkers> texts;
+        std::shared_ptr<StoreFigures> store = std::make_shared<StoreFigures>();
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
     };
@@ -59,6 +61,8 @@ private:
     void dispatch(TurnStage stage);
     void replied(StageReply reply);
     void let_in();
+    void restore();
+    void restored();
     void give(TurnDelta delta, bool last = false);
     void end(TurnOutcome outcome, Error error = {});
     void end_done();

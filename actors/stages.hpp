@@ -10,6 +10,7 @@ struct Stages {
     prefill_actor prefill;
     decode_actor decode;
     cache_actor cache;
+    store_actor store;  ///< none: nothing is put away. It is not started anew with the others
 };
 
 }  // namespace rondo

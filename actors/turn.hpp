@@ -21,22 +21,25 @@ namespace rondo {
 struct Turn {
     RuntimePtr runtime;
     TurnId id = 0;
+    std::string tenant = {};    ///< whose it is
     std::string space;          ///< the prefix cache's name space
     std::string flow;           ///< whom it is served for: its tenant, then a line of its own
     int priority = 0;           ///< higher first
     size_t method = 0;          ///< of runtime's: how it attends
     int64_t budget_tokens = 0;  ///< of its answer, where that is not the method's own
 
-    std::vector<int32_t> ids;         ///< the prompt, then the answer; the last has no key yet while the turn goes on
-    int64_t prompt_tokens = 0;        ///< ids before the answer
-    std::vector<int64_t> round_ends;  ///< of the prompt's earlier rounds, as far as they were computed
-    int64_t recomputed_min = 1;       ///< last tokens of the prompt that are computed though their keys may be known
+    std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
+    int64_t prompt_tokens = 0;  ///< ids before the answer
+    std::vector<int64_t> round_ends = {};  ///< of the prompt's earlier rounds, as far as they were computed
+    int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
+    double computed_seconds = 0.0;  ///< of its prompts' chunks, and how many tokens they had
+    int64_t computed_tokens = 0;
     int preemptions = 0;
     int64_t choices_waited = 0;    ///< of keys, that were not ready when they were due
     double restore_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some

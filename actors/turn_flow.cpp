@@ -29,6 +29,9 @@ TurnFlow::Actions TurnFlow::on(Event event) {
     }
     switch (event) {
         case Event::opened:
+            state_ = State::restoring;
+            return {Action::restore};
+        case Event::restored:
             state_ = State::prefilling;
             return {Action::prefill};
         case Event::prefilled:
@@ -50,13 +53,13 @@ TurnFlow::Actions TurnFlow::on(Event event) {
 }
 
 std::string_view name_of(TurnFlow::State state) {
-    constexpr std::string_view names[] = {"idle", "opening", "prefilling", "decoding", "draining"};
+    constexpr std::string_view names[] = {"idle", "opening", "restoring", "prefilling", "decoding", "draining"};
     return names[static_cast<size_t>(state)];
 }
 
 std::string_view name_of(TurnFlow::Event event) {
-    constexpr std::string_view names[] = {"start",   "opened", "prefilled", "over",   "preempted",
-                                          "refused", "lost",   "cancel",    "expired"};
+    constexpr std::string_view names[] = {"start",     "opened",  "restored", "prefilled", "over",
+                                          "preempted", "refused", "lost",     "cancel",    "expired"};
     return names[static_cast<size_t>(event)];
 }
 

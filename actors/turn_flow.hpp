@@ -9,17 +9,18 @@ namespace rondo {
 /// The life of a turn as its session sees it, without actors: which stage holds it, what is asked of whom next, and
 /// that its user hears exactly one terminal event whatever fails, is cancelled or runs out of time.
 ///
-///     idle → opening → prefilling → decoding → idle
-///               ↑__________preempted____|        cancelled, expired, failed: → draining → idle
+///     idle → opening → restoring → prefilling → decoding → idle
+///               ↑_________________preempted_________|        cancelled, expired, failed: → draining → idle
 ///
 /// A stage always answers (or its death is noticed), so draining ends. A turn's KV is kept when its stage handed it
 /// back, and dropped when the stage is gone and nobody can say what it had written.
 class TurnFlow {
 public:
-    enum class State : uint8_t { idle, opening, prefilling, decoding, draining };
+    enum class State : uint8_t { idle, opening, restoring, prefilling, decoding, draining };
     enum class Event : uint8_t {
         start,
         opened,     ///< blocks are found or set aside
+        restored,   ///< what is stored of its prompt has come back, or is not worth it
         prefilled,  ///< the first token is chosen
         over,       ///< the answer is complete
         preempted,  ///< decode gave the turn back for want of memory
@@ -30,6 +31,7 @@ public:
     };
     enum class Action : uint8_t {
         open,
+        restore,
         prefill,
         decode,
         end_done,       ///< the terminal event: stop or length

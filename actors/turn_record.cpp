@@ -25,6 +25,7 @@ TurnAttention attention_of(const Turn& turn) {
 
 double& spent_in(TurnTimings& timings, TurnStage stage) {
     return stage == TurnStage::admission ? timings.queued
+           : stage == TurnStage::restore ? timings.restore
            : stage == TurnStage::prefill ? timings.prefill
                                          : timings.decode;
 }
@@ -50,8 +51,9 @@ void TurnRecord::enter(TurnStage stage, double now) {
 void TurnRecord::come_back(const Turn& turn, double now) {
     const double spent = now - entered_;
     if (stage_ == TurnStage::admission) {
-        timings_.queued += spent - (turn.restore_seconds - timings_.restore);
-        timings_.restore = turn.restore_seconds;
+        timings_.queued += spent - (turn.restore_seconds - looked_up_);
+        timings_.restore += turn.restore_seconds - looked_up_;
+        looked_up_ = turn.restore_seconds;
     } else {
         spent_in(timings_, stage_) += spent;
     }
@@ -59,10 +61,14 @@ void TurnRecord::come_back(const Turn& turn, double now) {
     attention_ = attention_of(turn);
 }
 
-int64_t TurnRecord::let_in(const Turn& turn) {
+void TurnRecord::let_in(const Turn& turn) {
+    if (timings_.preemptions == 0) usage_.cached_tokens = turn.kv.tokens();
+}
+
+int64_t TurnRecord::restored(const Turn& turn) {
     if (timings_.preemptions > 0) return turn.missing() - 1;  // the last id never had a key
-    usage_.cached_tokens = turn.kv.tokens();
-    usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens;
+    usage_.restored_tokens = turn.kv.tokens() - usage_.cached_tokens;
+    usage_.recomputed_tokens = usage_.prompt_tokens - turn.kv.tokens();
     return 0;
 }
 

@@ -12,7 +12,7 @@
 namespace rondo {
 
 /// Who holds a turn that is under way.
-enum class TurnStage : uint8_t { admission, prefill, decode };
+enum class TurnStage : uint8_t { admission, restore, prefill, decode };
 
 /// What is known of one turn under way: its usage and timings, how it attended, what its user was told, and which of
 /// that were thoughts. Plain data; times are seconds of its session's clock.
@@ -23,8 +23,11 @@ public:
     /// A stage has the turn from now on, or has handed it back.
     void enter(TurnStage stage, double now);
     void come_back(const Turn& turn, double now);
-    /// It has KV. Returns how many tokens are computed for the second time, if it had some before.
-    int64_t let_in(const Turn& turn);
+    /// It has KV, which was found on the device.
+    void let_in(const Turn& turn);
+    /// What is stored of its prompt has come back too. Returns how many tokens are computed for the second time, if it
+    /// had some before.
+    int64_t restored(const Turn& turn);
     /// More of its answer, as its user is to be told: thoughts apart, if he asked for that. Returns the seconds since
     /// what was told before, if that and this have tokens.
     std::optional<double> tell(TurnDelta& delta, bool last, double now);
@@ -48,6 +51,7 @@ private:
     const double arrived_;
     TurnStage stage_ = TurnStage::admission;
     double entered_, last_piece_ = 0.0;
+    double looked_up_ = 0.0;  // of Turn::restore_seconds what is in the timings
     std::string answer_;
     std::optional<Thoughts> thoughts_;
     TurnUsage usage_;

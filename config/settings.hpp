@@ -98,11 +98,25 @@ struct PipelineSettings {
     bool operator==(const PipelineSettings&) const = default;
 };
 
+/// Where conversations' KV is put away.
+struct DiskSettings {
+    std::string path;               ///< a folder of this user's; none: nothing is put away
+    int kv_mib = 20'480;            ///< it may take, in MiB
+    int free_mib = 1024;            ///< of the disk that are left to others
+    int tenant_mib = 0;             ///< of one tenant's; 0: no less than all
+    int written_a_day_mib = 0;      ///< 0: as much as there is to write
+    int min_tokens = 64;            ///< of what is put away: less is computed as soon as read
+    int unused_s = 14 * 24 * 3600;  ///< after which it goes
+    std::string key_file;           ///< of the key that it is encrypted with; none: it is readable
+    bool operator==(const DiskSettings&) const = default;
+};
+
 struct MemorySettings {
     enum class KvType { bf16, f32, int8 };
 
     int device_kv_mib = 1024;
     KvType kv_dtype = KvType::bf16;
+    DiskSettings disk;
     bool operator==(const MemorySettings&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/model_fingerprint.hpp"
 #include "model/text/template_variables.hpp"
 #include "model/text/thoughts.hpp"
 
@@ -86,6 +87,7 @@ Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice&
                          const std::function<void(double)>& progress) {
     RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
     RONDO_ASSIGN(Model model, text_side(files, path));
+    if (choice.fingerprint) model.fingerprint = fingerprint_of(files, choice);
     RONDO_ASSIGN(model.weights, load_weights(files.spec, *files.weights, device, progress));
     return model;
 }

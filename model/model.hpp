@@ -9,6 +9,7 @@
 
 #include "config/result.hpp"
 #include "kernels/device.hpp"
+#include "memory/store/record_header.hpp"
 #include "model/model_files.hpp"
 #include "model/text/chat_template.hpp"
 #include "model/text/tokenizer.hpp"
@@ -27,6 +28,7 @@ struct Model {
     int32_t thought_begin_id = -1;  ///< the tags where they are special tokens, which are no text; else -1
     int32_t thought_end_id = -1;
     std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
+    StoreName fingerprint{};           ///< of configuration and weights, if it was asked for
 
     /// A conversation as its template writes it, up to where the model's answer begins. `variables_json` is what else
     /// the template is given, as check_template_variables allows it.

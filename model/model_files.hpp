@@ -18,6 +18,7 @@ namespace rondo {
 struct WeightsChoice {
     std::optional<uint64_t> random_seed;
     DType random_dtype = DType::bf16;  ///< or f32
+    bool fingerprint = false;          ///< the model's is wanted, for which all weights are read once more
 };
 
 /// What to do about a model's weights: a tokenizer needs none.

@@ -16,9 +16,10 @@ struct RoundWriter::Record {
     LayerGroup group = LayerGroup::upper;
     int64_t tokens = 0;
     size_t layers = 0, layer_bytes = 0;
-    size_t next = 0, ended = 0;  // layers
-    size_t staged = 0;           // bytes
-    Status status;               // the first that went wrong
+    bool is_last = false;                     // of its sequence
+    size_t next = 0, copying = 0, ended = 0;  // layers
+    size_t staged = 0;                        // bytes
+    Status status;                            // the first that went wrong
 };
 
 void RoundWriter::add(Sequence sequence) {
@@ -55,12 +56,26 @@ void RoundWriter::next() {
     }
 }
 
+void RoundWriter::let_go(Sequence& sequence) {
+    sequence.kv = SequenceKv(pool_);
+    std::exchange(sequence.copied, [] {})();
+}
+
+void RoundWriter::give_up() {
+    const size_t stays = busy_ ? 1 : 0;  // until the disk is done with it
+    if (busy_ && busy_->status) busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
+    if (busy_ && busy_->copying == 0) copied_all(busy_);
+    while (waiting_.size() > stays) {
+        let_go(waiting_.back());
+        waiting_.pop_back();
+    }
+}
+
 void RoundWriter::end_sequence() {
-    const Sequence over = std::move(waiting_.front());
+    let_go(waiting_.front());
     waiting_.pop_front();
     rounds_.clear();
     record_ = 0;
-    over.over();
     if (idle())
         for (const auto& done : std::exchange(idle_, {})) done();
 }
@@ -97,7 +112,8 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     }
     if (writing == nullptr) return false;
     record->writing = std::move(writing);
-    busy_ = true;
+    record->is_last = record_ + 1 >= rounds_.size() * layer_groups.size();
+    busy_ = record;
     copy_layers(record);
     return true;
 }
@@ -114,6 +130,7 @@ void RoundWriter::copy_layer(const RecordPtr& record) {
     const int first = record->group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
     const size_t layer = record->next++;
     record->staged += bytes->size();
+    ++record->copying;
     const Status put =
         copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), bytes->span());
     // Blocks and bytes are held until the stream has passed.
@@ -126,7 +143,10 @@ void RoundWriter::copy_layer(const RecordPtr& record) {
 
 void RoundWriter::copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
                          const Status& status) {
-    if (!status || !record->status) return end_layer(record, bytes->size(), status);
+    --record->copying;
+    if (record->status) record->status = status;
+    if (record->copying == 0 && (!record->status || record->next == record->layers)) copied_all(record);
+    if (!record->status) return end_layer(record, bytes->size(), status);
     clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, bytes->span());
     store_.write_layer(record->writing, layer, bytes->span(), [=, this, alive = alive_](const Status& written) {
         if (*alive) end_layer(record, bytes->size(), written);
@@ -140,11 +160,17 @@ void RoundWriter::end_layer(const RecordPtr& record, size_t bytes, const Status&
     copy_layers(record);
 }
 
+/// Nobody reads its blocks any more.
+void RoundWriter::copied_all(const RecordPtr& record) {
+    record->blocks = {};
+    if (record->is_last || !record->status) let_go(waiting_.front());
+}
+
 /// What was not whole leaves nothing behind.
 void RoundWriter::end_record(const RecordPtr& record) {
     const auto over = [=, this, alive = alive_](const Status& status) {
         if (!*alive) return;
-        busy_ = false;
+        busy_.reset();
         record->writing.reset();
         if (status) {
             waiting_.front().stored(record->name);
@@ -153,7 +179,6 @@ void RoundWriter::end_record(const RecordPtr& record) {
         }
         next();
     };
-    record->blocks = {};
     if (!record->status) return over(record->status);
     store_.finish(record->writing, over);
 }

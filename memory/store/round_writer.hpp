@@ -23,8 +23,8 @@ public:
         std::vector<int32_t> ids;
         SequenceKv kv;                   ///< of these ids; nobody writes to its blocks
         double seconds_per_token = 0.0;  ///< that computing them took
-        /// It is known here no more, and its blocks may go.
-        std::function<void()> over = [] {};
+        /// Its blocks are needed no more: all are copied, or it is given up.
+        std::function<void()> copied = [] {};
         /// A record of it is on the disk, by this or an earlier writing.
         std::function<void(const StoreName&)> stored = [](const StoreName&) {};
     };
@@ -32,13 +32,15 @@ public:
         size_t staging_bytes = size_t{64} << 20;  ///< but one layer of a round at least
         std::function<void(std::function<void()>)> post;
     };
-    RoundWriter(KvStore& store, const KvPool& pool, Device& device, Options options)
+    RoundWriter(KvStore& store, KvPool& pool, Device& device, Options options)
         : store_(store), pool_(pool), device_(device), options_(std::move(options)) {}
     ~RoundWriter() { *alive_ = false; }
     RoundWriter(const RoundWriter&) = delete;
     RoundWriter& operator=(const RoundWriter&) = delete;
 
     void add(Sequence sequence);
+    /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written.
+    void give_up();
     bool idle() const { return waiting_.empty(); }
     /// Calls once everything that was added is written or given up.
     void when_idle(std::function<void()> done);
@@ -52,19 +54,21 @@ private:
     void copy_layer(const RecordPtr& record);
     void copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
                 const Status& status);
+    void copied_all(const RecordPtr& record);
     void end_layer(const RecordPtr& record, size_t bytes, const Status& status);
     void end_record(const RecordPtr& record);
+    void let_go(Sequence& sequence);
     void end_sequence();
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
-    const KvPool& pool_;
+    KvPool& pool_;
     Device& device_;
     const Options options_;
     std::deque<Sequence> waiting_;     // the first is written
     std::vector<StoredRound> rounds_;  // of it; none: it has not begun
     size_t record_ = 0;                // of its rounds and their groups, which comes next
-    bool busy_ = false;                // with a record
+    RecordPtr busy_;                   // that is on its way
     std::vector<std::function<void()>> idle_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -5,9 +5,17 @@
 
 namespace rondo {
 
+namespace {
+
+RecordIndex::Border begin_of(const StoreSpace& space) {
+    return {name_of_space(space.space), space.exactness};
+}
+
+}  // namespace
+
 std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
     std::vector<StoredRound> rounds;
-    RecordIndex::Border border = space.begin();
+    RecordIndex::Border border = begin_of(space);
     for (int64_t r = 0; r < kv.rounds(); ++r) {
         StoredRound round;
         round.first_token = kv.round_begin(r);
@@ -27,7 +35,7 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
     const LayerGroup first = shape.has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower;
     const LayerGroup other = first == LayerGroup::upper ? LayerGroup::lower : LayerGroup::upper;
     std::vector<StoredRound> rounds;
-    RecordIndex::Border border = space.begin();
+    RecordIndex::Border border = begin_of(space);
     for (const StoredRecord* const record : store.index().way(border, ids, space.exactness, store.names(first, {}))) {
         StoredRound round;
         round.first_token = record->tokens_before;

@@ -7,6 +7,7 @@
 #include "memory/kv_pool.hpp"
 #include "memory/sequence_kv.hpp"
 #include "memory/store/kv_store.hpp"
+#include "memory/store/store_space.hpp"
 
 namespace rondo {
 
@@ -16,15 +17,6 @@ struct StoredRound {
     std::vector<int32_t> ids;
     RecordIndex::Border before, end;
     int64_t end_token() const { return first_token + std::ssize(ids); }
-};
-
-/// Whose ids they are: tenants, and methods that are not exact, have ways of their own.
-struct StoreSpace {
-    std::string tenant;
-    std::string space;  ///< by which the prefix cache parts them
-    Exactness exactness = Exactness::exact;
-
-    RecordIndex::Border begin() const { return {name_of_space(space), exactness}; }
 };
 
 /// The rounds of a sequence whose keys are those of `ids`.

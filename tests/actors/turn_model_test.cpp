@@ -145,6 +145,7 @@ private:
             case Action::open:
                 chat.turn->opened = false;
                 return;
+            case Action::restore:
             case Action::prefill:
             case Action::decode:
                 return;
@@ -184,6 +185,8 @@ private:
         switch (chat.flow.state()) {
             case State::opening:
                 return open(chat);
+            case State::restoring:  // nothing is stored
+                return happen(chat, Event::restored);
             case State::prefilling:
                 return prefill(chat);
             case State::decoding:

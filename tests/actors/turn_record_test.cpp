@@ -67,15 +67,19 @@ TEST_F(TurnRecordTest, ATurnThatNoStageHoldsSpendsNoMoreTimeThere) {
 TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
     Turn known = turn(16);
     TurnRecord record({}, known, 0.0, 0.0);
-    EXPECT_EQ(record.let_in(known), 0);
+    record.let_in(known);
+    Turn restored = turn(18);
+    EXPECT_EQ(record.restored(restored), 0);
     known.preemptions = 1;
     record.come_back(known, 1.0);
     Turn again = turn(0);
-    EXPECT_EQ(record.let_in(again), 19) << "the last id never had a key";
+    record.let_in(again);
+    EXPECT_EQ(record.restored(again), 19) << "the last id never had a key";
     const TurnUsage usage = record.end(TurnOutcome::stop, {}, false, 2.0).usage;
     EXPECT_EQ(usage.prompt_tokens, 20);
     EXPECT_EQ(usage.cached_tokens, 16);
-    EXPECT_EQ(usage.recomputed_tokens, 4);
+    EXPECT_EQ(usage.restored_tokens, 2);
+    EXPECT_EQ(usage.recomputed_tokens, 2);
 }
 
 TEST_F(TurnRecordTest, TellsTheTimeBetweenTokensAndOfTheFirst) {

@@ -83,7 +83,7 @@ protected:
 
     void put(const SequenceKv& kv) {
         RoundWriter::Sequence sequence{space_, ids_of(kv.tokens()), kv.share(), 0.001};
-        sequence.over = [this] { ++overs_; };
+        sequence.copied = [this] { ++copied_; };
         sequence.stored = [this](const StoreName&) { ++stored_; };
         writer_->add(std::move(sequence));
     }
@@ -126,7 +126,7 @@ protected:
     std::optional<RoundReader> reader_;
     RoundReader::Ticket ticket_;
     bool cancels_ = false;
-    int overs_ = 0, stored_ = 0;
+    int copied_ = 0, stored_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
@@ -143,7 +143,7 @@ TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {
     put(kv);  // nothing is written twice
     wait_for_the_writer();
     const int groups = GetParam().lower_layers > 0 ? 2 : 1;
-    EXPECT_EQ(overs_, 2);
+    EXPECT_EQ(copied_, 2);
     EXPECT_EQ(stored_, 2 * 3 * groups);
     EXPECT_EQ(store_->counts().written, 3 * groups);
     start();
@@ -208,12 +208,29 @@ TEST_P(RoundMovingTest, CancelledItEndsAndHoldsNothing) {
     EXPECT_EQ(pool_->blocks_free(LayerGroup::upper), free);
 }
 
+TEST_P(RoundMovingTest, GivenUpItLetsGoOfItsBlocks) {
+    const size_t free = pool_->blocks_free(LayerGroup::upper);
+    for (const bool begins : {false, true}) {
+        put(sequence({20, 52, 84}));
+        put(sequence({16, 52, 84}));
+        if (begins) tasks_->run_all();
+        writer_->give_up();
+        wait_for_the_writer();
+        EXPECT_EQ(pool_->blocks_free(LayerGroup::upper), free);
+    }
+    EXPECT_EQ(copied_, 4);
+    put(sequence({20, 52, 84}));
+    wait_for_the_writer();
+    SequenceKv back(*pool_);
+    EXPECT_EQ(bring_back(back, 84), 3U);
+}
+
 TEST_P(RoundMovingTest, ARefusedRoundEndsItsSequence) {
     options_.bytes_max = 40 << 10;
     start();
     put(sequence({20, 52, 400, 420}));
     wait_for_the_writer();
-    EXPECT_EQ(overs_, 1);
+    EXPECT_EQ(copied_, 1);
     EXPECT_LE(store_->bytes(), options_.bytes_max);
     EXPECT_LT(store_->counts().written, 4 * 2);
     EXPECT_GT(std::accumulate(store_->counts().refused.begin(), store_->counts().refused.end(), int64_t{0}), 0);

@@ -1,0 +1,47 @@
+#include "actors/opened_store.hpp"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace rondo {
+
+namespace {
+
+int64_t seconds_since_1970() {
+    using std::chrono::system_clock;
+    return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();
+}
+
+uint64_t mib(int count) {
+    return static_cast<uint64_t>(count) << 20;
+}
+
+}  // namespace
+
+Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runtime) {
+    OpenedStore made;
+    made.tokens_min = settings.min_tokens;
+    made.tasks = std::make_shared<StoreTasks>();
+    RONDO_ASSIGN(made.queue, DiskQueue::open({}));
+    KvStore::Options options;
+    options.path = settings.path;
+    options.bytes_max = mib(settings.kv_mib);
+    options.bytes_free_min = mib(settings.free_mib);
+    options.tenant_bytes_max = mib(settings.tenant_mib);
+    options.written_a_day_max = mib(settings.written_a_day_mib);
+    options.tokens_min = 1;  // a short round between long ones leads on to them
+    options.unused_seconds_max = settings.unused_s;
+    if (!settings.key_file.empty()) {
+        RONDO_ASSIGN(StoreKeys keys, StoreKeys::read(settings.key_file));
+        options.keys.emplace(std::move(keys));
+    }
+    const KvShape& shape = runtime.pool->shape();
+    options.kind = {runtime.model.fingerprint, shape.atom.dtype, shape.layers, shape.kv_heads, shape.atom.head_dim};
+    options.now = seconds_since_1970;
+    options.post = [tasks = made.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
+    RONDO_ASSIGN(made.store, KvStore::open(std::move(options), *made.queue));
+    return made;
+}
+
+}  // namespace rondo

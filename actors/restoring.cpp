@@ -1,0 +1,119 @@
+#include "actors/restoring.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rondo {
+
+namespace {
+
+constexpr double learning = 0.25;    // of what is measured anew
+constexpr double forgetting = 0.95;  // each time that reading is found too slow: so it is tried again some day
+
+double learned(double old, double measured) {
+    return old == 0.0 ? measured : old + learning * (measured - old);
+}
+
+}  // namespace
+
+StoreSpace space_of(const Turn& turn) {
+    const bool exact = turn.runtime->methods[turn.method].is_dense();
+    return {turn.tenant, turn.space, exact ? Exactness::exact : Exactness::sparse};
+}
+
+void Restoring::computed(double seconds_per_token) {
+    if (seconds_per_token > 0.0) seconds_per_token_ = learned(seconds_per_token_, seconds_per_token);
+}
+
+void Restoring::learn_load(uint64_t bytes, double seconds) {
+    if (bytes > 0) seconds_per_byte_ = learned(seconds_per_byte_, seconds / static_cast<double>(bytes));
+}
+
+/// Whether all blocks from this token on are full, and one begins with it.
+bool Restoring::ends_with_whole_blocks(const SequenceKv& kv, int64_t first) const {
+    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+        if (!pool_.shape().has(group)) return true;
+        const auto begins = kv.block_begin(group);
+        const auto at = std::ranges::lower_bound(begins, first);
+        return at != begins.end() && *at == first && kv.tokens() - first == (begins.end() - at - 1) * kv_block_tokens;
+    });
+}
+
+/// The stored rounds that begin or go on where the turn's KV ends. Of a round of which some is known, that must be
+/// whole blocks of it: so a cache leaves it that gives up its end.
+std::optional<Restoring::Plan> Restoring::plan(Turn& turn) {
+    Plan plan{{SequenceKv(*turn.runtime->pool), {}, {}}, turn.kv.tokens(), turn.kv.tokens(), 0};
+    for (StoredRound& round : stored_rounds(store_, pool_.shape(), space_of(turn), turn.reusable())) {
+        if (round.end_token() <= plan.known) continue;
+        const int64_t known = std::max<int64_t>(plan.known - round.first_token, 0);
+        if (known > 0 && !ends_with_whole_blocks(turn.kv, round.first_token)) break;
+        plan.end = round.end_token();
+        plan.job.rounds.push_back({std::move(round), known / kv_block_tokens});
+    }
+    if (plan.job.rounds.empty()) return std::nullopt;
+    for (const LayerGroup group : layer_groups)
+        for (const RoundReader::Round& round : plan.job.rounds)
+            if (const auto* const record = store_.index().find(store_.names(group, {})(round.stored.end)))
+                plan.bytes += record->place.bytes;
+    return plan;
+}
+
+bool Restoring::is_worth(const Plan& plan) {
+    const double computing = seconds_per_token_ * static_cast<double>(plan.end - plan.known);
+    if (computing == 0.0 || seconds_per_byte_ * static_cast<double>(plan.bytes) <= computing) return true;
+    seconds_per_byte_ *= forgetting;
+    return false;
+}
+
+/// Takes blocks for what will come, in rounds as they are stored.
+bool Restoring::grow(Turn& turn, Plan& plan) const {
+    for (size_t i = 0; i < plan.job.rounds.size(); ++i) {
+        const StoredRound& round = plan.job.rounds[i].stored;
+        if (turn.kv.extend(round.end_token() - turn.kv.tokens())) {
+            turn.kv.begin_round();
+            continue;
+        }
+        plan.job.rounds.resize(i);  // there is no room for more
+        plan.end = turn.kv.tokens();
+    }
+    return !plan.job.rounds.empty();
+}
+
+void Restoring::restore(Turn& turn, std::function<double()> now, std::function<void()> done) {
+    std::optional<Plan> plan = this->plan(turn);
+    counts_.asked += std::ssize(turn.reusable()) - turn.kv.tokens();
+    if (!plan) return done();
+    counts_.found += plan->end - plan->known;
+    if (!is_worth(*plan)) {
+        counts_.not_worth += plan->end - plan->known;
+        return done();
+    }
+    if (!grow(turn, *plan)) return done();
+    std::vector<int64_t> ends;
+    for (const RoundReader::Round& round : plan->job.rounds) {
+        ends.push_back(round.stored.end_token());
+        for (const LayerGroup group : layer_groups) store_.use(store_.names(group, {})(round.stored.end));
+    }
+    plan->job.kv = turn.kv.share();
+    plan->job.over = [this, &turn, now, done, ends, began = now(), known = plan->known,
+                      bytes = plan->bytes](size_t whole) {
+        under_way_.erase(turn.id);
+        const int64_t end = whole == 0 ? known : ends[whole - 1];
+        turn.kv.truncate(end);  // what did not come is computed
+        counts_.restored += end - known;
+        counts_.failed += ends.back() - end;
+        counts_.seconds += now() - began;
+        if (whole == ends.size()) learn_load(bytes, now() - began);
+        done();
+    };
+    const TurnId id = turn.id;
+    const RoundReader::Ticket ticket = reader_.read(std::move(plan->job));
+    if (!ticket.expired()) under_way_[id] = ticket;
+}
+
+void Restoring::cancel(TurnId turn) {
+    if (const auto found = under_way_.find(turn); found != under_way_.end())
+        reader_.cancel(RoundReader::Ticket(found->second));
+}
+
+}  // namespace rondo

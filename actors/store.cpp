@@ -1,0 +1,150 @@
+#include "actors/store.hpp"
+
+#include <utility>
+
+namespace rondo {
+
+namespace {
+
+constexpr double expires_every = 600.0;
+// Whoever needs the blocks of what is written waits for so long before that is given up.
+constexpr auto patience = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<StoreFigures> figures)
+    : store_actor::base(config),
+      runtime_(std::move(runtime)),
+      opened_(std::move(opened)),
+      figures_(std::move(figures)) {
+    const auto post = [tasks = opened_.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
+    Device& device = runtime_->answers_device();
+    writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post});
+    reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post});
+    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool);
+}
+
+Store::behavior_type Store::make_behavior() {
+    opened_.tasks->begin([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
+        if (const auto strong = self.lock()) caf::anon_send(caf::actor_cast<store_actor>(strong), pump_atom::value);
+    });
+    tell_figures();
+    return {
+        [this](restore_atom, const TurnPtr& turn) { return restore(turn); },
+        [this](withdraw_atom, TurnId id) {
+            if (const auto found = withdrawn_.find(id); found != withdrawn_.end()) {
+                found->second = true;
+                restoring_->cancel(id);
+            }
+        },
+        [this](put_atom, const PutAwayPtr& what) { return put(what); },
+        [this](room_atom) {
+            auto promise = make_response_promise<bool>();
+            rooms_.push_back(promise);
+            if (rooms_.size() == 1) delayed_send(this, patience, give_up_atom::value);
+            give_room();
+            return promise;
+        },
+        [this](give_up_atom) {
+            if (!rooms_.empty()) writer_->give_up();
+            give_room();
+        },
+        [this](drain_atom) {
+            auto promise = make_response_promise<bool>();
+            writer_->when_idle([promise]() mutable { promise.deliver(true); });
+            return promise;
+        },
+        [this](pump_atom) {
+            opened_.tasks->run();
+            give_room();
+            tell_figures();
+        },
+    };
+}
+
+void Store::on_exit() {
+    figures_->serves = false;
+    restoring_.reset();
+    reader_.reset();
+    writer_.reset();
+    opened_.tasks->close();
+    // Copies that are under way end before their blocks go.
+    Device& device = runtime_->answers_device();
+    static_cast<void>(device.drain(StreamId::load));
+    static_cast<void>(device.drain(StreamId::store));
+    opened_.store.reset();
+    opened_.queue.reset();
+    withdrawn_.clear();
+    rooms_.clear();
+}
+
+caf::typed_response_promise<StageReply> Store::restore(const TurnPtr& turn) {
+    auto promise = make_response_promise<StageReply>();
+    withdrawn_[turn->id] = false;
+    restoring_->restore(
+        *turn, [this] { return now(); },
+        [this, turn, promise]() mutable {
+            const bool withdrawn = std::exchange(withdrawn_.extract(turn->id).mapped(), false);
+            StageReply reply{StageReply::Outcome::done, std::move(turn), {}};
+            if (withdrawn) {
+                reply.outcome = StageReply::Outcome::refused;
+                reply.error = make_error(ErrorCode::cancelled, "withdrawn");
+            }
+            promise.deliver(std::move(reply));
+        });
+    return promise;
+}
+
+caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {
+    auto promise = make_response_promise<bool>();
+    restoring_->computed(what->seconds_per_token);
+    if (what->kv.tokens() < opened_.tokens_min) {
+        promise.deliver(false);
+        return promise;
+    }
+    RoundWriter::Sequence sequence{std::move(what->space), std::move(what->ids), std::move(what->kv),
+                                   what->seconds_per_token};
+    ++figures_->queue_sequences;
+    sequence.copied = [this, promise]() mutable {
+        --figures_->queue_sequences;
+        promise.deliver(true);
+    };
+    writer_->add(std::move(sequence));
+    if (now() - expired_at_ > expires_every) {
+        expired_at_ = now();
+        static_cast<void>(opened_.store->expire());
+    }
+    return promise;
+}
+
+/// All that were put hold nothing any more.
+void Store::give_room() {
+    if (figures_->queue_sequences > 0) return;
+    for (auto& promise : std::exchange(rooms_, {})) promise.deliver(true);
+}
+
+void Store::tell_figures() {
+    const KvStore& store = *opened_.store;
+    const KvStore::Counts& counts = store.counts();
+    StoreFigures& told = *figures_;
+    told.serves = true;
+    told.bytes = store.bytes();
+    told.records = store.index().count();
+    told.bytes_written = counts.bytes_written;
+    told.bytes_read = counts.bytes_read;
+    told.written = counts.written;
+    told.read = counts.read;
+    told.evicted = counts.evicted;
+    told.expired = counts.expired;
+    told.damaged = counts.damaged;
+    for (size_t i = 0; i < KvStore::refusals; ++i) told.refused[i] = counts.refused[i];
+    const Restoring::Counts& restored = restoring_->counts();
+    told.tokens_asked = restored.asked;
+    told.tokens_found = restored.found;
+    told.tokens_restored = restored.restored;
+    told.tokens_not_worth = restored.not_worth;
+    told.tokens_failed = restored.failed;
+    told.restore_seconds = restored.seconds;
+}
+
+}  // namespace rondo

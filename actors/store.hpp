@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "actors/handles.hpp"
+#include "actors/opened_store.hpp"
+#include "actors/restoring.hpp"
+#include "memory/store/round_writer.hpp"
+
+namespace rondo {
+
+/// The shell around the disk tier. It belongs to the engine, not to the stages: they die and start anew, and it stays.
+class Store : public store_actor::base {
+public:
+    Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<StoreFigures> figures);
+    behavior_type make_behavior() override;
+    const char* name() const override { return "store"; }
+    /// What is on its way is given up: what has not been committed is not found again.
+    void on_exit() override;
+
+private:
+    caf::typed_response_promise<StageReply> restore(const TurnPtr& turn);
+    caf::typed_response_promise<bool> put(const PutAwayPtr& put);
+    void tell_figures();
+    void give_room();
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+
+    const RuntimePtr runtime_;
+    OpenedStore opened_;
+    const std::shared_ptr<StoreFigures> figures_;
+    std::optional<RoundWriter> writer_;
+    std::optional<RoundReader> reader_;
+    std::optional<Restoring> restoring_;
+    std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
+    double expired_at_ = 0.0;
+    std::map<TurnId, bool> withdrawn_;  // turns that are restored, and whether they are still wanted
+};
+
+}  // namespace rondo

@@ -1,0 +1,173 @@
+// Conversations' KV on a disk: put away behind their turns, and brought back when the pool has lost it.
+
+#include "actors/store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "tests/actors/pipeline_fixture.hpp"
+#include "tests/memory/store/store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::chat;
+using testing::continue_ids;
+using testing::Heard;
+using testing::settings_of;
+using testing::Stage;
+
+class StoreActorTest : public ::testing::Test {
+protected:
+    std::vector<std::string> overrides(std::vector<std::string> more = {}) const {
+        std::vector<std::string> all{"memory.device_kv_mib=8", "devices.cpu.threads=1", "memory.disk.free_mib=0",
+                                     "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    void start(std::vector<std::string> more = {}) {
+        stage_.reset();
+        stage_.emplace(settings_of(overrides(std::move(more))));
+    }
+    /// Disk and device work on threads of their own.
+    void run_until(const std::function<bool()>& done) {
+        for (int i = 0; i < 20'000 && !done(); ++i) {
+            stage_->run();
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        stage_->run();
+        ASSERT_TRUE(done());
+    }
+    Heard turn(Ask ask) {
+        Heard heard;
+        stage_->engine().ask(std::move(ask), heard.callbacks());
+        run_until([&heard] { return !heard.ends.empty(); });
+        return heard;
+    }
+    void wait_until_written() {
+        std::atomic<bool> idle{false};
+        caf::scoped_actor self(stage_->system());
+        auto asked = self->request(stage_->inside().store(), caf::infinite, drain_atom::value);
+        std::thread answered([&] { asked.receive([&](bool) { idle = true; }, [](const caf::error&) {}); });
+        // The scoped actor waits on its own thread, and messages are delivered on this one.
+        run_until([&idle] { return idle.load(); });
+        answered.join();
+    }
+    const StoreFigures& figures() { return stage_->inside().store_figures(); }
+    static std::vector<int32_t> some_ids(int count) {
+        std::vector<int32_t> ids(static_cast<size_t>(count));
+        for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(10 + 7 * i % 400);
+        return ids;
+    }
+    static std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
+        a.insert(a.end(), b.begin(), b.end());
+        return a;
+    }
+
+    testing::Folder folder_;
+    std::optional<Stage> stage_;
+};
+
+TEST_F(StoreActorTest, AHistoryComesBackAfterARestart) {
+    start();
+    EXPECT_TRUE(figures().serves);
+    const Heard first = turn(continue_ids(some_ids(100), 20));
+    const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {5, 6, 7});
+    wait_until_written();
+    EXPECT_EQ(figures().written, 1);
+    const Heard undisturbed = turn(continue_ids(next, 20));
+    EXPECT_EQ(undisturbed.ends[0].usage.restored_tokens, 0);
+    EXPECT_EQ(undisturbed.ends[0].usage.cached_tokens, 119);
+
+    start();
+    const Heard restored = turn(continue_ids(next, 20));
+    EXPECT_EQ(restored.ids, undisturbed.ids);
+    EXPECT_EQ(restored.ends[0].usage.cached_tokens, 0);
+    EXPECT_EQ(restored.ends[0].usage.restored_tokens, 119);
+    EXPECT_EQ(restored.ends[0].usage.recomputed_tokens, 4);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 1) << "of the first round nothing is written again";
+}
+
+TEST_F(StoreActorTest, RoundsOfAConversationAreStoredOneByOneAndFoundAgain) {
+    start();
+    for (const char* text : {"Hello!", "The code of the red box is 4817.", "What is the code of the red box?"})
+        turn(chat("c", text));
+    wait_until_written();
+    EXPECT_EQ(figures().written, 3);
+}
+
+TEST_F(StoreActorTest, AFolderThatCannotBeUsedIsSaidAndServingGoesOn) {
+    std::ofstream(folder_.path() + "/kv") << "a file";
+    std::vector<std::string> log;
+    Engine::Options options;
+    options.log = [&](const std::string& line) { log.push_back(line); };
+    stage_.emplace(settings_of(overrides()), std::move(options));
+    EXPECT_FALSE(figures().serves);
+    EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("must be a folder")));
+    EXPECT_EQ(turn(continue_ids(some_ids(40), 4)).ids.size(), 4U);
+}
+
+TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(100), 20));
+    const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {5, 6, 7});
+    wait_until_written();
+    const Heard undisturbed = turn(continue_ids(next, 20));
+    wait_until_written();
+    stage_.reset();
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv")) {
+        if (!entry.is_regular_file()) continue;
+        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(4096 + 4096 + 100);
+        file.put('x');
+    }
+    start();
+    const Heard computed = turn(continue_ids(next, 20));
+    EXPECT_EQ(computed.ids, undisturbed.ids);
+    EXPECT_EQ(computed.ends[0].usage.restored_tokens, 0);
+    EXPECT_EQ(figures().damaged, 1);
+    EXPECT_EQ(figures().tokens_failed, 119);
+}
+
+TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {
+    start();
+    const size_t free = stage_->inside().pool().blocks_free(LayerGroup::upper);
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    wait_until_written();
+    start();
+    for (int steps = 0; steps < 60; steps += 3) {
+        Heard heard;
+        const TurnId id = stage_->engine().ask(continue_ids(joined(some_ids(900), first.ids), 4), heard.callbacks());
+        for (int i = 0; i < steps && stage_->run_one(); ++i) {
+        }
+        stage_->engine().cancel(id);
+        run_until([&heard] { return !heard.ends.empty(); });
+        run_until([&] { return stage_->inside().load().turns == 0; });
+        EXPECT_EQ(heard.ends.size(), 1U);
+        wait_until_written();
+        EXPECT_EQ(stage_->inside().pool().blocks_free(LayerGroup::upper) +
+                      static_cast<size_t>(stage_->inside().load().blocks_cached.load()),
+                  free);
+    }
+}
+
+TEST_F(StoreActorTest, WhatThePoolLosesComesBackFromTheDisk) {
+    start({"memory.device_kv_mib=1"});
+    const int64_t context = stage_->engine().context_tokens();
+    const int size = static_cast<int>(context) * 2 / 3;
+    std::vector<int32_t> other = some_ids(size);
+    std::ranges::reverse(other);
+    const Heard first = turn(continue_ids(some_ids(size), 4));
+    turn(continue_ids(other, 4));  // takes the room
+    const Heard again = turn(continue_ids(joined(some_ids(size), joined(first.ids, {3})), 4));
+    EXPECT_EQ(again.ends[0].usage.cached_tokens + again.ends[0].usage.restored_tokens, size + 3);
+    EXPECT_GT(again.ends[0].usage.restored_tokens, 0);
+}
+
+}  // namespace
+}  // namespace rondo
