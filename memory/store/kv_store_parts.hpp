@@ -18,8 +18,9 @@ namespace rondo {
 
 namespace store {
 
-// First letters of the manifest's keys.
+// First letters of the manifest's keys: of records, of tenants' epochs, and of what a conversation has on the shelf.
 inline constexpr char record_letter = 'r', epoch_letter = 'e';
+inline constexpr char head_letter = 'c', body_letter = 't', refers_letter = 'o';
 
 /// Of what is sealed in a record; layers have numbers of their own.
 inline constexpr uint32_t header_number = 0xffff'ffff;
