@@ -60,6 +60,11 @@ uint64_t Segments::number_of(const std::string& name) {
     return name_of(number) == name ? number : 0;
 }
 
+bool Segments::fits(const RecordPlace& place, uint64_t end) {
+    return place.offset >= disk_alignment && place.bytes > 0 && place.offset % disk_alignment == 0 &&
+           place.bytes % disk_alignment == 0 && place.bytes <= end && place.offset <= end - place.bytes;
+}
+
 Result<Segments::Salt> Segments::salt_in(uint64_t segment, std::span<const std::byte> header) {
     Salt salt{};
     const bool whole = header.size() == disk_alignment;
@@ -216,9 +221,7 @@ Status Segments::give_back(const RecordPlace& place) {
 
 bool Segments::is_within(const RecordPlace& place) const {
     const auto found = files_.find(place.segment);
-    return found != files_.end() && place.offset >= disk_alignment && place.bytes > 0 &&
-           place.offset % disk_alignment == 0 && place.bytes % disk_alignment == 0 &&
-           place.bytes <= found->second.end && place.offset <= found->second.end - place.bytes;
+    return found != files_.end() && fits(place, found->second.end);
 }
 
 Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records) {

@@ -39,6 +39,8 @@ public:
     static std::string name_of(uint64_t segment);
     /// Of a segment's file; 0 of any other.
     static uint64_t number_of(const std::string& name);
+    /// Whether a record may lie so in a segment that ends there.
+    static bool fits(const RecordPlace& place, uint64_t end);
     /// What stands in a segment's first `disk_alignment` bytes; corrupt where they are not its header.
     static Result<Salt> salt_in(uint64_t segment, std::span<const std::byte> header);
 
