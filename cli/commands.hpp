@@ -19,6 +19,8 @@ void add_serve(CLI::App& app, Action& run);
 void add_score(CLI::App& app, Action& run);
 void add_tokenize(CLI::App& app, Action& run);
 void add_inspect(CLI::App& app, Action& run);
+/// Below inspect.
+void add_inspect_store(CLI::App& inspect, Action& run);
 void add_bench(CLI::App& app, Action& run);
 void add_eval(CLI::App& app, Action& run);
 /// Knows the commands that were added before it.

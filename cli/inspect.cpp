@@ -72,13 +72,14 @@ Status inspect(const Options& options) {
 
 void add_inspect(CLI::App& app, Action& run) {
     auto options = std::make_shared<Options>();
-    CLI::App* const command = app.add_subcommand("inspect", "what is in a file");
+    CLI::App* const command = app.add_subcommand("inspect", "what is in a model or a store");
     command->require_subcommand(1);
     CLI::App* const model = command->add_subcommand("model", "shape, types and sizes of a model");
     model->add_option("path", options->model, "Hugging Face folder or .gguf file (default: the demo model)")
         ->type_name("MODEL");
     model->add_flag("--json", options->json);
     model->callback([options, &run] { run = [options] { return inspect(*options); }; });
+    add_inspect_store(*command, run);
 }
 
 }  // namespace rondo::cli

@@ -25,7 +25,8 @@ CompletedValue value_of(const CLI::Option& option) {
     const std::string type = option.get_type_name();
     std::vector<std::string> choices = choices_in(type);
     if (!choices.empty()) return {Kind::choice, std::move(choices)};
-    return {type.starts_with("FILE") || type.starts_with("MODEL") ? Kind::file : Kind::text};
+    const bool file = type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("MODEL");
+    return {file ? Kind::file : Kind::text};
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "memory/store/kv_store.hpp"
 
-#include <cstring>
-
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/stored_record.hpp"
 
@@ -11,12 +9,6 @@ namespace {
 
 constexpr const char* day_key = "d";
 constexpr int64_t seconds_a_day = 24 * 3600;
-
-StoreName name_in(std::string_view key) {
-    StoreName name{};
-    if (key.size() == 1 + name.size()) std::memcpy(name.data(), key.data() + 1, name.size());
-    return name;
-}
 
 }  // namespace
 
@@ -41,7 +33,7 @@ KvStore::~KvStore() {
 Status KvStore::load_epochs() {
     return manifest_->each(std::string(1, store::epoch_letter), [this](std::string_view key, std::string_view value) {
         RecordReader in(std::as_bytes(std::span(value)));
-        epochs_[name_in(key)] = in.take<uint64_t>();
+        epochs_[store::name_in(key)] = in.take<uint64_t>();
         return Status::ok();
     });
 }
@@ -50,11 +42,12 @@ Status KvStore::load_epochs() {
 Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost) {
     return manifest_->each(std::string(1, store::record_letter), [&](std::string_view key, std::string_view value) {
         auto read = read_stored_record(std::as_bytes(std::span(value)));
-        const bool usable = read && read->record.name == name_in(key) && segments_->is_within(read->record.place) &&
+        const bool usable = read && read->record.name == store::name_in(key) &&
+                            segments_->is_within(read->record.place) &&
                             read->record.epoch == epoch_of(read->record.tenant);
         if (!usable) {
             ++counts_.damaged;
-            lost.push_back(name_in(key));
+            lost.push_back(store::name_in(key));
             return Status::ok();
         }
         if (read->kind != kind_) {
@@ -120,8 +113,7 @@ uint64_t KvStore::epoch_of(const StoreName& tenant) const {
 
 Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     RONDO_ASSIGN(const Segments::Salt salt, segments_->salt(record.place.segment));
-    const auto tenant = std::span(record.tenant);
-    return options_.keys->key("kv", salt, {reinterpret_cast<const char*>(tenant.data()), tenant.size()});
+    return store::key_of_records(*options_.keys, salt, record.tenant);
 }
 
 /// Until no more than `most` is used; where that cannot be, nobody goes.

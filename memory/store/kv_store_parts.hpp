@@ -18,8 +18,9 @@ namespace rondo {
 
 namespace store {
 
-// First letters of the manifest's keys.
+// First letters of the manifest's keys: of records, of tenants' epochs, and of what a conversation has on the shelf.
 inline constexpr char record_letter = 'r', epoch_letter = 'e';
+inline constexpr char head_letter = 'c', body_letter = 't', refers_letter = 'o';
 
 /// Of what is sealed in a record; layers have numbers of their own.
 inline constexpr uint32_t header_number = 0xffff'ffff;
@@ -30,6 +31,13 @@ inline std::string key_of(char letter, const StoreName& name) {
     return key;
 }
 
+/// The name behind a key's letter; zeros where none is.
+inline StoreName name_in(std::string_view key) {
+    StoreName name{};
+    if (key.size() == 1 + name.size()) std::memcpy(name.data(), key.data() + 1, name.size());
+    return name;
+}
+
 inline std::string_view text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -38,6 +46,16 @@ inline std::string_view text_of(std::span<const std::byte> bytes) {
 std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, std::span<const std::byte> bytes);
 /// What is put beside a sealed layer, so that it is taken for no other.
 std::array<std::byte, 20> beside(const StoreName& name, size_t layer);
+
+/// What seals a tenant's records in the segment of that salt.
+inline Result<SealKey> key_of_records(const StoreKeys& keys, const Segments::Salt& salt, const StoreName& tenant) {
+    return keys.key("kv", salt, text_of(tenant));
+}
+/// Reads a record's header, opened in place where there is a key. It must say what the manifest says.
+Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, std::span<std::byte> bytes);
+/// Proves the bytes of a layer, opened in place where there is a key.
+Status open_layer(const StoredRecord& record, const RecordHeader& header, size_t layer, const SealKey* key,
+                  std::span<std::byte> bytes);
 
 }  // namespace store
 
@@ -52,6 +70,8 @@ public:
 
 class KvStore::Reading {
 public:
+    const SealKey* sealed_by() const { return key ? &*key : nullptr; }
+
     StoredRecord record;
     RecordHeader header;
     std::optional<SealKey> key;

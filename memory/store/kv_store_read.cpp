@@ -16,6 +16,37 @@ Error damage() {
 
 }  // namespace
 
+namespace store {
+
+Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, std::span<std::byte> bytes) {
+    if (key != nullptr) {
+        std::array<std::byte, 16> proof{};
+        const auto proof_at = bytes.subspan(RecordHeader::proof_at, proof.size());
+        std::ranges::copy(proof_at, proof.begin());
+        std::ranges::fill(proof_at, std::byte{0});
+        RONDO_TRY(key->open({known.place.offset, header_number}, bytes.first(RecordHeader::proof_at),
+                            bytes.subspan(RecordHeader::sealed_from), proof));
+    }
+    RONDO_ASSIGN(RecordHeader header, RecordHeader::read(bytes));
+    const bool same = header.name == known.name && header.before == known.before && header.tenant == known.tenant &&
+                      header.epoch == known.epoch && header.group == known.group &&
+                      header.exactness == known.exactness && header.tokens_before == known.tokens_before &&
+                      std::ssize(header.ids) == known.tokens && std::ssize(header.layers) == known.layers &&
+                      header.record_bytes() == known.place.bytes;
+    if (!same) return damage();
+    return header;
+}
+
+Status open_layer(const StoredRecord& record, const RecordHeader& header, size_t layer, const SealKey* key,
+                  std::span<std::byte> bytes) {
+    const auto& proof = header.layers[layer].proof;
+    if (key == nullptr) return sum_of(record.name, layer, bytes) == proof ? Status::ok() : Status(damage());
+    const SealKey::Number number{record.place.offset, static_cast<uint32_t>(layer)};
+    return key->open(number, beside(record.name, layer), bytes, proof);
+}
+
+}  // namespace store
+
 const RecordHeader& KvStore::header_of(const Reading& reading) {
     return reading.header;
 }
@@ -59,24 +90,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     // On the disk's thread:
     segments_->read(record->place, 0, into, [reading, into, read](Status end) {
         if (!end) return read(std::move(end));
-        if (reading->key) {
-            std::array<std::byte, 16> proof{};
-            std::ranges::copy(into.subspan(RecordHeader::proof_at, proof.size()), proof.begin());
-            std::ranges::fill(into.subspan(RecordHeader::proof_at, proof.size()), std::byte{0});
-            const SealKey::Number number{reading->record.place.offset, store::header_number};
-            const Status opened = reading->key->open(number, into.first(RecordHeader::proof_at),
-                                                     into.subspan(RecordHeader::sealed_from), proof);
-            if (!opened) return read(opened);
-        }
-        auto header = RecordHeader::read(into);
+        auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
-        const StoredRecord& known = reading->record;
-        const bool same = header->name == known.name && header->before == known.before &&
-                          header->tenant == known.tenant && header->epoch == known.epoch &&
-                          header->group == known.group && header->exactness == known.exactness &&
-                          header->tokens_before == known.tokens_before && std::ssize(header->ids) == known.tokens &&
-                          std::ssize(header->layers) == known.layers && header->record_bytes() == known.place.bytes;
-        if (!same) return read(damage());
         reading->header = std::move(*header);
         read(Status::ok());
     });
@@ -98,12 +113,8 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, std::span<std:
     };
     const auto together = std::make_shared<Together>();
     together->left = pieces;
-    const auto prove = [reading, layer, into]() -> Status {
-        const StoredRecord& record = reading->record;
-        const auto& proof = reading->header.layers[layer].proof;
-        if (!reading->key) return store::sum_of(record.name, layer, into) == proof ? Status::ok() : Status(damage());
-        const SealKey::Number number{record.place.offset, static_cast<uint32_t>(layer)};
-        return reading->key->open(number, store::beside(record.name, layer), into, proof);
+    const auto prove = [reading, layer, into] {
+        return store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
     };
     for (size_t i = 0; i < pieces; ++i) {
         const auto piece = into.subspan(i * piece_bytes, std::min(piece_bytes, into.size() - i * piece_bytes));

@@ -61,6 +61,10 @@ rocksdb::Slice slice(std::string_view bytes) {
     return {bytes.data(), bytes.size()};
 }
 
+Error open_elsewhere(const std::string& folder) {
+    return make_error(ErrorCode::invalid_argument, folder + ": another process has this store open");
+}
+
 Status to_status(const rocksdb::Status& status) {
     if (status.ok()) return Status::ok();
     const std::string what = "the store's manifest: " + status.ToString();
@@ -96,16 +100,33 @@ Result<Manifest::Opened> Manifest::open(const std::string& folder) {
         status = rocksdb::RepairDB(folder, options);
         if (status.ok()) status = rocksdb::DB::Open(options, folder, &database);
     }
-    if (!status.ok() && status.ToString().find("lock") != std::string::npos)
-        return make_error(ErrorCode::invalid_argument, folder + ": another process has this store open");
+    if (!status.ok() && status.ToString().find("lock") != std::string::npos) return open_elsewhere(folder);
     RONDO_TRY(to_status(status));
     made.manifest->database_.reset(database);
+    return made;
+}
+
+/// A database that is opened to read alone takes no lock.
+Result<std::unique_ptr<Manifest>> Manifest::open_to_read(const std::string& folder) {
+    std::unique_ptr<Manifest> made(new Manifest());
+    made->env_ = std::make_unique<OwnFiles>();
+    if (!made->env_->FileExists(folder + "/CURRENT").ok())
+        return make_error(ErrorCode::not_found, folder + ": there is no store's manifest");
+    const rocksdb::Status locked = made->env_->LockFile(folder + "/LOCK", &made->lock_);
+    if (locked.ToString().find("open a file") != std::string::npos) RONDO_TRY(to_status(locked));
+    if (!locked.ok()) return open_elsewhere(folder);
+    rocksdb::Options options = options_with(made->env_.get());
+    options.create_if_missing = false;
+    rocksdb::DB* database = nullptr;
+    RONDO_TRY(to_status(rocksdb::DB::OpenForReadOnly(options, folder, &database)));
+    made->database_.reset(database);
     return made;
 }
 
 Manifest::~Manifest() {
     if (database_ != nullptr) static_cast<void>(database_->Close());
     database_.reset();
+    if (lock_ != nullptr) static_cast<void>(env_->UnlockFile(lock_));
 }
 
 Status Manifest::commit(Changes changes) {

@@ -10,6 +10,7 @@
 namespace rocksdb {
 class DB;
 class Env;
+class FileLock;
 class WriteBatch;
 }  // namespace rocksdb
 
@@ -40,6 +41,9 @@ public:
     /// A damaged one is repaired; where that fails, the error is `corrupt`. One that another process has open is
     /// refused.
     static Result<Opened> open(const std::string& folder);
+    /// To read alone, and nothing in the folder changes: not_found where there is none, and a damaged one is not
+    /// repaired but `corrupt`. Nobody else may have it open either.
+    static Result<std::unique_ptr<Manifest>> open_to_read(const std::string& folder);
     ~Manifest();
 
     /// Durable when it returns.
@@ -56,6 +60,7 @@ private:
 
     std::unique_ptr<rocksdb::Env> env_;  // outlives the database
     std::unique_ptr<rocksdb::DB> database_;
+    rocksdb::FileLock* lock_ = nullptr;  // of a manifest that is read alone; others have their database's
 };
 
 }  // namespace rondo

@@ -24,22 +24,8 @@ namespace {
 constexpr uint64_t magic = 0x0a67'6553'6f64'6e52;  // "RndoSeg" and the end of a line
 constexpr uint32_t version = 1;
 
-std::string name_of(uint64_t segment) {
-    char name[32];
-    std::snprintf(name, sizeof(name), "kv-%016llx", static_cast<unsigned long long>(segment));
-    return name;
-}
-
-/// 0 of any other file.
-uint64_t number_of(const std::string& name) {
-    unsigned long long number = 0;
-    char more = 0;
-    if (std::sscanf(name.c_str(), "kv-%16llx%c", &number, &more) != 1) return 0;
-    return name_of(number) == name ? number : 0;
-}
-
 Error failed(uint64_t segment, const char* what) {
-    return disk_error(errno, (name_of(segment) + ": cannot " + what).c_str());
+    return disk_error(errno, (Segments::name_of(segment) + ": cannot " + what).c_str());
 }
 
 /// Memory that may be written past the kernel's cache.
@@ -60,6 +46,32 @@ Block header_of(uint64_t segment, const Segments::Salt& salt) {
 }
 
 }  // namespace
+
+std::string Segments::name_of(uint64_t segment) {
+    char name[32];
+    std::snprintf(name, sizeof(name), "kv-%016llx", static_cast<unsigned long long>(segment));
+    return name;
+}
+
+uint64_t Segments::number_of(const std::string& name) {
+    unsigned long long number = 0;
+    char more = 0;
+    if (std::sscanf(name.c_str(), "kv-%16llx%c", &number, &more) != 1) return 0;
+    return name_of(number) == name ? number : 0;
+}
+
+bool Segments::fits(const RecordPlace& place, uint64_t end) {
+    return place.offset >= disk_alignment && place.bytes > 0 && place.offset % disk_alignment == 0 &&
+           place.bytes % disk_alignment == 0 && place.bytes <= end && place.offset <= end - place.bytes;
+}
+
+Result<Segments::Salt> Segments::salt_in(uint64_t segment, std::span<const std::byte> header) {
+    Salt salt{};
+    const bool whole = header.size() == disk_alignment;
+    if (whole) std::ranges::copy(header.subspan(20, salt.size()), salt.begin());
+    if (whole && std::ranges::equal(header, header_of(segment, salt).bytes)) return salt;
+    return make_error(ErrorCode::corrupt, name_of(segment) + ": the header is damaged");
+}
 
 Segments::~Segments() {
     std::unique_lock lock(under_way_->mutex);
@@ -101,8 +113,10 @@ Status Segments::take_over(uint64_t segment, const std::string& name) {
     Block found;
     if (pread(opened, found.bytes.data(), found.bytes.size(), 0) != static_cast<ssize_t>(found.bytes.size()))
         return remove(segment);
-    std::ranges::copy(std::span(found.bytes).subspan(20, file.salt.size()), file.salt.begin());
-    return found.bytes == header_of(segment, file.salt).bytes ? Status::ok() : remove(segment);
+    const auto salt = salt_in(segment, found.bytes);
+    if (!salt) return remove(segment);
+    file.salt = *salt;
+    return Status::ok();
 }
 
 Status Segments::begin_segment() {
@@ -207,9 +221,7 @@ Status Segments::give_back(const RecordPlace& place) {
 
 bool Segments::is_within(const RecordPlace& place) const {
     const auto found = files_.find(place.segment);
-    return found != files_.end() && place.offset >= disk_alignment && place.bytes > 0 &&
-           place.offset % disk_alignment == 0 && place.bytes % disk_alignment == 0 &&
-           place.bytes <= found->second.end && place.offset <= found->second.end - place.bytes;
+    return found != files_.end() && fits(place, found->second.end);
 }
 
 Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records) {

@@ -36,6 +36,14 @@ public:
         uint64_t segment_bytes = uint64_t{256} << 20;  ///< a record may be larger; then it has a file of its own
         bool direct = true;                            ///< past the kernel's cache, where the file system can
     };
+    static std::string name_of(uint64_t segment);
+    /// Of a segment's file; 0 of any other.
+    static uint64_t number_of(const std::string& name);
+    /// Whether a record may lie so in a segment that ends there.
+    static bool fits(const RecordPlace& place, uint64_t end);
+    /// What stands in a segment's first `disk_alignment` bytes; corrupt where they are not its header.
+    static Result<Salt> salt_in(uint64_t segment, std::span<const std::byte> header);
+
     /// Takes over the segments that are there.
     static Result<std::unique_ptr<Segments>> open(const StoreFolder& folder, DiskQueue& queue, const Options& options);
     Segments(const Segments&) = delete;

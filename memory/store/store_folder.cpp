@@ -33,6 +33,10 @@ Error failed(const std::string& path, const char* what) {
 Result<StoreFolder> StoreFolder::open(const std::string& path) {
     if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
         return refused(path, std::string("cannot be made: ") + std::strerror(errno));
+    return open_existing(path);
+}
+
+Result<StoreFolder> StoreFolder::open_existing(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         const bool link = errno == ELOOP || errno == ENOTDIR;

@@ -89,6 +89,8 @@ TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
     EXPECT_THAT(offered_by_bash({"bench", ""}), IsSupersetOf({"prefill", "decode", "multi_turn"}));
     EXPECT_THAT(offered_by_bash({"bench", "decode", "--ba"}), ElementsAre("--batch"));
     EXPECT_THAT(offered_by_bash({"inspect", "model", "pipe"}), ElementsAre("pipeline.yaml"));
+    EXPECT_THAT(offered_by_bash({"inspect", "store", "--key"}), ElementsAre("--key-file"));
+    EXPECT_THAT(offered_by_bash({"inspect", "store", "pipe"}), ElementsAre("pipeline.yaml"));
     EXPECT_THAT(offered_by_bash({"completion", ""}), IsSupersetOf({"bash", "zsh", "fish"}));
     EXPECT_THAT(offered_by_bash({"help", "ser"}), ElementsAre("serve"));
     EXPECT_THAT(offered_by_bash({"help", "bench", "dec"}), ElementsAre("decode"));

@@ -89,6 +89,45 @@ TEST_F(ManifestTest, ASecondProcessIsRefused) {
     EXPECT_THAT(second.error().message, ::testing::HasSubstr("another process has this store open"));
 }
 
+/// Times of change and contents of all files.
+std::map<std::string, std::pair<fs::file_time_type, std::string>> files_in(const std::string& path) {
+    std::map<std::string, std::pair<fs::file_time_type, std::string>> found;
+    for (const auto& entry : fs::directory_iterator(path)) {
+        std::ostringstream bytes;
+        bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+        found[entry.path().filename()] = {entry.last_write_time(), bytes.str()};
+    }
+    return found;
+}
+
+TEST_F(ManifestTest, WhoReadsAloneChangesNothingAndIsAlone) {
+    const auto missing = Manifest::open_to_read(path_);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, ErrorCode::not_found);
+    EXPECT_FALSE(fs::exists(path_));
+    const Pairs pairs = {{"a", "in a file"}, {"b", "in the log"}};
+    {
+        const auto opened = open();
+        ASSERT_TRUE(put(*opened.manifest, {{"a", "in a file"}}));
+        ASSERT_TRUE(opened.manifest->forget_removed());
+        ASSERT_TRUE(put(*opened.manifest, {{"b", "in the log"}}));
+        const auto beside = Manifest::open_to_read(path_);
+        ASSERT_FALSE(beside);
+        EXPECT_THAT(beside.error().message, ::testing::HasSubstr("another process has this store open"));
+    }
+    const auto before = files_in(path_);
+    {
+        const auto reading = Manifest::open_to_read(path_);
+        ASSERT_TRUE(reading) << reading.error().message;
+        EXPECT_EQ(all(**reading), pairs);
+        EXPECT_EQ((*reading)->get("b").value(), "in the log");
+        EXPECT_FALSE(put(**reading, {{"c", ""}}));
+        EXPECT_EQ(files_in(path_), before);
+        EXPECT_FALSE(Manifest::open(path_)) << "while it is read";
+    }
+    EXPECT_EQ(all(*open().manifest), pairs);
+}
+
 TEST_F(ManifestTest, FilesAreItsUsersAlone) {
     const auto opened = open();
     ASSERT_TRUE(put(*opened.manifest, {{"a", "b"}}));

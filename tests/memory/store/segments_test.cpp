@@ -71,6 +71,27 @@ protected:
     std::unique_ptr<Segments> segments_;
 };
 
+TEST(Segments, FilesHaveNamesOfTheirNumbers) {
+    EXPECT_EQ(Segments::name_of(0x2a), "kv-000000000000002a");
+    EXPECT_EQ(Segments::number_of("kv-000000000000002a"), 0x2aU);
+    for (const char* other : {"kv-2a", "kv-000000000000002A", "kv-000000000000002a~", "manifest", ""})
+        EXPECT_EQ(Segments::number_of(other), 0U) << other;
+}
+
+TEST_F(SegmentsTest, TheSaltStandsInTheHeader) {
+    const uint64_t segment = record(1, 1).segment;
+    std::vector<std::byte> header(step);
+    std::ifstream(path_of(segment), std::ios::binary).read(reinterpret_cast<char*>(header.data()), step);
+    EXPECT_EQ(Segments::salt_in(segment, header).value(), segments_->salt(segment).value());
+    EXPECT_EQ(Segments::salt_in(segment + 1, header).error().code, ErrorCode::corrupt);
+    EXPECT_FALSE(Segments::salt_in(segment, std::span(header).first(step - 1)));
+    for (const size_t at : {0, 9, 13, 20, 51, 52, 60, 4095}) {
+        header[at] ^= std::byte{4};
+        EXPECT_FALSE(Segments::salt_in(segment, header)) << at;
+        header[at] ^= std::byte{4};
+    }
+}
+
 TEST_F(SegmentsTest, RecordsStandOneBehindTheOtherAndFilesFollow) {
     const RecordPlace a = record(2, 1), b = record(3, 2), c = record(4, 3), huge = record(20, 4);
     EXPECT_EQ(a.segment, b.segment);

@@ -45,6 +45,15 @@ TEST(StoreFolder, IsMadeForItsUserAlone) {
     EXPECT_EQ(refusal(path), "opened") << "one that is there";
 }
 
+TEST(StoreFolder, OneThatMustBeThereIsNotMade) {
+    const testing::Folder around;
+    const auto missing = StoreFolder::open_existing(around.path() + "/kv");
+    ASSERT_FALSE(missing);
+    EXPECT_THAT(missing.error().message, HasSubstr("/kv: No such file"));
+    EXPECT_FALSE(std::filesystem::exists(around.path() + "/kv"));
+    EXPECT_TRUE(StoreFolder::open_existing(around.path()));
+}
+
 TEST(StoreFolder, OthersAndLinksAreRefused) {
     const testing::Folder around;
     const std::string path = around.path() + "/kv";
