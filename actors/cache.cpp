@@ -48,6 +48,10 @@ Cache::behavior_type Cache::make_behavior() {
             }
             return promise;
         },
+        [this](drain_atom) -> caf::result<bool> {
+            if (!store_) return true;
+            return delegate(store_, drain_atom::value);
+        },
     };
 }
 
@@ -188,6 +192,7 @@ void Cache::put_away(const Turn& turn) {
     const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
     const double tokens = static_cast<double>(turn.computed_tokens);
     auto put = std::make_shared<PutAway>(PutAway{turn.runtime,
+                                                 turn.conversation,
                                                  space_of(turn),
                                                  {ids.begin(), ids.end()},
                                                  turn.kv.share(),

@@ -79,6 +79,10 @@ Conversation::Prompt Conversation::prompt_up_to(int64_t border) const {
     return prompt;
 }
 
+int64_t Conversation::known_tokens() const {
+    return borders_.empty() ? 0 : std::ssize(prompt_up_to(std::ssize(borders_) - 1).ids);
+}
+
 void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,
                             std::span<const int32_t> answer_ids, std::optional<TurnFigures> figures) {
     if (rounds_.empty()) take_history(messages);

@@ -65,6 +65,8 @@ public:
     const std::vector<Border>& borders() const { return borders_; }
     const std::string& given_title() const { return title_; }  ///< "": none was given
     int64_t tokens() const;
+    /// Ids of its prompts that are known.
+    int64_t known_tokens() const;
     /// As its user called it, else the beginning of what was asked first; "" of one that is empty.
     std::string title() const;
     Status rename(std::string title);

@@ -69,6 +69,16 @@ void ConversationTable::add(const ConversationName& name, session_actor session,
     left_.erase(name);
 }
 
+void ConversationTable::restore(const ConversationName& name, uint64_t number, const ConversationFigures& figures,
+                                double used_at) {
+    numbers_ = std::max(numbers_, number - 1);
+    add(name, session_actor(), figures, used_at);
+}
+
+void ConversationTable::serve(const ConversationName& name, session_actor session) {
+    at(name)->second.session = std::move(session);
+}
+
 void ConversationTable::remove(const ConversationName& name, Left why) {
     const auto found = at(name);
     if (found == all_.end()) return;

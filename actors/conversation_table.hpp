@@ -28,9 +28,9 @@ public:
     };
     enum class Left : uint8_t { age, room, deleted, failed };
     struct Entry {
-        session_actor session;
-        uint64_t number = 0;  ///< counts upwards
-        size_t turns = 0;     ///< under way or waiting
+        session_actor session;  ///< none: it is kept on a disk, and nobody has asked for it yet
+        uint64_t number = 0;    ///< counts upwards
+        size_t turns = 0;       ///< under way or waiting
         double used_at = 0.0;
         ConversationFigures figures;
     };
@@ -44,6 +44,11 @@ public:
     const Entry* find(const ConversationName& name) const;
     /// One that is not there yet.
     void add(const ConversationName& name, session_actor session, const ConversationFigures& figures, double now);
+    /// One that was kept on a disk. Numbers come in ascending order, before any is added.
+    void restore(const ConversationName& name, uint64_t number, const ConversationFigures& figures, double used_at);
+    uint64_t next_number() const { return numbers_ + 1; }
+    /// Of one that is there.
+    void serve(const ConversationName& name, session_actor session);
     void remove(const ConversationName& name, Left why);
     /// Of one that is there.
     void used(const ConversationName& name, double now);

@@ -23,6 +23,14 @@ void Engine::shut_down() {
     inside_->shut_down();
 }
 
+bool Engine::put_away(std::chrono::milliseconds within) {
+    caf::scoped_actor self{system()};
+    bool done = false;
+    self->request(inside_->router(), within, drain_atom::value)
+        .receive([&](bool all) { done = all; }, [](const caf::error&) {});
+    return done;
+}
+
 Asker Engine::asker() const {
     return {inside_->system(), front(), inside_->last_turn()};
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <caf/all.hpp>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -74,6 +75,10 @@ public:
     ~Engine();
     /// Begins that without waiting. Nothing may be asked for afterwards.
     void shut_down();
+
+    /// Waits until what conversations have computed is on the disk (memory.disk), no longer than this; false: some is
+    /// not. For before the engine's end: what is under way then is given up.
+    bool put_away(std::chrono::milliseconds within);
 
     /// For whoever may be called back when the engine is gone.
     Asker asker() const;

@@ -65,6 +65,8 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     RONDO_ASSIGN(WeightsChoice choice, parse_weights_choice(settings.model.weights));
     choice.fingerprint = !settings.memory.disk.path.empty();
     RONDO_ASSIGN(runtime_->model, load_model(model_path(settings.model.path), choice, first, options.progress));
+    if (choice.fingerprint && runtime_->model.tokenizer != nullptr)
+        runtime_->tokenizer = fingerprint(*runtime_->model.tokenizer);
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
     const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
@@ -113,8 +115,12 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     texts.texts_max = turns_max(settings);  // so whoever is let in finds a place, if not the bytes
     texts.several_tenants = !settings.server.api_keys_file.empty();
     texts_ = std::make_shared<TextWorkers>(texts);
-    start_store(settings, options, hooks.own_threads);
-    router_ = system_->spawn<Router>(load_, last_turn_, router_options(settings));
+    std::optional<OpenedStore> opened = open_disk(settings, options);
+    Router::Options routing = router_options(settings);
+    if (opened) routing.kept = std::exchange(opened->heads, {});
+    if (opened) start_store(std::move(*opened), options, hooks.own_threads);
+    routing.store = store_;
+    router_ = system_->spawn<Router>(load_, last_turn_, routing);
     Supervisor::Options supervisor;
     supervisor.log = options.log;
     supervisor.start = [this, settings, detached = hooks.own_threads, started = hooks.started](caf::local_actor& self) {
@@ -130,20 +136,24 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     caf::anon_send(supervisor_, router_);
 }
 
-/// A store that cannot be used is said, and nothing is put away then.
-void EngineInside::start_store(const Settings& settings, const Engine::Options& options, bool detached) {
-    if (settings.memory.disk.path.empty()) return;
-    const auto complain = [log = options.log](const std::string& why) {
-        if (log) log("conversations are not put away: " + why);
-    };
+/// A folder that cannot be used is said, and nothing is put away then.
+std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, const Engine::Options& options) {
+    if (settings.memory.disk.path.empty()) return std::nullopt;
+    store_figures_->wanted = true;
     Result<OpenedStore> opened = open_store(settings.memory.disk, *runtime_);
-    if (!opened) return complain(opened.error().message);
-    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(*opened), store_figures_)
-                      : system_->spawn<Store>(runtime_, std::move(*opened), store_figures_);
+    if (opened) return std::move(*opened);
+    if (options.log) options.log("conversations are not put away: " + opened.error().message);
+    return std::nullopt;
+}
+
+void EngineInside::start_store(OpenedStore opened, const Engine::Options& options, bool detached) {
+    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(opened), store_figures_)
+                      : system_->spawn<Store>(runtime_, std::move(opened), store_figures_);
     store_figures_->serves = true;
-    store_->attach_functor([complain, figures = store_figures_, ending = ending_](const caf::error&) {
+    metrics_->store(store_figures_);
+    store_->attach_functor([log = options.log, figures = store_figures_, ending = ending_](const caf::error&) {
         figures->serves = false;
-        if (!*ending) complain("the store died");
+        if (!*ending && log) log("the store died: conversations are not put away any more");
     });
 }
 

@@ -10,8 +10,10 @@
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "actors/metrics.hpp"
+#include "actors/opened_store.hpp"
 #include "actors/router.hpp"
 #include "actors/runtime.hpp"
+#include "actors/store_figures.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/text_workers.hpp"
 
@@ -54,7 +56,8 @@ private:
     Status load_all(const Settings& settings, const Engine::Options& options);
     Status check_memory(const Settings& settings, size_t block_bytes) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
-    void start_store(const Settings& settings, const Engine::Options& options, bool detached);
+    std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options);
+    void start_store(OpenedStore opened, const Engine::Options& options, bool detached);
     Router::Options router_options(const Settings& settings) const;
     template <class Actor>
     void watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up);

@@ -60,7 +60,9 @@ using cache_actor = caf::typed_actor<
     /// The same for a turn that goes on, but for a last block that it will still write to.
     caf::replies_to<share_atom, TurnPtr>::with<bool>,
     /// Frees this many blocks, if it can.
-    caf::replies_to<room_atom, BlockCounts>::with<bool>>;
+    caf::replies_to<room_atom, BlockCounts>::with<bool>,
+    /// Answers when what it has given to the store is on the disk, or given up.
+    caf::replies_to<drain_atom>::with<bool>>;
 
 /// Puts away what turns have computed, and brings it back. Conversations' KV outlives stages, and the process, here.
 using store_actor = caf::typed_actor<
@@ -68,6 +70,12 @@ using store_actor = caf::typed_actor<
     caf::replies_to<restore_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
     /// Puts it on the disk. Answers when its blocks may go.
     caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
+    /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone.
+    caf::reacts_to<keep_atom, ConversationToKeepPtr>,
+    caf::replies_to<copy_atom, ConversationName>::with<ConversationBytesPtr>,
+    caf::reacts_to<remove_atom, ConversationKey>, caf::reacts_to<expire_atom>,
+    /// What a tenant has here.
+    caf::replies_to<list_atom, std::string>::with<StoreUse>,
     /// Answers when nothing that it was given holds blocks any more: soon, at the cost of what is not copied then.
     caf::replies_to<room_atom>::with<bool>, caf::reacts_to<give_up_atom>,
     /// Answers when everything it was given is on the disk, or given up.
@@ -128,7 +136,9 @@ using router_actor =
         /// From the supervisor: the stages that serve from now on; null: there will be none any more.
         caf::reacts_to<StagesPtr>,
         /// The stages are gone, and others will be told of: turns wait until then.
-        caf::reacts_to<pause_atom>>;
+        caf::reacts_to<pause_atom>,
+        /// Answers when what turns have computed is on the disk, or given up.
+        caf::replies_to<drain_atom>::with<bool>>;
 
 /// Keeps the stages running.
 using supervisor_actor = caf::typed_actor<caf::reacts_to<router_actor>,

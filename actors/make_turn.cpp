@@ -80,7 +80,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     Answer answer(model, std::move(options), ids);
     auto turn = std::make_shared<Turn>(Turn{.runtime = runtime,
                                             .id = ask.id,
-                                            .tenant = tenant,
+                                            .conversation = {ask.conversation, 0},
                                             .space = space_of(tenant, runtime->methods[method], budget_tokens),
                                             .flow = flow_of(ask),
                                             .priority = ask.priority,

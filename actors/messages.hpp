@@ -8,6 +8,7 @@
 
 #include "actors/conversation.hpp"
 #include "actors/front.hpp"
+#include "actors/kept_conversations.hpp"
 #include "actors/turn.hpp"
 #include "memory/store/store_space.hpp"
 
@@ -83,10 +84,21 @@ struct ChoiceJob {
 /// What a turn has computed, on its way to the disk. It holds the blocks, to which nobody writes.
 struct PutAway {
     RuntimePtr runtime;  ///< whose blocks they are
+    ConversationKey conversation;
     StoreSpace space;
     std::vector<int32_t> ids;
     SequenceKv kv;
     double seconds_per_token = 0.0;  ///< that computing it took; 0: nobody knows
+};
+
+/// What a tenant has in the store, and has had of it since the start.
+struct StoreUse {
+    uint64_t bytes = 0;
+    int64_t records = 0, conversations = 0;
+    int64_t tokens_asked = 0, tokens_restored = 0;
+    double restore_seconds = 0.0;
+    uint64_t bytes_max = 0;  ///< that he may have
+    bool encrypted = false;
 };
 
 /// What an answer has grown by.
@@ -100,6 +112,8 @@ using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
 using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
+using ConversationToKeepPtr = std::shared_ptr<const ConversationToKeep>;
+using ConversationBytesPtr = std::shared_ptr<const std::vector<std::byte>>;
 using PutAwayPtr = std::shared_ptr<PutAway>;
 using StatusPtr = std::shared_ptr<const Status>;
 
@@ -125,8 +139,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChoiceJobPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationBytesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationKey)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationToKeepPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
@@ -135,4 +152,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StepPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StoreUse)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnPtr)

@@ -7,8 +7,11 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 namespace rondo {
 
@@ -104,6 +107,55 @@ struct Metrics::All {
     prometheus::Counter& refused = counter("requests_refused_total", "Turns refused for overload");
 };
 
+/// What a store does, told of a store alone.
+struct Metrics::OfStore {
+    OfStore(All& all, std::shared_ptr<const StoreFigures> told) : figures(std::move(told)) {
+        const auto counted = [&](const char* name, const char* help, const auto& number) {
+            counters.emplace_back(&all.counter(name, help), [&number] { return static_cast<double>(number); });
+        };
+        const auto measured = [&](const char* name, const char* help, const auto& number) {
+            gauges.emplace_back(&all.gauge(name, help), [&number] { return static_cast<double>(number); });
+        };
+        const StoreFigures& of = *figures;
+        measured("store_up", "1 while conversations are put away", of.serves);
+        measured("store_bytes", "KV on the disk", of.bytes);
+        measured("store_records", "Rounds on the disk, each layer group counted", of.records);
+        measured("store_conversations", "Conversations that outlive the process", of.conversations);
+        measured("store_queue", "Turns whose KV waits to be copied", of.queue_sequences);
+        counted("store_written_bytes_total", "Written to the disk", of.bytes_written);
+        counted("store_read_bytes_total", "Read from the disk", of.bytes_read);
+        counted("store_restore_seconds_total", "Reading KV back took", of.restore_seconds);
+        counted("store_prompt_tokens_asked_total", "Tokens of prompts that the pool did not have", of.tokens_asked);
+        counted("store_prompt_tokens_found_total", "Of them, those that the disk had", of.tokens_found);
+        counted("store_prompt_tokens_restored_total", "Of them, those that came back", of.tokens_restored);
+        counted("store_prompt_tokens_not_worth_total", "Of them, computed because that is sooner", of.tokens_not_worth);
+        counted("store_prompt_tokens_failed_total", "Of them, damaged or not to be read", of.tokens_failed);
+        counted("store_records_evicted_total", "Rounds that made room", of.evicted);
+        counted("store_records_expired_total", "Rounds that nobody used for too long", of.expired);
+        counted("store_records_damaged_total", "Rounds that were not what was written", of.damaged);
+        counted("store_records_never_read_total", "Of those that went, never read", of.never_read);
+        counted("store_conversations_failed_total", "Changes of conversations that could not be written",
+                of.conversations_failed);
+        auto& refused = prometheus::BuildCounter()
+                            .Name("rondo:store_records_refused_total")
+                            .Help("Rounds that were not written, by why")
+                            .Register(all.registry);
+        for (size_t i = 1; i < store_refusals; ++i) {
+            prometheus::Labels labels = all.labels;
+            labels["reason"] = names_of_refusals[i];
+            counters.emplace_back(&refused.Add(labels), [&of, i] { return static_cast<double>(of.refused[i]); });
+        }
+    }
+
+    std::shared_ptr<const StoreFigures> figures;
+    std::vector<std::pair<prometheus::Counter*, std::function<double()>>> counters;
+    std::vector<std::pair<prometheus::Gauge*, std::function<double()>>> gauges;
+};
+
+void Metrics::store(std::shared_ptr<const StoreFigures> figures) {
+    store_ = std::make_unique<OfStore>(*all_, std::move(figures));
+}
+
 Metrics::Metrics(const std::string& model) : all_(std::make_unique<All>(model)) {}
 Metrics::~Metrics() = default;
 
@@ -174,7 +226,11 @@ std::string Metrics::text(const Now& now) {
         raise(all_->left_by_age, now.left_by_age);
         raise(all_->left_for_room, now.left_for_room);
         raise(all_->refused, now.refused);
+        if (store_)
+            for (const auto& [counter, number] : store_->counters) raise(*counter, number());
     }
+    if (store_)
+        for (const auto& [gauge, number] : store_->gauges) gauge->Set(number());
     std::ostringstream out;
     prometheus::TextSerializer().Serialize(out, all_->registry.Collect());
     return out.str();

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/store_figures.hpp"
 #include "actors/turn_events.hpp"
 
 namespace rondo {
@@ -38,10 +39,14 @@ public:
     };
     /// In Prometheus' text format.
     std::string text(const Now& now);
+    /// From now on what a store does is told, too.
+    void store(std::shared_ptr<const StoreFigures> figures);
 
 private:
     struct All;
+    struct OfStore;
     std::unique_ptr<All> all_;
+    std::unique_ptr<OfStore> store_;  // none: there is no store
 };
 
 }  // namespace rondo

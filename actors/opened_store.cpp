@@ -41,6 +41,8 @@ Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runt
     options.now = seconds_since_1970;
     options.post = [tasks = made.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     RONDO_ASSIGN(made.store, KvStore::open(std::move(options), *made.queue));
+    made.conversations = std::make_unique<KeptConversations>(*made.store);
+    RONDO_ASSIGN(made.heads, made.conversations->heads());
     return made;
 }
 

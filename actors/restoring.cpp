@@ -7,8 +7,9 @@ namespace rondo {
 
 namespace {
 
-constexpr double learning = 0.25;    // of what is measured anew
-constexpr double forgetting = 0.95;  // each time that reading is found too slow: so it is tried again some day
+constexpr size_t tenants_max = 10'000;  // of whom counts are kept
+constexpr double learning = 0.25;       // of what is measured anew
+constexpr double forgetting = 0.95;     // each time that reading is found too slow: so it is tried again some day
 
 double learned(double old, double measured) {
     return old == 0.0 ? measured : old + learning * (measured - old);
@@ -18,7 +19,7 @@ double learned(double old, double measured) {
 
 StoreSpace space_of(const Turn& turn) {
     const bool exact = turn.runtime->methods[turn.method].is_dense();
-    return {turn.tenant, turn.space, exact ? Exactness::exact : Exactness::sparse};
+    return {turn.conversation.name.tenant, turn.space, exact ? Exactness::exact : Exactness::sparse};
 }
 
 void Restoring::computed(double seconds_per_token) {
@@ -79,31 +80,53 @@ bool Restoring::grow(Turn& turn, Plan& plan) const {
     return !plan.job.rounds.empty();
 }
 
+Restoring::Counts& Restoring::Counts::operator+=(const Counts& more) {
+    asked += more.asked;
+    found += more.found;
+    restored += more.restored;
+    not_worth += more.not_worth;
+    failed += more.failed;
+    seconds += more.seconds;
+    return *this;
+}
+
+void Restoring::count(const Tenant& tenant, const Counts& more) {
+    counts_ += more;
+    if (by_tenant_.size() >= tenants_max && !by_tenant_.contains(tenant)) by_tenant_.clear();
+    by_tenant_[tenant] += more;
+}
+
+Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
+    const auto found = by_tenant_.find(tenant);
+    return found == by_tenant_.end() ? Counts{} : found->second;
+}
+
 void Restoring::restore(Turn& turn, std::function<double()> now, std::function<void()> done) {
     std::optional<Plan> plan = this->plan(turn);
-    counts_.asked += std::ssize(turn.reusable()) - turn.kv.tokens();
-    if (!plan) return done();
-    counts_.found += plan->end - plan->known;
-    if (!is_worth(*plan)) {
-        counts_.not_worth += plan->end - plan->known;
-        return done();
-    }
-    if (!grow(turn, *plan)) return done();
+    Counts counts;
+    counts.asked = std::ssize(turn.reusable()) - turn.kv.tokens();
+    if (plan) counts.found = plan->end - plan->known;
+    const bool worth = plan && is_worth(*plan);
+    if (plan && !worth) counts.not_worth = counts.found;
+    count(turn.conversation.name.tenant, counts);
+    if (!worth || !grow(turn, *plan)) return done();
     std::vector<int64_t> ends;
     for (const RoundReader::Round& round : plan->job.rounds) {
         ends.push_back(round.stored.end_token());
         for (const LayerGroup group : layer_groups) store_.use(store_.names(group, {})(round.stored.end));
     }
     plan->job.kv = turn.kv.share();
-    plan->job.over = [this, &turn, now, done, ends, began = now(), known = plan->known,
+    plan->job.over = [this, &turn, now, done = std::move(done), ends, began = now(), known = plan->known,
                       bytes = plan->bytes](size_t whole) {
         under_way_.erase(turn.id);
         const int64_t end = whole == 0 ? known : ends[whole - 1];
         turn.kv.truncate(end);  // what did not come is computed
-        counts_.restored += end - known;
-        counts_.failed += ends.back() - end;
-        counts_.seconds += now() - began;
-        if (whole == ends.size()) learn_load(bytes, now() - began);
+        Counts came;
+        came.restored = end - known;
+        came.failed = ends.back() - end;
+        came.seconds = now() - began;
+        count(turn.conversation.name.tenant, came);
+        if (whole == ends.size()) learn_load(bytes, came.seconds);
         done();
     };
     const TurnId id = turn.id;

@@ -33,8 +33,12 @@ public:
         int64_t not_worth = 0;         ///< that were computed because that is sooner
         int64_t failed = 0;            ///< that could not be read, or were not what was written
         double seconds = 0.0;
+
+        Counts& operator+=(const Counts& more);
     };
     const Counts& counts() const { return counts_; }
+    /// Of a tenant's prompts since the start; nothing where there were too many tenants to tell.
+    Counts counts_of(const Tenant& tenant) const;
 
 private:
     struct Plan {
@@ -53,7 +57,10 @@ private:
     const KvPool& pool_;
     std::map<TurnId, RoundReader::Ticket> under_way_;
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
+    void count(const Tenant& tenant, const Counts& more);
+
     Counts counts_;
+    std::map<Tenant, Counts> by_tenant_;
 };
 
 }  // namespace rondo

@@ -16,6 +16,7 @@ constexpr auto answer_within = std::chrono::seconds(10);
 
 Router::behavior_type Router::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
+    restore_kept();
     return {
         [this](ask_atom, const AskPtr& asked) { return ask(asked); },
         [this](cancel_atom, TurnId id) {
@@ -43,12 +44,16 @@ Router::behavior_type Router::make_behavior() {
         [this](age_atom) { leave_by_age(); },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { pause(); },
+        [this](drain_atom) -> caf::result<bool> {
+            if (!stages_) return false;
+            return delegate(stages_->cache, drain_atom::value);
+        },
     };
 }
 
 void Router::on_exit() {
     conversations_.for_each([this](const ConversationName&, const ConversationTable::Entry& entry) {
-        send_exit(entry.session, caf::exit_reason::user_shutdown);
+        if (entry.session) send_exit(entry.session, caf::exit_reason::user_shutdown);
     });
     for (const auto& [id, turn] : turns_) {
         send_exit(turn.session, caf::exit_reason::user_shutdown);
@@ -148,13 +153,16 @@ void Router::admit(const AskPtr& asked) {
 
 Result<session_actor> Router::session_for(const Ask& asked) {
     const ConversationName& name = asked.conversation;
-    if (name.id.empty()) return open(name, Conversation(model_), true);
+    if (name.id.empty()) {
+        Session::Options options = options_.session;
+        options.ends_with_turn = true;
+        return open({name, 0}, Conversation(model_), std::move(options));
+    }
     const ConversationTable::Entry* const known = conversations_.find(name);
     if (known == nullptr && asked.goes_on) return conversations_.missing(name);
     if (known == nullptr) return create(name, Conversation(model_));
-    const session_actor session = known->session;
     RONDO_TRY(make_room(name.tenant, {0, content_bytes(asked.messages)}, &name));
-    return session;
+    return serving(name);
 }
 
 void Router::serve_by(const StagesPtr& stages) {
@@ -170,27 +178,50 @@ void Router::pause() {
 
 template <class News>
 void Router::tell_sessions(const News& news) {
-    conversations_.for_each(
-        [&](const ConversationName&, const ConversationTable::Entry& entry) { send(entry.session, news); });
+    conversations_.for_each([&](const ConversationName&, const ConversationTable::Entry& entry) {
+        if (entry.session) send(entry.session, news);
+    });
     // Those without a name: of clients who keep their history, and of conversations that were removed.
     for (const auto& [id, turn] : turns_)
         if (!names_.contains(turn.session.id())) send(turn.session, news);
 }
 
-session_actor Router::open(const ConversationName& name, Conversation conversation, bool ends_with_turn) {
-    Session::Options options = options_.session;
-    options.ends_with_turn = ends_with_turn;
+session_actor Router::open(const ConversationKey& key, Conversation conversation, Session::Options options) {
     options.load = load_;
-    const session_actor session = spawn<Session>(std::move(conversation), name, router_actor(this), stages_, options);
+    const session_actor session =
+        spawn<Session>(std::move(conversation), key, router_actor(this), stages_, std::move(options));
     monitor(session);
     return session;
+}
+
+/// The session of a conversation that is there. One that is only kept on a disk gets one now, which reads it.
+session_actor Router::serving(const ConversationName& name) {
+    const ConversationTable::Entry& known = *conversations_.find(name);
+    if (known.session) return known.session;
+    Session::Options options = options_.session;
+    options.keeper = options_.store;
+    options.is_kept = true;
+    const session_actor session = open({name, known.number}, Conversation(model_), std::move(options));
+    conversations_.serve(name, session);
+    names_[session.id()] = name;
+    return session;
+}
+
+/// Those that were kept are there, without a session each.
+void Router::restore_kept() {
+    using std::chrono::system_clock;
+    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+    for (const ConversationHead& head : options_.kept)
+        conversations_.restore(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
+    count();
+    watch_ages();
 }
 
 Result<session_actor> Router::find(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
     if (found == nullptr) return conversations_.missing(name);
     conversations_.used(name, now());
-    return found->session;
+    return serving(name);
 }
 
 /// Conversations leave until there is room for so much more; none does where that cannot be.
@@ -209,18 +240,30 @@ Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, c
 
 void Router::leave(const ConversationName& name, ConversationTable::Left why) {
     ++(why == ConversationTable::Left::age ? load_->left_by_age : load_->left_for_room);
-    send(conversations_.find(name)->session, remove_atom::value);
+    end(name);
     forget(name, why);
 }
 
-Result<session_actor> Router::create(const ConversationName& name, Conversation conversation) {
+/// Its session ends, and nothing of it stays on a disk.
+void Router::end(const ConversationName& name) {
+    const ConversationTable::Entry& entry = *conversations_.find(name);
+    if (entry.session) send(entry.session, remove_atom::value);
+    if (options_.store) send(options_.store, remove_atom::value, ConversationKey{name, entry.number});
+}
+
+Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
+                                     std::optional<ConversationName> fork_of) {
     if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
     const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
-    const session_actor session = open(name, std::move(conversation), false);
+    Session::Options options = options_.session;
+    options.keeper = options_.store;
+    options.fork_of = std::move(fork_of);
+    const session_actor session =
+        open({name, conversations_.next_number()}, std::move(conversation), std::move(options));
     conversations_.add(name, session, figures, now());
     names_[session.id()] = name;
     count();
@@ -231,13 +274,13 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
 bool Router::remove(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
     if (found == nullptr) return false;
-    send(found->session, remove_atom::value);
+    end(name);
     forget(name, ConversationTable::Left::deleted);
     return true;
 }
 
 void Router::forget(const ConversationName& name, ConversationTable::Left why) {
-    names_.erase(conversations_.find(name)->session.id());
+    if (const session_actor& session = conversations_.find(name)->session) names_.erase(session.id());
     conversations_.remove(name, why);
     count();
 }
@@ -305,9 +348,8 @@ void Router::watch_ages() {
     delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1), age_atom::value);
 }
 
+/// A conversation that is kept on a disk is read from there when it is asked for again.
 void Router::down(const caf::down_msg& message) {
-    if (const auto name = names_.find(message.source.id()); name != names_.end())
-        forget(ConversationName(name->second), ConversationTable::Left::failed);
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)
         if (turn.session.address() == message.source) gone.push_back(id);
@@ -315,6 +357,13 @@ void Router::down(const caf::down_msg& message) {
         withdraw(id);
         over(id, nullptr);
     }
+    const auto found = names_.find(message.source.id());
+    if (found == names_.end()) return;
+    const ConversationName name = found->second;
+    const bool is_kept = options_.store && from_caf(message.reason, "the session").code != ErrorCode::not_found;
+    if (!is_kept) return forget(name, ConversationTable::Left::failed);
+    names_.erase(found);
+    conversations_.serve(name, session_actor());
 }
 
 /// A session that died cannot take its turn back from the stage that holds it.
@@ -387,7 +436,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::fork(const Conversation
     when_answered(
         request(*session, answer_within, copy_atom::value),
         [=, this](const ConversationPtr& copy) mutable {
-            const Result<session_actor> made = create(to, *copy);
+            const Result<session_actor> made = create(to, *copy, from);
             if (!made) {
                 promise.deliver(to_caf(made.error()));
                 return;

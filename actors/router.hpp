@@ -24,7 +24,9 @@ public:
         Session::Options session;
         size_t turns_max = 288;  ///< under way or waiting
         ConversationTable::Limits conversations;
-        bool several_tenants = false;  ///< who share both
+        bool several_tenants = false;             ///< who share both
+        std::vector<ConversationHead> kept = {};  ///< on a disk, since before the start
+        store_actor store = {};                   ///< that keeps them; none: they end with the process
     };
     /// `last_turn` counts the ids that were given to turns.
     Router(caf::actor_config& config, std::shared_ptr<Load> load, std::shared_ptr<std::atomic<TurnId>> last_turn,
@@ -57,11 +59,15 @@ private:
     template <class News>
     void tell_sessions(const News& news);
     void refuse(const AskPtr& ask, Error error);
-    session_actor open(const ConversationName& name, Conversation conversation, bool ends_with_turn);
+    session_actor open(const ConversationKey& key, Conversation conversation, Session::Options options);
+    session_actor serving(const ConversationName& name);
+    void restore_kept();
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
+    void end(const ConversationName& name);
     Result<session_actor> find(const ConversationName& name);
-    Result<session_actor> create(const ConversationName& name, Conversation conversation);
+    Result<session_actor> create(const ConversationName& name, Conversation conversation,
+                                 std::optional<ConversationName> fork_of = {});
     void over(TurnId id, const ConversationFigures* figures);
     bool remove(const ConversationName& name);
     void forget(const ConversationName& name, ConversationTable::Left why);

@@ -19,6 +19,7 @@ struct Runtime {
     std::vector<std::unique_ptr<Device>> devices;  ///< by their places in `roles`, all of one memory space
     Model model;
     std::unique_ptr<KvPool> pool;
+    uint64_t tokenizer = 0;  ///< fingerprint of the model's, where conversations are kept
     int64_t context_tokens = 0;
     std::vector<AttentionMethod> methods;  ///< that turns may ask for; the first is what they get if they do not
     int64_t budget_tokens_max = 0;         ///< that they may ask for with one

@@ -13,6 +13,7 @@ namespace {
 
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
+constexpr auto read_within = std::chrono::seconds(10);
 
 /// make_turn, where what is thrown on the way is an error: it must end neither the actor nor a thread for texts.
 Result<NewTurn> make_turn_safely(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
@@ -28,6 +29,11 @@ Result<NewTurn> make_turn_safely(const Ask& ask, const Conversation& conversatio
 
 Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
+    if (is_there_) {
+        keep();
+    } else {
+        read();
+    }
     return {
         [this](const DeltaOf& news) {
             if (is_current(news.turn) && current_->flow.state() == TurnFlow::State::decoding) give(news.delta);
@@ -35,16 +41,25 @@ Session::behavior_type Session::make_behavior() {
         [this](ask_atom, const AskPtr& asked) { ask(asked); },
         [this](cancel_atom, TurnId id) { stop(id, TurnFlow::Event::cancel); },
         [this](expire_atom, TurnId id) { stop(id, TurnFlow::Event::expired); },
-        [this](list_atom) { return info(); },
+        [this](list_atom) {
+            return answer_when_there<ConversationInfoPtr>([this] { return Result<ConversationInfoPtr>(info()); });
+        },
         [this](rewind_atom, int64_t round) {
-            return change([round](Conversation& conversation) { return conversation.rewind(round); });
+            return answer_when_there<ConversationInfoPtr>([=, this] {
+                return change([round](Conversation& conversation) { return conversation.rewind(round); });
+            });
         },
         [this](drop_atom, const RoundList& rounds) {
-            return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
+            return answer_when_there<ConversationInfoPtr>([=, this] {
+                return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
+            });
         },
-        [this](title_atom, const std::string& title) -> caf::result<ConversationInfoPtr> {
-            if (const Status status = conversation_.rename(title); !status) return to_caf(status.error());
-            return info();  // with a turn under way too: no prompt has the title in it
+        [this](title_atom, const std::string& title) {  // with a turn under way too: no prompt has the title in it
+            return answer_when_there<ConversationInfoPtr>([=, this]() -> Result<ConversationInfoPtr> {
+                RONDO_TRY(conversation_.rename(title));
+                keep();
+                return info();
+            });
         },
         [this](remove_atom) {
             ends_with_turn_ = true;
@@ -53,7 +68,10 @@ Session::behavior_type Session::make_behavior() {
             quit();
         },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
-        [this](copy_atom) { return ConversationPtr(std::make_shared<Conversation>(conversation_)); },
+        [this](copy_atom) {
+            return answer_when_there<ConversationPtr>(
+                [this] { return Result<ConversationPtr>(std::make_shared<const Conversation>(conversation_)); });
+        },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { stages_.reset(); },
     };
@@ -62,9 +80,66 @@ Session::behavior_type Session::make_behavior() {
 void Session::on_exit() {
     drop_text();
     router_ = nullptr;
+    keeper_ = nullptr;
     stages_.reset();
     waiting_.clear();
+    when_there_.clear();
     current_.reset();
+}
+
+/// What is asked for meanwhile waits.
+void Session::read() {
+    when_answered(
+        request(keeper_, read_within, copy_atom::value, key_.name),
+        [this](const ConversationBytesPtr& bytes) {
+            Result<Conversation> kept = read_conversation(options_.runtime->model, *bytes, options_.runtime->tokenizer);
+            if (kept) conversation_ = std::move(*kept);
+            is_read(kept.status());
+        },
+        [this](const caf::error& error) { is_read(from_caf(error, "the conversation's store")); });
+}
+
+/// Without it nothing can be said in it: what waits is refused, and the conversation goes.
+void Session::is_read(const Status& status) {
+    is_there_ = status.is_ok();
+    for (const auto& answer : std::exchange(when_there_, {})) answer(status);
+    if (is_there_) return start_next();
+    keeper_ = nullptr;
+    for (; !waiting_.empty(); waiting_.pop_front()) refuse(this, waiting_.front().first, status.error());
+    quit(to_caf(status.error()));
+}
+
+template <class Answer>
+caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Result<Answer>()> answer) {
+    auto promise = make_response_promise<Answer>();
+    auto deliver = [promise, answer = std::move(answer)](const Status& status) mutable {
+        const Result<Answer> answered = status ? answer() : Result<Answer>(status.error());
+        if (answered) {
+            promise.deliver(*answered);
+        } else {
+            promise.deliver(to_caf(answered.error()));
+        }
+    };
+    if (is_there_) {
+        deliver(Status::ok());
+    } else {
+        when_there_.push_back(std::move(deliver));
+    }
+    return promise;
+}
+
+/// As it now stands it outlives the process.
+void Session::keep(bool rounds_went) {
+    if (!keeper_) return;
+    using std::chrono::system_clock;
+    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+    auto kept = std::make_shared<ConversationToKeep>();
+    kept->key = key_;
+    kept->head = write_head({key_.name, key_.number, today, figures()});
+    kept->body = write_conversation(conversation_, options_.runtime->tokenizer);
+    kept->fork_of = std::exchange(fork_of_, {});
+    if (rounds_went) kept->tokens_left = conversation_.known_tokens();
+    send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
 }
 
 bool Session::is_current(TurnId id) const {
@@ -109,7 +184,7 @@ void Session::serve_by(const StagesPtr& stages) {
 }
 
 void Session::start_next() {
-    while (!current_ && stages_ && !waiting_.empty()) {
+    while (!current_ && is_there_ && stages_ && !waiting_.empty()) {
         if (!text_) prepare_next();
         if (!text_->made) return;  // goes on when it is
         begin_next();
@@ -163,6 +238,7 @@ void Session::begin_next() {
     Result<NewTurn> made = std::move(*text_->made);
     text_.reset();
     if (!made) return refuse(this, ask, made.error());
+    made->turn->conversation = key_;
     TurnRecord record(*ask, *made->turn, arrived, now());
     current_.emplace(ask, stages_, std::move(made->prompt), std::move(made->turn), std::move(record));
     monitor(stages_->admission);
@@ -191,6 +267,11 @@ void Session::stop(TurnId id, TurnFlow::Event event) {
 
 void Session::happen(TurnFlow::Event event) {
     for (const TurnFlow::Action action : current_->flow.on(event)) act(action);
+    if (!current_) return;  // an action has gone on to the end
+    if (current_->end) {    // last: whoever hears of it finds everything done
+        send(current_->ask->listener, *std::exchange(current_->end, std::nullopt));
+        demonitor(current_->ask->listener.address());
+    }
     if (!current_->flow.idle()) return;
     let_go();
     start_next();
@@ -320,8 +401,7 @@ void Session::tell_end(TurnEnd end) {
     options_.metrics->turn_over(end, now() - current_->record.arrived());
     // A stage that has it still tells of it last, when the listener has gone.
     if (current_->turn) options_.metrics->attended(current_->record.take_attention());
-    send(current_->ask->listener, std::move(end));
-    demonitor(current_->ask->listener.address());
+    current_->end = std::move(end);
 }
 
 /// The round becomes part of the conversation, as far as its user was told of it.
@@ -333,6 +413,7 @@ void Session::remember() {
     const auto ids = std::span<const int32_t>(turn.turn->ids)
                          .subspan(static_cast<size_t>(turn.turn->prompt_tokens), static_cast<size_t>(told));
     conversation_.answered(turn.ask->messages, turn.record.answer(), turn.prompt, ids, turn.record.figures());
+    keep();
 }
 
 void Session::tell_over() {
@@ -387,21 +468,22 @@ void Session::down(const caf::down_msg& message) {
 }
 
 ConversationInfoPtr Session::info() const {
-    return std::make_shared<ConversationInfo>(ConversationInfo{name_.id, conversation_.title(), conversation_.preamble,
-                                                               conversation_.tokens(), conversation_.rounds(),
-                                                               conversation_.bytes()});
+    return std::make_shared<ConversationInfo>(ConversationInfo{key_.name.id, conversation_.title(),
+                                                               conversation_.preamble, conversation_.tokens(),
+                                                               conversation_.rounds(), conversation_.bytes()});
 }
 
 ConversationFigures Session::figures() const {
     return figures_of(conversation_);
 }
 
-caf::result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
+Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
     if (current_ || text_) {  // of which its prompt is made
-        return to_caf(make_error(ErrorCode::invalid_argument,
-                                 "the conversation has a turn under way, which must be cancelled first"));
+        return make_error(ErrorCode::invalid_argument,
+                          "the conversation has a turn under way, which must be cancelled first");
     }
-    if (const Status status = how(conversation_); !status) return to_caf(status.error());
+    RONDO_TRY(how(conversation_));
+    keep(true);
     return info();
 }
 

@@ -13,8 +13,8 @@
 #include "actors/load.hpp"
 #include "actors/make_turn.hpp"
 #include "actors/metrics.hpp"
-#include "actors/opened_store.hpp"
 #include "actors/stages.hpp"
+#include "actors/store_figures.hpp"
 #include "actors/text_workers.hpp"
 #include "actors/turn_flow.hpp"
 #include "actors/turn_record.hpp"
@@ -32,14 +32,20 @@ public:
         std::shared_ptr<StoreFigures> store = std::make_shared<StoreFigures>();
         size_t waiting_max = 8;       ///< turns behind the one under way
         bool ends_with_turn = false;  ///< of a client who keeps the history himself
+        store_actor keeper = {};      ///< that keeps the conversation; none: it ends with the process
+        bool is_kept = false;         ///< it has to be read from there first
+        std::optional<ConversationName> fork_of = {};
     };
     /// Without stages turns wait until the router tells of some.
-    Session(caf::actor_config& config, Conversation conversation, ConversationName name, router_actor router,
+    Session(caf::actor_config& config, Conversation conversation, ConversationKey key, router_actor router,
             StagesPtr stages, const Options& options)
         : session_actor::base(config),
           options_(options),
           conversation_(std::move(conversation)),
-          name_(std::move(name)),
+          key_(std::move(key)),
+          keeper_(options.keeper),
+          is_there_(!options.is_kept),
+          fork_of_(options.fork_of),
           router_(std::move(router)),
           stages_(std::move(stages)),
           ends_with_turn_(options.ends_with_turn) {}
@@ -76,7 +82,12 @@ private:
     static void refuse(Session* self, const AskPtr& ask, Error error);
     ConversationInfoPtr info() const;
     ConversationFigures figures() const;
-    caf::result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
+    Result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
+    void read();
+    void is_read(const Status& status);
+    template <class Answer>
+    caf::typed_response_promise<Answer> answer_when_there(std::function<Result<Answer>()> answer);
+    void keep(bool rounds_went = false);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     /// What the next turn's text becomes, apart from this actor: from a copy of the conversation, which stays as it is
@@ -97,13 +108,18 @@ private:
         TurnFlow flow = {};
         std::optional<Running> running = {};  // while it has KV
         Error error = {};                     // of the stage that refused
+        std::optional<TurnEnd> end = {};      // to be told
         bool cancelled = false;               // what was said until then stays said
         bool over_told = false;               // the router knows
     };
 
     const Options options_;
     Conversation conversation_;
-    ConversationName name_;
+    ConversationKey key_;
+    store_actor keeper_;
+    bool is_there_;  // else it is being read
+    std::vector<std::function<void(const Status&)>> when_there_;
+    std::optional<ConversationName> fork_of_;  // until that is kept
     router_actor router_;
     StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;

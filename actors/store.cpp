@@ -6,6 +6,8 @@ namespace rondo {
 
 namespace {
 
+// So that many removals are one rewriting of the manifest's files.
+constexpr auto forgets_after = std::chrono::seconds(3);
 constexpr double expires_every = 600.0;
 // Whoever needs the blocks of what is written waits for so long before that is given up.
 constexpr auto patience = std::chrono::milliseconds(100);
@@ -38,6 +40,25 @@ Store::behavior_type Store::make_behavior() {
             }
         },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
+        [this](keep_atom, const ConversationToKeepPtr& conversation) {
+            if (!opened_.conversations->keep(*conversation)) ++figures_->conversations_failed;
+            tell_figures();
+        },
+        [this](copy_atom, const ConversationName& name) -> caf::result<ConversationBytesPtr> {
+            auto body = opened_.conversations->body(name);
+            if (!body) return to_caf(body.error());
+            return ConversationBytesPtr(std::make_shared<std::vector<std::byte>>(std::move(*body)));
+        },
+        [this](remove_atom, const ConversationKey& key) {
+            if (!opened_.conversations->remove(key)) ++figures_->conversations_failed;
+            if (!std::exchange(forgets_, true)) delayed_send(this, forgets_after, expire_atom::value);
+            tell_figures();
+        },
+        [this](list_atom, const std::string& tenant) { return use_of(tenant); },
+        [this](expire_atom) {
+            forgets_ = false;
+            if (!opened_.store->forget_removed()) ++figures_->conversations_failed;
+        },
         [this](room_atom) {
             auto promise = make_response_promise<bool>();
             rooms_.push_back(promise);
@@ -51,7 +72,10 @@ Store::behavior_type Store::make_behavior() {
         },
         [this](drain_atom) {
             auto promise = make_response_promise<bool>();
-            writer_->when_idle([promise]() mutable { promise.deliver(true); });
+            writer_->when_idle([this, promise]() mutable {
+                tell_figures();  // first: whoever waits may look
+                promise.deliver(true);
+            });
             return promise;
         },
         [this](pump_atom) {
@@ -72,6 +96,7 @@ void Store::on_exit() {
     Device& device = runtime_->answers_device();
     static_cast<void>(device.drain(StreamId::load));
     static_cast<void>(device.drain(StreamId::store));
+    opened_.conversations.reset();
     opened_.store.reset();
     opened_.queue.reset();
     withdrawn_.clear();
@@ -109,6 +134,11 @@ caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {
         --figures_->queue_sequences;
         promise.deliver(true);
     };
+    if (!what->conversation.name.id.empty()) {
+        sequence.stored = [this, conversation = what->conversation](const StoreName& record) {
+            if (!opened_.conversations->tie(conversation, record)) ++figures_->conversations_failed;
+        };
+    }
     writer_->add(std::move(sequence));
     if (now() - expired_at_ > expires_every) {
         expired_at_ = now();
@@ -123,6 +153,22 @@ void Store::give_room() {
     for (auto& promise : std::exchange(rooms_, {})) promise.deliver(true);
 }
 
+StoreUse Store::use_of(const Tenant& tenant) const {
+    const KvStore& store = *opened_.store;
+    const Restoring::Counts counts = restoring_->counts_of(tenant);
+    StoreUse use;
+    const StoreName name = store.tenant_name(tenant);
+    use.bytes = store.index().bytes_of(name);
+    use.records = store.index().records_of(name);
+    use.conversations = opened_.conversations->count_of(tenant);
+    use.tokens_asked = counts.asked;
+    use.tokens_restored = counts.restored;
+    use.restore_seconds = counts.seconds;
+    use.bytes_max = store.tenant_bytes_max();
+    use.encrypted = store.keys().has_value();
+    return use;
+}
+
 void Store::tell_figures() {
     const KvStore& store = *opened_.store;
     const KvStore::Counts& counts = store.counts();
@@ -130,6 +176,7 @@ void Store::tell_figures() {
     told.serves = true;
     told.bytes = store.bytes();
     told.records = store.index().count();
+    told.conversations = opened_.conversations->count();
     told.bytes_written = counts.bytes_written;
     told.bytes_read = counts.bytes_read;
     told.written = counts.written;
@@ -137,7 +184,8 @@ void Store::tell_figures() {
     told.evicted = counts.evicted;
     told.expired = counts.expired;
     told.damaged = counts.damaged;
-    for (size_t i = 0; i < KvStore::refusals; ++i) told.refused[i] = counts.refused[i];
+    told.never_read = counts.never_read;
+    for (size_t i = 0; i < store_refusals; ++i) told.refused[i] = counts.refused[i];
     const Restoring::Counts& restored = restoring_->counts();
     told.tokens_asked = restored.asked;
     told.tokens_found = restored.found;

@@ -7,6 +7,7 @@
 #include "actors/handles.hpp"
 #include "actors/opened_store.hpp"
 #include "actors/restoring.hpp"
+#include "actors/store_figures.hpp"
 #include "memory/store/round_writer.hpp"
 
 namespace rondo {
@@ -23,6 +24,7 @@ public:
 private:
     caf::typed_response_promise<StageReply> restore(const TurnPtr& turn);
     caf::typed_response_promise<bool> put(const PutAwayPtr& put);
+    StoreUse use_of(const Tenant& tenant) const;
     void tell_figures();
     void give_room();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
@@ -33,6 +35,7 @@ private:
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;
+    bool forgets_ = false;  // what was removed is taken out of the manifest's files soon
     std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
     double expired_at_ = 0.0;
     std::map<TurnId, bool> withdrawn_;  // turns that are restored, and whether they are still wanted

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/conversation_key.hpp"
 #include "actors/runtime.hpp"
 #include "actors/turn_events.hpp"
 #include "memory/sequence_kv.hpp"
@@ -21,12 +22,12 @@ namespace rondo {
 struct Turn {
     RuntimePtr runtime;
     TurnId id = 0;
-    std::string tenant = {};    ///< whose it is
-    std::string space;          ///< the prefix cache's name space
-    std::string flow;           ///< whom it is served for: its tenant, then a line of its own
-    int priority = 0;           ///< higher first
-    size_t method = 0;          ///< of runtime's: how it attends
-    int64_t budget_tokens = 0;  ///< of its answer, where that is not the method's own
+    ConversationKey conversation = {};  ///< without a name: of a client who keeps the history himself
+    std::string space;                  ///< the prefix cache's name space
+    std::string flow;                   ///< whom it is served for: its tenant, then a line of its own
+    int priority = 0;                   ///< higher first
+    size_t method = 0;                  ///< of runtime's: how it attends
+    int64_t budget_tokens = 0;          ///< of its answer, where that is not the method's own
 
     std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
     int64_t prompt_tokens = 0;  ///< ids before the answer

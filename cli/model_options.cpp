@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -141,6 +142,10 @@ Result<Settings> ModelOptions::settings() const {
     }
     RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
     for (const std::string& note : settings.notes) std::fprintf(stderr, "%s\n", note.c_str());
+    if (!config_file.empty()) {  // its relative paths begin where it lies
+        for (std::string* const path : {&settings.memory.disk.path, &settings.memory.disk.key_file})
+            if (!path->empty()) *path = (std::filesystem::path(config_file).parent_path() / *path).string();
+    }
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
     if (chunk_tokens > 0) settings.pipeline.prefill.chunk_tokens = chunk_tokens;

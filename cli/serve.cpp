@@ -68,8 +68,9 @@ using Clock = std::chrono::steady_clock;
 /// The time between the end of patience and the end of the process; clients are told in its first half.
 constexpr std::chrono::milliseconds end_time{900};
 
-/// Turns under way go on for so long at most; another signal ends them at once. Returns when the process must be gone.
-Clock::time_point drain(Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
+/// Turns under way go on for so long at most, and what they have computed is put away; another signal ends them at
+/// once. Returns when the process must be gone.
+Clock::time_point drain(Engine& engine, Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
     std::atomic<Clock::time_point> over = Clock::now() + patience;
     std::atomic<bool> drained{false};
     std::thread listener([&] {
@@ -80,6 +81,8 @@ Clock::time_point drain(Gateway& gateway, const sigset_t& signals, std::chrono::
         gateway.drain(std::chrono::seconds(0));
     });
     gateway.drain(patience);
+    while (!engine.put_away(std::chrono::milliseconds(100)) && Clock::now() < over.load()) {
+    }
     drained = true;
     pthread_kill(listener.native_handle(), SIGTERM);  // it may still wait for one
     listener.join();
@@ -150,7 +153,7 @@ Status serve(const Options& options) {
     int signal = 0;
     sigwait(&signals, &signal);
     const Clock::time_point end =
-        drain(*gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
+        drain(*engine, *gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
     const std::optional<Error> why = gave_up->why();
     end_at_the_latest(end, why);
     return why ? Status(*why) : Status::ok();

@@ -113,6 +113,7 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     if (path == "/v1/completions") return only("POST", [&] { answer(exchange, &Gateway::completion); });
     if (path == "/tokenize") return only("POST", [&] { answer(exchange, &Gateway::tokenize); });
     if (path == "/detokenize") return only("POST", [&] { answer(exchange, &Gateway::detokenize); });
+    if (path == "/v1/store") return only("GET", [&] { store(exchange); });
     if (path == "/v1/sessions" || path.starts_with("/v1/sessions/")) return answer(exchange, &Gateway::sessions);
     exchange->send_error(unknown_path());
 }
@@ -133,7 +134,9 @@ void Gateway::health(Exchange& exchange, bool ready) {
     const Health::Verdict verdict = health_.look(std::chrono::steady_clock::now());
     if (!verdict.good) return exchange.send_error(not_serving("unhealthy", verdict.reason));
     if (ready && draining_) return exchange.send_error(shutting_down());
-    exchange.send_json(200, "{\"status\":\"ok\"}");
+    const StoreFigures& store = inside(engine_).store_figures();
+    const char* const disk = !store.wanted ? "" : store.serves ? ",\"store\":\"ok\"" : ",\"store\":\"off\"";
+    exchange.send_json(200, std::string("{\"status\":\"ok\"") + (ready ? disk : "") + "}");
 }
 
 void Gateway::metrics(Exchange& exchange) {

@@ -56,6 +56,7 @@ private:
     void tokenize(const std::shared_ptr<Exchange>& exchange);
     void detokenize(const std::shared_ptr<Exchange>& exchange);
     void sessions(const std::shared_ptr<Exchange>& exchange);
+    void store(const std::shared_ptr<Exchange>& exchange);
     ApiResult<Ask> make_ask(const std::string& tenant, const AnswerRequest& request) const;
     ApiResult<std::string> template_variables(const TemplateFields& fields,
                                               const std::vector<ChatMessage>& messages) const;

@@ -137,6 +137,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
         give_back(one.record.place);
     }
     counts_.evicted += std::ssize(taken);
+    counts_.never_read += std::ranges::count_if(taken, [](const auto& one) { return !one.record.read; });
     return true;
 }
 
@@ -200,29 +201,26 @@ void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
     changes.put(day_key, store::text_of(out.bytes()));
 }
 
-Status KvStore::refer(std::span<const StoreName> names) {
-    Manifest::Changes changes;
-    for (const StoreName& name : names)
-        if (index_.refer(name, 1)) put(changes, *index_.find(name));
-    return manifest_->commit(std::move(changes));
+void KvStore::refer(std::span<const StoreName> names) {
+    for (const StoreName& name : names) index_.refer(name, 1);
 }
 
 Status KvStore::release(std::span<const StoreName> names) {
-    Manifest::Changes changes;
     std::vector<StoreName> nobodys;
-    for (const StoreName& name : names) {
-        if (!index_.refer(name, -1)) continue;
-        const StoredRecord& record = *index_.find(name);
-        put(changes, record);
-        if (record.references <= 0) nobodys.push_back(name);
-    }
-    RONDO_TRY(manifest_->commit(std::move(changes)));
+    for (const StoreName& name : names)
+        if (index_.refer(name, -1) && index_.find(name)->references <= 0) nobodys.push_back(name);
     return remove(nobodys);
+}
+
+Status KvStore::remove_if_nobodys(const StoreName& name) {
+    const StoredRecord* const record = index_.find(name);
+    return record == nullptr || record->references > 0 ? Status::ok() : remove({&name, 1});
 }
 
 Status KvStore::expire() {
     const std::vector<StoreName> names = index_.unused_since(options_.now() - options_.unused_seconds_max);
     counts_.expired += std::ssize(names);
+    counts_.never_read += std::ranges::count_if(names, [this](const auto& name) { return !index_.find(name)->read; });
     return remove(names);
 }
 

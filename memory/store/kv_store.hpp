@@ -15,6 +15,7 @@
 #include "memory/store/manifest.hpp"
 #include "memory/store/record_header.hpp"
 #include "memory/store/record_index.hpp"
+#include "memory/store/refusal.hpp"
 #include "memory/store/segments.hpp"
 #include "memory/store/store_folder.hpp"
 #include "memory/store/store_keys.hpp"
@@ -42,14 +43,14 @@ public:
         std::function<int64_t()> now;  ///< seconds since 1970
         std::function<void(std::function<void()>)> post;
     };
-    enum class Refusal : uint8_t { none, stored_already, too_small, too_large, no_room, quota, written_enough, disk };
-    static constexpr size_t refusals = 8;
+    using Refusal = StoreRefusal;
     struct Counts {
         uint64_t bytes_written = 0, bytes_read = 0;
         int64_t written = 0, read = 0, evicted = 0, expired = 0;  ///< records
+        int64_t never_read = 0;                                   ///< of those that were evicted or expired
         int64_t damaged = 0;                                      ///< that were not what was written, and went
         int64_t foreign = 0;                                      ///< of other models, found at the start
-        std::array<int64_t, refusals> refused{};
+        std::array<int64_t, store_refusals> refused{};
     };
     using Done = std::function<void(Status)>;
 
@@ -62,6 +63,9 @@ public:
     RecordIndex::NameOf names(LayerGroup group, std::string_view method) const;
     const RecordIndex& index() const { return index_; }
     const KvKind& kind() const { return options_.kind; }
+    /// For what is kept beside KV.
+    Manifest& manifest() { return *manifest_; }
+    const std::optional<StoreKeys>& keys() const { return options_.keys; }
 
     /// A record on its way to the disk. Nobody finds it before it is finished; if its last holder goes before that, its
     /// space is free again.
@@ -90,10 +94,13 @@ public:
     void read_layer(const ReadingPtr& reading, size_t layer, std::span<std::byte> into, Done done);
 
     void use(const StoreName& name) { index_.use(name, options_.now()); }
-    /// Says that records belong to one more conversation; those that are gone are left out.
-    Status refer(std::span<const StoreName> names);
+    /// Says that records belong to one more conversation; those that are gone are left out. Nothing of that is written:
+    /// after a start whoever knows says so again.
+    void refer(std::span<const StoreName> names);
     /// Says that they belong to one conversation less. What belongs to none goes.
     Status release(std::span<const StoreName> names);
+    /// A record that belongs to no conversation goes.
+    Status remove_if_nobodys(const StoreName& name);
     Status expire();
     /// Everything of a tenant's goes, what is on its way too.
     Status forget_tenant(const StoreName& tenant);
@@ -102,6 +109,10 @@ public:
 
     const Counts& counts() const { return counts_; }
     uint64_t bytes() const { return segments_->bytes(); }
+    /// That one tenant may have.
+    uint64_t tenant_bytes_max() const {
+        return options_.tenant_bytes_max > 0 ? options_.tenant_bytes_max : options_.bytes_max;
+    }
     bool repaired() const { return repaired_; }
     bool direct() const { return segments_->direct(); }
 

@@ -130,6 +130,7 @@ void RecordIndex::walk(Search& search, const Border& from, std::span<const int32
 
 void RecordIndex::use(const StoreName& name, int64_t now) {
     for (auto at = records_.find(name); at != records_.end(); at = records_.find(at->second.record.before)) {
+        at->second.record.read = true;
         at->second.record.used_at = std::max(at->second.record.used_at, now);
         set_credit(at->second, value_of(at->second.record));
     }
@@ -181,6 +182,11 @@ std::vector<StoreName> RecordIndex::unused_since(int64_t time) const {
 uint64_t RecordIndex::bytes_of(const StoreName& tenant) const {
     const auto found = tenants_.find(tenant);
     return found == tenants_.end() ? 0 : found->second.bytes;
+}
+
+int64_t RecordIndex::records_of(const StoreName& tenant) const {
+    const auto found = tenants_.find(tenant);
+    return found == tenants_.end() ? 0 : found->second.records;
 }
 
 void RecordIndex::each(const std::function<void(const StoredRecord&)>& each) const {

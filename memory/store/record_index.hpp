@@ -30,6 +30,7 @@ struct StoredRecord {
     double saved_seconds = 0.0;  ///< that computing it would take
     int64_t used_at = 0;         ///< seconds since 1970
     int32_t references = 0;      ///< of conversations that it belongs to
+    bool read = false;           ///< since the start
     bool operator==(const StoredRecord&) const = default;
 };
 
@@ -76,6 +77,7 @@ public:
 
     uint64_t bytes() const { return bytes_; }
     uint64_t bytes_of(const StoreName& tenant) const;
+    int64_t records_of(const StoreName& tenant) const;
     size_t count() const { return records_.size(); }
     void each(const std::function<void(const StoredRecord&)>& each) const;
 

@@ -142,6 +142,14 @@ Status Shelf::put(const StoreName& name, const StoreName& tenant, std::span<cons
     return manifest_->commit(std::move(changes));
 }
 
+Status Shelf::put_records(const StoreName& name, const StoreName& tenant, std::span<const StoreName> records) {
+    RONDO_TRY(within(records.size(), records_max, "a conversation refers to", "records"));
+    RONDO_ASSIGN(const std::string value, write(store::refers_letter, name, tenant, std::as_bytes(records)));
+    Manifest::Changes changes;
+    changes.put(store::key_of(store::refers_letter, name), value);
+    return manifest_->commit(std::move(changes));
+}
+
 Status Shelf::remove(const StoreName& name) {
     Manifest::Changes changes;
     for (const char letter : letters) changes.remove(store::key_of(letter, name));

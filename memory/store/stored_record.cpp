@@ -49,7 +49,6 @@ std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
     for (const uint64_t number : {record.place.segment, record.place.offset, record.place.bytes}) out.put(number);
     out.put(std::bit_cast<uint64_t>(record.saved_seconds));
     out.put(record.used_at);
-    out.put(record.references);
     out.put(checksum_of(out.bytes()));
     return out.take();
 }
@@ -71,13 +70,12 @@ Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
         *number = in.take<uint64_t>();
     record.saved_seconds = std::bit_cast<double>(in.take<uint64_t>());
     record.used_at = in.take<int64_t>();
-    record.references = in.take<int32_t>();
     const size_t summed = bytes.size() - in.left();
     if (in.take<uint64_t>() != checksum_of(bytes.first(summed)) || !in.is_whole() || in.left() > 0) return damaged;
     const bool possible = group <= 1 && exactness <= 1 && record.tokens > 0 && record.layers > 0 &&
                           record.tokens_before >= 0 && record.tokens_before < limits::context_tokens_max &&
                           record.tokens <= limits::context_tokens_max && std::isfinite(record.saved_seconds) &&
-                          record.saved_seconds >= 0.0 && record.references >= 0;
+                          record.saved_seconds >= 0.0;
     if (!possible) return damaged;
     record.group = static_cast<LayerGroup>(group);
     record.exactness = static_cast<Exactness>(exactness);

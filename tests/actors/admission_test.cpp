@@ -35,6 +35,7 @@ public:
             [this](withdraw_atom, TurnId id) { told_->forgotten.push_back(id); },
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
+            [](drain_atom) { return true; },
             [this](room_atom, const BlockCounts&) {  // from the test: it has filled the answer in
                 auto [asked, promise] = std::move(told_->asked.back());
                 told_->asked.clear();

@@ -73,6 +73,7 @@ public:
             [](withdraw_atom, TurnId) {},
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
+            [](drain_atom) { return true; },
             [](room_atom, const BlockCounts&) { return true; },
         };
     }

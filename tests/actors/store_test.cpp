@@ -36,7 +36,7 @@ protected:
     /// Disk and device work on threads of their own.
     void run_until(const std::function<bool()>& done) {
         for (int i = 0; i < 20'000 && !done(); ++i) {
-            stage_->run();
+            stage_->pass(std::chrono::microseconds(100));
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
         stage_->run();

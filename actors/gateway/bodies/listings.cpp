@@ -81,4 +81,19 @@ std::string detokenize_response(std::string_view text) {
     return json_text({{"text", text}});
 }
 
+std::string store_response(const StoreInfo& store) {
+    OrderedJson out{{"object", "store"}, {"enabled", store.enabled}};
+    if (store.enabled) {
+        out["encrypted"] = store.encrypted;
+        out["bytes"] = store.bytes;
+        out["bytes_max"] = store.bytes_max;
+        out["records"] = store.records;
+        out["conversations"] = store.conversations;
+        out["prompt_tokens_asked"] = store.tokens_asked;
+        out["prompt_tokens_restored"] = store.tokens_restored;
+        out["restore_seconds"] = store.restore_seconds;
+    }
+    return json_text(out);
+}
+
 }  // namespace rondo

@@ -43,6 +43,17 @@ struct ListedSession {
     int64_t rounds = 0;
 };
 
+/// What a tenant has in the store.
+struct StoreInfo {
+    bool enabled = false, encrypted = false;
+    uint64_t bytes = 0, bytes_max = 0;
+    int64_t records = 0, conversations = 0;
+    int64_t tokens_asked = 0, tokens_restored = 0;
+    double restore_seconds = 0.0;
+};
+
+/// GET /v1/store
+std::string store_response(const StoreInfo& store);
 /// GET /v1/models
 std::string models_response(std::span<const ServedModel> models);
 /// GET /v1/models/ID

@@ -1,0 +1,108 @@
+#include "actors/kept_conversations.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rondo {
+
+namespace {
+
+constexpr size_t removed_max = 100'000;  // names that are remembered
+
+}  // namespace
+
+Result<std::vector<ConversationHead>> KeptConversations::heads() {
+    std::vector<ConversationHead> heads;
+    RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
+        Result<ConversationHead> head = read_head(bytes);
+        if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
+        Known& known = known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}};
+        if (const auto records = shelf_.records(name); records) known.records.insert(records->begin(), records->end());
+        store_.refer(std::vector<StoreName>(known.records.begin(), known.records.end()));
+        heads.push_back(std::move(*head));
+        return Status::ok();
+    }));
+    std::ranges::sort(heads, {}, &ConversationHead::number);
+    return heads;
+}
+
+KeptConversations::Known& KeptConversations::known(const ConversationKey& key, const StoreName& name) {
+    Known& known = known_[name];
+    known.number = std::max(known.number, key.number);
+    known.tenant = store_.tenant_name(key.name.tenant);
+    return known;
+}
+
+int64_t KeptConversations::count_of(const Tenant& tenant) const {
+    const StoreName name = store_.tenant_name(tenant);
+    return std::ranges::count_if(known_, [&](const auto& one) { return one.second.tenant == name; });
+}
+
+bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const {
+    const auto found = removed_.find(name);
+    return found != removed_.end() && number <= found->second;
+}
+
+Status KeptConversations::keep(const ConversationToKeep& conversation) {
+    const StoreName name = name_of(conversation.key.name);
+    if (is_removed(name, conversation.key.number)) return Status::ok();
+    Known& known = this->known(conversation.key, name);
+    if (conversation.fork_of) {
+        const auto origin = known_.find(name_of(*conversation.fork_of));
+        std::vector<StoreName> records;
+        if (origin != known_.end())
+            std::ranges::copy_if(origin->second.records, std::back_inserter(records),
+                                 [&](const StoreName& record) { return known.records.insert(record).second; });
+        store_.refer(records);
+    }
+    std::vector<StoreName> gone;
+    if (conversation.tokens_left) {
+        std::erase_if(known.records, [&](const StoreName& record) {
+            const StoredRecord* const found = store_.index().find(record);
+            const bool stays = found != nullptr && found->tokens_before + found->tokens <= *conversation.tokens_left;
+            if (!stays) gone.push_back(record);
+            return !stays;
+        });
+    }
+    RONDO_TRY(shelf_.put(name, known.tenant, conversation.head, conversation.body,
+                         std::vector<StoreName>(known.records.begin(), known.records.end())));
+    known.on_shelf = true;
+    return store_.release(gone);
+}
+
+Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& name) {
+    return shelf_.body(name_of(name));
+}
+
+Status KeptConversations::remove(const ConversationKey& key) {
+    const StoreName name = name_of(key.name);
+    if (is_removed(name, key.number)) return Status::ok();
+    if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
+    if (removed_in_order_.size() > removed_max) {
+        removed_.erase(removed_in_order_.front());
+        removed_in_order_.pop_front();
+    }
+    if (const auto found = known_.find(name); found != known_.end()) {
+        const Known gone = std::move(found->second);
+        known_.erase(found);
+        RONDO_TRY(store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end())));
+    }
+    return shelf_.remove(name);
+}
+
+Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
+    const StoreName name = name_of(key.name);
+    // Its conversation has gone meanwhile.
+    if (is_removed(name, key.number)) return store_.remove_if_nobodys(record);
+    Known& known = this->known(key, name);
+    if (!known.records.insert(record).second) return Status::ok();
+    store_.refer({&record, 1});
+    if (!known.on_shelf) return Status::ok();
+    return shelf_.put_records(name, known.tenant, std::vector<StoreName>(known.records.begin(), known.records.end()));
+}
+
+Status KeptConversations::forget_removed() {
+    return store_.forget_removed();
+}
+
+}  // namespace rondo

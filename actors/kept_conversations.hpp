@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "actors/conversation_bytes.hpp"
+#include "actors/conversation_key.hpp"
+#include "memory/store/kv_store.hpp"
+#include "memory/store/shelf.hpp"
+
+namespace rondo {
+
+/// A conversation as it is kept: bytes of its head and of all it remembers.
+struct ConversationToKeep {
+    ConversationKey key;
+    std::vector<std::byte> head, body;
+    /// It began as a copy of this one, and with its KV.
+    std::optional<ConversationName> fork_of = {};
+    /// Rounds have gone: of its KV only what lies before so many tokens is its own still.
+    std::optional<int64_t> tokens_left = {};
+};
+
+/// The conversations that outlive the process, and which stored KV belongs to which. What belongs to none any more is
+/// removed with them. Used by the store's thread.
+class KeptConversations {
+public:
+    explicit KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {}
+
+    /// All there are, in order of their numbers.
+    Result<std::vector<ConversationHead>> heads();
+    Status keep(const ConversationToKeep& conversation);
+    Result<std::vector<std::byte>> body(const ConversationName& name);
+    /// It is in no file any more when `forget_removed` has returned, and what is told of it later is not kept.
+    Status remove(const ConversationKey& key);
+    Status forget_removed();
+    /// Of this conversation's KV a record is stored.
+    Status tie(const ConversationKey& key, const StoreName& record);
+
+    size_t count() const { return known_.size(); }
+    int64_t count_of(const Tenant& tenant) const;
+    int64_t damaged() const { return shelf_.damaged(); }
+
+private:
+    struct Known {
+        uint64_t number = 0;
+        StoreName tenant{};
+        bool on_shelf = false;
+        std::set<StoreName> records;
+    };
+    StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
+    Known& known(const ConversationKey& key, const StoreName& name);
+    bool is_removed(const StoreName& name, uint64_t number) const;
+
+    KvStore& store_;
+    Shelf shelf_;
+    std::map<StoreName, Known> known_;
+    std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was
+    std::deque<StoreName> removed_in_order_;
+};
+
+}  // namespace rondo

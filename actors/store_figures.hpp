@@ -1,0 +1,26 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "memory/store/refusal.hpp"
+
+namespace rondo {
+
+/// What the store has done, for whoever asks from another thread.
+struct StoreFigures {
+    std::atomic<bool> wanted{false};  ///< the configuration names a folder
+    std::atomic<bool> serves{false};  ///< there is one, and it lives
+    std::atomic<uint64_t> bytes{0}, records{0};
+    std::atomic<uint64_t> bytes_written{0}, bytes_read{0};
+    std::atomic<uint64_t> conversations{0};
+    std::atomic<int64_t> conversations_failed{0};  ///< changes of them that could not be written
+    std::atomic<int64_t> written{0}, read{0}, evicted{0}, expired{0}, damaged{0}, never_read{0};
+    std::array<std::atomic<int64_t>, store_refusals> refused{};
+    std::atomic<int64_t> tokens_asked{0}, tokens_found{0}, tokens_restored{0}, tokens_not_worth{0}, tokens_failed{0};
+    std::atomic<double> restore_seconds{0.0};
+    std::atomic<int64_t> queue_sequences{0};
+};
+
+}  // namespace rondo

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""How soon a conversation goes on after a restart: its KV read from the disk beside computing it again.
+
+    bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--rounds 5]
+
+Each round starts `rondo serve` with a store, asks once, stops it by SIGTERM, drops the file cache's copy, starts it
+again and asks with 16 more tokens; and once more without a store. Times are from the request to the first token, at a
+server that says it is ready. The bytes' own time is that of a raw read of the segment files, 1 MiB pieces past the
+cache at a queue depth of 32, in the same round. Validates that the answer's ids are the undisturbed run's.
+"""
+import argparse
+import asyncio
+import concurrent.futures
+import json
+import mmap
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def start(args, store, log):
+    command = [str(ROOT / "build/bin/rondo"), "serve", "--quiet", "--model", args.model, "--weights", args.weights,
+               "--port", "0", "--threads", str(args.threads), "--set", f"memory.device_kv_mib={args.pool_mib}"]
+    if store:
+        command += ["--set", f"memory.disk.path={store}"]
+        if args.key_file:
+            command += ["--set", f"memory.disk.key_file={args.key_file}"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    line = server.stdout.readline()
+    if "http" not in line:
+        sys.exit(f"rondo serve did not start: {line}")
+    return server, line.rsplit("http://", 1)[1].strip().rstrip("/")
+
+
+def stop(server):
+    server.send_signal(signal.SIGTERM)
+    server.wait(60)
+
+
+def ask(address, ids, tokens):
+    """Seconds to the first token, the answer's ids and its usage."""
+    body = json.dumps({"prompt": ids, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
+                       "stream_options": {"include_usage": True}}).encode()
+    request = urllib.request.Request(f"http://{address}/v1/completions", body, {"Content-Type": "application/json"})
+    began = time.perf_counter()
+    first, text, usage = None, "", {}
+    with urllib.request.urlopen(request, timeout=1200) as answer:
+        for line in answer:
+            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                continue
+            first = first or time.perf_counter() - began
+            event = json.loads(line[6:])
+            usage = event.get("usage") or usage
+            text += "".join(choice["text"] for choice in event["choices"])
+    return first, text, usage
+
+
+def raw_rate(store):
+    """Bytes a second of the segment files, read as fast as the disk gives them."""
+    files = sorted(pathlib.Path(store).glob("kv-*"))
+    pieces = [(file, at) for file in files for at in range(0, file.stat().st_size, 1 << 20)]
+    handles = {file: os.open(file, os.O_RDONLY | os.O_DIRECT) for file in files}
+
+    def read(piece):
+        with mmap.mmap(-1, 1 << 20) as memory:
+            return os.preadv(handles[piece[0]], [memory], piece[1])
+
+    began = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        total = sum(pool.map(read, pieces))
+    seconds = time.perf_counter() - began
+    for handle in handles.values():
+        os.close(handle)
+    return total / seconds, total
+
+
+def forget_cached(store):
+    for file in pathlib.Path(store).rglob("*"):
+        if file.is_file():
+            handle = os.open(file, os.O_RDONLY)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
+def measure(args, tokens, log):
+    ids = [17 + 31 * i % 20011 % args.vocabulary for i in range(tokens)]
+    more = [23 + 7 * i % args.vocabulary for i in range(16)]
+    store = tempfile.mkdtemp(prefix="rondo-restore-", dir=args.folder)
+    os.chmod(store, 0o700)
+    try:
+        server, address = start(args, store + "/kv", log)
+        computed, _, _ = ask(address, ids, 2)
+        new, undisturbed, usage = ask(address, ids + more, 8)
+        if usage["prompt_tokens_details"]["cached_tokens"] < tokens - 1:
+            sys.exit(f"the undisturbed run found {usage} of its prompt")
+        stop(server)
+        forget_cached(store + "/kv")
+        rate, bytes_stored = raw_rate(store + "/kv")
+        server, address = start(args, store + "/kv", log)
+        ask(address, [5] * 40, 1)
+        restored, text, usage = ask(address, ids + more, 8)
+        stop(server)
+        details = usage["prompt_tokens_details"]
+        if text != undisturbed:
+            sys.exit("the restored answer is another one")
+        if details["restored_tokens"] < tokens - 16:
+            sys.exit(f"only {details} was restored")
+        server, address = start(args, None, log)
+        ask(address, [5] * 40, 1)
+        recomputed, _, _ = ask(address, ids + more, 8)
+        stop(server)
+    finally:
+        shutil.rmtree(store)
+    wanted = bytes_stored / rate + new
+    return {"restored_s": restored, "recomputed_s": recomputed, "new_tokens_s": new, "bytes": bytes_stored,
+            "raw_mb_s": rate / 1e6, "raw_s": bytes_stored / rate, "of_raw_and_new": restored / wanted,
+            "sooner": recomputed / restored}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--weights", default="auto")
+    parser.add_argument("--tokens", default="2048,4096,8192")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--pool-mib", type=int, default=4096)
+    parser.add_argument("--vocabulary", type=int, default=2000)
+    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
+    parser.add_argument("--key-file")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    out = []
+    with open(os.devnull, "w") as log:
+        for tokens in map(int, args.tokens.split(",")):
+            rounds = [measure(args, tokens, log) for _ in range(args.rounds)]
+            median = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+            out.append({"tokens": tokens, "median": median, "rounds": rounds})
+            if not args.json:
+                print(f"{tokens} tokens, {median['bytes'] / 1e6:.0f} MB: first token after {median['restored_s']:.3f} s; "
+                      f"raw read {median['raw_s']:.3f} s ({median['raw_mb_s']:.0f} MB/s) + new tokens "
+                      f"{median['new_tokens_s']:.3f} s: {median['of_raw_and_new']:.2f} of that; computed again "
+                      f"{median['recomputed_s']:.2f} s: {median['sooner']:.1f} times sooner", flush=True)
+    if args.json:
+        print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()
