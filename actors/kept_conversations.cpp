@@ -16,7 +16,7 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
     RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
         Result<ConversationHead> head = read_head(bytes);
         if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
-        Known& known = known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}};
+        Known& known = known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}, {}};
         if (const auto records = shelf_.records(name); records) known.records.insert(records->begin(), records->end());
         store_.refer(std::vector<StoreName>(known.records.begin(), known.records.end()));
         heads.push_back(std::move(*head));
@@ -49,11 +49,11 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
     Known& known = this->known(conversation.key, name);
     if (conversation.fork_of) {
         const auto origin = known_.find(name_of(*conversation.fork_of));
-        std::vector<StoreName> records;
-        if (origin != known_.end())
-            std::ranges::copy_if(origin->second.records, std::back_inserter(records),
-                                 [&](const StoreName& record) { return known.records.insert(record).second; });
-        store_.refer(records);
+        if (origin != known_.end()) {
+            // What is still on its way to the disk will be the fork's, too.
+            origin->second.forks.emplace_back(name, conversation.tokens_left.value_or(0));
+            for (const StoreName& record : std::set<StoreName>(origin->second.records)) own(name, record);
+        }
     }
     std::vector<StoreName> gone;
     if (conversation.tokens_left) {
@@ -94,11 +94,27 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
     const StoreName name = name_of(key.name);
     // Its conversation has gone meanwhile.
     if (is_removed(name, key.number)) return store_.remove_if_nobodys(record);
-    Known& known = this->known(key, name);
-    if (!known.records.insert(record).second) return Status::ok();
+    known(key, name);
+    const StoredRecord* const found = store_.index().find(record);
+    std::vector<StoreName> owners{name};
+    for (size_t i = 0; i < owners.size(); ++i) {  // forks, and theirs
+        const auto owner = known_.find(owners[i]);
+        if (owner == known_.end() || found == nullptr) continue;
+        if (own(owners[i], record) && owner->second.on_shelf)
+            RONDO_TRY(
+                shelf_.put_records(owners[i], owner->second.tenant,
+                                   std::vector<StoreName>(owner->second.records.begin(), owner->second.records.end())));
+        for (const auto& [fork, tokens] : owner->second.forks)
+            if (found->tokens_before + found->tokens <= tokens) owners.push_back(fork);
+    }
+    return Status::ok();
+}
+
+/// False: it did before.
+bool KeptConversations::own(const StoreName& name, const StoreName& record) {
+    if (!known_[name].records.insert(record).second) return false;
     store_.refer({&record, 1});
-    if (!known.on_shelf) return Status::ok();
-    return shelf_.put_records(name, known.tenant, std::vector<StoreName>(known.records.begin(), known.records.end()));
+    return true;
 }
 
 Status KeptConversations::forget_removed() {

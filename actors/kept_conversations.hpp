@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "actors/conversation_bytes.hpp"
@@ -21,7 +22,7 @@ struct ConversationToKeep {
     std::vector<std::byte> head, body;
     /// It began as a copy of this one, and with its KV.
     std::optional<ConversationName> fork_of = {};
-    /// Rounds have gone: of its KV only what lies before so many tokens is its own still.
+    /// It is a fork, or rounds have gone: of the KV only what lies before so many tokens is its own.
     std::optional<int64_t> tokens_left = {};
 };
 
@@ -51,9 +52,11 @@ private:
         StoreName tenant{};
         bool on_shelf = false;
         std::set<StoreName> records;
+        std::vector<std::pair<StoreName, int64_t>> forks;  // and how many tokens they share
     };
     StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
     Known& known(const ConversationKey& key, const StoreName& name);
+    bool own(const StoreName& name, const StoreName& record);
     bool is_removed(const StoreName& name, uint64_t number) const;
 
     KvStore& store_;

@@ -138,7 +138,7 @@ void Session::keep(bool rounds_went) {
     kept->head = write_head({key_.name, key_.number, today, figures()});
     kept->body = write_conversation(conversation_, options_.runtime->tokenizer);
     kept->fork_of = std::exchange(fork_of_, {});
-    if (rounds_went) kept->tokens_left = conversation_.known_tokens();
+    if (rounds_went || kept->fork_of) kept->tokens_left = conversation_.known_tokens();
     send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
 }
 
