@@ -54,7 +54,7 @@ std::optional<Restoring::Plan> Restoring::plan(Turn& turn) {
     if (plan.job.rounds.empty()) return std::nullopt;
     for (const LayerGroup group : layer_groups)
         for (const RoundReader::Round& round : plan.job.rounds)
-            if (const auto* const record = store_.index().find(store_.names(group, {})(round.stored.end)))
+            if (const auto* const record = store_.index().find(round.stored.records[group]))
                 plan.bytes += record->place.bytes;
     return plan;
 }
@@ -71,7 +71,7 @@ bool Restoring::grow(Turn& turn, Plan& plan) const {
     for (size_t i = 0; i < plan.job.rounds.size(); ++i) {
         const StoredRound& round = plan.job.rounds[i].stored;
         if (turn.kv.extend(round.end_token() - turn.kv.tokens())) {
-            turn.kv.begin_round();
+            if (!round.is_part) turn.kv.begin_round();
             continue;
         }
         plan.job.rounds.resize(i);  // there is no room for more
@@ -113,7 +113,7 @@ void Restoring::restore(Turn& turn, std::function<double()> now, std::function<v
     std::vector<int64_t> ends;
     for (const RoundReader::Round& round : plan->job.rounds) {
         ends.push_back(round.stored.end_token());
-        for (const LayerGroup group : layer_groups) store_.use(store_.names(group, {})(round.stored.end));
+        for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
     }
     plan->job.kv = turn.kv.share();
     plan->job.over = [this, &turn, now, done = std::move(done), ends, began = now(), known = plan->known,

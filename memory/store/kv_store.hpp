@@ -75,8 +75,9 @@ public:
         WritingPtr writing;  ///< none: refused
         Refusal refusal = Refusal::none;
     };
-    /// Makes room for it. `header` says everything but the tenant's epoch and the proofs.
-    Begun begin(RecordHeader header, double saved_seconds);
+    /// Makes room for it. `header` says everything but the tenant's epoch and the proofs; `marks` are those of
+    /// RecordIndex::marks_of, by which parts of it are found.
+    Begun begin(RecordHeader header, double saved_seconds, std::vector<StoreName> marks = {});
     /// `bytes` are the layer's, padded to `disk_alignment`; sealed in place, and left alone until `done`. Layers come
     /// in any order, each once.
     void write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done);
@@ -86,7 +87,7 @@ public:
     /// A record that is read. It keeps its space meanwhile, even if it is removed.
     class Reading;
     using ReadingPtr = std::shared_ptr<Reading>;
-    /// Reads and proves its header, which must have these ids: not_found where it has others. What is damaged is
+    /// Reads and proves its header, which must begin with these ids: not_found where it has others. What is damaged is
     /// removed.
     void read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done);
     static const RecordHeader& header_of(const Reading& reading);

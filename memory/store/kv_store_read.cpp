@@ -82,7 +82,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
             if (end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
             return done(end.error());
         }
-        if (reading->header.ids != ids)
+        if (reading->header.ids.size() < ids.size() || !std::equal(ids.begin(), ids.end(), reading->header.ids.begin()))
             return done(make_error(ErrorCode::not_found, "a record of that name has other ids"));
         ++counts_.read;
         done(reading);

@@ -41,6 +41,7 @@ bool RecordIndex::add(const StoredRecord& record, double credit) {
     if (sizes != sizes_.end())
         for (const auto& [size, count] : sizes->second) entry.behind += count;
     ++sizes_[record.before][record.tokens];
+    for (const StoreName& mark : record.marks) marked_[mark].insert(record.name);
     if (const auto before = records_.find(record.before); before != records_.end()) {
         if (before->second.behind == 0) leaf(before->second, false);
         ++before->second.behind;
@@ -62,6 +63,11 @@ bool RecordIndex::remove(const StoreName& name) {
     auto& sizes = sizes_[record.before];
     if (--sizes[record.tokens] == 0) sizes.erase(record.tokens);
     if (sizes.empty()) sizes_.erase(record.before);
+    for (const StoreName& mark : record.marks) {
+        auto& through = marked_[mark];
+        through.erase(record.name);
+        if (through.empty()) marked_.erase(mark);
+    }
     if (const auto before = records_.find(record.before); before != records_.end()) {
         if (--before->second.behind == 0) leaf(before->second, true);
     }
@@ -80,12 +86,57 @@ const StoredRecord* RecordIndex::find(const StoreName& name) const {
 struct RecordIndex::Search {
     const NameOf& name_of;
     Exactness allowed;
-    std::vector<const StoredRecord*> way = {}, best = {};
+    std::vector<Step> way = {}, best = {};
     int64_t found = 0, most = 0;  // tokens of the two
 };
 
-std::vector<const StoredRecord*> RecordIndex::way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
-                                                  const NameOf& name_of) const {
+namespace {
+
+constexpr size_t blocks_a_mark = 8;
+
+bool is_marked(size_t blocks) {
+    return blocks % blocks_a_mark == 0 || blocks == 1 || blocks == 2 || blocks == 4;
+}
+
+}  // namespace
+
+std::vector<StoreName> RecordIndex::marks_of(const PrefixName& before, Exactness exactness,
+                                             std::span<const int32_t> ids, const NameOf& name_of) {
+    std::vector<StoreName> marks;
+    Border at{before, exactness};
+    for (size_t blocks = 1; blocks * kv_block_tokens < ids.size(); ++blocks) {
+        at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
+        if (is_marked(blocks)) marks.push_back(name_of(at));
+    }
+    return marks;
+}
+
+const StoredRecord* RecordIndex::find_marked(const StoreName& mark) const {
+    const auto found = marked_.find(mark);
+    return found == marked_.end() ? nullptr : find(*found->second.begin());
+}
+
+/// The last place behind a border that some record goes through.
+void RecordIndex::look_for_part(Search& search, const Border& from, std::span<const int32_t> ids) const {
+    for (const Exactness exactness : {Exactness::exact, Exactness::sparse}) {
+        if (exactness < from.exactness || exactness > search.allowed) continue;
+        Border at{from.prefix, exactness};
+        for (size_t blocks = 1; blocks * kv_block_tokens <= ids.size(); ++blocks) {
+            at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
+            if (!is_marked(blocks)) continue;
+            const StoredRecord* const record = find_marked(search.name_of(at));
+            if (record == nullptr) break;  // what goes further has the places before it, too
+            const auto tokens = static_cast<int32_t>(blocks * kv_block_tokens);
+            if (search.found + tokens <= search.most) continue;
+            search.most = search.found + tokens;
+            search.best = search.way;
+            search.best.push_back({record, tokens});
+        }
+    }
+}
+
+std::vector<RecordIndex::Step> RecordIndex::way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
+                                                const NameOf& name_of) const {
     Search search{name_of, allowed};
     walk(search, from, ids);
     return search.best;
@@ -110,6 +161,7 @@ void RecordIndex::walk(Search& search, const Border& from, std::span<const int32
     }
     const auto sizes = sizes_.find(search.name_of(from));
     if (sizes == sizes_.end()) return;
+    look_for_part(search, from, ids);
     PrefixName prefix = from.prefix;  // of so many whole blocks
     size_t whole = 0;
     for (const auto& [tokens, count] : sizes->second) {
@@ -120,7 +172,7 @@ void RecordIndex::walk(Search& search, const Border& from, std::span<const int32
         Border to{whole == end ? prefix : name_of_block(prefix, ids.subspan(whole, end - whole)), from.exactness};
         const StoredRecord* const next = next_of(search, from, to, tokens);
         if (next == nullptr) continue;
-        search.way.push_back(next);
+        search.way.push_back({next, tokens});
         search.found += tokens;
         walk(search, to, ids.subspan(end));
         search.found -= tokens;

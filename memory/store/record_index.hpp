@@ -29,8 +29,10 @@ struct StoredRecord {
     RecordPlace place;
     double saved_seconds = 0.0;  ///< that computing it would take
     int64_t used_at = 0;         ///< seconds since 1970
-    int32_t references = 0;      ///< of conversations that it belongs to
-    bool read = false;           ///< since the start
+    /// Names of places within it, as if a record ended there: at 1, 2 and 4 blocks, and at every eighth.
+    std::vector<StoreName> marks = {};
+    int32_t references = 0;  ///< of conversations that it belongs to
+    bool read = false;       ///< since the start
     bool operator==(const StoredRecord&) const = default;
 };
 
@@ -54,8 +56,19 @@ public:
     using NameOf = std::function<StoreName(const Border&)>;
     /// The records that hold most of the `ids` behind a border, one behind the other. Behind what is exact may come
     /// what is not, if that is `allowed`; never the other way round.
-    std::vector<const StoredRecord*> way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
-                                         const NameOf& name_of) const;
+    /// Only the last one may be a part: it goes on otherwise behind its first tokens.
+    struct Step {
+        const StoredRecord* record = nullptr;
+        int32_t tokens = 0;  ///< of the record, that are those of the ids
+        bool is_part() const { return tokens < record->tokens; }
+    };
+    std::vector<Step> way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
+                          const NameOf& name_of) const;
+    /// The names of places in a record that holds these ids behind `before` and is so exact.
+    static std::vector<StoreName> marks_of(const PrefixName& before, Exactness exactness, std::span<const int32_t> ids,
+                                           const NameOf& name_of);
+    /// Of a place within records: one of them; null where there is none.
+    const StoredRecord* find_marked(const StoreName& mark) const;
 
     /// Used now: it goes later, and so does what it stands behind.
     void use(const StoreName& name, int64_t now);
@@ -103,11 +116,13 @@ private:
     void leaf(const Entry& entry, bool is);
     struct Search;
     void walk(Search& search, const Border& from, std::span<const int32_t> ids) const;
+    void look_for_part(Search& search, const Border& from, std::span<const int32_t> ids) const;
     const StoredRecord* next_of(const Search& search, const Border& from, Border& to, int32_t tokens) const;
 
     Records records_;
     /// By what comes before: how many there are of a number of tokens.
     std::unordered_map<StoreName, std::map<int32_t, int32_t>, Hash> sizes_;
+    std::unordered_map<StoreName, std::set<StoreName>, Hash> marked_;  // by the names of places
     std::map<StoreName, Tenant> tenants_;
     uint64_t bytes_ = 0;
     double age_ = 0.0;

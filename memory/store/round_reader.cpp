@@ -52,7 +52,7 @@ RoundReader::Ticket RoundReader::read(Job job) {
             const auto all = reading->job.kv.blocks(group);
             reading->records.push_back({i,
                                         group,
-                                        store_.names(group, {})(stored.end),
+                                        stored.records[group],
                                         {},
                                         {all.begin() + at(stored.first_token), all.begin() + at(stored.end_token())}});
         }

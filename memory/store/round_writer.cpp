@@ -105,14 +105,15 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     const auto last = static_cast<size_t>(std::ranges::lower_bound(begins, round.end_token()) - begins.begin());
     record->blocks = sequence.kv.share_blocks(group, first, last - first);
     auto [writing, refusal] =
-        store_.begin(std::move(header), sequence.seconds_per_token * static_cast<double>(record->tokens));
+        store_.begin(std::move(header), sequence.seconds_per_token * static_cast<double>(record->tokens),
+                     RecordIndex::marks_of(round.before.prefix, round.end.exactness, round.ids, names));
     if (refusal == KvStore::Refusal::stored_already) {
         sequence.stored(record->name);
         return true;
     }
     if (writing == nullptr) return false;
     record->writing = std::move(writing);
-    record->is_last = record_ + 1 >= rounds_.size() * layer_groups.size();
+    record->is_last = record_ == rounds_.size() * layer_groups.size();
     busy_ = record;
     copy_layers(record);
     return true;

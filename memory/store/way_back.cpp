@@ -36,25 +36,25 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
     const LayerGroup other = first == LayerGroup::upper ? LayerGroup::lower : LayerGroup::upper;
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
-    for (const StoredRecord* const record : store.index().way(border, ids, space.exactness, store.names(first, {}))) {
+    for (const RecordIndex::Step& step : store.index().way(border, ids, space.exactness, store.names(first, {}))) {
         StoredRound round;
-        round.first_token = record->tokens_before;
-        const auto own = ids.subspan(static_cast<size_t>(record->tokens_before), static_cast<size_t>(record->tokens));
+        round.first_token = step.record->tokens_before;
+        round.is_part = step.is_part();
+        const auto own = ids.subspan(static_cast<size_t>(round.first_token), static_cast<size_t>(step.tokens));
         round.ids.assign(own.begin(), own.end());
         round.before = std::exchange(border, {name_of_round(border.prefix, own), space.exactness});
         round.end = border;
-        if (shape.has(other) && store.index().find(store.names(other, {})(border)) == nullptr) break;
+        round.records[first] = step.record->name;
+        if (shape.has(other)) {
+            const StoreName name = store.names(other, {})(border);
+            const StoredRecord* const record =
+                round.is_part ? store.index().find_marked(name) : store.index().find(name);
+            if (record == nullptr) break;
+            round.records[other] = record->name;
+        }
         rounds.push_back(std::move(round));
     }
     return rounds;
-}
-
-std::vector<StoreName> records_of(const KvStore& store, const KvShape& shape, std::span<const StoredRound> rounds) {
-    std::vector<StoreName> names;
-    for (const StoredRound& round : rounds)
-        for (const LayerGroup group : layer_groups)
-            if (shape.has(group)) names.push_back(store.names(group, {})(round.end));
-    return names;
 }
 
 }  // namespace rondo

@@ -11,11 +11,13 @@
 
 namespace rondo {
 
-/// A round among ids, and the names of its records.
+/// A round among ids, or the beginning of one.
 struct StoredRound {
     int64_t first_token = 0;
     std::vector<int32_t> ids;
     RecordIndex::Border before, end;
+    bool is_part = false;           ///< its records go on otherwise behind these ids
+    PerGroup<StoreName> records{};  ///< of one that is stored
     int64_t end_token() const { return first_token + std::ssize(ids); }
 };
 
@@ -25,8 +27,5 @@ std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int3
 /// The rounds that are stored of `ids` in every layer group, from the beginning on.
 std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
                                        std::span<const int32_t> ids);
-
-/// The records of rounds, a round's groups one behind the other.
-std::vector<StoreName> records_of(const KvStore& store, const KvShape& shape, std::span<const StoredRound> rounds);
 
 }  // namespace rondo

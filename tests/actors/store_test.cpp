@@ -93,6 +93,20 @@ TEST_F(StoreActorTest, AHistoryComesBackAfterARestart) {
     EXPECT_EQ(figures().written, 1) << "of the first round nothing is written again";
 }
 
+/// Who edits what he asked has the beginning of a round that is stored.
+TEST_F(StoreActorTest, APromptThatGoesOnOtherwiseFindsItsBeginning) {
+    start();
+    turn(continue_ids(some_ids(300), 20));
+    wait_until_written();
+    std::vector<int32_t> edited = some_ids(300);
+    for (size_t i = 280; i < 300; ++i) edited[i] = 3;
+    const Heard undisturbed = turn(continue_ids(edited, 20));
+    start();
+    const Heard restored = turn(continue_ids(edited, 20));
+    EXPECT_EQ(restored.ids, undisturbed.ids);
+    EXPECT_EQ(restored.ends[0].usage.restored_tokens, 256);
+}
+
 TEST_F(StoreActorTest, RoundsOfAConversationAreStoredOneByOneAndFoundAgain) {
     start();
     for (const char* text : {"Hello!", "The code of the red box is 4817.", "What is the code of the red box?"})

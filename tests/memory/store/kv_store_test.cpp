@@ -58,8 +58,8 @@ TEST_P(KvStoreTest, IdsLeadTheLongestWay) {
         std::vector<int32_t> ids(static_cast<size_t>(count));
         std::iota(ids.begin(), ids.end(), 0);
         std::vector<int32_t> tokens;
-        for (const StoredRecord* record : store_->index().way(a.before, ids, allowed, names))
-            tokens.push_back(record->tokens);
+        for (const RecordIndex::Step& step : store_->index().way(a.before, ids, allowed, names))
+            tokens.push_back(step.tokens);
         return tokens;
     };
     EXPECT_THAT(way(100), ElementsAre(32, 20, 30));

@@ -172,6 +172,34 @@ TEST_P(RoundMovingTest, OnlyWhatIsMissingIsWritten) {
     EXPECT_EQ(contents(back), contents(kv));
 }
 
+/// Somebody goes on otherwise in the middle of a round.
+TEST_P(RoundMovingTest, TheBeginningOfARoundIsFound) {
+    const SequenceKv kv = sequence({20, 300});
+    put(kv);
+    wait_for_the_writer();
+    start();
+    SequenceKv back(*pool_);
+    back.plan_rounds({20});
+    EXPECT_EQ(bring_back(back, 200), 2U);
+    ASSERT_EQ(back.tokens(), 20 + 128);
+    const size_t blocks = 2 + 8;
+    size_t compared = 0;
+    std::vector<std::vector<std::byte>> stored;
+    each_block(kv, [&](int, std::span<std::byte> bytes) { stored.emplace_back(bytes.begin(), bytes.end()); });
+    const size_t all = kv.blocks(LayerGroup::upper).size();
+    size_t at = 0;
+    each_block(back, [&](int layer, std::span<std::byte> bytes) {
+        const size_t block = at++ % blocks;
+        std::vector<std::byte> expected = stored[static_cast<size_t>(layer) * all + block];
+        if (block == 1) clear_unwritten(shape_.atom, shape_.kv_heads, 4, expected);
+        EXPECT_TRUE(std::ranges::equal(bytes, expected)) << "layer " << layer << ", block " << block;
+        ++compared;
+    });
+    EXPECT_EQ(compared, 3 * blocks);
+    ASSERT_TRUE(back.extend(30));
+    EXPECT_EQ(back.rounds(), 2) << "it is the same round that goes on";
+}
+
 TEST_P(RoundMovingTest, DamageCostsItsRoundAndWhatFollows) {
     const std::vector<int64_t> ends{20, 52, 84};
     put(sequence(ends));
