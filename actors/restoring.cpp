@@ -1,6 +1,7 @@
 #include "actors/restoring.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rondo {
@@ -66,18 +67,18 @@ bool Restoring::is_worth(const Plan& plan) {
     return false;
 }
 
-/// Takes blocks for what will come, in rounds as they are stored.
-bool Restoring::grow(Turn& turn, Plan& plan) const {
-    for (size_t i = 0; i < plan.job.rounds.size(); ++i) {
-        const StoredRound& round = plan.job.rounds[i].stored;
-        if (turn.kv.extend(round.end_token() - turn.kv.tokens())) {
-            if (!round.is_part) turn.kv.begin_round();
-            continue;
-        }
-        plan.job.rounds.resize(i);  // there is no room for more
-        plan.end = turn.kv.tokens();
-    }
-    return !plan.job.rounds.empty();
+/// Takes the blocks for what will come, in rounds as they are stored; false where there are not enough for that and for
+/// what has to be computed behind it.
+bool Restoring::grow(Turn& turn, const Plan& plan) {
+    std::vector<int64_t> ends;
+    for (const auto& [round, known_blocks] : plan.job.rounds)
+        if (!round.is_part) ends.push_back(round.end_token());
+    const std::vector<int64_t> before = turn.kv.planned_ends();
+    std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > plan.end; });
+    turn.kv.plan_rounds(std::move(ends));
+    if (turn.kv.set_aside(turn.missing() + 1) && turn.kv.extend(plan.end - plan.known)) return true;
+    turn.kv.plan_rounds(before);
+    return false;
 }
 
 Restoring::Counts& Restoring::Counts::operator+=(const Counts& more) {
@@ -120,7 +121,7 @@ void Restoring::restore(Turn& turn, std::function<double()> now, std::function<v
                       bytes = plan->bytes](size_t whole) {
         under_way_.erase(turn.id);
         const int64_t end = whole == 0 ? known : ends[whole - 1];
-        turn.kv.truncate(end);  // what did not come is computed
+        turn.kv.set_back(end);  // what did not come is computed
         Counts came;
         came.restored = end - known;
         came.failed = ends.back() - end;

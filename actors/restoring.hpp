@@ -49,7 +49,7 @@ private:
     std::optional<Plan> plan(Turn& turn);
     bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first) const;
     bool is_worth(const Plan& plan);
-    bool grow(Turn& turn, Plan& plan) const;
+    static bool grow(Turn& turn, const Plan& plan);
     void learn_load(uint64_t bytes, double seconds);
 
     KvStore& store_;

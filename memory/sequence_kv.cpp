@@ -206,7 +206,7 @@ void SequenceKv::grow(int64_t count) {
     }
 }
 
-void SequenceKv::truncate(int64_t tokens) {
+void SequenceKv::cut(int64_t tokens, bool keeps_blocks) {
     assert(tokens >= first_held() && tokens <= tokens_);
     if (tokens == tokens_) return;
     const auto rounds_left = static_cast<size_t>(std::ranges::lower_bound(round_begin_, tokens) - round_begin_.begin());
@@ -221,6 +221,7 @@ void SequenceKv::truncate(int64_t tokens) {
         const size_t blocks = index_of(own.block_begin, key);
         own.block_begin.resize(blocks + 1);
         own.block_begin[blocks] = static_cast<int32_t>(key);
+        if (keeps_blocks) own.spare.take_last(own.lease, own.lease.blocks().size() - blocks);
         own.lease.truncate(blocks);
     }
     for (Group& own : groups_.values) own.round_begin.resize(rounds_left);

@@ -39,6 +39,7 @@ public:
     void begin_round();
     /// Where rounds will end that are known ahead, ascending: what comes behind such a token opens a round.
     void plan_rounds(std::vector<int64_t> ends);
+    const std::vector<int64_t>& planned_ends() const { return ends_; }
     /// Begins an empty sequence with blocks that are shared and never written again; block i holds `sizes[i]` keys.
     /// Rounds end where they are planned to, and behind each block that is not full. The next tokens go into a fresh
     /// block.
@@ -62,7 +63,9 @@ public:
     /// Drops the keys from token `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back
     /// to the pool. Cut inside a round, that round goes on; cut at a round's first token, the next tokens open that
     /// round again; cut inside what was attached, or inside a round that a group does not hold, they open a new one.
-    void truncate(int64_t tokens);
+    void truncate(int64_t tokens) { cut(tokens, false); }
+    /// The same, but the blocks are set aside: extending to where it was cannot fail.
+    void set_back(int64_t tokens) { cut(tokens, true); }
     /// Gives up the blocks whose keys all come before `token`, for good (but never the last one, where more may
     /// follow): keys keep their numbers, and a group's `blocks` and `block_begin` begin with the first block that is
     /// still held. The sequence can no longer be cut before that.
@@ -105,6 +108,7 @@ private:
     /// Of `count` more tokens those before the next planned end of a round, and whether that comes then.
     int64_t before_end(int64_t first, int64_t count) const;
     void grow(int64_t count);
+    void cut(int64_t tokens, bool keeps_blocks);
     bool ends_at(int64_t token) const { return std::ranges::binary_search(ends_, token); }
     int64_t round_end(LayerGroup group, int64_t round) const;
     int64_t room() const;

@@ -44,17 +44,18 @@ RoundReader::Ticket RoundReader::read(Job job) {
     reading->whole = reading->job.rounds.size();
     for (size_t i = 0; i < reading->job.rounds.size(); ++i) {
         const auto& [stored, known_blocks] = reading->job.rounds[i];
+        const auto blocks = ceil_div<int64_t>(std::ssize(stored.ids), kv_block_tokens);
         for (const LayerGroup group : layer_groups) {
             if (!pool_.shape().has(group)) continue;
             reading->layers = std::max(reading->layers, pool_.shape().layers_in(group));
             const auto begins = reading->job.kv.block_begin(group);
             const auto at = [&](int64_t token) { return std::ranges::lower_bound(begins, token) - begins.begin(); };
             const auto all = reading->job.kv.blocks(group);
-            reading->records.push_back({i,
-                                        group,
-                                        stored.records[group],
-                                        {},
-                                        {all.begin() + at(stored.first_token), all.begin() + at(stored.end_token())}});
+            Record record{i, group, stored.records[group]};
+            record.blocks.assign(all.begin() + at(stored.first_token), all.begin() + at(stored.end_token()));
+            // A sequence that is cut otherwise has no place for the record's blocks.
+            if (std::ssize(record.blocks) != blocks) reading->whole = std::min(reading->whole, i);
+            reading->records.push_back(std::move(record));
         }
     }
     reading->under_way = reading->records.size();

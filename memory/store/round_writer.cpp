@@ -61,11 +61,15 @@ void RoundWriter::let_go(Sequence& sequence) {
     std::exchange(sequence.copied, [] {})();
 }
 
+/// A record that is copied already goes on to the disk; it is the last of its sequence then.
 void RoundWriter::give_up() {
-    const size_t stays = busy_ ? 1 : 0;  // until the disk is done with it
-    if (busy_ && busy_->status) busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
-    if (busy_ && busy_->copying == 0) copied_all(busy_);
-    while (waiting_.size() > stays) {
+    if (busy_) {
+        gives_up_ = true;
+        if (busy_->status && busy_->next < busy_->layers)
+            busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
+        if (busy_->copying == 0) copied_all(busy_);
+    }
+    while (waiting_.size() > (busy_ ? 1 : 0)) {
         let_go(waiting_.back());
         waiting_.pop_back();
     }
@@ -76,6 +80,7 @@ void RoundWriter::end_sequence() {
     waiting_.pop_front();
     rounds_.clear();
     record_ = 0;
+    gives_up_ = false;
     if (idle())
         for (const auto& done : std::exchange(idle_, {})) done();
 }
@@ -164,7 +169,7 @@ void RoundWriter::end_layer(const RecordPtr& record, size_t bytes, const Status&
 /// Nobody reads its blocks any more.
 void RoundWriter::copied_all(const RecordPtr& record) {
     record->blocks = {};
-    if (record->is_last || !record->status) let_go(waiting_.front());
+    if (record->is_last || gives_up_ || !record->status) let_go(waiting_.front());
 }
 
 /// What was not whole leaves nothing behind.
@@ -173,11 +178,8 @@ void RoundWriter::end_record(const RecordPtr& record) {
         if (!*alive) return;
         busy_.reset();
         record->writing.reset();
-        if (status) {
-            waiting_.front().stored(record->name);
-        } else {
-            end_sequence();
-        }
+        if (status) waiting_.front().stored(record->name);
+        if (!status || gives_up_) end_sequence();
         next();
     };
     if (!record->status) return over(record->status);

@@ -69,6 +69,7 @@ private:
     std::vector<StoredRound> rounds_;  // of it; none: it has not begun
     size_t record_ = 0;                // of its rounds and their groups, which comes next
     RecordPtr busy_;                   // that is on its way
+    bool gives_up_ = false;            // it is the last of its sequence
     std::vector<std::function<void()>> idle_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

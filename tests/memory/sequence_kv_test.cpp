@@ -342,5 +342,33 @@ TEST(SequenceKv, AgreesWithANaiveModelOverRandomSteps) {
     }
 }
 
+TEST(SequenceKv, RoundsEndWhereTheyArePlannedTo) {
+    FakeDevice device;
+    const auto pool = make_pool(device, 16);
+    SequenceKv kv(*pool);
+    kv.plan_rounds({20, 52});
+    EXPECT_EQ(kv.blocks_for(60), (BlockCounts{5, 5}));
+    ASSERT_TRUE(kv.set_aside(60));
+    ASSERT_TRUE(kv.extend(60));
+    EXPECT_EQ(kv.rounds(), 3);
+    EXPECT_EQ(begins(kv), (std::vector<int32_t>{0, 16, 20, 36, 52, 60}));
+}
+
+TEST(SequenceKv, SetBackItKeepsItsBlocks) {
+    FakeDevice device;
+    const auto pool = make_pool(device, 6);
+    SequenceKv kv(*pool);
+    kv.plan_rounds({20, 52});
+    ASSERT_TRUE(kv.set_aside(60));
+    ASSERT_TRUE(kv.extend(60));
+    kv.set_back(20);
+    EXPECT_EQ(kv.rounds(), 1);
+    EXPECT_EQ(pool->blocks_free(upper), 1U);
+    SequenceKv other(*pool);
+    ASSERT_TRUE(other.extend(16));
+    EXPECT_TRUE(kv.extend(40)) << "nobody else could take them";
+    EXPECT_EQ(begins(kv), (std::vector<int32_t>{0, 16, 20, 36, 52, 60}));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -31,14 +32,16 @@ POOLS_MIB = {"f32": (3, 5, 8), "bf16": (2, 3, 5)}
 EDGES_EVERY = 3  # phases
 CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
-SUMMED = ("answers", "tokens", "near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed")
+SUMMED = ("answers", "tokens", "near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted",
+          "restored_tokens", "failed_tokens", "damaged_records")
+STORE_MIB = 128  # so that some of what is stored makes room
 ENOUGH_ANSWERS = 500  # to say how often turns are preempted
 PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks")
 
 
 class Soak:
     def __init__(self, args, folder):
-        self.args = args
+        self.args, self.folder = args, folder
         self.random = random.Random(args.seed)
         self.models = {"f32": write_float_model(DEMO, os.path.join(folder, "demo_f32")), "bf16": DEMO}
         self.log = open(os.path.join(folder, "servers.log"), "w", encoding="utf-8")
@@ -46,8 +49,10 @@ class Soak:
         self.logits_rms = root_mean_square_of_logits(args.program, DEMO)
         self.results = []
 
-    def server(self, kind, pool_mib):
-        return ServerProcess(self.args.program, f"memory.kv_dtype={kind}", f"memory.device_kv_mib={pool_mib}",
+    def server(self, kind, pool_mib, store=None):
+        disk = [] if store is None else [f"memory.disk.path={store}", f"memory.disk.kv_mib={STORE_MIB}",
+                                         "memory.disk.free_mib=0", "memory.disk.min_tokens=16"]
+        return ServerProcess(self.args.program, f"memory.kv_dtype={kind}", f"memory.device_kv_mib={pool_mib}", *disk,
                              drain_s=DRAIN_S, model=self.models[kind], log=self.log)
 
     def oracle(self, kind):
@@ -77,16 +82,22 @@ class Soak:
         name = f"{number}: {kind}, {pool} MiB, {clients} clients"
         (oracle, vocabulary), began = self.oracle(kind), time.monotonic()
         room_tokens = pool * 1024 // KV_KIB_PER_TOKEN[kind]
-        beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1
+        stored = self.args.store == "always" or (self.args.store == "some" and number % 4 >= 2)
+        if stored:
+            name += ", stored"
+        store = os.path.join(self.folder, f"store-{number}") if stored else None
+        beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1 and not stored
         phase = (Edges if beside_idle_ones else Phase)(
-            lambda: self.server(kind, pool), oracle, vocabulary, f"{self.args.seed} {number}", room_tokens,
-            self.args.plant, lambda text: self.progress(f"{name}: {text}"))
+            lambda: self.server(kind, pool, store), oracle, vocabulary, f"{self.args.seed} {number}", room_tokens,
+            self.args.plant, lambda text: self.progress(f"{name}: {text}"), stored)
         try:
             await phase.run(self.args.scripts, self.args.turns, clients)
         except Exception as error:
             phase.fail(f"the phase ended with {error!r}", traceback.format_exception(error))
         finally:
             phase.server.kill()
+            if store is not None:
+                shutil.rmtree(store, ignore_errors=True)
         figures = dict(phase.figures) | dict(oracle.figures) | {
             "preemptions": phase.preempted_before + phase.preempted,
             "logprobs_apart": round(oracle.widest_logprob, 6), "tie_max": round(oracle.tie_max, 6),
@@ -131,6 +142,8 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--scripts", type=int, default=200)
     parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--store", choices=("some", "always", "never"), default="some",
+                        help="phases whose server keeps conversations on a disk (default: two in four)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--failures", default=os.path.join(REPOSITORY, "build", "soak.json"),
                         help="written when something did not hold (default: build/soak.json)")

@@ -1,6 +1,7 @@
 """A phase: many scripts at once against a server with a pool too small for them, which is frozen, killed and ended."""
 import asyncio
 import collections
+import contextlib
 import random
 import time
 
@@ -16,9 +17,15 @@ GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "c
 
 
 class Phase:
-    """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress."""
+    """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress. With
+    `stored` the server has a store: it is started anew now and then, and conversations go on."""
 
-    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report):
+    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report, stored=False):
+        self.stored = stored
+        self.asking = 0  # requests under way
+        self.restarting = None
+        self.may_ask = asyncio.Event()
+        self.may_ask.set()
         self.start, self.oracle, self.vocabulary = start, oracle, vocabulary
         self.seed, self.plant, self.report = seed, plant, report
         self.room_tokens = room_tokens
@@ -56,6 +63,7 @@ class Phase:
         await self.warm_up()
         base = await self.quiet()
         await self.disturbed(several, range(warm, scripts * 3 // 5))
+        await self.restore_figures()
         self.compare(base, await self.quiet())
         killer = asyncio.create_task(self.kill_while_busy())
         await several(range(scripts * 3 // 5, scripts))
@@ -73,11 +81,27 @@ class Phase:
         async with self.warming:
             await ask(self.server.port, {"prompt": ids, "max_tokens": 1}, path="/v1/completions")
 
+    @contextlib.asynccontextmanager
+    async def at_work(self):
+        """A request is under way: the server is not started anew meanwhile."""
+        await self.may_ask.wait()
+        self.asking += 1
+        try:
+            yield
+        finally:
+            self.asking -= 1
+
     async def disturbed(self, several, numbers):
-        freezer = asyncio.create_task(self.freeze_now_and_then())
+        disturbers = [asyncio.create_task(self.restart_now_and_then() if self.stored else self.freeze_now_and_then())]
         await several(numbers)
-        freezer.cancel()
-        await asyncio.gather(freezer, return_exceptions=True)
+        for one in disturbers:
+            one.cancel()
+        for ended in await asyncio.gather(*disturbers, return_exceptions=True):
+            if isinstance(ended, Exception):
+                self.fail(f"what disturbs the server ended with {ended!r}")
+        if self.restarting is not None:
+            await self.restarting
+        self.may_ask.set()
 
     async def play(self, script):
         try:
@@ -122,6 +146,35 @@ class Phase:
                 frozen.thaw()
         finally:
             frozen.thaw()
+
+    async def restart_now_and_then(self):
+        """In good order, between requests: every conversation is there again, with its KV."""
+        while True:
+            await asyncio.sleep(self.random.uniform(3, 8))
+            self.may_ask.clear()
+            while self.asking > 0:
+                await asyncio.sleep(0.01)
+            self.restarting = asyncio.ensure_future(self.restart())
+            await asyncio.shield(self.restarting)
+            self.may_ask.set()
+
+    async def restart(self):
+        await self.restore_figures()
+        await self.metrics()
+        self.preempted_before += self.preempted
+        self.preempted = 0
+        await asyncio.to_thread(self.server.stop)
+        self.server = await asyncio.to_thread(self.start)
+        self.figures["restarted"] += 1
+
+    async def restore_figures(self):
+        """What the server that is there has read back."""
+        if not self.stored:
+            return
+        now = await asyncio.to_thread(self.server.metrics)
+        for name in ("restored", "failed"):
+            self.figures[name + "_tokens"] += int(now[f"store_prompt_tokens_{name}_total"])
+        self.figures["damaged_records"] += int(now["store_records_damaged_total"])
 
     async def kill_while_busy(self):
         """Once turns run; each script then begins anew with what it knows."""
@@ -201,7 +254,8 @@ class Phase:
     def compare(self, before, after):
         for name in before:
             self.figures.update({f"{name}_before": before[name], f"{name}_after": after[name]})
-        if after["fds"] > before["fds"]:
-            self.fail(f"{after['fds']} descriptors without clients; {before['fds']} must be")
+        files = 64 if self.stored else 0  # of the store's manifest, and segments
+        if after["fds"] > before["fds"] + files:
+            self.fail(f"{after['fds']} descriptors without clients; {before['fds'] + files} may be")
         if after["rss_mib"] > before["rss_mib"] * 1.1 + 8:
             self.fail(f"{after['rss_mib']} MiB without clients after {before['rss_mib']}; a tenth and 8 more may be")

@@ -75,7 +75,8 @@ class Talk:
     async def call(self, method, path, body=None, wanted=(200,)):
         self.stop_if_lost()
         try:
-            status, answer = await call(self.phase.server.port, method, path, body)
+            async with self.phase.at_work():
+                status, answer = await call(self.phase.server.port, method, path, body)
         except (OSError, EOFError) as error:
             self.stop_if_lost()
             raise Wrong(f"{method} {path}: {error!r}") from error
@@ -88,7 +89,8 @@ class Talk:
 
     async def ask(self, body, **how):
         self.stop_if_lost()
-        answer = self.phase.planted(await ask(self.phase.server.port, body, **how))
+        async with self.phase.at_work():
+            answer = self.phase.planted(await ask(self.phase.server.port, body, **how))
         self.stop_if_lost()
         self.phase.count(answer)
         problem = answer.problem()
