@@ -16,8 +16,9 @@ Exactness exactness_of(const Turn& turn) {
     return space_of(turn).exactness;
 }
 
-constexpr int64_t share_of_store = 4;   // of the pool it may hold this part
-constexpr double store_seconds = 0.02;  // after which whoever wants the store's blocks asks again
+constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
+constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
+constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
 constexpr auto answers_within = std::chrono::seconds(10);
 
 }  // namespace
@@ -134,20 +135,27 @@ bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
     return set_aside(turn, std::move(known), running, spares_claims);
 }
 
-/// What the turn needs beside what is known of it; without room it holds nothing.
+/// What the turn needs beside what is known of it; without room it holds nothing. What comes from the store may be cut
+/// into more rounds than anybody knows here, each of which begins a block; what is left of that the answer takes.
 bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims) {
     turn.kv = std::move(known);
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    BlockCounts blocks = turn.kv.blocks_for(tokens);
-    blocks +=
-        pool_.shape().blocks_of_each(running);  // each of those that run may need one before the next of them ends
-    const bool spared = !spares_claims || prefixes_->could_spare_claims(blocks);
-    if (spared && prefixes_->make_room(blocks) && turn.kv.set_aside(tokens)) {
+    const int64_t more = store_ ? kv_block_tokens * (1 + tokens / tokens_of_stored_rounds) : 0;
+    if ((more > 0 && set_aside(turn, tokens + more, running, spares_claims)) ||
+        set_aside(turn, tokens, running, spares_claims)) {
         prefixes_->forget_claim(turn.id);
         return true;
     }
     turn.kv = SequenceKv(pool_);
     return false;
+}
+
+bool Cache::set_aside(Turn& turn, int64_t tokens, int64_t running, bool spares_claims) {
+    BlockCounts blocks = turn.kv.blocks_for(tokens);
+    blocks +=
+        pool_.shape().blocks_of_each(running);  // each of those that run may need one before the next of them ends
+    const bool spared = !spares_claims || prefixes_->could_spare_claims(blocks);
+    return spared && prefixes_->make_room(blocks) && turn.kv.set_aside(tokens).is_ok();
 }
 
 /// For turns that run: they wait for nobody.

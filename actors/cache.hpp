@@ -32,6 +32,7 @@ private:
     bool goes_first(const AdmissionChoice::Candidate& candidate) const;
     bool let_in(Turn& turn, int64_t running, bool spares_claims = false);
     bool set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims = false);
+    bool set_aside(Turn& turn, int64_t tokens, int64_t running, bool spares_claims);
     bool make_room(const BlockCounts& blocks);
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);

@@ -124,7 +124,7 @@ void Restoring::restore(Turn& turn, std::function<double()> now, std::function<v
         turn.kv.set_back(end);  // what did not come is computed
         Counts came;
         came.restored = end - known;
-        came.failed = ends.back() - end;
+        came.failed = cancelled_.erase(turn.id) > 0 ? 0 : ends.back() - end;
         came.seconds = now() - began;
         count(turn.conversation.name.tenant, came);
         if (whole == ends.size()) learn_load(bytes, came.seconds);
@@ -136,8 +136,10 @@ void Restoring::restore(Turn& turn, std::function<double()> now, std::function<v
 }
 
 void Restoring::cancel(TurnId turn) {
-    if (const auto found = under_way_.find(turn); found != under_way_.end())
-        reader_.cancel(RoundReader::Ticket(found->second));
+    const auto found = under_way_.find(turn);
+    if (found == under_way_.end()) return;
+    cancelled_.insert(turn);
+    reader_.cancel(RoundReader::Ticket(found->second));
 }
 
 }  // namespace rondo

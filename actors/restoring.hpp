@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "actors/turn.hpp"
 #include "memory/store/round_reader.hpp"
@@ -56,6 +57,7 @@ private:
     RoundReader& reader_;
     const KvPool& pool_;
     std::map<TurnId, RoundReader::Ticket> under_way_;
+    std::set<TurnId> cancelled_;                               // of them
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
     void count(const Tenant& tenant, const Counts& more);
 
