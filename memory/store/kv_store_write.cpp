@@ -43,12 +43,12 @@ StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds
     return record;
 }
 
-KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::vector<StoreName> marks) {
+KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::vector<StoreName> waypoints) {
     assert(header.kind == options_.kind);
     header.epoch = epoch_of(header.tenant);
     header.lay_out();
     StoredRecord record = record_of(header, saved_seconds);
-    record.marks = std::move(marks);
+    record.waypoints = std::move(waypoints);
     const auto refused = [this](Refusal refusal) {
         ++counts_.refused[static_cast<size_t>(refusal)];
         return Begun{nullptr, refusal};

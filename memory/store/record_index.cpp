@@ -41,7 +41,7 @@ bool RecordIndex::add(const StoredRecord& record, double credit) {
     if (sizes != sizes_.end())
         for (const auto& [size, count] : sizes->second) entry.behind += count;
     ++sizes_[record.before][record.tokens];
-    for (const StoreName& mark : record.marks) marked_[mark].insert(record.name);
+    for (const StoreName& waypoint : record.waypoints) through_[waypoint].insert(record.name);
     if (const auto before = records_.find(record.before); before != records_.end()) {
         if (before->second.behind == 0) leaf(before->second, false);
         ++before->second.behind;
@@ -63,10 +63,10 @@ bool RecordIndex::remove(const StoreName& name) {
     auto& sizes = sizes_[record.before];
     if (--sizes[record.tokens] == 0) sizes.erase(record.tokens);
     if (sizes.empty()) sizes_.erase(record.before);
-    for (const StoreName& mark : record.marks) {
-        auto& through = marked_[mark];
+    for (const StoreName& waypoint : record.waypoints) {
+        auto& through = through_[waypoint];
         through.erase(record.name);
-        if (through.empty()) marked_.erase(mark);
+        if (through.empty()) through_.erase(waypoint);
     }
     if (const auto before = records_.find(record.before); before != records_.end()) {
         if (--before->second.behind == 0) leaf(before->second, true);
@@ -92,28 +92,28 @@ struct RecordIndex::Search {
 
 namespace {
 
-constexpr size_t blocks_a_mark = 8;
+constexpr size_t blocks_a_waypoint = 8;
 
-bool is_marked(size_t blocks) {
-    return blocks % blocks_a_mark == 0 || blocks == 1 || blocks == 2 || blocks == 4;
+bool is_waypoint(size_t blocks) {
+    return blocks % blocks_a_waypoint == 0 || blocks == 1 || blocks == 2 || blocks == 4;
 }
 
 }  // namespace
 
-std::vector<StoreName> RecordIndex::marks_of(const PrefixName& before, Exactness exactness,
-                                             std::span<const int32_t> ids, const NameOf& name_of) {
-    std::vector<StoreName> marks;
+std::vector<StoreName> RecordIndex::waypoints_of(const PrefixName& before, Exactness exactness,
+                                                 std::span<const int32_t> ids, const NameOf& name_of) {
+    std::vector<StoreName> waypoints;
     Border at{before, exactness};
     for (size_t blocks = 1; blocks * kv_block_tokens < ids.size(); ++blocks) {
         at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
-        if (is_marked(blocks)) marks.push_back(name_of(at));
+        if (is_waypoint(blocks)) waypoints.push_back(name_of(at));
     }
-    return marks;
+    return waypoints;
 }
 
-const StoredRecord* RecordIndex::find_marked(const StoreName& mark) const {
-    const auto found = marked_.find(mark);
-    return found == marked_.end() ? nullptr : find(*found->second.begin());
+const StoredRecord* RecordIndex::find_through(const StoreName& waypoint) const {
+    const auto found = through_.find(waypoint);
+    return found == through_.end() ? nullptr : find(*found->second.begin());
 }
 
 /// The last place behind a border that some record goes through.
@@ -123,8 +123,8 @@ void RecordIndex::look_for_part(Search& search, const Border& from, std::span<co
         Border at{from.prefix, exactness};
         for (size_t blocks = 1; blocks * kv_block_tokens <= ids.size(); ++blocks) {
             at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
-            if (!is_marked(blocks)) continue;
-            const StoredRecord* const record = find_marked(search.name_of(at));
+            if (!is_waypoint(blocks)) continue;
+            const StoredRecord* const record = find_through(search.name_of(at));
             if (record == nullptr) break;  // what goes further has the places before it, too
             const auto tokens = static_cast<int32_t>(blocks * kv_block_tokens);
             if (search.found + tokens <= search.most) continue;

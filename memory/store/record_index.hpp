@@ -30,7 +30,7 @@ struct StoredRecord {
     double saved_seconds = 0.0;  ///< that computing it would take
     int64_t used_at = 0;         ///< seconds since 1970
     /// Names of places within it, as if a record ended there: at 1, 2 and 4 blocks, and at every eighth.
-    std::vector<StoreName> marks = {};
+    std::vector<StoreName> waypoints = {};
     int32_t references = 0;  ///< of conversations that it belongs to
     bool read = false;       ///< since the start
     bool operator==(const StoredRecord&) const = default;
@@ -65,10 +65,10 @@ public:
     std::vector<Step> way(const Border& from, std::span<const int32_t> ids, Exactness allowed,
                           const NameOf& name_of) const;
     /// The names of places in a record that holds these ids behind `before` and is so exact.
-    static std::vector<StoreName> marks_of(const PrefixName& before, Exactness exactness, std::span<const int32_t> ids,
-                                           const NameOf& name_of);
+    static std::vector<StoreName> waypoints_of(const PrefixName& before, Exactness exactness,
+                                               std::span<const int32_t> ids, const NameOf& name_of);
     /// Of a place within records: one of them; null where there is none.
-    const StoredRecord* find_marked(const StoreName& mark) const;
+    const StoredRecord* find_through(const StoreName& waypoint) const;
 
     /// Used now: it goes later, and so does what it stands behind.
     void use(const StoreName& name, int64_t now);
@@ -122,7 +122,7 @@ private:
     Records records_;
     /// By what comes before: how many there are of a number of tokens.
     std::unordered_map<StoreName, std::map<int32_t, int32_t>, Hash> sizes_;
-    std::unordered_map<StoreName, std::set<StoreName>, Hash> marked_;  // by the names of places
+    std::unordered_map<StoreName, std::set<StoreName>, Hash> through_;  // by the names of places
     std::map<StoreName, Tenant> tenants_;
     uint64_t bytes_ = 0;
     double age_ = 0.0;

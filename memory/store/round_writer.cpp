@@ -111,7 +111,7 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     record->blocks = sequence.kv.share_blocks(group, first, last - first);
     auto [writing, refusal] =
         store_.begin(std::move(header), sequence.seconds_per_token * static_cast<double>(record->tokens),
-                     RecordIndex::marks_of(round.before.prefix, round.end.exactness, round.ids, names));
+                     RecordIndex::waypoints_of(round.before.prefix, round.end.exactness, round.ids, names));
     if (refusal == KvStore::Refusal::stored_already) {
         sequence.stored(record->name);
         return true;

@@ -49,8 +49,8 @@ std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
     for (const uint64_t number : {record.place.segment, record.place.offset, record.place.bytes}) out.put(number);
     out.put(std::bit_cast<uint64_t>(record.saved_seconds));
     out.put(record.used_at);
-    out.put(static_cast<uint32_t>(record.marks.size()));
-    for (const StoreName& mark : record.marks) out.put(std::span<const std::byte>(mark));
+    out.put(static_cast<uint32_t>(record.waypoints.size()));
+    for (const StoreName& waypoint : record.waypoints) out.put(std::span<const std::byte>(waypoint));
     out.put(checksum_of(out.bytes()));
     return out.take();
 }
@@ -72,9 +72,9 @@ Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
         *number = in.take<uint64_t>();
     record.saved_seconds = std::bit_cast<double>(in.take<uint64_t>());
     record.used_at = in.take<int64_t>();
-    const auto marks = in.take<uint32_t>();
-    if (marks > in.left() / sizeof(StoreName)) return damaged;
-    for (uint32_t i = 0; i < marks; ++i) record.marks.push_back(take_name(in));
+    const auto waypoints = in.take<uint32_t>();
+    if (waypoints > in.left() / sizeof(StoreName)) return damaged;
+    for (uint32_t i = 0; i < waypoints; ++i) record.waypoints.push_back(take_name(in));
     const size_t summed = bytes.size() - in.left();
     if (in.take<uint64_t>() != checksum_of(bytes.first(summed)) || !in.is_whole() || in.left() > 0) return damaged;
     const bool possible = group <= 1 && exactness <= 1 && record.tokens > 0 && record.layers > 0 &&

@@ -48,7 +48,7 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
         if (shape.has(other)) {
             const StoreName name = store.names(other, {})(border);
             const StoredRecord* const record =
-                round.is_part ? store.index().find_marked(name) : store.index().find(name);
+                round.is_part ? store.index().find_through(name) : store.index().find(name);
             if (record == nullptr) break;
             round.records[other] = record->name;
         }
