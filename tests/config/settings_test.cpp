@@ -146,7 +146,7 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
         error_of("memory.device_kv_mib: 1"),
         "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("", {"memory.kv=1"}),
-              "--set memory.kv: memory.kv: unknown key, must be device_kv_mib or kv_dtype");
+              "--set memory.kv: memory.kv: unknown key, must be device_kv_mib, kv_dtype or disk");
 }
 
 TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
@@ -281,7 +281,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 26);
+    EXPECT_EQ(numbers, 32);
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
