@@ -98,6 +98,7 @@ void RoundReader::go_on() {
         if (reading->over()) over.push_back(reading);
         return reading->over();
     });
+    if (readings_.empty()) staging_.clear();
     for (const ReadingPtr& reading : over) {
         reading->records.clear();
         const Job job = std::move(reading->job);
@@ -122,7 +123,7 @@ bool RoundReader::read_some(const ReadingPtr& reading) {
 
 void RoundReader::read_layer(const ReadingPtr& reading, size_t index, size_t layer) {
     const Record& record = reading->records[index];
-    const auto bytes = std::make_shared<AlignedBytes>(record.layer_bytes);
+    const std::shared_ptr<AlignedBytes> bytes = take_staging(record.layer_bytes);
     staged_ += bytes->size();
     ++reading->under_way;
     store_.read_layer(record.reading, layer, bytes->span(), [=, this, alive = alive_](const Status& status) {
@@ -133,26 +134,43 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, size_t lay
 void RoundReader::arrived(const ReadingPtr& reading, size_t index, size_t layer,
                           const std::shared_ptr<AlignedBytes>& bytes, const Status& status) {
     const Record& record = reading->records[index];
-    if (!status || record.round >= reading->whole) return end_layer(reading, index, bytes->size(), status);
+    if (!status || record.round >= reading->whole) return end_layer(reading, index, bytes, status);
     const int first = record.group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
     const Status put =
         copy_in(device_, pool_, first + static_cast<int>(layer), std::span<const int32_t>(record.blocks).subspan(known),
                 std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
     // Blocks and bytes are held until the stream has passed.
-    const Status told = device_.notify(StreamId::load, here([=, this](const Status& copied) {
-                                           end_layer(reading, index, bytes->size(), put ? copied : put);
-                                       }));
+    const Status told =
+        device_.notify(StreamId::load,
+                       here([=, this](const Status& copied) { end_layer(reading, index, bytes, put ? copied : put); }));
     if (told) return;
     static_cast<void>(device_.drain(StreamId::load));
-    end_layer(reading, index, bytes->size(), told);
+    end_layer(reading, index, bytes, told);
 }
 
-void RoundReader::end_layer(const ReadingPtr& reading, size_t index, size_t bytes, const Status& status) {
-    staged_ -= bytes;
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, std::shared_ptr<AlignedBytes> bytes,
+                            const Status& status) {
+    staged_ -= bytes->size();
+    give_staging(std::move(bytes));
     --reading->under_way;
     if (!status) reading->whole = std::min(reading->whole, reading->records[index].round);
     go_on();
+}
+
+/// Memory that is used again has its pages already: taking them costs as long as reading a layer into them.
+std::shared_ptr<AlignedBytes> RoundReader::take_staging(size_t bytes) {
+    const auto found = std::ranges::find_if(staging_, [&](const auto& one) { return one->size() == bytes; });
+    if (found == staging_.end()) return std::make_shared<AlignedBytes>(bytes);
+    const std::shared_ptr<AlignedBytes> taken = std::move(*found);
+    staging_.erase(found);
+    return taken;
+}
+
+void RoundReader::give_staging(std::shared_ptr<AlignedBytes> bytes) {
+    size_t kept = staged_ + bytes->size();
+    for (const auto& one : staging_) kept += one->size();
+    if (kept <= options_.staging_bytes || staging_.empty()) staging_.push_back(std::move(bytes));
 }
 
 }  // namespace rondo

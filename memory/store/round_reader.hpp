@@ -54,15 +54,18 @@ private:
     void read_layer(const ReadingPtr& reading, size_t record, size_t layer);
     void arrived(const ReadingPtr& reading, size_t record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
                  const Status& status);
-    void end_layer(const ReadingPtr& reading, size_t record, size_t bytes, const Status& status);
+    void end_layer(const ReadingPtr& reading, size_t record, std::shared_ptr<AlignedBytes> bytes, const Status& status);
+    std::shared_ptr<AlignedBytes> take_staging(size_t bytes);
+    void give_staging(std::shared_ptr<AlignedBytes> bytes);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
     const KvPool& pool_;
     Device& device_;
     const Options options_;
-    std::vector<ReadingPtr> readings_;  // the first comes first
-    size_t staged_ = 0;                 // bytes
+    std::vector<ReadingPtr> readings_;                    // the first comes first
+    size_t staged_ = 0;                                   // bytes
+    std::vector<std::shared_ptr<AlignedBytes>> staging_;  // not used now; none while nothing is read
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
