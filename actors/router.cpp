@@ -186,110 +186,6 @@ void Router::tell_sessions(const News& news) {
         if (!names_.contains(turn.session.id())) send(turn.session, news);
 }
 
-session_actor Router::open(const ConversationKey& key, Conversation conversation, Session::Options options) {
-    options.load = load_;
-    const session_actor session =
-        spawn<Session>(std::move(conversation), key, router_actor(this), stages_, std::move(options));
-    monitor(session);
-    return session;
-}
-
-/// The session of a conversation that is there. One that is only kept on a disk gets one now, which reads it.
-session_actor Router::serving(const ConversationName& name) {
-    const ConversationTable::Entry& known = *conversations_.find(name);
-    if (known.session) return known.session;
-    Session::Options options = options_.session;
-    options.keeper = options_.store;
-    options.is_kept = true;
-    const session_actor session = open({name, known.number}, Conversation(model_), std::move(options));
-    conversations_.serve(name, session);
-    names_[session.id()] = name;
-    return session;
-}
-
-/// Those that were kept are there, without a session each.
-void Router::restore_kept() {
-    using std::chrono::system_clock;
-    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
-    for (const ConversationHead& head : options_.kept)
-        conversations_.restore(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
-    count();
-    watch_ages();
-}
-
-Result<session_actor> Router::find(const ConversationName& name) {
-    const ConversationTable::Entry* const found = conversations_.find(name);
-    if (found == nullptr) return conversations_.missing(name);
-    conversations_.used(name, now());
-    return serving(name);
-}
-
-/// Conversations leave until there is room for so much more; none does where that cannot be.
-Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays) {
-    Result<std::vector<ConversationName>> leaving = conversations_.room_for(tenant, more, stays);
-    if (!leaving) {
-        Error error = leaving.error();
-        const double own = static_cast<double>(std::max<size_t>(turn_shares_.held(tenant), 1));
-        const double latest = deadlines_.empty() ? 1.0 : deadlines_.begin()->first - now();
-        error.retry_after_s = pace_.expected_s(now(), static_cast<double>(turns_.size()) / own, latest);
-        return error;
-    }
-    for (const ConversationName& name : *leaving) leave(name, ConversationTable::Left::room);
-    return Status::ok();
-}
-
-void Router::leave(const ConversationName& name, ConversationTable::Left why) {
-    ++(why == ConversationTable::Left::age ? load_->left_by_age : load_->left_for_room);
-    end(name);
-    forget(name, why);
-}
-
-/// Its session ends, and nothing of it stays on a disk.
-void Router::end(const ConversationName& name) {
-    const ConversationTable::Entry& entry = *conversations_.find(name);
-    if (entry.session) send(entry.session, remove_atom::value);
-    if (options_.store) send(options_.store, remove_atom::value, ConversationKey{name, entry.number});
-}
-
-Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
-                                     std::optional<ConversationName> fork_of) {
-    if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
-    RONDO_TRY(check_name(name));
-    if (conversations_.find(name) != nullptr)
-        return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
-    const ConversationFigures figures = figures_of(conversation);
-    RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
-    Session::Options options = options_.session;
-    options.keeper = options_.store;
-    options.fork_of = std::move(fork_of);
-    const session_actor session =
-        open({name, conversations_.next_number()}, std::move(conversation), std::move(options));
-    conversations_.add(name, session, figures, now());
-    names_[session.id()] = name;
-    count();
-    watch_ages();
-    return session;
-}
-
-bool Router::remove(const ConversationName& name) {
-    const ConversationTable::Entry* const found = conversations_.find(name);
-    if (found == nullptr) return false;
-    end(name);
-    forget(name, ConversationTable::Left::deleted);
-    return true;
-}
-
-void Router::forget(const ConversationName& name, ConversationTable::Left why) {
-    if (const session_actor& session = conversations_.find(name)->session) names_.erase(session.id());
-    conversations_.remove(name, why);
-    count();
-}
-
-void Router::count() {
-    load_->conversations = conversations_.totals().count;
-    load_->conversation_bytes = conversations_.totals().bytes;
-}
-
 /// `figures` of its conversation, when its session tells of it.
 void Router::over(TurnId id, const ConversationFigures* figures) {
     const auto turn = turns_.find(id);
@@ -330,22 +226,6 @@ void Router::watch_deadlines() {
     const auto wait = std::chrono::duration<double>(std::max(first - now(), 0.0));
     delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1),
                  expire_atom::value);
-}
-
-void Router::leave_by_age() {
-    age_awaited_ = false;
-    for (const ConversationName& name : conversations_.too_old(now())) leave(name, ConversationTable::Left::age);
-    watch_ages();
-}
-
-/// One message is under way for the oldest; if it was used meanwhile, that finds out.
-void Router::watch_ages() {
-    if (age_awaited_) return;
-    const std::optional<double> next = conversations_.next_too_old();
-    if (!next) return;
-    age_awaited_ = true;
-    const auto wait = std::chrono::duration<double>(std::max(*next - now(), 0.0));
-    delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1), age_atom::value);
 }
 
 /// A conversation that is kept on a disk is read from there when it is asked for again.
@@ -414,39 +294,6 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
     conversation.preamble = preamble;
     if (const Result<session_actor> made = create(name, std::move(conversation)); !made) return refused(made.error());
     return pass_on(name, list_atom::value);
-}
-
-caf::result<ConversationPagePtr> Router::list(const PageOf& wanted) {
-    Result<ConversationPage> page = conversations_.page(wanted);
-    if (!page) return to_caf(page.error());
-    return ConversationPagePtr(std::make_shared<ConversationPage>(std::move(*page)));
-}
-
-caf::typed_response_promise<ConversationInfoPtr> Router::fork(const ConversationName& from,
-                                                              const ConversationName& to) {
-    auto promise = make_response_promise<ConversationInfoPtr>();
-    const Result<session_actor> session = find(from);
-    if (!session) {
-        promise.deliver(to_caf(session.error()));
-        return promise;
-    }
-    const auto failed = [promise](const caf::error& error) mutable {
-        promise.deliver(to_caf(from_caf(error, "the conversation")));
-    };
-    when_answered(
-        request(*session, answer_within, copy_atom::value),
-        [=, this](const ConversationPtr& copy) mutable {
-            const Result<session_actor> made = create(to, *copy, from);
-            if (!made) {
-                promise.deliver(to_caf(made.error()));
-                return;
-            }
-            when_answered(
-                request(*made, answer_within, list_atom::value),
-                [promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); }, failed);
-        },
-        failed);
-    return promise;
 }
 
 }  // namespace rondo

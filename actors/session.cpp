@@ -1,7 +1,6 @@
 #include "actors/session.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "actors/make_turn.hpp"
@@ -13,17 +12,6 @@ namespace {
 
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
-constexpr auto read_within = std::chrono::seconds(10);
-
-/// make_turn, where what is thrown on the way is an error: it must end neither the actor nor a thread for texts.
-Result<NewTurn> make_turn_safely(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
-                                 const std::stop_token& stop) {
-    try {
-        return make_turn(ask, conversation, runtime, stop);
-    } catch (const std::exception& error) {
-        return make_error(ErrorCode::internal, std::string("the turn's text could not be rendered: ") + error.what());
-    }
-}
 
 }  // namespace
 
@@ -87,28 +75,6 @@ void Session::on_exit() {
     current_.reset();
 }
 
-/// What is asked for meanwhile waits.
-void Session::read() {
-    when_answered(
-        request(keeper_, read_within, copy_atom::value, key_.name),
-        [this](const ConversationBytesPtr& bytes) {
-            Result<Conversation> kept = read_conversation(options_.runtime->model, *bytes, options_.runtime->tokenizer);
-            if (kept) conversation_ = std::move(*kept);
-            is_read(kept.status());
-        },
-        [this](const caf::error& error) { is_read(from_caf(error, "the conversation's store")); });
-}
-
-/// Without it nothing can be said in it: what waits is refused, and the conversation goes.
-void Session::is_read(const Status& status) {
-    is_there_ = status.is_ok();
-    for (const auto& answer : std::exchange(when_there_, {})) answer(status);
-    if (is_there_) return start_next();
-    keeper_ = nullptr;
-    for (; !waiting_.empty(); waiting_.pop_front()) refuse(this, waiting_.front().first, status.error());
-    quit(to_caf(status.error()));
-}
-
 template <class Answer>
 caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Result<Answer>()> answer) {
     auto promise = make_response_promise<Answer>();
@@ -126,20 +92,6 @@ caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Res
         when_there_.push_back(std::move(deliver));
     }
     return promise;
-}
-
-/// As it now stands it outlives the process.
-void Session::keep(bool rounds_went) {
-    if (!keeper_) return;
-    using std::chrono::system_clock;
-    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
-    auto kept = std::make_shared<ConversationToKeep>();
-    kept->key = key_;
-    kept->head = write_head({key_.name, key_.number, today, figures()});
-    kept->body = write_conversation(conversation_, options_.runtime->tokenizer);
-    kept->fork_of = std::exchange(fork_of_, {});
-    if (rounds_went || kept->fork_of) kept->tokens_left = conversation_.known_tokens();
-    send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
 }
 
 bool Session::is_current(TurnId id) const {
@@ -190,46 +142,6 @@ void Session::start_next() {
         begin_next();
     }
     if (!current_ && waiting_.empty() && ends_with_turn_) quit();
-}
-
-/// What was asked as ids is no text, and a few words take less than the way to another thread and back.
-void Session::prepare_next() {
-    const AskPtr ask = waiting_.front().first;
-    text_.emplace();
-    text_->turn = ask->id;
-    const size_t bytes = text_bytes(*ask, conversation_);
-    if (!ask->ids.empty() || options_.texts->is_at_once(bytes)) {
-        text_->made = make_turn_safely(*ask, conversation_, options_.runtime, {});
-        return;
-    }
-    TextQueue::Text text{ask->conversation.tenant, flow_of(*ask), ask->priority, bytes, {}};
-    text.job = [session = session_actor(this), ask, conversation = std::make_shared<const Conversation>(conversation_),
-                runtime = options_.runtime, stop = text_->stop.get_token()] {
-        if (stop.stop_requested()) return;
-        const auto news =
-            std::make_shared<NewTurnOf>(NewTurnOf{ask->id, make_turn_safely(*ask, *conversation, runtime, stop)});
-        caf::anon_send(session, text_atom::value, news);
-    };
-    const Result<TextWorkers::Place> place = options_.texts->add(std::move(text));
-    if (place) {
-        text_->place = *place;
-    } else {
-        text_->made = place.error();
-    }
-}
-
-void Session::prepared(const NewTurnPtr& news) {
-    if (!text_ || text_->turn != news->turn) return;  // nobody wants it any more
-    text_->made = std::move(news->made);
-    start_next();
-}
-
-/// Whoever is at it hears of it soon.
-void Session::drop_text() {
-    if (!text_) return;
-    text_->stop.request_stop();
-    if (!text_->made) options_.texts->withdraw(text_->place);
-    text_.reset();
 }
 
 void Session::begin_next() {
@@ -465,26 +377,6 @@ void Session::down(const caf::down_msg& message) {
     if (current_->stages == stages_) stages_.reset();  // until the router tells of others
     current_->error = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
     happen(TurnFlow::Event::lost);
-}
-
-ConversationInfoPtr Session::info() const {
-    return std::make_shared<ConversationInfo>(ConversationInfo{key_.name.id, conversation_.title(),
-                                                               conversation_.preamble, conversation_.tokens(),
-                                                               conversation_.rounds(), conversation_.bytes()});
-}
-
-ConversationFigures Session::figures() const {
-    return figures_of(conversation_);
-}
-
-Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
-    if (current_ || text_) {  // of which its prompt is made
-        return make_error(ErrorCode::invalid_argument,
-                          "the conversation has a turn under way, which must be cancelled first");
-    }
-    RONDO_TRY(how(conversation_));
-    keep(true);
-    return info();
 }
 
 }  // namespace rondo

@@ -101,6 +101,14 @@ protected:
         store_ = std::move(*opened);
     }
 
+    std::vector<std::filesystem::path> segment_files() const {
+        std::vector<std::filesystem::path> files;
+        for (const auto& entry : std::filesystem::directory_iterator(options_.path))
+            if (entry.is_regular_file()) files.push_back(entry.path());
+        std::ranges::sort(files);
+        return files;
+    }
+
     /// So many tokens behind others.
     struct Round {
         std::string tenant = "t";

@@ -22,13 +22,6 @@ protected:
         if (GetParam()) options_.keys.emplace(testing::some_root());
         open();
     }
-    std::vector<fs::path> segment_files() const {
-        std::vector<fs::path> files;
-        for (const auto& entry : fs::directory_iterator(options_.path))
-            if (entry.is_regular_file()) files.push_back(entry.path());
-        std::ranges::sort(files);
-        return files;
-    }
 };
 
 INSTANTIATE_TEST_SUITE_P(Bytes, KvStoreTest, ::testing::Bool(),
@@ -142,102 +135,6 @@ TEST_P(KvStoreTest, DamageIsNeverRead) {
         }
     }
     EXPECT_GT(damaged, 12);
-}
-
-TEST_P(KvStoreTest, RoomIsMadeByWhatSavesLeast) {
-    const Round first = round("t", nullptr, 0, 64), behind = round("t", &first, 64, 64);
-    const uint64_t each = [&] {
-        RecordHeader header = header_of(first);
-        header.lay_out();
-        return header.record_bytes();
-    }();
-    options_.bytes_max = 4 * each + 4 * disk_alignment;
-    options_.segments.segment_bytes = 64 * each;
-    open();
-    const Round dear = round("t", nullptr, 5000, 64), cheap = round("t", nullptr, 9000, 64);
-    ASSERT_EQ(write(first, 0.1), Refusal::none);
-    ASSERT_EQ(write(behind, 5.0), Refusal::none);
-    ASSERT_EQ(write(dear, 9.0), Refusal::none);
-    ASSERT_EQ(write(cheap, 0.2), Refusal::none);
-    ASSERT_EQ(write(round("t", nullptr, 20'000, 64), 3.0), Refusal::none);
-    EXPECT_FALSE(is_there(cheap));
-    EXPECT_TRUE(is_there(first)) << "something stands behind it";
-    EXPECT_EQ(store_->counts().evicted, 1);
-    EXPECT_LE(store_->bytes(), options_.bytes_max);
-    EXPECT_EQ(write(round("t", nullptr, 30'000, 64), 0.01), Refusal::no_room) << "all others are worth more";
-    RecordHeader huge = header_of(round("t", nullptr, 40'000, 6400));
-    EXPECT_EQ(store_->begin(huge, 1e9).refusal, Refusal::too_large);
-    EXPECT_EQ(store_->index().count(), 4U) << "it evicts nobody";
-    EXPECT_EQ(store_->counts().refused[static_cast<size_t>(Refusal::too_large)], 1);
-}
-
-TEST_P(KvStoreTest, TheLimitHoldsWhateverIsWritten) {
-    options_.bytes_max = uint64_t{256} << 10;
-    options_.segments.segment_bytes = uint64_t{64} << 10;
-    open();
-    std::mt19937 random(2);
-    int written = 0;
-    for (int i = 0; i < 100; ++i) {
-        now_ += 10;
-        const Refusal refusal =
-            write(round("t", nullptr, 1000 * i, 16 + static_cast<int>(random() % 200)), 0.01 * (i + 1));
-        EXPECT_TRUE(refusal == Refusal::none || refusal == Refusal::no_room);
-        written += refusal == Refusal::none;
-        ASSERT_LE(store_->bytes(), options_.bytes_max);
-        uint64_t on_disk = 0;
-        for (const fs::path& file : segment_files()) {
-            struct stat what = {};
-            stat(file.c_str(), &what);
-            on_disk += static_cast<uint64_t>(what.st_blocks) * 512;
-        }
-        ASSERT_LE(on_disk, options_.bytes_max + 4096 * segment_files().size()) << "file systems keep lists of holes";
-    }
-    EXPECT_GT(written, 60);
-}
-
-TEST_P(KvStoreTest, ATenantHasHisShare) {
-    const Round one = round("a", nullptr, 0, 64);
-    RecordHeader header = header_of(one);
-    header.lay_out();
-    options_.tenant_bytes_max = 2 * header.record_bytes();
-    open();
-    ASSERT_EQ(write(one), Refusal::none);
-    ASSERT_EQ(write(round("b", nullptr, 0, 64)), Refusal::none);
-    ASSERT_EQ(write(round("a", nullptr, 1000, 64)), Refusal::none);
-    now_ += 100;
-    ASSERT_EQ(write(round("a", nullptr, 2000, 64)), Refusal::none);
-    EXPECT_EQ(store_->index().bytes_of(store_->tenant_name("a")), options_.tenant_bytes_max);
-    EXPECT_TRUE(is_there(round("b", nullptr, 0, 64))) << "another's is left alone";
-    EXPECT_EQ(store_->begin(header_of(round("a", nullptr, 3000, 6400)), 1.0).refusal, Refusal::quota);
-    EXPECT_EQ(store_->index().count(), 3U);
-}
-
-TEST_P(KvStoreTest, NoMoreIsWrittenADayThanMayBe) {
-    RecordHeader header = header_of(round("t", nullptr, 0, 64));
-    header.lay_out();
-    options_.written_a_day_max = 2 * header.record_bytes();
-    open();
-    EXPECT_EQ(write(round("t", nullptr, 0, 64)), Refusal::none);
-    EXPECT_EQ(write(round("t", nullptr, 1000, 64)), Refusal::none);
-    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough);
-    open();
-    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough) << "a start does not forget it";
-    now_ += 24 * 3600;
-    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::none);
-}
-
-TEST_P(KvStoreTest, ShortRoundsAndUnusedOnesAreNotKept) {
-    EXPECT_EQ(write(round("t", nullptr, 0, 15)), Refusal::too_small);
-    const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);
-    ASSERT_EQ(write(old), Refusal::none);
-    ASSERT_EQ(write(used), Refusal::none);
-    now_ += options_.unused_seconds_max;
-    store_->use(name_of(used));
-    now_ += 1;
-    ASSERT_TRUE(store_->expire());
-    EXPECT_FALSE(is_there(old));
-    EXPECT_TRUE(is_there(used));
-    EXPECT_EQ(store_->counts().expired, 1);
 }
 
 TEST_P(KvStoreTest, WhatNobodyOwnsGoesAndAForkKeepsIt) {

@@ -154,13 +154,12 @@ TEST_P(ShelfTest, WithKeysNoTextIsInAnyFile) {
     EXPECT_EQ(text(shelf_->body(name)), body);
 }
 
-TEST_P(ShelfTest, EqualTextsAreSealedDifferently) {
-    if (!GetParam()) GTEST_SKIP() << "nothing is sealed";
+TEST_P(ShelfTest, EqualTextsDifferOnceTheyAreSealed) {
     const StoreName a = put("a", "same", "same");
     const std::string before = value(store::body_letter, a);
     put("a", "same", "same");
-    EXPECT_NE(value(store::body_letter, a), before);
-    EXPECT_NE(value(store::head_letter, a).substr(17, 32), value(store::body_letter, a).substr(17, 32));
+    EXPECT_EQ(value(store::body_letter, a) != before, GetParam());
+    if (GetParam()) EXPECT_NE(value(store::head_letter, a).substr(17, 32), value(store::body_letter, a).substr(17, 32));
 }
 
 /// A value passes at its own place alone.

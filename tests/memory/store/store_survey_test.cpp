@@ -40,13 +40,6 @@ protected:
         close();
         return std::move(Manifest::open(options_.path + "/manifest").value().manifest);
     }
-    std::vector<fs::path> segment_files() const {
-        std::vector<fs::path> files;
-        for (const auto& entry : fs::directory_iterator(options_.path))
-            if (entry.is_regular_file()) files.push_back(entry.path());
-        std::ranges::sort(files);
-        return files;
-    }
     /// Times of change and contents of everything in the folder.
     std::map<std::string, std::pair<fs::file_time_type, std::string>> everything() const {
         std::map<std::string, std::pair<fs::file_time_type, std::string>> found;

@@ -1,0 +1,73 @@
+// What a session does with its conversation apart from turns: it is read, kept, told of and changed.
+
+#include <chrono>
+#include <utility>
+
+#include "actors/session.hpp"
+#include "actors/when_answered.hpp"
+
+namespace rondo {
+
+namespace {
+
+constexpr auto read_within = std::chrono::seconds(10);
+
+}  // namespace
+
+/// What is asked for meanwhile waits.
+void Session::read() {
+    when_answered(
+        request(keeper_, read_within, copy_atom::value, key_.name),
+        [this](const ConversationBytesPtr& bytes) {
+            Result<Conversation> kept = read_conversation(options_.runtime->model, *bytes, options_.runtime->tokenizer);
+            if (kept) conversation_ = std::move(*kept);
+            is_read(kept.status());
+        },
+        [this](const caf::error& error) { is_read(from_caf(error, "the conversation's store")); });
+}
+
+/// Without it nothing can be said in it: what waits is refused, and the conversation goes.
+void Session::is_read(const Status& status) {
+    is_there_ = status.is_ok();
+    for (const auto& answer : std::exchange(when_there_, {})) answer(status);
+    if (is_there_) return start_next();
+    keeper_ = nullptr;
+    for (; !waiting_.empty(); waiting_.pop_front()) refuse(this, waiting_.front().first, status.error());
+    quit(to_caf(status.error()));
+}
+
+/// As it now stands it outlives the process.
+void Session::keep(bool rounds_went) {
+    if (!keeper_) return;
+    using std::chrono::system_clock;
+    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+    auto kept = std::make_shared<ConversationToKeep>();
+    kept->key = key_;
+    kept->head = write_head({key_.name, key_.number, today, figures()});
+    kept->body = write_conversation(conversation_, options_.runtime->tokenizer);
+    kept->fork_of = std::exchange(fork_of_, {});
+    if (rounds_went || kept->fork_of) kept->tokens_left = conversation_.known_tokens();
+    send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
+}
+
+ConversationInfoPtr Session::info() const {
+    return std::make_shared<ConversationInfo>(ConversationInfo{key_.name.id, conversation_.title(),
+                                                               conversation_.preamble, conversation_.tokens(),
+                                                               conversation_.rounds(), conversation_.bytes()});
+}
+
+ConversationFigures Session::figures() const {
+    return figures_of(conversation_);
+}
+
+Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
+    if (current_ || text_) {  // of which its prompt is made
+        return make_error(ErrorCode::invalid_argument,
+                          "the conversation has a turn under way, which must be cancelled first");
+    }
+    RONDO_TRY(how(conversation_));
+    keep(true);
+    return info();
+}
+
+}  // namespace rondo
