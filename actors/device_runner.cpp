@@ -68,8 +68,8 @@ Status DeviceRunner::issue(Chunk& chunk) {
         return Status::ok();
     }
     if (stepper_->chunk_layers_left(turn.kv) == 0) RONDO_TRY(begin_chunk(turn));
-    return stepper_->run_chunk(
-        turn.kv, pace_.begin_chunk(turn.chunk_rows, chunk.budget_seconds, stepper_->chunk_layers_left(turn.kv)));
+    const int layers = std::min(stepper_->chunk_layers_left(turn.kv), chunk.layers_max);
+    return stepper_->run_chunk(turn.kv, pace_.begin_chunk(turn.chunk_rows, chunk.budget_seconds, layers));
 }
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
@@ -119,7 +119,9 @@ void DeviceRunner::collect(Step& step) {
 }
 
 void DeviceRunner::collect(Chunk& chunk) {
-    chunk.open = stepper_->chunk_layers_left(chunk.turn->kv) > 0;
+    const int layers_left = stepper_->chunk_layers_left(chunk.turn->kv);
+    chunk.open = layers_left > 0;
+    chunk.layer = chunk.open ? stepper_->layers() - layers_left : 0;
     pace_.end_chunk(chunk.seconds);
     Turn& turn = *chunk.turn;
     turn.computed_seconds += chunk.seconds;

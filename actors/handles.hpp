@@ -36,6 +36,7 @@ using take_atom = caf::atom_constant<caf::atom("take")>;
 using text_atom = caf::atom_constant<caf::atom("text")>;
 using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
+using arrived_atom = caf::atom_constant<caf::atom("arrived")>;
 
 /// The only one that issues work to a device. Answers when the device has done it.
 using device_runner_actor = caf::typed_actor<
@@ -67,7 +68,8 @@ using cache_actor = caf::typed_actor<
 /// Puts away what turns have computed, and brings it back. Conversations' KV outlives stages, and the process, here.
 using store_actor = caf::typed_actor<
     /// Brings back what is stored of the turn's prompt behind what it has, as far as that is sooner than computing it.
-    caf::replies_to<restore_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+    /// It is given back at once; its arrival tells what has come.
+    caf::replies_to<restore_atom, TurnPtr>::with<StageReply>,
     /// Puts it on the disk. Answers when its blocks may go.
     caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
     /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone.
@@ -92,6 +94,8 @@ using admission_actor =
 /// Computes what is missing of prompts, and each answer's first token.
 using prefill_actor =
     caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+                     /// More has come of what a turn's prompt waits for.
+                     caf::reacts_to<arrived_atom, TurnId>,
                      /// To itself: whether the piece that it gave to this of its devices is done.
                      caf::reacts_to<watch_atom, uint64_t, uint64_t>>;
 

@@ -2,6 +2,7 @@
 
 #include <caf/all.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,10 +65,12 @@ struct Chunk {
     TurnPtr turn;
     double budget_seconds = 0.1;  ///< decode steps wait behind it for about as long; at least a layer is run
     bool drop = false;
+    int layers_max = std::numeric_limits<int>::max();  ///< of this piece: more have no keys yet
     Status status;
     double seconds = 0.0;
     bool done = false;  ///< the prompt is complete, and the first token taken
     bool open = false;  ///< stopped between layers: it goes on with the next piece, whatever comes between
+    int layer = 0;      ///< of an open one, that comes next
 };
 
 /// A turn's choice of keys, on its way from decode to the selector and back, and between its pieces to the device.

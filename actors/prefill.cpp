@@ -20,9 +20,13 @@ Prefill::behavior_type Prefill::make_behavior() {
     return {
         [this](prefill_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
-            jobs_[turn->id] = {turn, promise};
-            pump(lanes_.add(turn->id, turn->priority, turn->missing()));
+            take(turn, promise);
             return promise;
+        },
+        [this](arrived_atom, TurnId id) {
+            if (!jobs_.contains(id)) return;
+            look_at_arrival(id);
+            pump_all();
         },
         [this](withdraw_atom, TurnId id) { withdraw(id); },
         [this](watch_atom, uint64_t lane, uint64_t piece) {
@@ -40,11 +44,45 @@ void Prefill::on_exit() {
     cache_ = nullptr;
 }
 
+void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise) {
+    const TurnId id = turn->id;
+    jobs_[id] = {turn, promise};
+    const size_t lane = lanes_.add(id, turn->priority, turn->missing());
+    if (turn->arrival) {
+        const auto self = caf::actor_cast<prefill_actor>(this);
+        turn->arrival->tell([self, id] { caf::anon_send(self, arrived_atom::value, id); });
+        look_at_arrival(id);
+    }
+    pump(lane);
+}
+
+/// A chunk goes on as far as the keys before it have come. What has failed to come is computed: it becomes a part of
+/// what is missing, and the chunk begins anew.
+void Prefill::look_at_arrival(TurnId id) {
+    Job& job = jobs_.at(id);
+    const Arrival* const arrival = job.turn->arrival.get();
+    if (arrival == nullptr || job.on_device) return;
+    const std::optional<int64_t> whole = arrival->whole();
+    if (whole && *whole < arrival->end() && lanes_.drop_chunk(id)) return;
+    if (whole) {
+        lanes_.grow(id, arrival->end() - *whole);
+        job.turn->stop_waiting();
+    }
+    lanes_.wait(id, !whole && arrival->layers() <= job.layer);
+}
+
+void Prefill::pump_all() {
+    for (size_t lane = 0; lane < lanes_.lanes(); ++lane) pump(lane);
+}
+
 void Prefill::pump(size_t lane) {
     const std::optional<PromptLanes::Piece> next = lanes_.begin(lane);
     if (!next) return;
     auto chunk = std::make_shared<Chunk>();
-    chunk->turn = jobs_.at(next->id).turn;
+    Job& job = jobs_.at(next->id);
+    job.on_device = true;
+    chunk->turn = job.turn;
+    if (job.turn->arrival) chunk->layers_max = job.turn->arrival->layers() - job.layer;
     chunk->budget_seconds = options_.chunk_seconds;
     chunk->drop = next->drop;
     send(lane, chunk);
@@ -66,6 +104,9 @@ void Prefill::look_later(size_t lane) {
 void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     const TurnId id = chunk->turn->id;
     runners_[lane].watch.end();
+    Job& job = jobs_.at(id);
+    job.on_device = false;
+    job.layer = chunk->layer;
     const PromptLanes::After after =
         lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {
@@ -74,12 +115,15 @@ void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
         share(id);
     } else if (after == PromptLanes::After::leaves) {
         finish(id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+    } else {
+        look_at_arrival(id);
     }
     pump(lane);
 }
 
 /// Others with the same beginning need not wait for the answer's end.
 void Prefill::share(TurnId id) {
+    jobs_.at(id).turn->stop_waiting();
     const auto finished = [=, this] { finish(id, StageReply::Outcome::done); };
     when_answered(
         request(cache_, options_.timeout, share_atom::value, jobs_.at(id).turn), [=](bool) { finished(); },
@@ -88,6 +132,7 @@ void Prefill::share(TurnId id) {
 
 void Prefill::finish(TurnId id, StageReply::Outcome outcome, Error error) {
     Job job = std::move(jobs_.extract(id).mapped());
+    job.turn->stop_waiting();
     if (outcome == StageReply::Outcome::done && job.turn->last.over) outcome = StageReply::Outcome::over;
     job.promise.deliver(StageReply{outcome, std::move(job.turn), std::move(error)});
 }
@@ -95,7 +140,7 @@ void Prefill::finish(TurnId id, StageReply::Outcome outcome, Error error) {
 void Prefill::withdraw(TurnId id) {
     if (lanes_.withdraw(id) == PromptLanes::After::leaves)
         finish(id, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
-    for (size_t lane = 0; lane < lanes_.lanes(); ++lane) pump(lane);
+    pump_all();
 }
 
 }  // namespace rondo

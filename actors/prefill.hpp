@@ -32,13 +32,18 @@ private:
     struct Job {
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
+        bool on_device = false;  // a piece of it
+        int layer = 0;           // of its chunk, that comes next
     };
     struct Runner {
         device_runner_actor actor;
         Watch watch;
     };
 
+    void take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise);
+    void look_at_arrival(TurnId id);
     void pump(size_t lane);
+    void pump_all();
     void send(size_t lane, const ChunkPtr& chunk);
     void look_later(size_t lane);
     void answered(size_t lane, const ChunkPtr& chunk, int64_t computed);

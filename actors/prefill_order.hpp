@@ -35,9 +35,10 @@ public:
         for (Job& job : jobs_)
             if (job.id == id) job.tokens -= tokens;
     }
-    std::optional<uint64_t> next() const {
-        const Job* const first = first_of([](uint64_t) { return true; });
-        return first == nullptr ? std::nullopt : std::optional(first->id);
+    /// A job has more to compute than was said.
+    void grow(uint64_t id, int64_t tokens) {
+        for (Job& job : jobs_)
+            if (job.id == id) job.tokens += tokens;
     }
     /// Of those whose ids are wanted; null without any. Valid until the next change.
     template <class Wanted>

@@ -60,29 +60,59 @@ void PromptLanes::take_over(Lane& idle) {
     idle.jobs.insert(from->jobs.extract(taken.id));
 }
 
+PromptLanes::Lane& PromptLanes::lane_of(uint64_t id) {
+    return *std::ranges::find_if(lanes_, [id](const Lane& lane) { return lane.jobs.contains(id); });
+}
+
+void PromptLanes::wait(uint64_t id, bool waits) {
+    lane_of(id).jobs.at(id).waits = waits;
+}
+
+bool PromptLanes::drop_chunk(uint64_t id) {
+    Lane& lane = lane_of(id);
+    const bool open = std::ranges::count(lane.open, id) > 0;
+    lane.jobs.at(id).drops = open;
+    return open;
+}
+
+void PromptLanes::grow(uint64_t id, int64_t tokens) {
+    lane_of(id).order.grow(id, tokens);
+}
+
 /// Of chunks that have begun the most urgent, the first of equals, unless a prompt that has not is more urgent. A
-/// prompt that is not wanted any more is given up first: it holds a place.
-std::optional<uint64_t> PromptLanes::choose(const Lane& lane) const {
-    const std::optional<uint64_t> next = lane.order.next();
-    if (lane.open.empty()) return next;
+/// chunk that is of no use is given up first: it holds a place. So do those that wait, when nobody else can go on.
+std::optional<PromptLanes::Piece> PromptLanes::choose(const Lane& lane) const {
+    const auto is_open = [&](uint64_t id) { return std::ranges::count(lane.open, id) > 0; };
     const auto urgency = [&](uint64_t id) {
         const Job& job = lane.jobs.at(id);
-        return job.withdrawn ? std::numeric_limits<int>::max() : job.priority;
+        return job.withdrawn || job.drops ? std::numeric_limits<int>::max() : job.priority;
     };
-    const uint64_t begun = *std::ranges::max_element(lane.open, {}, urgency);
-    const bool passes = next && lane.open.size() < options_.open_max && urgency(*next) > urgency(begun);
-    return passes ? next : begun;
+    const PrefillOrder::Job* const next =
+        lane.order.first_of([&](uint64_t id) { return !is_open(id) && !lane.jobs.at(id).waits; });
+    std::optional<uint64_t> begun;
+    for (const uint64_t id : lane.open) {
+        const Job& job = lane.jobs.at(id);
+        const bool goes_on = !job.waits || job.withdrawn || job.drops;
+        if (goes_on && (!begun || urgency(id) > urgency(*begun))) begun = id;
+    }
+    const bool has_place = lane.open.size() < options_.open_max;
+    if (begun && (next == nullptr || !has_place || urgency(next->id) <= urgency(*begun)))
+        return Piece{*begun, lane.jobs.at(*begun).withdrawn || lane.jobs.at(*begun).drops};
+    if (next == nullptr) return std::nullopt;
+    return has_place ? Piece{next->id, false} : Piece{lane.open.back(), true};
 }
 
 std::optional<PromptLanes::Piece> PromptLanes::begin(size_t index) {
     Lane& lane = lanes_[index];
     if (lane.busy) return std::nullopt;
     if (lane.jobs.empty() && index < options_.for_prompts) take_over(lane);
-    lane.busy = choose(lane);
-    if (!lane.busy) return std::nullopt;
-    Job& job = lane.jobs.at(*lane.busy);
+    const std::optional<Piece> piece = choose(lane);
+    if (!piece) return std::nullopt;
+    lane.busy = piece->id;
+    Job& job = lane.jobs.at(piece->id);
     job.begun = true;
-    return Piece{*lane.busy, job.withdrawn};
+    job.drops = false;
+    return piece;
 }
 
 PromptLanes::After PromptLanes::end(size_t index, const Done& done) {

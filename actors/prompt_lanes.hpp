@@ -25,6 +25,13 @@ public:
 
     /// A prompt with so much to compute has come. Returns its lane.
     size_t add(uint64_t id, int priority, int64_t tokens);
+    /// Whether it waits for keys of layers that come next. Meanwhile others are computed, and its open chunk is given
+    /// up, to be computed again, when they need the place.
+    void wait(uint64_t id, bool waits);
+    /// What is computed of its chunk is of no use: if one is open it is given up next. False: none is.
+    bool drop_chunk(uint64_t id);
+    /// It has more to compute than was said.
+    void grow(uint64_t id, int64_t tokens);
     /// More of a chunk, or the open one given up.
     struct Piece {
         uint64_t id = 0;
@@ -58,6 +65,8 @@ private:
         int priority = 0;
         bool withdrawn = false;
         bool begun = false;        // its first piece was given to the device
+        bool waits = false;
+        bool drops = false;        // its open chunk
         int64_t chunk_tokens = 0;  // of the chunk under way
         double chunk_seconds = 0.0;
     };
@@ -74,7 +83,9 @@ private:
 
     size_t choose_lane(int64_t tokens) const;
     void take_over(Lane& idle);
-    std::optional<uint64_t> choose(const Lane& lane) const;
+    std::optional<Piece> choose(const Lane& lane) const;
+    /// Of a prompt that is known.
+    Lane& lane_of(uint64_t id);
     static void end_chunk(Lane& lane, uint64_t id, Job& job);
 
     const Options options_;

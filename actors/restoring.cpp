@@ -44,7 +44,7 @@ bool Restoring::ends_with_whole_blocks(const SequenceKv& kv, int64_t first) cons
 /// The stored rounds that begin or go on where the turn's KV ends. Of a round of which some is known, that must be
 /// whole blocks of it: so a cache leaves it that gives up its end.
 std::optional<Restoring::Plan> Restoring::plan(Turn& turn) {
-    Plan plan{{SequenceKv(*turn.runtime->pool), {}, {}}, turn.kv.tokens(), turn.kv.tokens(), 0};
+    Plan plan{{SequenceKv(*turn.runtime->pool), {}}, turn.kv.tokens(), turn.kv.tokens(), 0};
     for (StoredRound& round : stored_rounds(store_, pool_.shape(), space_of(turn), turn.reusable())) {
         if (round.end_token() <= plan.known) continue;
         const int64_t known = std::max<int64_t>(plan.known - round.first_token, 0);
@@ -102,7 +102,8 @@ Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
     return found == by_tenant_.end() ? Counts{} : found->second;
 }
 
-void Restoring::restore(Turn& turn, std::function<double()> now, std::function<void()> done) {
+void Restoring::restore(Turn& turn) {
+    turn.restored_tokens = 0;
     std::optional<Plan> plan = this->plan(turn);
     Counts counts;
     counts.asked = std::ssize(turn.reusable()) - turn.kv.tokens();
@@ -110,36 +111,52 @@ void Restoring::restore(Turn& turn, std::function<double()> now, std::function<v
     const bool worth = plan && is_worth(*plan);
     if (plan && !worth) counts.not_worth = counts.found;
     count(turn.conversation.name.tenant, counts);
-    if (!worth || !grow(turn, *plan)) return done();
-    std::vector<int64_t> ends;
-    for (const RoundReader::Round& round : plan->job.rounds) {
-        ends.push_back(round.stored.end_token());
-        for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
-    }
-    plan->job.kv = turn.kv.share();
-    plan->job.over = [this, &turn, now, done = std::move(done), ends, began = now(), known = plan->known,
-                      bytes = plan->bytes](size_t whole) {
-        under_way_.erase(turn.id);
-        const int64_t end = whole == 0 ? known : ends[whole - 1];
-        turn.kv.set_back(end);  // what did not come is computed
-        Counts came;
-        came.restored = end - known;
-        came.failed = cancelled_.erase(turn.id) > 0 ? 0 : ends.back() - end;
-        came.seconds = now() - began;
-        count(turn.conversation.name.tenant, came);
-        if (whole == ends.size()) learn_load(bytes, came.seconds);
-        done();
-    };
-    const TurnId id = turn.id;
-    const RoundReader::Ticket ticket = reader_.read(std::move(plan->job));
-    if (!ticket.expired()) under_way_[id] = ticket;
+    if (worth && grow(turn, *plan)) read(turn, std::move(*plan));
 }
 
-void Restoring::cancel(TurnId turn) {
-    const auto found = under_way_.find(turn);
+void Restoring::read(Turn& turn, Plan plan) {
+    const uint64_t number = ++last_;
+    const auto arrival = std::make_shared<Arrival>(
+        plan.known, plan.end, pool_.shape().layers,
+        [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
+    UnderWay& own = under_way_[number];
+    own = {arrival, {}, turn.conversation.name.tenant, {}, plan.bytes, options_.now(), false};
+    for (const RoundReader::Round& round : plan.job.rounds) {
+        own.ends.push_back(round.stored.end_token());
+        for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
+    }
+    turn.arrival = arrival;
+    turn.restored_tokens = plan.end - plan.known;
+    plan.job.kv = turn.kv.share();
+    plan.job.arrived = [arrival](int layers) { arrival->come(layers); };
+    plan.job.over = [this, number](size_t whole) { over(number, whole); };
+    const RoundReader::Ticket ticket = reader_.read(std::move(plan.job));
+    if (const auto found = under_way_.find(number); found != under_way_.end()) found->second.ticket = ticket;
+}
+
+void Restoring::over(uint64_t number, size_t whole) {
+    const UnderWay own = std::move(under_way_.extract(number).mapped());
+    const int64_t end = whole == 0 ? own.arrival->begin() : own.ends[whole - 1];
+    Counts came;
+    came.restored = end - own.arrival->begin();
+    came.failed = own.cancelled ? 0 : own.arrival->end() - end;
+    came.seconds = options_.now() - own.began;
+    count(own.tenant, came);
+    if (whole == own.ends.size()) learn_load(own.bytes, came.seconds);
+    own.arrival->finish(end);
+}
+
+void Restoring::cancel(uint64_t number) {
+    const auto found = under_way_.find(number);
     if (found == under_way_.end()) return;
-    cancelled_.insert(turn);
-    reader_.cancel(RoundReader::Ticket(found->second));
+    found->second.cancelled = true;
+    reader_.cancel(RoundReader::Ticket(found->second.ticket));
+}
+
+std::vector<std::shared_ptr<Arrival>> Restoring::under_way() const {
+    std::vector<std::shared_ptr<Arrival>> all;
+    for (const auto& [number, own] : under_way_) all.push_back(own.arrival);
+    return all;
 }
 
 }  // namespace rondo

@@ -2,8 +2,9 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "actors/turn.hpp"
 #include "memory/store/round_reader.hpp"
@@ -18,13 +19,17 @@ StoreSpace space_of(const Turn& turn);
 /// what has come in the end. Used by the store's thread.
 class Restoring {
 public:
-    Restoring(KvStore& store, RoundReader& reader, const KvPool& pool) : store_(store), reader_(reader), pool_(pool) {}
+    struct Options {
+        std::function<double()> now;                       ///< seconds
+        std::function<void(std::function<void()>)> post;  ///< runs a task on the store's thread
+    };
+    Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
+        : store_(store), reader_(reader), pool_(pool), options_(std::move(options)) {}
 
-    /// The turn's KV has grown by what came; by nothing where nothing is stored, or is worth it. `done` may be called
-    /// at once. The turn is the caller's again then.
-    void restore(Turn& turn, std::function<double()> now, std::function<void()> done);
-    /// Nothing more is read for it: it is done soon, with what it had.
-    void cancel(TurnId turn);
+    /// The turn's KV has grown by what its arrival tells of; by nothing where nothing is stored, or is worth it.
+    void restore(Turn& turn);
+    /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.
+    std::vector<std::shared_ptr<Arrival>> under_way() const;
     /// What computing a token has taken, as somebody measured.
     void computed(double seconds_per_token);
 
@@ -51,13 +56,26 @@ private:
     bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first) const;
     bool is_worth(const Plan& plan);
     static bool grow(Turn& turn, const Plan& plan);
+    void read(Turn& turn, Plan plan);
+    void over(uint64_t number, size_t whole);
+    void cancel(uint64_t number);
     void learn_load(uint64_t bytes, double seconds);
 
     KvStore& store_;
     RoundReader& reader_;
     const KvPool& pool_;
-    std::map<TurnId, RoundReader::Ticket> under_way_;
-    std::set<TurnId> cancelled_;                               // of them
+    const Options options_;
+    struct UnderWay {
+        std::shared_ptr<Arrival> arrival;
+        RoundReader::Ticket ticket;
+        Tenant tenant;
+        std::vector<int64_t> ends;  // of its rounds
+        uint64_t bytes = 0;
+        double began = 0.0;
+        bool cancelled = false;
+    };
+    std::map<uint64_t, UnderWay> under_way_;
+    uint64_t last_ = 0;                                        // of their numbers
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
     void count(const Tenant& tenant, const Counts& more);
 

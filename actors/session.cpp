@@ -211,6 +211,7 @@ void Session::act(TurnFlow::Action action) {
             return withdraw();
         case TurnFlow::Action::keep_kv:
             if (current_->cancelled) remember();
+            if (current_->turn) current_->turn->stop_waiting();
             if (current_->turn && current_->turn->kv.tokens() > 0)
                 send(current_->stages->cache, keep_atom::value, current_->turn);
             return;
@@ -355,7 +356,7 @@ void Session::withdraw() {
         case TurnStage::admission:
             return send(stages.admission, withdraw_atom::value, id);
         case TurnStage::restore:
-            return send(stages.store, withdraw_atom::value, id);
+            return;  // it is on its way back
         case TurnStage::prefill:
             return send(stages.prefill, withdraw_atom::value, id);
         case TurnStage::decode:

@@ -23,7 +23,7 @@ Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, 
     Device& device = runtime_->answers_device();
     writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post});
     reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post});
-    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool);
+    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool, Restoring::Options{[this] { return now(); }, post});
 }
 
 Store::behavior_type Store::make_behavior() {
@@ -32,12 +32,9 @@ Store::behavior_type Store::make_behavior() {
     });
     tell_figures();
     return {
-        [this](restore_atom, const TurnPtr& turn) { return restore(turn); },
-        [this](withdraw_atom, TurnId id) {
-            if (const auto found = withdrawn_.find(id); found != withdrawn_.end()) {
-                found->second = true;
-                restoring_->cancel(id);
-            }
+        [this](restore_atom, const TurnPtr& turn) {
+            restoring_->restore(*turn);
+            return StageReply{StageReply::Outcome::done, turn, {}};
         },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
         [this](keep_atom, const ConversationToKeepPtr& conversation) {
@@ -88,6 +85,7 @@ Store::behavior_type Store::make_behavior() {
 
 void Store::on_exit() {
     figures_->serves = false;
+    const auto unfinished = restoring_ ? restoring_->under_way() : std::vector<std::shared_ptr<Arrival>>();
     restoring_.reset();
     reader_.reset();
     writer_.reset();
@@ -99,25 +97,8 @@ void Store::on_exit() {
     opened_.conversations.reset();
     opened_.store.reset();
     opened_.queue.reset();
-    withdrawn_.clear();
+    for (const auto& arrival : unfinished) arrival->finish(arrival->begin());
     rooms_.clear();
-}
-
-caf::typed_response_promise<StageReply> Store::restore(const TurnPtr& turn) {
-    auto promise = make_response_promise<StageReply>();
-    withdrawn_[turn->id] = false;
-    restoring_->restore(
-        *turn, [this] { return now(); },
-        [this, turn, promise]() mutable {
-            const bool withdrawn = std::exchange(withdrawn_.extract(turn->id).mapped(), false);
-            StageReply reply{StageReply::Outcome::done, std::move(turn), {}};
-            if (withdrawn) {
-                reply.outcome = StageReply::Outcome::refused;
-                reply.error = make_error(ErrorCode::cancelled, "withdrawn");
-            }
-            promise.deliver(std::move(reply));
-        });
-    return promise;
 }
 
 caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {

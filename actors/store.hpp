@@ -22,7 +22,6 @@ public:
     void on_exit() override;
 
 private:
-    caf::typed_response_promise<StageReply> restore(const TurnPtr& turn);
     caf::typed_response_promise<bool> put(const PutAwayPtr& put);
     StoreUse use_of(const Tenant& tenant) const;
     void tell_figures();
@@ -38,7 +37,6 @@ private:
     bool forgets_ = false;  // what was removed is taken out of the manifest's files soon
     std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
     double expired_at_ = 0.0;
-    std::map<TurnId, bool> withdrawn_;  // turns that are restored, and whether they are still wanted
 };
 
 }  // namespace rondo

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/arrival.hpp"
 #include "actors/conversation_key.hpp"
 #include "actors/runtime.hpp"
 #include "actors/turn_events.hpp"
@@ -34,6 +35,8 @@ struct Turn {
     std::vector<int64_t> round_ends = {};  ///< of the prompt's earlier rounds, as far as they were computed
     int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
+    std::shared_ptr<Arrival> arrival = {};  ///< of keys that are read back into `kv`; none: all of it is there
+    int64_t restored_tokens = 0;            ///< whose keys were, the last time it was let in
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;
@@ -59,6 +62,18 @@ struct Turn {
         DecodeAttention decode = runtime->methods[method].decode;
         if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);
         return decode;
+    }
+    /// Keys that are on their way are not waited for any more: what has not come is missing again. Nothing may be
+    /// computed behind them.
+    void stop_waiting() {
+        if (!arrival) return;
+        const int64_t whole = arrival->whole().value_or(arrival->begin());
+        if (whole < arrival->end()) {
+            kv.set_back(whole);
+            restored_tokens -= arrival->end() - whole;
+        }
+        arrival->give_up();
+        arrival.reset();
     }
     void take(AnswerPiece piece) {
         ids.push_back(piece.id);

@@ -59,6 +59,7 @@ void TurnRecord::come_back(const Turn& turn, double now) {
     }
     timings_.preemptions = turn.preemptions;
     attention_ = attention_of(turn);
+    if (stage_ == TurnStage::prefill) count_restored(turn);
 }
 
 void TurnRecord::let_in(const Turn& turn) {
@@ -67,9 +68,14 @@ void TurnRecord::let_in(const Turn& turn) {
 
 int64_t TurnRecord::restored(const Turn& turn) {
     if (timings_.preemptions > 0) return turn.missing() - 1;  // the last id never had a key
-    usage_.restored_tokens = turn.kv.tokens() - usage_.cached_tokens;
-    usage_.recomputed_tokens = usage_.prompt_tokens - turn.kv.tokens();
+    count_restored(turn);
     return 0;
+}
+
+void TurnRecord::count_restored(const Turn& turn) {
+    if (timings_.preemptions > 0) return;
+    usage_.restored_tokens = turn.restored_tokens;
+    usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens - usage_.restored_tokens;
 }
 
 void TurnRecord::begin_thoughts(const Turn& turn) {

@@ -25,7 +25,7 @@ public:
     void come_back(const Turn& turn, double now);
     /// It has KV, which was found on the device.
     void let_in(const Turn& turn);
-    /// What is stored of its prompt has come back too. Returns how many tokens are computed for the second time, if it
+    /// What is stored of its prompt is on its way back. Returns how many tokens are computed for the second time, if it
     /// had some before.
     int64_t restored(const Turn& turn);
     /// More of its answer, as its user is to be told: thoughts apart, if he asked for that. Returns the seconds since
@@ -43,6 +43,7 @@ public:
     TurnAttention take_attention() { return std::exchange(attention_, {}); }
 
 private:
+    void count_restored(const Turn& turn);
     void begin_thoughts(const Turn& turn);
     void tell_apart(TurnDelta& delta, bool last);
 

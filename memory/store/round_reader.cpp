@@ -24,11 +24,19 @@ struct RoundReader::Reading {
     size_t whole = 0;      // rounds that nothing is missing of, so far
     size_t under_way = 0;  // headers or layers
     size_t next = 0;       // layer of a record, which comes next: layer by layer, in each record by record
-    int layers = 0;        // the most that a group has
-    bool opened = false;   // all headers are known
+    std::vector<size_t> missing = {};  // by layer: records that have not come
+    int arrived = 0;                   // first layers that nothing is missing of
+    bool opened = false;               // all headers are known
 
-    size_t layers_in_all() const { return records.size() * static_cast<size_t>(layers); }
+    size_t layers_in_all() const { return records.size() * missing.size(); }
     bool over() const { return opened && under_way == 0 && next == layers_in_all(); }
+    /// A layer of a record is in its blocks. True: of all rounds there are more layers now.
+    bool come(int layer) {
+        --missing[static_cast<size_t>(layer)];
+        const int before = arrived;
+        while (std::cmp_less(arrived, missing.size()) && missing[static_cast<size_t>(arrived)] == 0) ++arrived;
+        return arrived > before && whole == job.rounds.size();
+    }
 };
 
 std::function<void(Status)> RoundReader::here(std::function<void(const Status&)> done) const {
@@ -42,12 +50,12 @@ std::function<void(Status)> RoundReader::here(std::function<void(const Status&)>
 RoundReader::Ticket RoundReader::read(Job job) {
     const auto reading = std::make_shared<Reading>(Reading{std::move(job), {}});
     reading->whole = reading->job.rounds.size();
+    reading->missing.resize(static_cast<size_t>(pool_.shape().layers));
     for (size_t i = 0; i < reading->job.rounds.size(); ++i) {
         const auto& [stored, known_blocks] = reading->job.rounds[i];
         const auto blocks = ceil_div<int64_t>(std::ssize(stored.ids), kv_block_tokens);
         for (const LayerGroup group : layer_groups) {
             if (!pool_.shape().has(group)) continue;
-            reading->layers = std::max(reading->layers, pool_.shape().layers_in(group));
             const auto begins = reading->job.kv.block_begin(group);
             const auto at = [&](int64_t token) { return std::ranges::lower_bound(begins, token) - begins.begin(); };
             const auto all = reading->job.kv.blocks(group);
@@ -56,6 +64,8 @@ RoundReader::Ticket RoundReader::read(Job job) {
             // A sequence that is cut otherwise has no place for the record's blocks.
             if (std::ssize(record.blocks) != blocks) reading->whole = std::min(reading->whole, i);
             reading->records.push_back(std::move(record));
+            for (int layer = 0; layer < pool_.shape().layers; ++layer)
+                if (pool_.shape().group_of(layer) == group) ++reading->missing[static_cast<size_t>(layer)];
         }
     }
     reading->under_way = reading->records.size();
@@ -110,51 +120,55 @@ void RoundReader::go_on() {
 bool RoundReader::read_some(const ReadingPtr& reading) {
     const size_t records = reading->records.size();
     for (; reading->next < reading->layers_in_all(); ++reading->next) {
-        const size_t layer = reading->next / records, index = reading->next % records;
+        const auto layer = static_cast<int>(reading->next / records);
+        const size_t index = reading->next % records;
         const Record& record = reading->records[index];
-        const bool wanted =
-            record.round < reading->whole && layer < static_cast<size_t>(pool_.shape().layers_in(record.group));
-        if (!wanted) continue;
+        if (record.round >= reading->whole || pool_.shape().group_of(layer) != record.group) continue;
         if (staged_ > 0 && staged_ + record.layer_bytes > options_.staging_bytes) return false;
         read_layer(reading, index, layer);
     }
     return true;
 }
 
-void RoundReader::read_layer(const ReadingPtr& reading, size_t index, size_t layer) {
+void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
+    const int first = record.group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
     const std::shared_ptr<AlignedBytes> bytes = take_staging(record.layer_bytes);
     staged_ += bytes->size();
     ++reading->under_way;
-    store_.read_layer(record.reading, layer, bytes->span(), [=, this, alive = alive_](const Status& status) {
-        if (*alive) arrived(reading, index, layer, bytes, status);
-    });
+    store_.read_layer(record.reading, static_cast<size_t>(layer - first), bytes->span(),
+                      [=, this, alive = alive_](const Status& status) {
+                          if (*alive) arrived(reading, index, layer, bytes, status);
+                      });
 }
 
-void RoundReader::arrived(const ReadingPtr& reading, size_t index, size_t layer,
+void RoundReader::arrived(const ReadingPtr& reading, size_t index, int layer,
                           const std::shared_ptr<AlignedBytes>& bytes, const Status& status) {
     const Record& record = reading->records[index];
-    if (!status || record.round >= reading->whole) return end_layer(reading, index, bytes, status);
-    const int first = record.group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
+    if (!status || record.round >= reading->whole) return end_layer(reading, index, layer, bytes, status);
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
     const Status put =
-        copy_in(device_, pool_, first + static_cast<int>(layer), std::span<const int32_t>(record.blocks).subspan(known),
+        copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
                 std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
     // Blocks and bytes are held until the stream has passed.
-    const Status told =
-        device_.notify(StreamId::load,
-                       here([=, this](const Status& copied) { end_layer(reading, index, bytes, put ? copied : put); }));
+    const Status told = device_.notify(StreamId::load, here([=, this](const Status& copied) {
+                                           end_layer(reading, index, layer, bytes, put ? copied : put);
+                                       }));
     if (told) return;
     static_cast<void>(device_.drain(StreamId::load));
-    end_layer(reading, index, bytes, told);
+    end_layer(reading, index, layer, bytes, told);
 }
 
-void RoundReader::end_layer(const ReadingPtr& reading, size_t index, std::shared_ptr<AlignedBytes> bytes,
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, std::shared_ptr<AlignedBytes> bytes,
                             const Status& status) {
     staged_ -= bytes->size();
     give_staging(std::move(bytes));
     --reading->under_way;
-    if (!status) reading->whole = std::min(reading->whole, reading->records[index].round);
+    if (!status) {
+        reading->whole = std::min(reading->whole, reading->records[index].round);
+    } else if (reading->come(layer)) {
+        reading->job.arrived(reading->arrived);
+    }
     go_on();
 }
 

@@ -29,8 +29,11 @@ public:
         /// Has room for all rounds; only what is not known is written to. Held until the last copy is over.
         SequenceKv kv;
         std::vector<Round> rounds;
+        /// Layers [0, layers) of all rounds are in their blocks. Told each time that there are more, until something is
+        /// missing.
+        std::function<void(int layers)> arrived = [](int) {};
         /// As many of the first rounds are whole: all, unless something could not be read or was not what was written.
-        std::function<void(size_t whole)> over;
+        std::function<void(size_t whole)> over = [](size_t) {};
     };
     using Ticket = std::weak_ptr<void>;
 
@@ -51,10 +54,11 @@ private:
     void open(const ReadingPtr& reading, size_t record);
     void go_on();
     bool read_some(const ReadingPtr& reading);
-    void read_layer(const ReadingPtr& reading, size_t record, size_t layer);
-    void arrived(const ReadingPtr& reading, size_t record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
+    void read_layer(const ReadingPtr& reading, size_t record, int layer);
+    void arrived(const ReadingPtr& reading, size_t record, int layer, const std::shared_ptr<AlignedBytes>& bytes,
                  const Status& status);
-    void end_layer(const ReadingPtr& reading, size_t record, std::shared_ptr<AlignedBytes> bytes, const Status& status);
+    void end_layer(const ReadingPtr& reading, size_t record, int layer, std::shared_ptr<AlignedBytes> bytes,
+                   const Status& status);
     std::shared_ptr<AlignedBytes> take_staging(size_t bytes);
     void give_staging(std::shared_ptr<AlignedBytes> bytes);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;

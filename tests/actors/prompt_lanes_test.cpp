@@ -87,6 +87,71 @@ TEST(PromptLanes, AMoreUrgentPromptParksAChunkWhileTheDeviceCanHoldAnother) {
     EXPECT_EQ(next(lanes), 1U) << "what was parked goes on";
 }
 
+TEST(PromptLanes, WhoWaitsHoldsUpNobody) {
+    PromptLanes lanes({});
+    lanes.add(1, 5, 100);
+    lanes.add(2, 0, 100);
+    lanes.wait(1, true);
+    EXPECT_EQ(next(lanes), 2U) << "though it is less urgent";
+    EXPECT_EQ(completed(lanes, 100), After::leaves);
+    EXPECT_FALSE(lanes.begin(0));
+    lanes.wait(1, false);
+    EXPECT_EQ(next(lanes), 1U);
+}
+
+TEST(PromptLanes, AChunkThatWaitsIsParkedWhereThereIsAPlaceForAnother) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 100);
+    next(lanes);
+    stopped(lanes);
+    lanes.wait(1, true);
+    EXPECT_FALSE(lanes.begin(0));
+    lanes.add(2, 0, 100);
+    EXPECT_EQ(next(lanes), 2U);
+    stopped(lanes);
+    lanes.wait(1, false);
+    EXPECT_EQ(next(lanes), 1U) << "the first of equals goes on";
+}
+
+TEST(PromptLanes, AChunkThatWaitsGivesItsPlaceToOneThatCanGoOnAndIsComputedAgain) {
+    PromptLanes lanes({.open_max = 1});
+    lanes.add(1, 0, 100);
+    next(lanes);
+    EXPECT_EQ(lanes.end(0, {.tokens = 100, .seconds = 0.01, .open = true}), After::goes_on);
+    lanes.wait(1, true);
+    lanes.add(2, 0, 50);
+    const auto given_up = lanes.begin(0);
+    ASSERT_TRUE(given_up);
+    EXPECT_EQ(given_up->id, 1U);
+    EXPECT_TRUE(given_up->drop);
+    EXPECT_EQ(lanes.end(0, {.tokens = -100}), After::goes_on);
+    EXPECT_EQ(lanes.tokens(0), 150) << "nothing of it is computed";
+    EXPECT_EQ(next(lanes), 2U);
+    EXPECT_EQ(completed(lanes, 50), After::leaves);
+    lanes.wait(1, false);
+    EXPECT_EQ(next(lanes), 1U);
+    EXPECT_EQ(completed(lanes, 100), After::leaves);
+}
+
+TEST(PromptLanes, AChunkOfNoUseIsGivenUpFirstAndThereIsMoreToCompute) {
+    PromptLanes lanes({.open_max = 2});
+    lanes.add(1, 0, 100);
+    EXPECT_FALSE(lanes.drop_chunk(1)) << "none is open";
+    EXPECT_EQ(next(lanes), 1U);
+    stopped(lanes);
+    lanes.wait(1, true);
+    lanes.add(2, 5, 50);
+    EXPECT_TRUE(lanes.drop_chunk(1));
+    const auto dropped = lanes.begin(0);
+    ASSERT_TRUE(dropped);
+    EXPECT_EQ(dropped->id, 1U);
+    EXPECT_TRUE(dropped->drop);
+    EXPECT_EQ(lanes.end(0, {}), After::goes_on);
+    EXPECT_FALSE(lanes.drop_chunk(1));
+    lanes.grow(1, 300);
+    EXPECT_EQ(lanes.tokens(0), 450);
+}
+
 TEST(PromptLanes, AWithdrawnPromptLeavesAtOnceUnlessADeviceHoldsSomeOfIt) {
     PromptLanes lanes({.open_max = 2});
     lanes.add(1, 0, 4096);

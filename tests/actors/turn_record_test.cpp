@@ -69,6 +69,7 @@ TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
     TurnRecord record({}, known, 0.0, 0.0);
     record.let_in(known);
     Turn restored = turn(18);
+    restored.restored_tokens = 2;
     EXPECT_EQ(record.restored(restored), 0);
     known.preemptions = 1;
     record.come_back(known, 1.0);
@@ -80,6 +81,20 @@ TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
     EXPECT_EQ(usage.cached_tokens, 16);
     EXPECT_EQ(usage.restored_tokens, 2);
     EXPECT_EQ(usage.recomputed_tokens, 2);
+}
+
+TEST_F(TurnRecordTest, WhatDidNotComeBackWasComputed) {
+    Turn known = turn(4);
+    TurnRecord record({}, known, 0.0, 0.0);
+    record.let_in(known);
+    known.restored_tokens = 12;
+    record.restored(known);
+    record.enter(TurnStage::prefill, 0.0);
+    known.restored_tokens = 5;
+    record.come_back(known, 1.0);
+    const TurnUsage usage = record.end(TurnOutcome::stop, {}, false, 2.0).usage;
+    EXPECT_EQ(usage.restored_tokens, 5);
+    EXPECT_EQ(usage.recomputed_tokens, 11);
 }
 
 TEST_F(TurnRecordTest, TellsTheTimeBetweenTokensAndOfTheFirst) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "kernels/backend.hpp"
@@ -99,7 +100,7 @@ protected:
     }
     /// What is stored of so many ids, read behind what is known. Returns the rounds that came.
     size_t bring_back(SequenceKv& kv, int64_t count) {
-        RoundReader::Job job{SequenceKv(*pool_), {}, {}};
+        RoundReader::Job job{SequenceKv(*pool_), {}};
         int64_t end = kv.tokens();
         for (StoredRound& round : stored_rounds(*store_, shape_, space_, ids_of(count))) {
             const int64_t known = std::max<int64_t>(kv.tokens() - round.first_token, 0) / kv_block_tokens;
@@ -111,6 +112,11 @@ protected:
         EXPECT_TRUE(kv.extend(end - kv.tokens()));
         job.kv = kv.share();
         std::optional<size_t> whole;
+        layers_.clear();
+        job.arrived = [this](int layers) {
+            layers_.push_back(layers);
+            if (on_arrived_) on_arrived_(layers);
+        };
         job.over = [&whole](size_t rounds) { whole = rounds; };
         ticket_ = reader_->read(std::move(job));
         if (cancels_) reader_->cancel(ticket_);
@@ -126,6 +132,8 @@ protected:
     std::optional<RoundReader> reader_;
     RoundReader::Ticket ticket_;
     bool cancels_ = false;
+    std::function<void(int)> on_arrived_;
+    std::vector<int> layers_;  // that had arrived, each time it was told
     int copied_ = 0, stored_ = 0;
 };
 
@@ -152,6 +160,30 @@ TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {
     EXPECT_EQ(bring_back(back, 84), 3U);
     EXPECT_EQ(contents(back), contents(kv));
     EXPECT_EQ(back.rounds(), 3);
+}
+
+TEST_P(RoundMovingTest, LayersAreThereWhenTheyAreSaidToBe) {
+    const std::vector<int64_t> ends{32, 64, 96};
+    const SequenceKv kv = sequence(ends);
+    put(kv);
+    wait_for_the_writer();
+    start();
+    SequenceKv back(*pool_);
+    back.plan_rounds(ends);
+    on_arrived_ = [&](int layers) {
+        for (int layer = 0; layer < layers; ++layer) {
+            const LayerGroup group = shape_.group_of(layer);
+            const size_t bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
+            for (size_t i = 0; i < kv.blocks(group).size(); ++i)
+                EXPECT_EQ(std::memcmp(pool_->layer(layer).at(back.blocks(group)[i], 0),
+                                      pool_->layer(layer).at(kv.blocks(group)[i], 0), bytes),
+                          0);
+        }
+    };
+    EXPECT_EQ(bring_back(back, 96), 3U);
+    ASSERT_FALSE(layers_.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(layers_, std::ranges::less_equal()));
+    EXPECT_EQ(layers_.back(), 3);
 }
 
 TEST_P(RoundMovingTest, OnlyWhatIsMissingIsWritten) {
@@ -227,6 +259,7 @@ TEST_P(RoundMovingTest, DamageCostsItsRoundAndWhatFollows) {
     SequenceKv back(*pool_);
     back.plan_rounds(ends);
     EXPECT_EQ(bring_back(back, 84), 1U);
+    EXPECT_TRUE(std::ranges::all_of(layers_, [](int layers) { return layers < 3; })) << "the last layer is damaged";
     EXPECT_EQ(store_->counts().damaged, 1);
     EXPECT_EQ(stored_rounds(*store_, shape_, space_, ids_of(84)).size(), 1U) << "it is not tried again";
 }

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace rondo {
+
+/// How much has come of keys that are read back for a prompt, layer by layer: told by the store, asked by the stage
+/// that computes behind them. Safe from any thread.
+class Arrival {
+public:
+    /// Keys of tokens [begin, end) in so many layers are on their way. `unwanted` is called when nobody waits for them
+    /// any more, at most once, on any thread.
+    Arrival(int64_t begin, int64_t end, int layers, std::function<void()> unwanted)
+        : begin_(begin), end_(end), layers_(layers), unwanted_(std::move(unwanted)) {}
+
+    int64_t begin() const { return begin_; }
+    int64_t end() const { return end_; }
+
+    /// The keys of layers [0, layers) are there.
+    void come(int layers) {
+        const std::lock_guard lock(mutex_);
+        come_ = layers;
+        if (changed_) changed_();
+    }
+    /// Nothing more comes: those of tokens up to `whole` are there, in every layer.
+    void finish(int64_t whole) {
+        const std::lock_guard lock(mutex_);
+        whole_ = whole;
+        if (changed_) changed_();
+    }
+    /// Calls at each change from now on, on any thread; it must only send a message.
+    void tell(std::function<void()> changed) {
+        const std::lock_guard lock(mutex_);
+        changed_ = std::move(changed);
+    }
+    /// The rest is not waited for.
+    void give_up() {
+        std::function<void()> unwanted;
+        const std::lock_guard lock(mutex_);
+        changed_ = nullptr;
+        std::swap(unwanted, unwanted_);
+        if (unwanted && !whole_ && come_ < layers_) unwanted();
+    }
+
+    /// First layers whose keys are there.
+    int layers() const {
+        const std::lock_guard lock(mutex_);
+        return come_;
+    }
+    /// Once nothing more comes: where tokens end whose keys are there in every layer.
+    std::optional<int64_t> whole() const {
+        const std::lock_guard lock(mutex_);
+        return come_ == layers_ ? std::optional(end_) : whole_;
+    }
+
+private:
+    const int64_t begin_, end_;
+    const int layers_;
+    mutable std::mutex mutex_;
+    std::function<void()> unwanted_, changed_;
+    int come_ = 0;
+    std::optional<int64_t> whole_;
+};
+
+}  // namespace rondo
