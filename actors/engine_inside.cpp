@@ -147,8 +147,8 @@ std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, con
 }
 
 void EngineInside::start_store(OpenedStore opened, const Engine::Options& options, bool detached) {
-    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(opened), store_figures_)
-                      : system_->spawn<Store>(runtime_, std::move(opened), store_figures_);
+    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(opened), load_, store_figures_)
+                      : system_->spawn<Store>(runtime_, std::move(opened), load_, store_figures_);
     store_figures_->serves = true;
     metrics_->store(store_figures_);
     store_->attach_functor([log = options.log, figures = store_figures_, ending = ending_](const caf::error&) {
@@ -217,6 +217,7 @@ Result<Supervisor::Pipeline> EngineInside::start_stages(caf::local_actor& self, 
     Prefill::Options prefill;
     prefill.for_prompts = runtime_->roles.prompts;
     prefill.open_max = open_chunks;
+    prefill.load = load_;
     prefill.chunk_seconds = pipeline.decode.step_ms_max / 1000.0;
     made.stages.prefill = self.spawn<Prefill>(runners, made.stages.cache, prefill);
     const device_runner_actor& answers = runners[runtime_->roles.answers];

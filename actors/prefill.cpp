@@ -42,6 +42,7 @@ void Prefill::on_exit() {
     jobs_.clear();
     runners_.clear();
     cache_ = nullptr;
+    options_.load->prompt_tokens = 0;
 }
 
 void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise) {
@@ -75,7 +76,14 @@ void Prefill::pump_all() {
     for (size_t lane = 0; lane < lanes_.lanes(); ++lane) pump(lane);
 }
 
+void Prefill::tell_load() {
+    int64_t tokens = 0;
+    for (size_t lane = 0; lane < lanes_.lanes(); ++lane) tokens += lanes_.tokens(lane);
+    options_.load->prompt_tokens = tokens;
+}
+
 void Prefill::pump(size_t lane) {
+    tell_load();
     const std::optional<PromptLanes::Piece> next = lanes_.begin(lane);
     if (!next) return;
     auto chunk = std::make_shared<Chunk>();

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "actors/handles.hpp"
+#include "actors/load.hpp"
 #include "actors/prompt_lanes.hpp"
 #include "actors/watch.hpp"
 
@@ -19,6 +21,7 @@ public:
         int64_t at_home_tokens = 512;
         size_t open_max = 1;                              ///< chunks that a device can hold open
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
+        std::shared_ptr<Load> load = std::make_shared<Load>();
     };
     /// The first runners compute prompts, so many as the options say. A further one decodes, and computes short
     /// prompts.
@@ -44,6 +47,7 @@ private:
     void look_at_arrival(TurnId id);
     void pump(size_t lane);
     void pump_all();
+    void tell_load();
     void send(size_t lane, const ChunkPtr& chunk);
     void look_later(size_t lane);
     void answered(size_t lane, const ChunkPtr& chunk, int64_t computed);

@@ -60,9 +60,12 @@ std::optional<Restoring::Plan> Restoring::plan(Turn& turn) {
     return plan;
 }
 
+/// Whether it is read before it would be computed, each behind what is queued already.
 bool Restoring::is_worth(const Plan& plan) {
-    const double computing = seconds_per_token_ * static_cast<double>(plan.end - plan.known);
-    if (computing == 0.0 || seconds_per_byte_ * static_cast<double>(plan.bytes) <= computing) return true;
+    const double computing =
+        seconds_per_token_ * static_cast<double>(options_.prompt_tokens() + plan.end - plan.known);
+    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + plan.bytes);
+    if (computing == 0.0 || reading <= computing) return true;
     seconds_per_byte_ *= forgetting;
     return false;
 }
@@ -125,6 +128,7 @@ void Restoring::read(Turn& turn, Plan plan) {
         own.ends.push_back(round.stored.end_token());
         for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
     }
+    bytes_under_way_ += plan.bytes;
     turn.arrival = arrival;
     turn.restored_tokens = plan.end - plan.known;
     plan.job.kv = turn.kv.share();
@@ -140,9 +144,13 @@ void Restoring::over(uint64_t number, size_t whole) {
     Counts came;
     came.restored = end - own.arrival->begin();
     came.failed = own.cancelled ? 0 : own.arrival->end() - end;
-    came.seconds = options_.now() - own.began;
+    const double now = options_.now();
+    came.seconds = now - own.began;
     count(own.tenant, came);
-    if (whole == own.ends.size()) learn_load(own.bytes, came.seconds);
+    bytes_under_way_ -= own.bytes;
+    // One is read behind the other.
+    const double reading = now - std::max(own.began, std::exchange(over_at_, now));
+    if (whole == own.ends.size()) learn_load(own.bytes, reading);
     own.arrival->finish(end);
 }
 

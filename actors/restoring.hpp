@@ -20,7 +20,8 @@ StoreSpace space_of(const Turn& turn);
 class Restoring {
 public:
     struct Options {
-        std::function<double()> now;                       ///< seconds
+        std::function<double()> now;             ///< seconds
+        std::function<int64_t()> prompt_tokens;  ///< that are to be computed before those of another prompt
         std::function<void(std::function<void()>)> post;  ///< runs a task on the store's thread
     };
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
@@ -76,6 +77,8 @@ private:
     };
     std::map<uint64_t, UnderWay> under_way_;
     uint64_t last_ = 0;                                        // of their numbers
+    uint64_t bytes_under_way_ = 0;                             // of all
+    double over_at_ = 0.0;                                     // the last that ended
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
     void count(const Tenant& tenant, const Counts& more);
 

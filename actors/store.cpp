@@ -14,7 +14,8 @@ constexpr auto patience = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<StoreFigures> figures)
+Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<const Load> load,
+             std::shared_ptr<StoreFigures> figures)
     : store_actor::base(config),
       runtime_(std::move(runtime)),
       opened_(std::move(opened)),
@@ -23,7 +24,9 @@ Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, 
     Device& device = runtime_->answers_device();
     writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post});
     reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post});
-    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool, Restoring::Options{[this] { return now(); }, post});
+    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool,
+                       Restoring::Options{[this] { return now(); },
+                                          [load = std::move(load)] { return load->prompt_tokens.load(); }, post});
 }
 
 Store::behavior_type Store::make_behavior() {

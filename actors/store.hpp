@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/handles.hpp"
+#include "actors/load.hpp"
 #include "actors/opened_store.hpp"
 #include "actors/restoring.hpp"
 #include "actors/store_figures.hpp"
@@ -15,7 +16,8 @@ namespace rondo {
 /// The shell around the disk tier. It belongs to the engine, not to the stages: they die and start anew, and it stays.
 class Store : public store_actor::base {
 public:
-    Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<StoreFigures> figures);
+    Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<const Load> load,
+          std::shared_ptr<StoreFigures> figures);
     behavior_type make_behavior() override;
     const char* name() const override { return "store"; }
     /// What is on its way is given up: what has not been committed is not found again.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How soon a conversation goes on after a restart: its KV read from the disk beside computing it again.
 
-    bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--rounds 5]
+    bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--new 16] [--rounds 5]
 
 Each round starts `rondo serve` with a store, asks once, stops it by SIGTERM, drops the file cache's copy, starts it
-again and asks with 16 more tokens; and once more without a store. Times are from the request to the first token, at a
+again and asks with some more tokens; and once more without a store. Times are from the request to the first token, at a
 server that says it is ready. The bytes' own time is that of a raw read of the segment files, 1 MiB pieces past the
 cache at a queue depth of 32, in the same round. Validates that the answer's ids are the undisturbed run's.
 """
@@ -27,8 +27,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def start(args, store, log):
-    command = [str(ROOT / "build/bin/rondo"), "serve", "--quiet", "--model", args.model, "--weights", args.weights,
+    command = [args.program, "serve", "--quiet", "--model", args.model, "--weights", args.weights,
                "--port", "0", "--threads", str(args.threads), "--set", f"memory.device_kv_mib={args.pool_mib}"]
+    for setting in getattr(args, "settings", []):
+        command += ["--set", setting]
     if store:
         command += ["--set", f"memory.disk.path={store}"]
         if args.key_file:
@@ -98,7 +100,7 @@ def forget_cached(store):
 
 def measure(args, tokens, log):
     ids = [17 + 31 * i % 20011 % args.vocabulary for i in range(tokens)]
-    more = [23 + 7 * i % args.vocabulary for i in range(16)]
+    more = [23 + 7 * i % args.vocabulary for i in range(args.new)]
     store = tempfile.mkdtemp(prefix="rondo-restore-", dir=args.folder)
     os.chmod(store, 0o700)
     try:
@@ -120,10 +122,12 @@ def measure(args, tokens, log):
             sys.exit("the restored answer is another one")
         if details["restored_tokens"] < tokens - 16:
             sys.exit(f"only {details} was restored")
-        server, address = start(args, None, log)
-        ask(address, [5] * 40, 1)
-        recomputed, _, _ = ask(address, ids + more, 8)
-        stop(server)
+        recomputed = float("nan")
+        if not args.no_recompute:
+            server, address = start(args, None, log)
+            ask(address, [5] * 40, 1)
+            recomputed, _, _ = ask(address, ids + more, 8)
+            stop(server)
     finally:
         shutil.rmtree(store)
     wanted = bytes_restored / rate + new
@@ -137,7 +141,10 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--weights", default="auto")
     parser.add_argument("--tokens", default="2048,4096,8192")
+    parser.add_argument("--new", type=int, default=16, help="tokens behind the history")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
+    parser.add_argument("--no-recompute", action="store_true", help="the history is not computed again")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--pool-mib", type=int, default=4096)
     parser.add_argument("--vocabulary", type=int, default=2000)
