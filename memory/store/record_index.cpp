@@ -41,7 +41,7 @@ bool RecordIndex::add(const StoredRecord& record, double credit) {
     if (sizes != sizes_.end())
         for (const auto& [size, count] : sizes->second) entry.behind += count;
     ++sizes_[record.before][record.tokens];
-    for (const StoreName& waypoint : record.waypoints) through_[waypoint].insert(record.name);
+    for (const StoreName& waypoint : record.waypoints) through_[waypoint][record.before].insert(record.name);
     if (const auto before = records_.find(record.before); before != records_.end()) {
         if (before->second.behind == 0) leaf(before->second, false);
         ++before->second.behind;
@@ -65,7 +65,9 @@ bool RecordIndex::remove(const StoreName& name) {
     if (sizes.empty()) sizes_.erase(record.before);
     for (const StoreName& waypoint : record.waypoints) {
         auto& through = through_[waypoint];
-        through.erase(record.name);
+        auto& those = through[record.before];
+        those.erase(record.name);
+        if (those.empty()) through.erase(record.before);
         if (through.empty()) through_.erase(waypoint);
     }
     if (const auto before = records_.find(record.before); before != records_.end()) {
@@ -111,9 +113,11 @@ std::vector<StoreName> RecordIndex::waypoints_of(const PrefixName& before, Exact
     return waypoints;
 }
 
-const StoredRecord* RecordIndex::find_through(const StoreName& waypoint) const {
+const StoredRecord* RecordIndex::find_through(const StoreName& waypoint, const StoreName& before) const {
     const auto found = through_.find(waypoint);
-    return found == through_.end() ? nullptr : find(*found->second.begin());
+    if (found == through_.end()) return nullptr;
+    const auto those = found->second.find(before);
+    return those == found->second.end() ? nullptr : find(*those->second.begin());
 }
 
 /// The last place behind a border that some record goes through.
@@ -124,7 +128,7 @@ void RecordIndex::look_for_part(Search& search, const Border& from, std::span<co
         for (size_t blocks = 1; blocks * kv_block_tokens <= ids.size(); ++blocks) {
             at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
             if (!is_waypoint(blocks)) continue;
-            const StoredRecord* const record = find_through(search.name_of(at));
+            const StoredRecord* const record = find_through(search.name_of(at), search.name_of(from));
             if (record == nullptr) break;  // what goes further has the places before it, too
             const auto tokens = static_cast<int32_t>(blocks * kv_block_tokens);
             if (search.found + tokens <= search.most) continue;

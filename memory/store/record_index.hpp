@@ -67,8 +67,9 @@ public:
     /// The names of places in a record that holds these ids behind `before` and is so exact.
     static std::vector<StoreName> waypoints_of(const PrefixName& before, Exactness exactness,
                                                std::span<const int32_t> ids, const NameOf& name_of);
-    /// Of a place within records: one of them; null where there is none.
-    const StoredRecord* find_through(const StoreName& waypoint) const;
+    /// Of a place within records that stand behind `before`: one of them; null where there is none. Others may lead
+    /// through the same place that begin elsewhere.
+    const StoredRecord* find_through(const StoreName& waypoint, const StoreName& before) const;
 
     /// Used now: it goes later, and so does what it stands behind.
     void use(const StoreName& name, int64_t now);
@@ -122,7 +123,8 @@ private:
     Records records_;
     /// By what comes before: how many there are of a number of tokens.
     std::unordered_map<StoreName, std::map<int32_t, int32_t>, Hash> sizes_;
-    std::unordered_map<StoreName, std::set<StoreName>, Hash> through_;  // by the names of places
+    /// By the names of places, then by what the records stand behind.
+    std::unordered_map<StoreName, std::map<StoreName, std::set<StoreName>>, Hash> through_;
     std::map<StoreName, Tenant> tenants_;
     uint64_t bytes_ = 0;
     double age_ = 0.0;

@@ -38,6 +38,8 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
     RecordIndex::Border border = begin_of(space);
     for (const RecordIndex::Step& step : store.index().way(border, ids, space.exactness, store.names(first, {}))) {
         StoredRound round;
+        // A record that says it begins elsewhere is not what its name says.
+        if (step.record->tokens_before != (rounds.empty() ? 0 : rounds.back().end_token())) break;
         round.first_token = step.record->tokens_before;
         round.is_part = step.is_part();
         const auto own = ids.subspan(static_cast<size_t>(round.first_token), static_cast<size_t>(step.tokens));
@@ -46,10 +48,11 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
         round.end = border;
         round.records[first] = step.record->name;
         if (shape.has(other)) {
-            const StoreName name = store.names(other, {})(border);
+            const RecordIndex::NameOf names = store.names(other, {});
             const StoredRecord* const record =
-                round.is_part ? store.index().find_through(name) : store.index().find(name);
-            if (record == nullptr) break;
+                round.is_part ? store.index().find_through(names(border), names(round.before))
+                              : store.index().find(names(border));
+            if (record == nullptr || record->tokens_before != round.first_token) break;
             round.records[other] = record->name;
         }
         rounds.push_back(std::move(round));

@@ -232,6 +232,27 @@ TEST_P(RoundMovingTest, TheBeginningOfARoundIsFound) {
     EXPECT_EQ(back.rounds(), 2) << "it is the same round that goes on";
 }
 
+/// The same ids are stored in several cuts, so records that begin elsewhere lead through the same places.
+TEST_P(RoundMovingTest, TheBeginningOfARoundIsFoundAmongOthersThatBeginLater) {
+    for (const std::vector<int64_t>& ends : std::vector<std::vector<int64_t>>{{64, 400}, {80, 400}, {96, 400}, {400}}) {
+        put(sequence(ends));
+        wait_for_the_writer();
+    }
+    for (const int64_t count : {130, 200, 260, 399}) {
+        const std::vector<StoredRound> rounds = stored_rounds(*store_, shape_, space_, ids_of(count));
+        ASSERT_FALSE(rounds.empty());
+        int64_t end = 0;
+        for (const StoredRound& round : rounds) {
+            EXPECT_EQ(round.first_token, end);
+            const std::vector<int32_t> ids = ids_of(count);
+            EXPECT_TRUE(std::equal(round.ids.begin(), round.ids.end(), ids.begin() + round.first_token));
+            end = round.end_token();
+        }
+        EXPECT_GT(end, count - 128);
+        EXPECT_LE(end, count);
+    }
+}
+
 TEST_P(RoundMovingTest, ASequenceThatIsCutOtherwiseGetsNothing) {
     put(sequence({20, 84}));
     wait_for_the_writer();

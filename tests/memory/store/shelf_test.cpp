@@ -159,7 +159,9 @@ TEST_P(ShelfTest, EqualTextsDifferOnceTheyAreSealed) {
     const std::string before = value(store::body_letter, a);
     put("a", "same", "same");
     EXPECT_EQ(value(store::body_letter, a) != before, GetParam());
-    if (GetParam()) EXPECT_NE(value(store::head_letter, a).substr(17, 32), value(store::body_letter, a).substr(17, 32));
+    if (GetParam()) {
+        EXPECT_NE(value(store::head_letter, a).substr(17, 32), value(store::body_letter, a).substr(17, 32));
+    }
 }
 
 /// A value passes at its own place alone.
