@@ -29,7 +29,9 @@ Status check_name(const ConversationName& name) {
 Status Ask::check() const {
     RONDO_TRY(check_name(conversation));
     if (goes_on && conversation.id.empty()) return wrong("goes_on needs a conversation's id");
-    if (messages.empty() && ids.empty()) return wrong("the turn asks nothing: it must have messages or ids");
+    if (warms && (conversation.id.empty() || !messages.empty() || !ids.empty()))
+        return wrong("a turn that warms a conversation must have its id, and neither messages nor ids");
+    if (!warms && messages.empty() && ids.empty()) return wrong("the turn asks nothing: it must have messages or ids");
     if (messages.size() > limits::messages_max)
         return wrong("the turn has " + std::to_string(messages.size()) + " messages; at most " +
                      std::to_string(limits::messages_max) + " may come at once");

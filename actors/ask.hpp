@@ -19,6 +19,8 @@ struct Ask {
     bool goes_on = false;               ///< the conversation must be there already; else it is begun if need be
     std::vector<ChatMessage> messages;  ///< what is new in the conversation
     std::vector<int32_t> ids;           ///< instead of messages: a prompt as it is
+    /// Instead of both: what is known of the conversation is brought to memory, and nothing is answered.
+    bool warms = false;
     /// What the chat template is given beside the messages ("enable_thinking" …): a JSON object's text, as
     /// check_template_variables allows it; "" for nothing.
     std::string template_variables;

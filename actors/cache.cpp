@@ -49,6 +49,8 @@ Cache::behavior_type Cache::make_behavior() {
             }
             return promise;
         },
+        [this](away_atom, const CachedPromptPtr& prompt) { return put_away(prompt); },
+        [this](remove_atom, const CachedPromptPtr& prompt) { forget(*prompt); },
         [this](drain_atom) -> caf::result<bool> {
             if (!store_) return true;
             return delegate(store_, drain_atom::value);
@@ -196,18 +198,72 @@ void Cache::put_away(const Turn& turn) {
         ++load_->not_put_away;
         return;
     }
-    putting_ += blocks;
     const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
     const double tokens = static_cast<double>(turn.computed_tokens);
+    if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
     auto put = std::make_shared<PutAway>(PutAway{turn.runtime,
                                                  turn.conversation,
                                                  space_of(turn),
                                                  {ids.begin(), ids.end()},
                                                  turn.kv.share(),
-                                                 tokens > 0 ? turn.computed_seconds / tokens : 0.0});
-    const auto over = [this, blocks] { putting_ -= blocks; };
+                                                 tokens > 0 ? seconds_per_token_ : 0.0});
+    const auto over = hold_for_store(turn.kv);
     request(store_, caf::infinite, put_atom::value, std::move(put))
         .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
+}
+
+/// Until what this returns is called the store holds these blocks too.
+std::function<void()> Cache::hold_for_store(const SequenceKv& kv) {
+    int64_t blocks = 0;
+    for (const LayerGroup group : layer_groups) blocks += std::ssize(kv.blocks(group));
+    putting_ += blocks;
+    return [this, blocks] { putting_ -= blocks; };
+}
+
+/// Whoever asks wants the memory: the bound for what is written behind turns does not hold here.
+caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prompt) {
+    auto promise = make_response_promise<int64_t>();
+    struct Together {
+        size_t left = 1;
+        std::function<void()> done;
+    };
+    const auto together = std::make_shared<Together>();
+    together->done = [this, promise, prompt]() mutable { promise.deliver(forget(*prompt)); };
+    const auto one_done = [together] {
+        if (--together->left == 0) together->done();
+    };
+    const Tenant& tenant = prompt->conversation.name.tenant;
+    for (const std::string& space : prefixes_->spaces_of(tenant)) {
+        if (!store_) break;
+        SequenceKv known = prefixes_->match(space, prompt->ids, std::ssize(prompt->ids), prompt->round_ends);
+        if (known.tokens() == 0) continue;
+        const auto ids = std::span(prompt->ids).first(static_cast<size_t>(known.tokens()));
+        const Exactness exactness = space == tenant ? Exactness::exact : Exactness::sparse;
+        const auto over = hold_for_store(known);
+        auto put = std::make_shared<PutAway>(PutAway{runtime_,
+                                                     prompt->conversation,
+                                                     {tenant, space, exactness},
+                                                     {ids.begin(), ids.end()},
+                                                     std::move(known),
+                                                     seconds_per_token_});
+        ++together->left;
+        const auto ended = [over, one_done] {
+            over();
+            one_done();
+        };
+        request(store_, caf::infinite, put_atom::value, std::move(put))
+            .then([ended](bool) { ended(); }, [ended](const caf::error&) { ended(); });
+    }
+    one_done();
+    return promise;
+}
+
+int64_t Cache::forget(const CachedPrompt& prompt) {
+    int64_t tokens = 0;
+    for (const std::string& space : prefixes_->spaces_of(prompt.conversation.name.tenant))
+        tokens += prefixes_->forget(space, prompt.ids);
+    count();
+    return tokens;
 }
 
 /// False: it holds none, or is not there.

@@ -37,6 +37,9 @@ private:
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);
     void put_away(const Turn& turn);
+    caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
+    int64_t forget(const CachedPrompt& prompt);
+    std::function<void()> hold_for_store(const SequenceKv& kv);
     bool ask_store_for_room();
     void room_given();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
@@ -50,6 +53,7 @@ private:
     Expected expected_;
     int64_t putting_ = 0;      // blocks that the store holds at the most
     bool room_asked_ = false;  // of the store
+    double seconds_per_token_ = 0.0;  // that the last turn took
     struct Waiting {
         BlockCounts blocks;
         caf::typed_response_promise<bool> promise;

@@ -80,7 +80,7 @@ Conversation::Prompt Conversation::prompt_up_to(int64_t border) const {
 }
 
 int64_t Conversation::known_tokens() const {
-    return borders_.empty() ? 0 : std::ssize(prompt_up_to(std::ssize(borders_) - 1).ids);
+    return std::ssize(history().ids);
 }
 
 void Conversation::answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,

@@ -110,6 +110,17 @@ Result<bool> Engine::remove(const ConversationName& name) {
     return request<bool>(remove_atom::value, name);
 }
 
+Result<int64_t> Engine::put_away(const ConversationName& name) {
+    return request<int64_t>(away_atom::value, name);
+}
+
+std::future<Engine::Reply> Engine::warm(const ConversationName& name) {
+    Ask asked;
+    asked.conversation = name;
+    asked.warms = true;
+    return ask(std::move(asked));
+}
+
 const std::vector<AttentionMethod>& Engine::methods() const {
     return inside_->runtime()->methods;
 }

@@ -79,6 +79,10 @@ public:
     /// Waits until what conversations have computed is on the disk (memory.disk), no longer than this; false: some is
     /// not. For before the engine's end: what is under way then is given up.
     bool put_away(std::chrono::milliseconds within);
+    /// What a conversation has computed goes to the disk, and its memory is free. Returns the tokens that were in it.
+    Result<int64_t> put_away(const ConversationName& name);
+    /// What is known of a conversation is brought to memory, from the disk or by computing it, before it goes on.
+    std::future<Reply> warm(const ConversationName& name);
 
     /// For whoever may be called back when the engine is gone.
     Asker asker() const;

@@ -17,6 +17,7 @@ using cancel_atom = caf::atom_constant<caf::atom("cancel")>;
 using create_atom = caf::atom_constant<caf::atom("create")>;
 using drop_atom = caf::atom_constant<caf::atom("drop")>;
 using fork_atom = caf::atom_constant<caf::atom("fork")>;
+using away_atom = caf::atom_constant<caf::atom("away")>;
 using list_atom = caf::atom_constant<caf::atom("list")>;
 using remove_atom = caf::atom_constant<caf::atom("remove")>;
 using rewind_atom = caf::atom_constant<caf::atom("rewind")>;
@@ -63,6 +64,8 @@ using front_actor = caf::typed_actor<
     caf::replies_to<drop_atom, ConversationName, RoundList>::with<ConversationInfoPtr>,
     caf::replies_to<title_atom, ConversationName, std::string>::with<ConversationInfoPtr>,
     caf::replies_to<fork_atom, ConversationName, ConversationName>::with<ConversationInfoPtr>,
-    caf::replies_to<remove_atom, ConversationName>::with<bool>>;
+    caf::replies_to<remove_atom, ConversationName>::with<bool>,
+    /// A conversation's KV goes to the disk, and its memory is free. The answer: tokens that were in memory.
+    caf::replies_to<away_atom, ConversationName>::with<int64_t>>;
 
 }  // namespace rondo

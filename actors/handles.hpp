@@ -60,6 +60,9 @@ using cache_actor = caf::typed_actor<
     caf::reacts_to<keep_atom, TurnPtr>,
     /// The same for a turn that goes on, but for a last block that it will still write to.
     caf::replies_to<share_atom, TurnPtr>::with<bool>,
+    /// What is known of a conversation's prompt goes to the store and out of the pool; how many tokens those were. Or
+    /// out of the pool alone, since the conversation is gone.
+    caf::replies_to<away_atom, CachedPromptPtr>::with<int64_t>, caf::reacts_to<remove_atom, CachedPromptPtr>,
     /// Frees this many blocks, if it can.
     caf::replies_to<room_atom, BlockCounts>::with<bool>,
     /// Answers when what it has given to the store is on the disk, or given up.
@@ -122,6 +125,8 @@ using session_actor = delta_sink_actor::extend<
     caf::replies_to<title_atom, std::string>::with<ConversationInfoPtr>,
     /// Ends, once the turn under way is cancelled and handed back.
     caf::reacts_to<remove_atom>,
+    /// Its KV goes to the disk.
+    caf::replies_to<away_atom>::with<int64_t>,
     /// A turn's text is rendered and tokenized, or cannot be.
     caf::reacts_to<text_atom, NewTurnPtr>,
     /// What it remembers, for a fork.

@@ -55,12 +55,17 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
                                                        " bytes fit into a context of " +
                                                        std::to_string(runtime->context_tokens) + " tokens");
     }
-    if (ids.empty()) {
+    if (ask.warms) {
+        prompt = conversation.history();
+        ids = prompt.ids;
+    } else if (ids.empty()) {
         RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, ask.template_variables, stop));
         ids = prompt.ids;
     }
     const auto tokens = static_cast<int64_t>(ids.size());
-    if (tokens == 0) return make_error(ErrorCode::invalid_argument, "an empty prompt, must be at least one token");
+    if (tokens == 0)
+        return make_error(ErrorCode::invalid_argument, ask.warms ? "the conversation has no rounds that could be warmed"
+                                                                 : "an empty prompt, must be at least one token");
     if (tokens >= runtime->context_tokens) {
         return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +

@@ -84,6 +84,13 @@ struct ChoiceJob {
     double seconds = 0.0;
 };
 
+/// A conversation's prompt as it stands, for the cache.
+struct CachedPrompt {
+    ConversationKey conversation;
+    std::vector<int32_t> ids;
+    std::vector<int64_t> round_ends;
+};
+
 /// What a turn has computed, on its way to the disk. It holds the blocks, to which nobody writes.
 struct PutAway {
     RuntimePtr runtime;  ///< whose blocks they are
@@ -117,6 +124,7 @@ using ChunkPtr = std::shared_ptr<Chunk>;
 using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
 using ConversationToKeepPtr = std::shared_ptr<const ConversationToKeep>;
 using ConversationBytesPtr = std::shared_ptr<const std::vector<std::byte>>;
+using CachedPromptPtr = std::shared_ptr<const CachedPrompt>;
 using PutAwayPtr = std::shared_ptr<PutAway>;
 using StatusPtr = std::shared_ptr<const Status>;
 
@@ -150,6 +158,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationToKeepPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::CachedPromptPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PutAwayPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)

@@ -58,7 +58,8 @@ void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageR
 }
 
 /// A chunk goes on as far as the keys before it have come. What has failed to come is computed: it becomes a part of
-/// what is missing, and the chunk begins anew.
+/// what is missing, and the chunk begins anew. So does one that gave its place to another, but not before it can go
+/// further than it was: else two of them would take the place from each other for as long as the disk takes.
 void Prefill::look_at_arrival(TurnId id) {
     Job& job = jobs_.at(id);
     const Arrival* const arrival = job.turn->arrival.get();
@@ -69,7 +70,7 @@ void Prefill::look_at_arrival(TurnId id) {
         lanes_.grow(id, arrival->end() - *whole);
         job.turn->stop_waiting();
     }
-    lanes_.wait(id, !whole && arrival->layers() <= job.layer);
+    lanes_.wait(id, !whole && (job.gave_up || arrival->layers() <= job.layer));
 }
 
 void Prefill::pump_all() {
@@ -115,6 +116,7 @@ void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     Job& job = jobs_.at(id);
     job.on_device = false;
     job.layer = chunk->layer;
+    job.gave_up = job.gave_up || chunk->drop;
     const PromptLanes::After after =
         lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {

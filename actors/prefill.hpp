@@ -37,6 +37,7 @@ private:
         caf::typed_response_promise<StageReply> promise;
         bool on_device = false;  // a piece of it
         int layer = 0;           // of its chunk, that comes next
+        bool gave_up = false;    // a chunk that waited: it begins again when everything has come
     };
     struct Runner {
         device_runner_actor actor;

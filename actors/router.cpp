@@ -39,6 +39,7 @@ Router::behavior_type Router::make_behavior() {
         },
         [this](fork_atom, const ConversationName& from, const ConversationName& to) { return fork(from, to); },
         [this](remove_atom, const ConversationName& name) { return remove(name); },
+        [this](away_atom, const ConversationName& name) { return put_away(name); },
         [this](over_atom, TurnId id, const ConversationFigures& figures) { over(id, &figures); },
         [this](expire_atom) { expire(); },
         [this](age_atom) { leave_by_age(); },
@@ -159,7 +160,7 @@ Result<session_actor> Router::session_for(const Ask& asked) {
         return open({name, 0}, Conversation(model_), std::move(options));
     }
     const ConversationTable::Entry* const known = conversations_.find(name);
-    if (known == nullptr && asked.goes_on) return conversations_.missing(name);
+    if (known == nullptr && (asked.goes_on || asked.warms)) return conversations_.missing(name);
     if (known == nullptr) return create(name, Conversation(model_));
     RONDO_TRY(make_room(name.tenant, {0, content_bytes(asked.messages)}, &name));
     return serving(name);

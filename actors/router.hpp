@@ -69,6 +69,7 @@ private:
     Result<session_actor> create(const ConversationName& name, Conversation conversation,
                                  std::optional<ConversationName> fork_of = {});
     void over(TurnId id, const ConversationFigures* figures);
+    caf::result<int64_t> put_away(const ConversationName& name);
     bool remove(const ConversationName& name);
     void forget(const ConversationName& name, ConversationTable::Left why);
     void count();

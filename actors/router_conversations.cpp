@@ -98,6 +98,16 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
     return session;
 }
 
+/// One without a session has nothing in memory.
+caf::result<int64_t> Router::put_away(const ConversationName& name) {
+    if (!options_.store)
+        return to_caf(make_error(ErrorCode::invalid_argument, "nothing is put away: memory.disk.path must be set"));
+    const ConversationTable::Entry* const found = conversations_.find(name);
+    if (found == nullptr) return to_caf(conversations_.missing(name));
+    if (!found->session) return int64_t{0};
+    return delegate(found->session, away_atom::value);
+}
+
 bool Router::remove(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
     if (found == nullptr) return false;

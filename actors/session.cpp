@@ -50,11 +50,12 @@ Session::behavior_type Session::make_behavior() {
             });
         },
         [this](remove_atom) {
-            ends_with_turn_ = true;
+            ends_with_turn_ = removed_ = true;
             while (!waiting_.empty()) stop(waiting_.back().first->id, TurnFlow::Event::cancel);
             if (current_) return stop(current_->ask->id, TurnFlow::Event::cancel);
-            quit();
+            leave();
         },
+        [this](away_atom) { return put_away(); },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
         [this](copy_atom) {
             return answer_when_there<ConversationPtr>(
@@ -141,7 +142,7 @@ void Session::start_next() {
         if (!text_->made) return;  // goes on when it is
         begin_next();
     }
-    if (!current_ && waiting_.empty() && ends_with_turn_) quit();
+    if (!current_ && waiting_.empty() && ends_with_turn_) leave();
 }
 
 void Session::begin_next() {
@@ -264,6 +265,7 @@ void Session::replied(StageReply reply) {
     const TurnStage stage = turn.record.stage();
     if (stage == TurnStage::admission) return let_in();
     if (stage == TurnStage::restore) return restored();
+    if (stage == TurnStage::prefill && turn.ask->warms) return happen(TurnFlow::Event::over);
     if (stage == TurnStage::prefill && turn.flow.state() == TurnFlow::State::prefilling) {
         AnswerPiece& first = turn.turn->last;
         TurnDelta delta{std::move(first.text), {first.id}, {}};
@@ -300,6 +302,7 @@ void Session::end(TurnOutcome outcome, Error error) {
 }
 
 void Session::end_done() {
+    if (current_->ask->warms) return end(TurnOutcome::length);
     Answer& answer = current_->turn->answer;
     std::string rest = answer.finish();
     if (!rest.empty() || current_->record.tells_thoughts()) give({std::move(rest), {}, {}}, true);

@@ -88,6 +88,9 @@ private:
     template <class Answer>
     caf::typed_response_promise<Answer> answer_when_there(std::function<Result<Answer>()> answer);
     void keep(bool rounds_went = false);
+    CachedPromptPtr cached_prompt() const;
+    caf::result<int64_t> put_away();
+    void leave();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     /// What the next turn's text becomes, apart from this actor: from a copy of the conversation, which stays as it is
@@ -123,6 +126,7 @@ private:
     router_actor router_;
     StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;
+    bool removed_ = false;
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     std::optional<Text> text_;                       // of the first that waits

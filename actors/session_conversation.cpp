@@ -50,6 +50,25 @@ void Session::keep(bool rounds_went) {
     send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
 }
 
+CachedPromptPtr Session::cached_prompt() const {
+    Conversation::Prompt known = conversation_.history();
+    return std::make_shared<CachedPrompt>(CachedPrompt{key_, std::move(known.ids), std::move(known.round_ends)});
+}
+
+caf::result<int64_t> Session::put_away() {
+    if (current_ || text_ || !waiting_.empty())
+        return to_caf(make_error(ErrorCode::invalid_argument,
+                                 "the conversation has a turn under way, which must end or be cancelled first"));
+    if (!is_there_ || !stages_) return int64_t{0};
+    return delegate(stages_->cache, away_atom::value, cached_prompt());
+}
+
+/// Nothing of a conversation that was removed stays in memory, unless others have it too.
+void Session::leave() {
+    if (removed_ && is_there_ && stages_) send(stages_->cache, remove_atom::value, cached_prompt());
+    quit();
+}
+
 ConversationInfoPtr Session::info() const {
     return std::make_shared<ConversationInfo>(ConversationInfo{key_.name.id, conversation_.title(),
                                                                conversation_.preamble, conversation_.tokens(),

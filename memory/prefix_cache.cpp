@@ -102,6 +102,36 @@ std::vector<PrefixCache::Kept> PrefixCache::kept(std::string_view space, std::sp
     return all;
 }
 
+std::vector<std::string> PrefixCache::spaces_of(std::string_view tenant) const {
+    std::vector<std::string> spaces;
+    for (const auto& [space, root] : roots_) {
+        const std::string_view name = space;
+        if (name.starts_with(tenant) && (name.size() == tenant.size() || name[tenant.size()] == '\n'))
+            spaces.push_back(space);
+    }
+    return spaces;
+}
+
+/// The same ids may be stored in several cuts.
+int64_t PrefixCache::forget(std::string_view space, std::span<const int32_t> ids) {
+    int64_t tokens = 0;
+    while (true) {
+        const auto root = roots_.find(std::string(space));
+        if (root == roots_.end()) return tokens;
+        const int64_t before = tokens;
+        for (Node* node = deepest(root->second.get(), ids); node->parent != nullptr;) {
+            if (node->children > 0 || !node->claims.empty() || !only_here(*node)) break;
+            tokens += node->size;
+            Node* const parent = node->parent;
+            const bool last = parent->parent == nullptr && parent->children == 1;  // the root goes with it
+            remove(node);
+            if (last) break;
+            node = parent;
+        }
+        if (tokens == before) return tokens;
+    }
+}
+
 /// Where a whole sequence's blocks begin: in one group as in the other.
 std::span<const int32_t> PrefixCache::borders(const SequenceKv& kv) const {
     return kv.block_begin(pool_.shape().has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower);

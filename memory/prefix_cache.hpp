@@ -63,6 +63,11 @@ public:
     };
     /// The blocks of the longest stored prefix of `ids`. Asking is no use of them.
     std::vector<Kept> kept(std::string_view space, std::span<const int32_t> ids) const;
+    /// The name spaces of a tenant that have stored blocks or claims: his own, and those of methods.
+    std::vector<std::string> spaces_of(std::string_view tenant) const;
+    /// Gives back the blocks that `ids` lead along, from their end on, as far as nothing else hangs on them, waits for
+    /// them or holds them. Returns how many tokens are not stored any more.
+    int64_t forget(std::string_view space, std::span<const int32_t> ids);
     /// Gives blocks back until so many of each group are free; false, and nothing goes, if that cannot be.
     bool make_room(const BlockCounts& blocks);
 

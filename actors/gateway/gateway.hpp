@@ -68,6 +68,7 @@ private:
     std::optional<Error> no_tokenizer() const;
     std::optional<Error> too_long(const char* what, size_t bytes) const;
     void session(const std::shared_ptr<Exchange>& exchange, const std::string& id, const std::string& verb);
+    void warm(const std::shared_ptr<Exchange>& exchange, const ConversationName& name);
     std::string new_id(const char* prefix);
 
     Engine& engine_;

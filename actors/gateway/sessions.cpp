@@ -69,7 +69,7 @@ void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
     }
     std::string id = request.path.substr(std::string_view("/v1/sessions/").size());
     std::string verb;
-    for (const char* known : {"/rewind", "/fork", "/drop"}) {
+    for (const char* known : {"/rewind", "/fork", "/drop", "/warm", "/put_away"}) {
         if (!id.ends_with(known)) continue;
         verb = known + 1;
         id.resize(id.size() - verb.size() - 1);
@@ -116,10 +116,35 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
         return ask_router<ConversationInfoPtr>(engine_, exchange, one, drop_atom::value, name,
                                                RoundList(wanted->rounds));
     }
+    if (verb == "warm" || verb == "put_away") {
+        const ApiResult<SessionNothing> wanted = parse_session_nothing(request.body);
+        if (!wanted) return exchange->send_error(wanted.error());
+        if (verb == "warm") return warm(exchange, name);
+        const std::function<std::string(const int64_t&)> body = [id](const int64_t& tokens) {
+            return session_put_away_response(id, tokens);
+        };
+        return ask_router<int64_t>(engine_, exchange, body, away_atom::value, name);
+    }
     const ApiResult<SessionForkRequest> wanted = parse_session_fork(request.body);
     if (!wanted) return exchange->send_error(wanted.error());
     const ConversationName to{exchange->tenant, wanted->id.empty() ? new_id("conv-") : wanted->id};
     ask_router<ConversationInfoPtr>(engine_, exchange, one, fork_atom::value, name, to);
+}
+
+/// Whoever does not wait for it any more ends it.
+void Gateway::warm(const std::shared_ptr<Exchange>& exchange, const ConversationName& name) {
+    Ask ask;
+    ask.conversation = name;
+    ask.warms = true;
+    ask.deadline_seconds = options_.server.deadline_s;
+    TurnCallbacks callbacks;
+    callbacks.on_end = [exchange, id = name.id](TurnEnd end) {
+        if (end.outcome != TurnOutcome::length) return exchange->send_error(end.error);
+        exchange->send_json(200, session_warm_response(id, end.usage));
+    };
+    const Asker asker = engine_.asker();
+    const TurnId turn = asker.ask(std::move(ask), std::move(callbacks));
+    exchange->on_gone([asker, turn] { asker.cancel(turn); });
 }
 
 }  // namespace rondo

@@ -36,6 +36,8 @@ public:
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
             [](drain_atom) { return true; },
+            [](away_atom, const CachedPromptPtr&) { return int64_t{0}; },
+            [](remove_atom, const CachedPromptPtr&) {},
             [this](room_atom, const BlockCounts&) {  // from the test: it has filled the answer in
                 auto [asked, promise] = std::move(told_->asked.back());
                 told_->asked.clear();

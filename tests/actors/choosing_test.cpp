@@ -74,6 +74,8 @@ public:
             [](keep_atom, const TurnPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
             [](drain_atom) { return true; },
+            [](away_atom, const CachedPromptPtr&) { return int64_t{0}; },
+            [](remove_atom, const CachedPromptPtr&) {},
             [](room_atom, const BlockCounts&) { return true; },
         };
     }

@@ -118,7 +118,8 @@ TEST_F(GatewayAbuse, RefusesWhatIsNoStrictJsonWhereverItIsSent) {
         "{",
     };
     for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize", "/v1/sessions",
-                             "/v1/sessions/x/rewind", "/v1/sessions/x/fork", "/v1/sessions/x/drop"}) {
+                             "/v1/sessions/x/rewind", "/v1/sessions/x/fork", "/v1/sessions/x/drop",
+                             "/v1/sessions/x/warm", "/v1/sessions/x/put_away"}) {
         for (const std::string& body : bodies) {
             const HttpResponse refusal = post(path, body);
             EXPECT_EQ(refusal.status, 400) << path << ' ' << body.substr(0, 40);

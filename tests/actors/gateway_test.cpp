@@ -77,6 +77,27 @@ TEST_F(GatewayTest, KeepsConversationsAsRounds) {
     EXPECT_EQ(call("GET", "/v1/sessions/fork").status, 404);
 }
 
+TEST_F(GatewayTest, WarmsConversationsAndSaysWhyNoneIsPutAway) {
+    answer(chat("The code of the red box is 4817.", "warm"));
+    const HttpResponse warmed = call("POST", "/v1/sessions/warm/warm");
+    EXPECT_EQ(warmed.status, 200) << warmed.body;
+    const json told = json::parse(warmed.body);
+    EXPECT_EQ(told["id"], "warm");
+    EXPECT_GT(told["tokens"], 0);
+    EXPECT_EQ(told["tokens"], told["cached_tokens"].get<int>() + told["recomputed_tokens"].get<int>());
+    EXPECT_EQ(json::parse(call("GET", "/v1/sessions/warm").body)["rounds"].size(), 1U);
+    const HttpResponse refused = call("POST", "/v1/sessions/warm/put_away");
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_THAT(refused.body, HasSubstr("memory.disk.path"));
+    EXPECT_EQ(call("POST", "/v1/sessions/nobody/warm").status, 404);
+    EXPECT_THAT(call("POST", "/v1/sessions/warm/warm", {{"fast", true}}).body, HasSubstr("'fast' is not a field"));
+    EXPECT_EQ(call("GET", "/v1/sessions/warm/warm").status, 405);
+    call("POST", "/v1/sessions", {{"id", "empty"}});
+    EXPECT_EQ(call("POST", "/v1/sessions/empty/warm").status, 400);
+    call("DELETE", "/v1/sessions/warm");
+    call("DELETE", "/v1/sessions/empty");
+}
+
 TEST_F(GatewayTest, TellsWhatEachRoundCost) {
     const json reply = answer(chat("The code of the red box is 4817.", "figures"));
     const json round = json::parse(call("GET", "/v1/sessions/figures").body)["rounds"][0];

@@ -142,7 +142,7 @@ TEST_F(OneConversation, AKnownPromptIsChosenFromAsANewOne) {
     for (int i = 0; i < 3; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
     text += " What is the code of the red box?";
     const Heard first = ask("snapkv", text);
-    caf::anon_send(stage_.inside().router(), remove_atom::value, ConversationName{"t", "c"});
+    caf::anon_send(stage_.inside().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{0});
     stage_.run();
     const Heard again = ask("snapkv", text);
     EXPECT_EQ(first.ends[0].attention.selections, 1);
@@ -166,7 +166,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
         EXPECT_GT(usage.cached_tokens, before.prompt_tokens - 17) << method;  // all full blocks of its prompt
         EXPECT_LE(usage.cached_tokens, before.prompt_tokens) << method;
         EXPECT_EQ(free_blocks() + stage_.inside().load().blocks_cached, all) << method;
-        caf::anon_send(stage_.inside().router(), remove_atom::value, ConversationName{"t", "c"});
+        caf::anon_send(stage_.inside().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{0});
         stage_.run();
     }
 }

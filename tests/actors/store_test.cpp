@@ -57,6 +57,32 @@ protected:
         run_until([&idle] { return idle.load(); });
         answered.join();
     }
+    /// What the router answers, or why not. The scoped actor waits on its own thread, messages are delivered on this one.
+    template <class Answer, class... Request>
+    Result<Answer> asked(Request... request) {
+        std::optional<Result<Answer>> got;
+        std::atomic<bool> done{false};
+        caf::scoped_actor self(stage_->system());
+        auto sent = self->request(stage_->engine().front(), caf::infinite, request...);
+        std::thread waits([&] {
+            sent.receive([&](const Answer& value) { got = value; },
+                         [&](const caf::error& error) { got = from_caf(error, "the router"); });
+            done = true;
+        });
+        run_until([&done] { return done.load(); });
+        waits.join();
+        return *got;
+    }
+    template <class Answer, class... Request>
+    Answer answer(Request... request) {
+        Result<Answer> got = asked<Answer>(std::move(request)...);
+        EXPECT_TRUE(got) << (got ? "" : got.error().message);
+        return got ? *got : Answer();
+    }
+    template <class Answer, class... Request>
+    bool failed(Request... request) {
+        return !asked<Answer>(std::move(request)...);
+    }
     const StoreFigures& figures() { return stage_->inside().store_figures(); }
     static std::vector<int32_t> some_ids(int count) {
         std::vector<int32_t> ids(static_cast<size_t>(count));
@@ -113,6 +139,59 @@ TEST_F(StoreActorTest, RoundsOfAConversationAreStoredOneByOneAndFoundAgain) {
         turn(chat("c", text));
     wait_until_written();
     EXPECT_EQ(figures().written, 3);
+}
+
+TEST_F(StoreActorTest, AConversationIsPutAwayAndWarmedAgain) {
+    start();
+    turn(chat("c", "The code of the red box is 4817."));
+    turn(chat("d", "Hello!"));
+    const int64_t others = stage_->inside().load().blocks_cached;
+    const Heard second = turn(chat("c", "What is the code of the red box?"));
+    wait_until_written();
+    const ConversationName name{"t", "c"};
+    const int64_t away = answer<int64_t>(away_atom::value, name);
+    EXPECT_EQ(away, second.ends[0].usage.prompt_tokens + second.ends[0].usage.completion_tokens - 1);
+    EXPECT_LT(stage_->inside().load().blocks_cached, others);
+    EXPECT_EQ(answer<int64_t>(away_atom::value, name), 0) << "there is nothing left";
+    EXPECT_EQ(figures().written, 3) << "it was on the disk already";
+
+    Ask warm;
+    warm.conversation = name;
+    warm.warms = true;
+    const Heard warmed = turn(warm);
+    EXPECT_TRUE(warmed.ids.empty());
+    EXPECT_EQ(warmed.ends[0].outcome, TurnOutcome::length);
+    EXPECT_GT(warmed.ends[0].usage.restored_tokens, 0);
+    const Heard third = turn(chat("c", "And of the blue one?"));
+    EXPECT_GE(third.ends[0].usage.cached_tokens, away);
+    EXPECT_EQ(third.ends[0].usage.restored_tokens, 0);
+    EXPECT_EQ(answer<ConversationInfoPtr>(list_atom::value, name)->rounds.size(), 3U) << "warming is no round";
+
+    EXPECT_TRUE(failed<int64_t>(away_atom::value, ConversationName{"t", "nobody"}));
+    warm.conversation = {"t", "nobody"};
+    EXPECT_EQ(turn(warm).ends[0].error.code, ErrorCode::not_found);
+    warm.conversation = {};
+    EXPECT_EQ(turn(warm).ends[0].error.code, ErrorCode::invalid_argument);
+}
+
+TEST_F(StoreActorTest, WithoutAStoreNothingIsPutAway) {
+    stage_.emplace(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
+    turn(chat("c", "Hello!"));
+    EXPECT_TRUE(failed<int64_t>(away_atom::value, ConversationName{"t", "c"}));
+    Ask warm;
+    warm.conversation = {"t", "c"};
+    warm.warms = true;
+    EXPECT_GT(turn(warm).ends[0].usage.cached_tokens, 0) << "it is in memory";
+}
+
+/// What is in memory of a conversation that was deleted goes too, but for what others have in common with it.
+TEST_F(StoreActorTest, ADeletedConversationLeavesMemory) {
+    start();
+    turn(chat("c", "The code of the red box is 4817."));
+    EXPECT_GT(stage_->inside().load().blocks_cached, 0);
+    wait_until_written();
+    EXPECT_TRUE(answer<bool>(remove_atom::value, ConversationName{"t", "c"}));
+    run_until([&] { return stage_->inside().load().blocks_cached == 0; });
 }
 
 TEST_F(StoreActorTest, AFolderThatCannotBeUsedIsSaidAndServingGoesOn) {

@@ -59,6 +59,44 @@ TEST_F(PrefixCacheTest, WhatGoesOnIsSharedButForItsLastBlock) {
     EXPECT_EQ(cache->match("t", ids(40), 40).tokens(), 32);
 }
 
+TEST_F(PrefixCacheTest, ForgetsFromTheEndAsFarAsNobodyElseNeedsIt) {
+    std::vector<int32_t> other = ids(40);
+    other[20] = -7;  // parts after a block
+    cache->insert("t", ids(40), computed(40), Exactness::exact);
+    cache->insert("t", other, computed(40), Exactness::exact);
+    cache->insert("t\nsparse", ids(40), computed(40), Exactness::sparse);
+    cache->insert("tt", ids(40), computed(40), Exactness::exact);
+    std::vector<std::string> spaces = cache->spaces_of("t");
+    std::ranges::sort(spaces);
+    EXPECT_EQ(spaces, (std::vector<std::string>{"t", "t\nsparse"}));
+    EXPECT_EQ(cache->forget("t", ids(40)), 24) << "the first block is the other one's too";
+    EXPECT_EQ(cache->match("t", other, 40).tokens(), 40);
+    EXPECT_EQ(cache->forget("t", ids(40)), 0);
+    {
+        const SequenceKv held = cache->match("t", other, 40);
+        EXPECT_EQ(cache->forget("t", other), 0);
+    }
+    cache->claim(1, "t", other);
+    EXPECT_EQ(cache->forget("t", other), 0);
+    cache->forget_claim(1);
+    EXPECT_EQ(cache->forget("t", other), 40);
+    EXPECT_EQ(cache->spaces_of("t"), std::vector<std::string>{"t\nsparse"});
+    EXPECT_EQ(cache->forget("nobody", ids(40)), 0);
+}
+
+TEST_F(PrefixCacheTest, ForgetsEveryCutOfTheSameTokens) {
+    SequenceKv rounds(*pool);
+    ASSERT_TRUE(rounds.extend(5).is_ok());
+    rounds.begin_round();
+    ASSERT_TRUE(rounds.extend(45).is_ok());
+    cache->insert("t", ids(32), computed(32), Exactness::exact);
+    cache->insert("t", ids(50), rounds, Exactness::exact);
+    rounds = SequenceKv(*pool);
+    EXPECT_EQ(cache->forget("t", ids(50)), 82);
+    EXPECT_EQ(cache->blocks(), 0);
+    EXPECT_EQ(free(), 32U);
+}
+
 TEST_F(PrefixCacheTest, MakesRoomFromWhatWasUsedLongestAgo) {
     cache->insert("t", ids(32, 1000), computed(32), Exactness::exact);
     cache->insert("t", ids(32, 2000), computed(32), Exactness::exact);

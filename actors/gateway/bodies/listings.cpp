@@ -73,6 +73,19 @@ std::string session_deleted_response(std::string_view id) {
     return json_text({{"id", id}, {"object", "session"}, {"deleted", true}});
 }
 
+std::string session_put_away_response(std::string_view id, int64_t tokens) {
+    return json_text({{"id", id}, {"object", "session"}, {"put_away_tokens", tokens}});
+}
+
+std::string session_warm_response(std::string_view id, const TurnUsage& usage) {
+    return json_text({{"id", id},
+                      {"object", "session"},
+                      {"tokens", usage.prompt_tokens},
+                      {"cached_tokens", usage.cached_tokens},
+                      {"restored_tokens", usage.restored_tokens},
+                      {"recomputed_tokens", usage.recomputed_tokens}});
+}
+
 std::string tokenize_response(std::span<const int32_t> ids) {
     return json_text({{"ids", std::vector<int32_t>(ids.begin(), ids.end())}, {"count", ids.size()}});
 }

@@ -63,6 +63,8 @@ std::string session_response(const SessionInfo& session);
 /// GET /v1/sessions: a part of the list.
 std::string sessions_response(std::span<const ListedSession> sessions, bool has_more);
 std::string session_deleted_response(std::string_view id);
+std::string session_put_away_response(std::string_view id, int64_t tokens);
+std::string session_warm_response(std::string_view id, const TurnUsage& usage);
 std::string tokenize_response(std::span<const int32_t> ids);
 /// `text` may be any bytes; what is no UTF-8 becomes U+FFFD.
 std::string detokenize_response(std::string_view text);

@@ -59,4 +59,8 @@ ApiResult<SessionDropRequest> parse_session_drop(std::string_view body) {
     });
 }
 
+ApiResult<SessionNothing> parse_session_nothing(std::string_view body) {
+    return read_body<SessionNothing>(or_no_fields(body), [](BodyFields&, SessionNothing&) {});
+}
+
 }  // namespace rondo

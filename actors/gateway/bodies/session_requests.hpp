@@ -35,11 +35,15 @@ struct SessionDropRequest {
     std::vector<int64_t> rounds;  ///< at least one, each once, ascending
 };
 
+struct SessionNothing {};
+
 /// An empty body is one without fields, where no field is required.
 ApiResult<SessionCreateRequest> parse_session_create(std::string_view body);
 ApiResult<SessionRenameRequest> parse_session_rename(std::string_view body);
 ApiResult<SessionRewindRequest> parse_session_rewind(std::string_view body);
 ApiResult<SessionForkRequest> parse_session_fork(std::string_view body);
 ApiResult<SessionDropRequest> parse_session_drop(std::string_view body);
+/// POST /v1/sessions/ID/warm and …/put_away: they have no fields.
+ApiResult<SessionNothing> parse_session_nothing(std::string_view body);
 
 }  // namespace rondo
