@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -11,13 +13,21 @@
 namespace rondo {
 
 /// Memory that a disk may be read into and written from past the kernel's cache; zero at first, so that what is written
-/// as padding tells nothing.
+/// as padding tells nothing. Much of it lies in huge pages: taking small ones costs as long as reading into them.
 class AlignedBytes {
 public:
     AlignedBytes() = default;
-    explicit AlignedBytes(size_t size)
-        : bytes_(static_cast<std::byte*>(::operator new(size, std::align_val_t(disk_alignment)))), size_(size) {
+    explicit AlignedBytes(size_t size) : AlignedBytes(unwritten(size)) {
         std::fill_n(bytes_.get(), size, std::byte{0});
+    }
+    /// For reading into: nobody knows what is in it.
+    static AlignedBytes unwritten(size_t size) {
+        AlignedBytes made;
+        const size_t alignment = size < huge_page ? disk_alignment : huge_page;
+        made.bytes_ = {static_cast<std::byte*>(::operator new(size, std::align_val_t(alignment))), Free{alignment}};
+        made.size_ = size;
+        if (size >= huge_page) madvise(made.data(), size, MADV_HUGEPAGE);  // where that cannot be, small ones do
+        return made;
     }
 
     std::byte* data() const { return bytes_.get(); }
@@ -26,10 +36,12 @@ public:
     std::span<std::byte> span() const { return {bytes_.get(), size_}; }
 
 private:
+    static constexpr size_t huge_page = size_t{2} << 20;
     struct Free {
-        void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(disk_alignment)); }
+        size_t alignment;
+        void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(alignment)); }
     };
-    std::unique_ptr<std::byte, Free> bytes_;
+    std::unique_ptr<std::byte, Free> bytes_{nullptr, Free{disk_alignment}};
     size_t size_ = 0;
 };
 

@@ -175,7 +175,7 @@ void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, 
 /// Memory that is used again has its pages already: taking them costs as long as reading a layer into them.
 std::shared_ptr<AlignedBytes> RoundReader::take_staging(size_t bytes) {
     const auto found = std::ranges::find_if(staging_, [&](const auto& one) { return one->size() == bytes; });
-    if (found == staging_.end()) return std::make_shared<AlignedBytes>(bytes);
+    if (found == staging_.end()) return std::make_shared<AlignedBytes>(AlignedBytes::unwritten(bytes));
     const std::shared_ptr<AlignedBytes> taken = std::move(*found);
     staging_.erase(found);
     return taken;

@@ -132,7 +132,8 @@ void RoundWriter::copy_layers(const RecordPtr& record) {
 }
 
 void RoundWriter::copy_layer(const RecordPtr& record) {
-    const auto bytes = std::make_shared<AlignedBytes>(record->layer_bytes);
+    const auto bytes = std::make_shared<AlignedBytes>(AlignedBytes::unwritten(record->layer_bytes));
+    std::ranges::fill(bytes->span().subspan(bytes_of_layer(pool_, record->blocks.blocks().size())), std::byte{0});
     const int first = record->group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
     const size_t layer = record->next++;
     record->staged += bytes->size();
