@@ -51,8 +51,8 @@ private:
     KvPool& pool_;
     std::optional<PrefixCache> prefixes_;
     Expected expected_;
-    int64_t putting_ = 0;      // blocks that the store holds at the most
-    bool room_asked_ = false;  // of the store
+    int64_t putting_ = 0;             // blocks that the store holds at the most
+    bool room_asked_ = false;         // of the store
     double seconds_per_token_ = 0.0;  // that the last turn took
     struct Waiting {
         BlockCounts blocks;

@@ -64,7 +64,7 @@ private:
     struct Job {
         int priority = 0;
         bool withdrawn = false;
-        bool begun = false;        // its first piece was given to the device
+        bool begun = false;  // its first piece was given to the device
         bool waits = false;
         bool drops = false;        // its open chunk
         int64_t chunk_tokens = 0;  // of the chunk under way

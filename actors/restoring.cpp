@@ -1,7 +1,6 @@
 #include "actors/restoring.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace rondo {
@@ -31,56 +30,21 @@ void Restoring::learn_load(uint64_t bytes, double seconds) {
     if (bytes > 0) seconds_per_byte_ = learned(seconds_per_byte_, seconds / static_cast<double>(bytes));
 }
 
-/// Whether all blocks from this token on are full, and one begins with it.
-bool Restoring::ends_with_whole_blocks(const SequenceKv& kv, int64_t first) const {
-    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
-        if (!pool_.shape().has(group)) return true;
-        const auto begins = kv.block_begin(group);
-        const auto at = std::ranges::lower_bound(begins, first);
-        return at != begins.end() && *at == first && kv.tokens() - first == (begins.end() - at - 1) * kv_block_tokens;
-    });
-}
-
-/// The stored rounds that begin or go on where the turn's KV ends. Of a round of which some is known, that must be
-/// whole blocks of it: so a cache leaves it that gives up its end.
-std::optional<Restoring::Plan> Restoring::plan(Turn& turn) {
-    Plan plan{{SequenceKv(*turn.runtime->pool), {}}, turn.kv.tokens(), turn.kv.tokens(), 0};
-    for (StoredRound& round : stored_rounds(store_, pool_.shape(), space_of(turn), turn.reusable())) {
-        if (round.end_token() <= plan.known) continue;
-        const int64_t known = std::max<int64_t>(plan.known - round.first_token, 0);
-        if (known > 0 && !ends_with_whole_blocks(turn.kv, round.first_token)) break;
-        plan.end = round.end_token();
-        plan.job.rounds.push_back({std::move(round), known / kv_block_tokens});
-    }
-    if (plan.job.rounds.empty()) return std::nullopt;
+uint64_t Restoring::bytes_of(const WayBack& way) const {
+    uint64_t bytes = 0;
     for (const LayerGroup group : layer_groups)
-        for (const RoundReader::Round& round : plan.job.rounds)
+        for (const WayBack::Round& round : way.rounds)
             if (const auto* const record = store_.index().find(round.stored.records[group]))
-                plan.bytes += record->place.bytes;
-    return plan;
+                bytes += record->place.bytes;
+    return bytes;
 }
 
 /// Whether it is read before it would be computed, each behind what is queued already.
-bool Restoring::is_worth(const Plan& plan) {
-    const double computing =
-        seconds_per_token_ * static_cast<double>(options_.prompt_tokens() + plan.end - plan.known);
-    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + plan.bytes);
+bool Restoring::is_worth(const WayBack& way, uint64_t bytes) {
+    const double computing = seconds_per_token_ * static_cast<double>(options_.prompt_tokens() + way.end - way.begin);
+    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + bytes);
     if (computing == 0.0 || reading <= computing) return true;
     seconds_per_byte_ *= forgetting;
-    return false;
-}
-
-/// Takes the blocks for what will come, in rounds as they are stored; false where there are not enough for that and for
-/// what has to be computed behind it.
-bool Restoring::grow(Turn& turn, const Plan& plan) {
-    std::vector<int64_t> ends;
-    for (const auto& [round, known_blocks] : plan.job.rounds)
-        if (!round.is_part) ends.push_back(round.end_token());
-    const std::vector<int64_t> before = turn.kv.planned_ends();
-    std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > plan.end; });
-    turn.kv.plan_rounds(std::move(ends));
-    if (turn.kv.set_aside(turn.missing() + 1) && turn.kv.extend(plan.end - plan.known)) return true;
-    turn.kv.plan_rounds(before);
     return false;
 }
 
@@ -107,34 +71,36 @@ Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
 
 void Restoring::restore(Turn& turn) {
     turn.restored_tokens = 0;
-    std::optional<Plan> plan = this->plan(turn);
+    WayBack way =
+        way_back(stored_rounds(store_, pool_.shape(), space_of(turn), turn.reusable()), turn.kv, pool_.shape());
+    const uint64_t bytes = bytes_of(way);
     Counts counts;
     counts.asked = std::ssize(turn.reusable()) - turn.kv.tokens();
-    if (plan) counts.found = plan->end - plan->known;
-    const bool worth = plan && is_worth(*plan);
-    if (plan && !worth) counts.not_worth = counts.found;
+    counts.found = way.end - way.begin;
+    const bool worth = counts.found > 0 && is_worth(way, bytes);
+    if (!worth) counts.not_worth = counts.found;
     count(turn.conversation.name.tenant, counts);
-    if (worth && grow(turn, *plan)) read(turn, std::move(*plan));
+    if (worth && grow_for(turn.kv, way, turn.missing() + 1)) read(turn, std::move(way), bytes);
 }
 
-void Restoring::read(Turn& turn, Plan plan) {
+void Restoring::read(Turn& turn, WayBack way, uint64_t bytes) {
     const uint64_t number = ++last_;
-    const auto arrival = std::make_shared<Arrival>(
-        plan.known, plan.end, pool_.shape().layers,
-        [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
+    const auto arrival =
+        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
+                                  [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
     UnderWay& own = under_way_[number];
-    own = {arrival, {}, turn.conversation.name.tenant, {}, plan.bytes, options_.now(), false};
-    for (const RoundReader::Round& round : plan.job.rounds) {
+    own = {arrival, {}, turn.conversation.name.tenant, {}, bytes, options_.now(), false};
+    for (const WayBack::Round& round : way.rounds) {
         own.ends.push_back(round.stored.end_token());
         for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
     }
-    bytes_under_way_ += plan.bytes;
+    bytes_under_way_ += bytes;
     turn.arrival = arrival;
-    turn.restored_tokens = plan.end - plan.known;
-    plan.job.kv = turn.kv.share();
-    plan.job.arrived = [arrival](int layers) { arrival->come(layers); };
-    plan.job.over = [this, number](size_t whole) { over(number, whole); };
-    const RoundReader::Ticket ticket = reader_.read(std::move(plan.job));
+    turn.restored_tokens = way.end - way.begin;
+    RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
+    job.arrived = [arrival](int layers) { arrival->come(layers); };
+    job.over = [this, number](size_t whole) { over(number, whole); };
+    const RoundReader::Ticket ticket = reader_.read(std::move(job));
     if (const auto found = under_way_.find(number); found != under_way_.end()) found->second.ticket = ticket;
 }
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "actors/turn.hpp"
@@ -20,8 +19,8 @@ StoreSpace space_of(const Turn& turn);
 class Restoring {
 public:
     struct Options {
-        std::function<double()> now;             ///< seconds
-        std::function<int64_t()> prompt_tokens;  ///< that are to be computed before those of another prompt
+        std::function<double()> now;                      ///< seconds
+        std::function<int64_t()> prompt_tokens;           ///< that are to be computed before those of another prompt
         std::function<void(std::function<void()>)> post;  ///< runs a task on the store's thread
     };
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
@@ -48,16 +47,9 @@ public:
     Counts counts_of(const Tenant& tenant) const;
 
 private:
-    struct Plan {
-        RoundReader::Job job;
-        int64_t known = 0, end = 0;  // tokens
-        uint64_t bytes = 0;
-    };
-    std::optional<Plan> plan(Turn& turn);
-    bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first) const;
-    bool is_worth(const Plan& plan);
-    static bool grow(Turn& turn, const Plan& plan);
-    void read(Turn& turn, Plan plan);
+    uint64_t bytes_of(const WayBack& way) const;
+    bool is_worth(const WayBack& way, uint64_t bytes);
+    void read(Turn& turn, WayBack way, uint64_t bytes);
     void over(uint64_t number, size_t whole);
     void cancel(uint64_t number);
     void learn_load(uint64_t bytes, double seconds);

@@ -35,8 +35,8 @@ struct Turn {
     std::vector<int64_t> round_ends = {};  ///< of the prompt's earlier rounds, as far as they were computed
     int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
-    std::shared_ptr<Arrival> arrival = {};  ///< of keys that are read back into `kv`; none: all of it is there
-    int64_t restored_tokens = 0;            ///< whose keys were, the last time it was let in
+    std::shared_ptr<Arrival> arrival = {};          ///< of keys that are read back into `kv`; none: all of it is there
+    int64_t restored_tokens = 0;                    ///< whose keys were, the last time it was let in
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;

@@ -21,9 +21,9 @@ struct RoundReader::Record {
 struct RoundReader::Reading {
     Job job;
     std::vector<Record> records;
-    size_t whole = 0;      // rounds that nothing is missing of, so far
-    size_t under_way = 0;  // headers or layers
-    size_t next = 0;       // layer of a record, which comes next: layer by layer, in each record by record
+    size_t whole = 0;                  // rounds that nothing is missing of, so far
+    size_t under_way = 0;              // headers or layers
+    size_t next = 0;                   // layer of a record, which comes next: layer by layer, in each record by record
     std::vector<size_t> missing = {};  // by layer: records that have not come
     int arrived = 0;                   // first layers that nothing is missing of
     bool opened = false;               // all headers are known
@@ -147,9 +147,8 @@ void RoundReader::arrived(const ReadingPtr& reading, size_t index, int layer,
     const Record& record = reading->records[index];
     if (!status || record.round >= reading->whole) return end_layer(reading, index, layer, bytes, status);
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
-    const Status put =
-        copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
-                std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
+    const Status put = copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
+                               std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
     // Blocks and bytes are held until the stream has passed.
     const Status told = device_.notify(StreamId::load, here([=, this](const Status& copied) {
                                            end_layer(reading, index, layer, bytes, put ? copied : put);

@@ -21,10 +21,7 @@ public:
         size_t staging_bytes = size_t{64} << 20;  ///< of all jobs; but one layer of a round at least
         std::function<void(std::function<void()>)> post;
     };
-    struct Round {
-        StoredRound stored;
-        int64_t known_blocks = 0;  ///< of its first ones, which are there already
-    };
+    using Round = WayBack::Round;
     struct Job {
         /// Has room for all rounds; only what is not known is written to. Held until the last copy is over.
         SequenceKv kv;

@@ -1,6 +1,7 @@
 #include "memory/store/way_back.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rondo {
@@ -9,6 +10,16 @@ namespace {
 
 RecordIndex::Border begin_of(const StoreSpace& space) {
     return {name_of_space(space.space), space.exactness};
+}
+
+/// Whether all blocks from this token on are full, and one begins with it.
+bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first, const KvShape& shape) {
+    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+        if (!shape.has(group)) return true;
+        const auto begins = kv.block_begin(group);
+        const auto at = std::ranges::lower_bound(begins, first);
+        return at != begins.end() && *at == first && kv.tokens() - first == (begins.end() - at - 1) * kv_block_tokens;
+    });
 }
 
 }  // namespace
@@ -30,13 +41,13 @@ std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int3
     return rounds;
 }
 
-std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
-                                       std::span<const int32_t> ids) {
+std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<RecordIndex::NameOf>& names,
+                                       const KvShape& shape, const StoreSpace& space, std::span<const int32_t> ids) {
     const LayerGroup first = shape.has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower;
     const LayerGroup other = first == LayerGroup::upper ? LayerGroup::lower : LayerGroup::upper;
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
-    for (const RecordIndex::Step& step : store.index().way(border, ids, space.exactness, store.names(first, {}))) {
+    for (const RecordIndex::Step& step : index.way(border, ids, space.exactness, names[first])) {
         StoredRound round;
         // A record that says it begins elsewhere is not what its name says.
         if (step.record->tokens_before != (rounds.empty() ? 0 : rounds.back().end_token())) break;
@@ -48,16 +59,45 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
         round.end = border;
         round.records[first] = step.record->name;
         if (shape.has(other)) {
-            const RecordIndex::NameOf names = store.names(other, {});
+            const RecordIndex::NameOf& name = names[other];
             const StoredRecord* const record =
-                round.is_part ? store.index().find_through(names(border), names(round.before))
-                              : store.index().find(names(border));
+                round.is_part ? index.find_through(name(border), name(round.before)) : index.find(name(border));
             if (record == nullptr || record->tokens_before != round.first_token) break;
             round.records[other] = record->name;
         }
         rounds.push_back(std::move(round));
     }
     return rounds;
+}
+
+std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
+                                       std::span<const int32_t> ids) {
+    const PerGroup<RecordIndex::NameOf> names{store.names(LayerGroup::lower, {}), store.names(LayerGroup::upper, {})};
+    return stored_rounds(store.index(), names, shape, space, ids);
+}
+
+WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const KvShape& shape) {
+    WayBack way{{}, kv.tokens(), kv.tokens()};
+    for (StoredRound& round : stored) {
+        if (round.end_token() <= way.begin) continue;
+        const int64_t known = std::max<int64_t>(way.begin - round.first_token, 0);
+        if (known > 0 && !ends_with_whole_blocks(kv, round.first_token, shape)) break;
+        way.end = round.end_token();
+        way.rounds.push_back({std::move(round), known / kv_block_tokens});
+    }
+    return way;
+}
+
+bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
+    std::vector<int64_t> ends;
+    for (const auto& [round, known_blocks] : way.rounds)
+        if (!round.is_part) ends.push_back(round.end_token());
+    const std::vector<int64_t> before = kv.planned_ends();
+    std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > way.end; });
+    kv.plan_rounds(std::move(ends));
+    if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) return true;
+    kv.plan_rounds(before);
+    return false;
 }
 
 }  // namespace rondo

@@ -25,7 +25,25 @@ struct StoredRound {
 std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
 
 /// The rounds that are stored of `ids` in every layer group, from the beginning on.
+std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<RecordIndex::NameOf>& names,
+                                       const KvShape& shape, const StoreSpace& space, std::span<const int32_t> ids);
 std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
                                        std::span<const int32_t> ids);
+
+/// What may be read back behind the keys that a sequence has.
+struct WayBack {
+    struct Round {
+        StoredRound stored;
+        int64_t known_blocks = 0;  ///< of its first ones, which are there already
+    };
+    std::vector<Round> rounds;
+    int64_t begin = 0, end = 0;  ///< of the tokens that will come
+};
+/// The stored rounds that begin or go on where the sequence's keys end. Of a round of which some is known, that must be
+/// whole blocks of it: so a cache leaves it that gives up its end.
+WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const KvShape& shape);
+/// Gives the sequence blocks for what will come, in rounds as they are stored. False, and it has no more keys than
+/// before: there are not enough for that and for what it needs behind it, `tokens` in all.
+bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens);
 
 }  // namespace rondo

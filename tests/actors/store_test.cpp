@@ -57,7 +57,8 @@ protected:
         run_until([&idle] { return idle.load(); });
         answered.join();
     }
-    /// What the router answers, or why not. The scoped actor waits on its own thread, messages are delivered on this one.
+    /// What the router answers, or why not. The scoped actor waits on its own thread, messages are delivered on this
+    /// one.
     template <class Answer, class... Request>
     Result<Answer> asked(Request... request) {
         std::optional<Result<Answer>> got;
@@ -269,8 +270,7 @@ TEST_F(StoreActorTest, WhoComesBackHoldsUpNobody) {
     wait_until_written();
     start();
     std::vector<Heard> heard(prompts.size() + 1);
-    for (size_t i = 0; i < prompts.size(); ++i)
-        stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
     stage_->engine().ask(continue_ids({1, 2, 3, 4, 5}, 4), heard.back().callbacks());
     run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
     int64_t restored = 0;

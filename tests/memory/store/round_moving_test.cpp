@@ -101,17 +101,10 @@ protected:
     }
     /// What is stored of so many ids, read behind what is known. Returns the rounds that came.
     size_t bring_back(SequenceKv& kv, int64_t count) {
-        RoundReader::Job job{SequenceKv(*pool_), {}};
-        int64_t end = kv.tokens();
-        for (StoredRound& round : stored_rounds(*store_, shape_, space_, ids_of(count))) {
-            const int64_t known = std::max<int64_t>(kv.tokens() - round.first_token, 0) / kv_block_tokens;
-            if (round.end_token() <= kv.tokens()) continue;
-            end = round.end_token();
-            job.rounds.push_back({std::move(round), known});
-        }
-        if (job.rounds.empty()) return 0;
-        EXPECT_TRUE(kv.extend(end - kv.tokens()));
-        job.kv = kv.share();
+        WayBack way = way_back(stored_rounds(*store_, shape_, space_, ids_of(count)), kv, shape_);
+        if (way.rounds.empty()) return 0;
+        EXPECT_TRUE(kv.extend(way.end - way.begin));
+        RoundReader::Job job{kv.share(), std::move(way.rounds)};
         std::optional<size_t> whole;
         layers_.clear();
         job.arrived = [this](int layers) {
