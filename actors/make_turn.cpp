@@ -57,6 +57,8 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     }
     if (ask.warms) {
         prompt = conversation.history();
+        // What stands behind the last round belongs to the next one, which begins otherwise every time.
+        if (!prompt.round_ends.empty()) prompt.ids.resize(static_cast<size_t>(prompt.round_ends.back()));
         ids = prompt.ids;
     } else if (ids.empty()) {
         RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, ask.template_variables, stop));

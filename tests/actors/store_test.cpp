@@ -163,6 +163,8 @@ TEST_F(StoreActorTest, AConversationIsPutAwayAndWarmedAgain) {
     EXPECT_TRUE(warmed.ids.empty());
     EXPECT_EQ(warmed.ends[0].outcome, TurnOutcome::length);
     EXPECT_GT(warmed.ends[0].usage.restored_tokens, 0);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 3) << "it was on the disk already";
     const Heard third = turn(chat("c", "And of the blue one?"));
     EXPECT_GE(third.ends[0].usage.cached_tokens, away);
     EXPECT_EQ(third.ends[0].usage.restored_tokens, 0);
