@@ -28,9 +28,6 @@ public:
                                       const rocksdb::EnvOptions& options) override {
         return closed_to_others(name, rocksdb::EnvWrapper::ReuseWritableFile(name, old, file, options));
     }
-    rocksdb::Status NewLogger(const std::string& name, std::shared_ptr<rocksdb::Logger>* logger) override {
-        return closed_to_others(name, rocksdb::EnvWrapper::NewLogger(name, logger));
-    }
 
 private:
     static rocksdb::Status closed_to_others(const std::string& name, rocksdb::Status made) {
@@ -40,18 +37,23 @@ private:
     }
 };
 
+/// On a full disk a log that is a file ends the process: RocksDB asserts that nothing is appended behind an error.
+class NoLog : public rocksdb::Logger {
+public:
+    using rocksdb::Logger::Logv;
+    void Logv(const char*, va_list) override {}
+};
+
 rocksdb::Options options_with(rocksdb::Env* env) {
     rocksdb::Options options;
     options.env = env;
     options.create_if_missing = true;
     options.paranoid_checks = true;
-    // A manifest is some megabytes: little memory, few files, and a log of errors alone.
+    // A manifest is some megabytes: little memory, and few files.
     options.write_buffer_size = size_t{4} << 20;
     options.max_total_wal_size = uint64_t{16} << 20;
     options.max_open_files = 64;
-    options.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
-    options.keep_log_file_num = 2;
-    options.max_log_file_size = size_t{1} << 20;
+    options.info_log = std::make_shared<NoLog>();
     options.stats_dump_period_sec = 0;
     options.stats_persist_period_sec = 0;
     return options;
