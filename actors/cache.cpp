@@ -16,6 +16,12 @@ Exactness exactness_of(const Turn& turn) {
     return space_of(turn).exactness;
 }
 
+int64_t blocks_of(const SequenceKv& kv) {
+    int64_t blocks = 0;
+    for (const LayerGroup group : layer_groups) blocks += std::ssize(kv.blocks(group));
+    return blocks;
+}
+
 constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
 constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
 constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
@@ -189,35 +195,34 @@ void Cache::keep(Turn& turn) {
 /// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
 void Cache::put_away(const Turn& turn) {
     if (!turn.kv.is_whole() || turn.kv.tokens() == 0) return;
-    int64_t blocks = 0, total = 0;
-    for (const LayerGroup group : layer_groups) {
-        blocks += std::ssize(turn.kv.blocks(group));
-        total += static_cast<int64_t>(pool_.blocks_total(group));
-    }
-    if (putting_ > 0 && putting_ + blocks > total / share_of_store) {
+    int64_t total = 0;
+    for (const LayerGroup group : layer_groups) total += static_cast<int64_t>(pool_.blocks_total(group));
+    if (putting_ > 0 && putting_ + blocks_of(turn.kv) > total / share_of_store) {
         ++load_->not_put_away;
         return;
     }
     const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
     const double tokens = static_cast<double>(turn.computed_tokens);
     if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
-    auto put = std::make_shared<PutAway>(PutAway{turn.runtime,
-                                                 turn.conversation,
-                                                 space_of(turn),
-                                                 {ids.begin(), ids.end()},
-                                                 turn.kv.share(),
-                                                 tokens > 0 ? seconds_per_token_ : 0.0});
-    const auto over = hold_for_store(turn.kv);
-    request(store_, caf::infinite, put_atom::value, std::move(put))
-        .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
+    give_to_store({turn.runtime,
+                   turn.conversation,
+                   space_of(turn),
+                   {ids.begin(), ids.end()},
+                   turn.kv.share(),
+                   tokens > 0 ? seconds_per_token_ : 0.0},
+                  [] {});
 }
 
-/// Until what this returns is called the store holds these blocks too.
-std::function<void()> Cache::hold_for_store(const SequenceKv& kv) {
-    int64_t blocks = 0;
-    for (const LayerGroup group : layer_groups) blocks += std::ssize(kv.blocks(group));
+/// The blocks are the store's too until it has copied them, or has given that up.
+void Cache::give_to_store(PutAway what, std::function<void()> copied) {
+    const int64_t blocks = blocks_of(what.kv);
     putting_ += blocks;
-    return [this, blocks] { putting_ -= blocks; };
+    const auto over = [this, blocks, copied = std::move(copied)] {
+        putting_ -= blocks;
+        copied();
+    };
+    request(store_, caf::infinite, put_atom::value, std::make_shared<PutAway>(std::move(what)))
+        .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
 }
 
 /// Whoever asks wants the memory: the bound for what is written behind turns does not hold here.
@@ -239,20 +244,14 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
         if (known.tokens() == 0) continue;
         const auto ids = std::span(prompt->ids).first(static_cast<size_t>(known.tokens()));
         const Exactness exactness = space == tenant ? Exactness::exact : Exactness::sparse;
-        const auto over = hold_for_store(known);
-        auto put = std::make_shared<PutAway>(PutAway{runtime_,
-                                                     prompt->conversation,
-                                                     {tenant, space, exactness},
-                                                     {ids.begin(), ids.end()},
-                                                     std::move(known),
-                                                     seconds_per_token_});
         ++together->left;
-        const auto ended = [over, one_done] {
-            over();
-            one_done();
-        };
-        request(store_, caf::infinite, put_atom::value, std::move(put))
-            .then([ended](bool) { ended(); }, [ended](const caf::error&) { ended(); });
+        give_to_store({runtime_,
+                       prompt->conversation,
+                       {tenant, space, exactness},
+                       {ids.begin(), ids.end()},
+                       std::move(known),
+                       seconds_per_token_},
+                      one_done);
     }
     one_done();
     return promise;

@@ -39,7 +39,7 @@ private:
     void put_away(const Turn& turn);
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
     int64_t forget(const CachedPrompt& prompt);
-    std::function<void()> hold_for_store(const SequenceKv& kv);
+    void give_to_store(PutAway what, std::function<void()> copied);
     bool ask_store_for_room();
     void room_given();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }

@@ -147,8 +147,8 @@ std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, con
 }
 
 void EngineInside::start_store(OpenedStore opened, const Engine::Options& options, bool detached) {
-    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(opened), load_, store_figures_)
-                      : system_->spawn<Store>(runtime_, std::move(opened), load_, store_figures_);
+    store_ = detached ? system_->spawn<Store, caf::detached>(runtime_, std::move(opened), load_, store_figures_, true)
+                      : system_->spawn<Store>(runtime_, std::move(opened), load_, store_figures_, false);
     store_figures_->serves = true;
     metrics_->store(store_figures_);
     store_->attach_functor([log = options.log, figures = store_figures_, ending = ending_](const caf::error&) {

@@ -15,11 +15,12 @@ constexpr auto patience = std::chrono::milliseconds(100);
 }  // namespace
 
 Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<const Load> load,
-             std::shared_ptr<StoreFigures> figures)
+             std::shared_ptr<StoreFigures> figures, bool is_woken)
     : store_actor::base(config),
       runtime_(std::move(runtime)),
       opened_(std::move(opened)),
-      figures_(std::move(figures)) {
+      figures_(std::move(figures)),
+      is_woken_(is_woken) {
     const auto post = [tasks = opened_.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     Device& device = runtime_->answers_device();
     writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post});
@@ -30,9 +31,11 @@ Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, 
 }
 
 Store::behavior_type Store::make_behavior() {
-    opened_.tasks->begin([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
-        if (const auto strong = self.lock()) caf::anon_send(caf::actor_cast<store_actor>(strong), pump_atom::value);
-    });
+    if (is_woken_) {
+        opened_.tasks->begin([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
+            if (const auto strong = self.lock()) caf::anon_send(caf::actor_cast<store_actor>(strong), pump_atom::value);
+        });
+    }
     tell_figures();
     return {
         [this](restore_atom, const TurnPtr& turn) {

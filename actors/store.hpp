@@ -16,8 +16,10 @@ namespace rondo {
 /// The shell around the disk tier. It belongs to the engine, not to the stages: they die and start anew, and it stays.
 class Store : public store_actor::base {
 public:
+    /// `is_woken`: threads of the disk's and the device's tell it that there are tasks. CAF's test scheduler is one
+    /// thread's alone, so there the test does.
     Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<const Load> load,
-          std::shared_ptr<StoreFigures> figures);
+          std::shared_ptr<StoreFigures> figures, bool is_woken);
     behavior_type make_behavior() override;
     const char* name() const override { return "store"; }
     /// What is on its way is given up: what has not been committed is not found again.
@@ -33,6 +35,7 @@ private:
     const RuntimePtr runtime_;
     OpenedStore opened_;
     const std::shared_ptr<StoreFigures> figures_;
+    const bool is_woken_;
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;

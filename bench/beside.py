@@ -22,7 +22,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from restore import ROOT, start, stop  # noqa: E402
+from restore import add_server_options, start, stop  # noqa: E402
 
 CLIENTS, ANSWER, WARM_AFTER = 8, 96, 24
 
@@ -118,16 +118,9 @@ def tell(what, unit, figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--weights", default="auto")
+    add_server_options(parser, default=2048)
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--pool-mib", type=int, default=2048)
-    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
-    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
-    parser.add_argument("--key-file")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="rondo-beside-", dir=args.folder)
     with open(os.devnull, "w") as log:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from restore import ROOT, ask, start, stop  # noqa: E402
+from restore import add_server_options, ask, start, stop  # noqa: E402
 
 FEW = 16
 
@@ -61,18 +61,10 @@ def measure(server, args, number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--weights", default="auto")
+    add_server_options(parser, required=True, help="holds one history and its new tokens, not two")
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--new", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--pool-mib", type=int, required=True, help="holds one history and its new tokens, not two")
-    parser.add_argument("--vocabulary", type=int, default=2000)
-    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
-    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
-    parser.add_argument("--key-file")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     store = tempfile.mkdtemp(prefix="rondo-gates-", dir=args.folder)
     try:

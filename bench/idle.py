@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from restore import ROOT, ask, start, stop  # noqa: E402
+from restore import add_server_options, ask, start, stop  # noqa: E402
 
 
 def prompt(args, number):
@@ -41,17 +41,9 @@ def run(args, store, log, order):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--weights", default="auto")
+    add_server_options(parser, required=True, help="holds some eight of the conversations")
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--conversations", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--pool-mib", type=int, required=True)
-    parser.add_argument("--vocabulary", type=int, default=2000)
-    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
-    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
-    parser.add_argument("--key-file")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     order = random.Random(1).sample(range(args.conversations), args.conversations)
     folder = tempfile.mkdtemp(prefix="rondo-idle-", dir=args.folder)

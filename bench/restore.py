@@ -42,6 +42,19 @@ def start(args, store, log):
     return server, line.rsplit("http://", 1)[1].strip().rstrip("/")
 
 
+def add_server_options(parser, **pool):
+    """What every benchmark of the store asks: which model and program, on how many threads, and where the disk is."""
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--weights", default="auto")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--pool-mib", type=int, **pool)
+    parser.add_argument("--vocabulary", type=int, default=2000)
+    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
+    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
+    parser.add_argument("--key-file")
+    parser.add_argument("--json", action="store_true")
+
+
 def stop(server):
     server.send_signal(signal.SIGTERM)
     server.wait(60)
@@ -147,19 +160,11 @@ def measure(args, tokens, log):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--weights", default="auto")
+    add_server_options(parser, default=4096)
     parser.add_argument("--tokens", default="2048,4096,8192")
     parser.add_argument("--new", type=int, default=16, help="tokens behind the history")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--program", default=str(ROOT / "build/bin/rondo"))
     parser.add_argument("--no-recompute", action="store_true", help="the history is not computed again")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--pool-mib", type=int, default=4096)
-    parser.add_argument("--vocabulary", type=int, default=2000)
-    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder)")
-    parser.add_argument("--key-file")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     out = []
     with open(os.devnull, "w") as log:

@@ -33,9 +33,10 @@ protected:
         stage_.reset();
         stage_.emplace(settings_of(overrides(std::move(more))));
     }
-    /// Disk and device work on threads of their own.
+    /// Disk and device work on threads of their own; what they have done is taken up here.
     void run_until(const std::function<bool()>& done) {
         for (int i = 0; i < 20'000 && !done(); ++i) {
+            if (stage_->inside().store()) caf::anon_send(stage_->inside().store(), pump_atom::value);
             stage_->pass(std::chrono::microseconds(100));
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }

@@ -157,15 +157,20 @@ protected:
 
 TEST_F(Impatient, TellsItsClientsAndIsGoneWithinASecondMore) {
     std::chrono::steady_clock::time_point asked;
-    // However fast the processor is: it is stopped while its time runs out.
+    std::jthread slows;
     const std::string heard = stream(4000, [&] {
         ::kill(server_.process(), SIGTERM);
         asked = std::chrono::steady_clock::now();
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        ::kill(server_.process(), SIGSTOP);
-        std::this_thread::sleep_for(std::chrono::milliseconds(900));
-        ::kill(server_.process(), SIGCONT);
+        slows = std::jthread([process = server_.process()](const std::stop_token& stop) {
+            while (!stop.stop_requested()) {  // else a fast processor is done with its answer in a second
+                ::kill(process, SIGSTOP);
+                std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                ::kill(process, SIGCONT);
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            }
+        });
     });
+    slows = {};
     EXPECT_GE(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(900));  // two clocks are read
     EXPECT_THAT(heard, ::testing::EndsWith("\"code\":\"shutting_down\"}}\n\n"));
     EXPECT_EQ(heard.find("shutting_down"), heard.rfind("shutting_down"));
