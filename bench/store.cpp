@@ -102,7 +102,7 @@ public:
                 tasks_.run_until([&] { return !free.empty(); });
                 const size_t at = free.back();
                 free.pop_back();
-                store_->read_layer(*reading, layer, into[at].span(), [&, at, round, layer](Status end) {
+                store_->read_layer(*reading, layer, {into[at].span()}, [&, at, round, layer](Status end) {
                     need(end);
                     if (validate && std::memcmp(into[at].data(), bytes_of(round, layer), layer_bytes_) != 0)
                         fail("a layer that was read is not the one that was written");
@@ -197,13 +197,12 @@ double raw_rate(const std::string& folder, DiskQueue& queue) {
         const size_t at = free.back();
         free.pop_back();
         all += static_cast<double>(piece.bytes);
-        queue.submit(
-            {DiskWork::Kind::read, piece.file, piece.offset, into[at].data(), piece.bytes, [&, at](Status end) {
-                 need(end);
-                 const std::lock_guard held(mutex);
-                 free.push_back(at);
-                 changed.notify_one();
-             }});
+        queue.submit({DiskWork::Kind::read, piece.file, piece.offset, {into[at].span()}, [&, at](Status end) {
+                          need(end);
+                          const std::lock_guard held(mutex);
+                          free.push_back(at);
+                          changed.notify_one();
+                      }});
     }
     changed.wait(lock, [&] { return free.size() == into.size(); });
     const double seconds = seconds_now() - start;

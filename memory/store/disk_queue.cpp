@@ -1,5 +1,9 @@
 #include "memory/store/disk_queue.hpp"
 
+#include <limits.h>
+#include <sys/uio.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -18,6 +22,19 @@ Result<std::unique_ptr<DiskQueue>> DiskQueue::open(const Options& options) {
         if (made || options.way == Way::io_uring) return made;
     }
     return std::unique_ptr<DiskQueue>(std::make_unique<DiskThreads>(options.depth));
+}
+
+std::vector<iovec> memory_left(const MemoryParts& memory, size_t moved) {
+    constexpr size_t parts_max = IOV_MAX;
+    std::vector<iovec> left;
+    for (const auto part : memory) {
+        const size_t gone = std::min(moved, part.size());
+        moved -= gone;
+        if (gone == part.size()) continue;
+        if (left.size() == parts_max) break;
+        left.push_back({part.data() + gone, part.size() - gone});
+    }
+    return left;
 }
 
 Error disk_error(int number, const char* what) {

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "config/result.hpp"
+#include "memory/store/memory_parts.hpp"
 
 namespace rondo {
 
@@ -18,8 +22,7 @@ struct DiskWork {
     Kind kind = Kind::read;
     int file = -1;
     uint64_t offset = 0;
-    std::byte* memory = nullptr;  ///< read from or written to, until `done`
-    size_t bytes = 0;
+    MemoryParts memory;  ///< read into or written from, until `done`
     /// All of the bytes have moved, or why not. On a thread of the queue's, where nothing may wait.
     std::function<void(Status)> done;
 };
@@ -42,6 +45,10 @@ public:
     virtual void submit(DiskWork work) = 0;
     virtual Way way() const = 0;
 };
+
+/// What is left of the memory once so many bytes have moved, as the kernel takes it: not more parts than it takes at a
+/// time.
+std::vector<iovec> memory_left(const MemoryParts& memory, size_t moved);
 
 /// What the kernel said of a piece of work, where `what` it is done to is named: ENOSPC and EDQUOT are out_of_memory,
 /// anything else is io.

@@ -14,11 +14,13 @@ using Kind = DiskWork::Kind;
 Status do_all(const DiskWork& work) {
     if (work.kind == Kind::sync) return fdatasync(work.file) == 0 ? Status::ok() : Status(disk_error(errno, "sync"));
     const bool writes = work.kind == Kind::write;
-    for (size_t moved = 0; moved < work.bytes;) {
-        std::byte* const at = work.memory + moved;
+    const size_t bytes = bytes_of(work.memory);
+    for (size_t moved = 0; moved < bytes;) {
+        const std::vector<iovec> left = memory_left(work.memory, moved);
+        const auto parts = static_cast<int>(left.size());
         const auto offset = static_cast<off_t>(work.offset + moved);
-        const ssize_t count = writes ? pwrite(work.file, at, work.bytes - moved, offset)
-                                     : pread(work.file, at, work.bytes - moved, offset);
+        const ssize_t count =
+            writes ? pwritev(work.file, left.data(), parts, offset) : preadv(work.file, left.data(), parts, offset);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return disk_error(errno, writes ? "write" : "read");
         if (count == 0) return make_error(ErrorCode::corrupt, "read: the file ends too early");

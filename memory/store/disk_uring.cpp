@@ -45,7 +45,8 @@ DiskUring::~DiskUring() {
 }
 
 void DiskUring::submit(DiskWork work) {
-    auto piece = std::make_unique<Piece>(Piece{std::move(work), 0});
+    auto piece = std::make_unique<Piece>(Piece{std::move(work)});
+    piece->bytes = bytes_of(piece->work.memory);
     {
         const std::lock_guard lock(mutex_);
         waiting_.push_back(std::move(piece));
@@ -88,17 +89,16 @@ bool DiskUring::put_waiting() {
 
 /// There is an entry for each piece that may be under way.
 void DiskUring::put(Piece* piece) {
-    constexpr size_t bytes_max = size_t{1} << 30;  // a count has 32 bits
     const DiskWork& work = piece->work;
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-    std::byte* const at = work.memory + piece->moved;
-    const auto bytes = static_cast<unsigned>(std::min(work.bytes - piece->moved, bytes_max));
+    piece->left = memory_left(work.memory, piece->moved);
+    const auto parts = static_cast<unsigned>(piece->left.size());
     switch (work.kind) {
         case Kind::read:
-            io_uring_prep_read(entry, work.file, at, bytes, work.offset + piece->moved);
+            io_uring_prep_readv(entry, work.file, piece->left.data(), parts, work.offset + piece->moved);
             break;
         case Kind::write:
-            io_uring_prep_write(entry, work.file, at, bytes, work.offset + piece->moved);
+            io_uring_prep_writev(entry, work.file, piece->left.data(), parts, work.offset + piece->moved);
             break;
         case Kind::sync:
             io_uring_prep_fsync(entry, work.file, IORING_FSYNC_DATASYNC);
@@ -116,10 +116,10 @@ void DiskUring::put_wake() {
 void DiskUring::ended(Piece* piece, int result) {
     const bool again = result == -EINTR || result == -EAGAIN;
     if (result < 0 && !again) return finish(piece, disk_error(-result, name_of(piece->work.kind)));
-    if (result == 0 && piece->work.bytes > 0)
+    if (result == 0 && piece->bytes > 0)
         return finish(piece, make_error(ErrorCode::corrupt, "read: the file ends too early"));
     piece->moved += static_cast<size_t>(std::max(result, 0));
-    if (!again && piece->moved == piece->work.bytes) return finish(piece, Status::ok());
+    if (!again && piece->moved == piece->bytes) return finish(piece, Status::ok());
     put(piece);
 }
 

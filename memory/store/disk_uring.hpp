@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "memory/store/disk_queue.hpp"
 
@@ -24,7 +25,8 @@ public:
 private:
     struct Piece {
         DiskWork work;
-        size_t moved = 0;
+        size_t bytes = 0, moved = 0;
+        std::vector<iovec> left = {};  // the kernel reads it until the end
     };
     explicit DiskUring(int depth) : depth_(depth) {}
     void wake() const;

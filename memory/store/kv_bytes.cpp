@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "memory/store/disk_queue.hpp"
+
 namespace rondo {
 
 namespace {
@@ -61,6 +63,19 @@ void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<st
     assert(last + all <= layer.size());
     for (int head = 0; head < heads; ++head)
         clear_slots(atom, used, layer.data() + last + static_cast<size_t>(head) * atom.bytes());
+}
+
+MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks) {
+    if (!device.computes_in_host_memory()) return {};
+    const KvLayer at = pool.layer(layer);
+    const size_t bytes = bytes_of_block(pool);
+    MemoryParts parts;
+    for (const int32_t block : blocks) {
+        auto* const begin = static_cast<std::byte*>(at.at(block, 0));
+        if (bytes % disk_alignment != 0 || reinterpret_cast<uintptr_t>(begin) % disk_alignment != 0) return {};
+        parts.emplace_back(begin, bytes);
+    }
+    return parts;
 }
 
 Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,

@@ -91,8 +91,9 @@ public:
     /// removed.
     void read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done);
     static const RecordHeader& header_of(const Reading& reading);
-    /// Into padded memory; proved on the disk's thread. What is damaged is removed.
-    void read_layer(const ReadingPtr& reading, size_t layer, std::span<std::byte> into, Done done);
+    /// Into padded memory, of which each part is a multiple of `disk_alignment`; proved on the disk's thread. What is
+    /// damaged is removed.
+    void read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done);
 
     void use(const StoreName& name) { index_.use(name, options_.now()); }
     /// Says that records belong to one more conversation; those that are gone are left out. Nothing of that is written:

@@ -43,7 +43,7 @@ inline std::string_view text_of(std::span<const std::byte> bytes) {
 }
 
 /// The proof of a layer that is not sealed: of this record's and no other's.
-std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, std::span<const std::byte> bytes);
+std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, const MemoryParts& bytes);
 /// What is put beside a sealed layer, so that it is taken for no other.
 std::array<std::byte, 20> beside(const StoreName& name, size_t layer);
 
@@ -55,7 +55,7 @@ inline Result<SealKey> key_of_records(const StoreKeys& keys, const Segments::Sal
 Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, std::span<std::byte> bytes);
 /// Proves the bytes of a layer, opened in place where there is a key.
 Status open_layer(const StoredRecord& record, const RecordHeader& header, size_t layer, const SealKey* key,
-                  std::span<std::byte> bytes);
+                  const MemoryParts& bytes);
 
 }  // namespace store
 

@@ -25,7 +25,7 @@ Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, 
         std::ranges::copy(proof_at, proof.begin());
         std::ranges::fill(proof_at, std::byte{0});
         RONDO_TRY(key->open({known.place.offset, header_number}, bytes.first(RecordHeader::proof_at),
-                            bytes.subspan(RecordHeader::sealed_from), proof));
+                            {bytes.subspan(RecordHeader::sealed_from)}, proof));
     }
     RONDO_ASSIGN(RecordHeader header, RecordHeader::read(bytes));
     const bool same = header.name == known.name && header.before == known.before && header.tenant == known.tenant &&
@@ -38,7 +38,7 @@ Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, 
 }
 
 Status open_layer(const StoredRecord& record, const RecordHeader& header, size_t layer, const SealKey* key,
-                  std::span<std::byte> bytes) {
+                  const MemoryParts& bytes) {
     const auto& proof = header.layers[layer].proof;
     if (key == nullptr) return sum_of(record.name, layer, bytes) == proof ? Status::ok() : Status(damage());
     const SealKey::Number number{record.place.offset, static_cast<uint32_t>(layer)};
@@ -88,7 +88,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         done(reading);
     });
     // On the disk's thread:
-    segments_->read(record->place, 0, into, [reading, into, read](Status end) {
+    segments_->read(record->place, 0, {into}, [reading, into, read](Status end) {
         if (!end) return read(std::move(end));
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
@@ -97,29 +97,30 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     });
 }
 
-void KvStore::read_layer(const ReadingPtr& reading, size_t layer, std::span<std::byte> into, Done done) {
+void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done) {
     const RecordHeader& header = reading->header;
-    assert(layer < header.layers.size() && into.size() == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
-    counts_.bytes_read += into.size();
+    const size_t bytes = bytes_of(into);
+    assert(layer < header.layers.size() && bytes == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
+    counts_.bytes_read += bytes;
     const Done read = posted<Status>([this, reading, done = std::move(done)](const Status& end) {
         if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
         done(end);
     });
-    const auto pieces = (into.size() + piece_bytes - 1) / piece_bytes;
     struct Together {
+        MemoryParts into;
         std::atomic<size_t> left;
         std::mutex mutex;
         Status first;  // that went wrong
     };
     const auto together = std::make_shared<Together>();
-    together->left = pieces;
-    const auto prove = [reading, layer, into] {
+    together->into = std::move(into);
+    together->left = ceil_div(bytes, piece_bytes);
+    const auto prove = [reading, layer, &into = together->into] {
         return store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
     };
-    for (size_t i = 0; i < pieces; ++i) {
-        const auto piece = into.subspan(i * piece_bytes, std::min(piece_bytes, into.size() - i * piece_bytes));
-        segments_->read(reading->record.place, header.layers[layer].offset + i * piece_bytes, piece,
-                        [together, prove, read](Status end) {
+    for (size_t at = 0; at < bytes; at += piece_bytes) {
+        segments_->read(reading->record.place, header.layers[layer].offset + at,
+                        parts_within(together->into, at, piece_bytes), [together, prove, read](Status end) {
                             if (!end) {
                                 const std::lock_guard lock(together->mutex);
                                 if (together->first) together->first = std::move(end);

@@ -7,7 +7,7 @@ namespace rondo {
 
 namespace store {
 
-std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, std::span<const std::byte> bytes) {
+std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, const MemoryParts& bytes) {
     uint64_t seed = 0;
     std::memcpy(&seed, name.data(), sizeof(seed));
     const uint64_t sum = checksum_of(bytes, seed + layer);
@@ -92,7 +92,7 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
         if (!proof) return done(proof.error());
         header.layers[layer].proof = *proof;
     } else {
-        header.layers[layer].proof = store::sum_of(name, layer, bytes);
+        header.layers[layer].proof = store::sum_of(name, layer, {bytes});
     }
     counts_.bytes_written += bytes.size();
     segments_->write(writing->record.place, header.layers[layer].offset, bytes,

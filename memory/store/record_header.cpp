@@ -49,6 +49,14 @@ uint64_t checksum_of(std::span<const std::byte> bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
+uint64_t checksum_of(const MemoryParts& parts, uint64_t seed) {
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset_withSeed(&state, seed);
+    for (const auto part : parts) XXH3_64bits_update(&state, part.data(), part.size());
+    return XXH3_64bits_digest(&state);
+}
+
 size_t RecordHeader::header_bytes(size_t ids, size_t layers) {
     const size_t bytes = fixed_bytes + ids * sizeof(int32_t) + layers * layer_entry_bytes + sizeof(uint64_t);
     return round_up<size_t>(bytes, disk_alignment);

@@ -9,6 +9,7 @@
 #include "config/result.hpp"
 #include "kernels/kv_layout.hpp"
 #include "memory/prefix_cache.hpp"
+#include "memory/store/memory_parts.hpp"
 
 namespace rondo {
 
@@ -72,5 +73,7 @@ struct RecordHeader {
 
 /// A checksum of bytes, another one for each seed. Not against those who want it to be equal.
 uint64_t checksum_of(std::span<const std::byte> bytes, uint64_t seed = 0);
+/// The same of bytes in parts.
+uint64_t checksum_of(const MemoryParts& parts, uint64_t seed);
 
 }  // namespace rondo

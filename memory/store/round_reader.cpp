@@ -8,6 +8,16 @@
 
 namespace rondo {
 
+namespace {
+
+/// A layer's place among those of its group.
+size_t place_in_group(const KvShape& shape, int layer) {
+    const int first = shape.group_of(layer) == LayerGroup::lower ? 0 : shape.lower_layers;
+    return static_cast<size_t>(layer - first);
+}
+
+}  // namespace
+
 /// A round's record of one group, on its way into these blocks.
 struct RoundReader::Record {
     size_t round = 0;
@@ -99,7 +109,7 @@ void RoundReader::open(const ReadingPtr& reading, size_t index) {
                 });
 }
 
-/// As much as staging allows, in order of asking; and what is over is told.
+/// As much as may be under way, in order of asking; and what is over is told.
 void RoundReader::go_on() {
     for (const ReadingPtr& reading : readings_)
         if (reading->opened && !read_some(reading)) break;
@@ -116,7 +126,7 @@ void RoundReader::go_on() {
     }
 }
 
-/// What cannot be whole any more is not read. False: staging is full.
+/// What cannot be whole any more is not read. False: as much is under way as may be.
 bool RoundReader::read_some(const ReadingPtr& reading) {
     const size_t records = reading->records.size();
     for (; reading->next < reading->layers_in_all(); ++reading->next) {
@@ -124,7 +134,7 @@ bool RoundReader::read_some(const ReadingPtr& reading) {
         const size_t index = reading->next % records;
         const Record& record = reading->records[index];
         if (record.round >= reading->whole || pool_.shape().group_of(layer) != record.group) continue;
-        if (staged_ > 0 && staged_ + record.layer_bytes > options_.staging_bytes) return false;
+        if (under_way_ > 0 && under_way_ + record.layer_bytes > options_.bytes_under_way) return false;
         read_layer(reading, index, layer);
     }
     return true;
@@ -132,39 +142,55 @@ bool RoundReader::read_some(const ReadingPtr& reading) {
 
 void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    const int first = record.group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
-    const std::shared_ptr<AlignedBytes> bytes = take_staging(record.layer_bytes);
-    staged_ += bytes->size();
+    under_way_ += record.layer_bytes;
     ++reading->under_way;
-    store_.read_layer(record.reading, static_cast<size_t>(layer - first), bytes->span(),
+    // Only what is whole may go where it belongs: the proof is one of all blocks.
+    const bool whole = reading->job.rounds[record.round].known_blocks == 0 &&
+                       record.layer_bytes == bytes_of_layer(pool_, record.blocks.size());
+    MemoryParts blocks = whole ? parts_of_layer(device_, pool_, layer, record.blocks) : MemoryParts();
+    if (blocks.empty()) return read_staged(reading, index, layer);
+    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), std::move(blocks),
                       [=, this, alive = alive_](const Status& status) {
-                          if (*alive) arrived(reading, index, layer, bytes, status);
+                          if (*alive) end_layer(reading, index, layer, status);
                       });
 }
 
-void RoundReader::arrived(const ReadingPtr& reading, size_t index, int layer,
-                          const std::shared_ptr<AlignedBytes>& bytes, const Status& status) {
+/// By memory between: where blocks are known already, go on otherwise, or are no disk's to read into.
+void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    if (!status || record.round >= reading->whole) return end_layer(reading, index, layer, bytes, status);
+    const std::shared_ptr<AlignedBytes> bytes = take_staging(record.layer_bytes);
+    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), {bytes->span()},
+                      [=, this, alive = alive_](const Status& status) {
+                          if (!*alive) return;
+                          if (status && record.round < reading->whole) return copy_layer(reading, index, layer, bytes);
+                          give_staging(bytes);
+                          end_layer(reading, index, layer, status);
+                      });
+}
+
+void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
+                             const std::shared_ptr<AlignedBytes>& bytes) {
+    const Record& record = reading->records[index];
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
     const Status put = copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
                                std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
     // Blocks and bytes are held until the stream has passed.
-    const Status told = device_.notify(StreamId::load, here([=, this](const Status& copied) {
-                                           end_layer(reading, index, layer, bytes, put ? copied : put);
-                                       }));
+    const auto copied = [=, this](const Status& status) {
+        give_staging(bytes);
+        end_layer(reading, index, layer, put ? status : put);
+    };
+    const Status told = device_.notify(StreamId::load, here(copied));
     if (told) return;
     static_cast<void>(device_.drain(StreamId::load));
-    end_layer(reading, index, layer, bytes, told);
+    copied(told);
 }
 
-void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, std::shared_ptr<AlignedBytes> bytes,
-                            const Status& status) {
-    staged_ -= bytes->size();
-    give_staging(std::move(bytes));
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, const Status& status) {
+    const Record& record = reading->records[index];
+    under_way_ -= record.layer_bytes;
     --reading->under_way;
     if (!status) {
-        reading->whole = std::min(reading->whole, reading->records[index].round);
+        reading->whole = std::min(reading->whole, record.round);
     } else if (reading->come(layer)) {
         reading->job.arrived(reading->arrived);
     }
@@ -181,9 +207,9 @@ std::shared_ptr<AlignedBytes> RoundReader::take_staging(size_t bytes) {
 }
 
 void RoundReader::give_staging(std::shared_ptr<AlignedBytes> bytes) {
-    size_t kept = staged_ + bytes->size();
+    size_t kept = under_way_;
     for (const auto& one : staging_) kept += one->size();
-    if (kept <= options_.staging_bytes || staging_.empty()) staging_.push_back(std::move(bytes));
+    if (kept <= options_.bytes_under_way || staging_.empty()) staging_.push_back(std::move(bytes));
 }
 
 }  // namespace rondo

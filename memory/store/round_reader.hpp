@@ -13,12 +13,12 @@
 
 namespace rondo {
 
-/// Reads stored rounds into blocks of a pool, layer by layer: what arrives is proved, then copied on the device's load
-/// stream. Used by the store's thread.
+/// Reads stored rounds into blocks of a pool, layer by layer. Where a disk can, it reads into the blocks themselves;
+/// else what arrives is proved, then copied on the device's load stream. Used by the store's thread.
 class RoundReader {
 public:
     struct Options {
-        size_t staging_bytes = size_t{64} << 20;  ///< of all jobs; but one layer of a round at least
+        size_t bytes_under_way = size_t{64} << 20;  ///< of all jobs; but one layer of a round at least
         std::function<void(std::function<void()>)> post;
     };
     using Round = WayBack::Round;
@@ -52,10 +52,9 @@ private:
     void go_on();
     bool read_some(const ReadingPtr& reading);
     void read_layer(const ReadingPtr& reading, size_t record, int layer);
-    void arrived(const ReadingPtr& reading, size_t record, int layer, const std::shared_ptr<AlignedBytes>& bytes,
-                 const Status& status);
-    void end_layer(const ReadingPtr& reading, size_t record, int layer, std::shared_ptr<AlignedBytes> bytes,
-                   const Status& status);
+    void read_staged(const ReadingPtr& reading, size_t record, int layer);
+    void copy_layer(const ReadingPtr& reading, size_t record, int layer, const std::shared_ptr<AlignedBytes>& bytes);
+    void end_layer(const ReadingPtr& reading, size_t record, int layer, const Status& status);
     std::shared_ptr<AlignedBytes> take_staging(size_t bytes);
     void give_staging(std::shared_ptr<AlignedBytes> bytes);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
@@ -65,7 +64,7 @@ private:
     Device& device_;
     const Options options_;
     std::vector<ReadingPtr> readings_;                    // the first comes first
-    size_t staged_ = 0;                                   // bytes
+    size_t under_way_ = 0;                                // bytes
     std::vector<std::shared_ptr<AlignedBytes>> staging_;  // not used now; none while nothing is read
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

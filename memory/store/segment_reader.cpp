@@ -84,7 +84,7 @@ Status SegmentReader::prove(const StoredRecord& record, std::span<std::byte> hea
     const AlignedBytes bytes(round_up<size_t>(found.layer_bytes(), disk_alignment));
     for (size_t layer = 0; layer < found.layers.size(); ++layer) {
         RONDO_TRY(read(record.place.offset + found.layers[layer].offset, bytes.span()));
-        const Status opened = store::open_layer(record, found, layer, key, bytes.span());
+        const Status opened = store::open_layer(record, found, layer, key, {bytes.span()});
         if (!opened)
             return make_error(opened.error().code, "layer " + std::to_string(layer) + ": " + opened.error().message);
     }

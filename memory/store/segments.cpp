@@ -158,19 +158,17 @@ Result<RecordPlace> Segments::append(uint64_t bytes) {
 void Segments::write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
                      std::function<void(Status)> done) {
     assert(at + bytes.size() <= place.bytes);
-    submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at,
-            const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(done)});
+    const std::span<std::byte> from(const_cast<std::byte*>(bytes.data()), bytes.size());
+    submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at, {from}, std::move(done)});
 }
 
-void Segments::read(const RecordPlace& place, uint64_t at, std::span<std::byte> into,
-                    std::function<void(Status)> done) const {
-    assert(at + into.size() <= place.bytes);
-    submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, into.data(), into.size(),
-            std::move(done)});
+void Segments::read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done) const {
+    assert(at + bytes_of(into) <= place.bytes);
+    submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, std::move(into), std::move(done)});
 }
 
 void Segments::sync(const RecordPlace& place, std::function<void(Status)> done) {
-    submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, nullptr, 0, std::move(done)});
+    submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, {}, std::move(done)});
 }
 
 void Segments::submit(DiskWork work) const {

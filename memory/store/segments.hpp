@@ -56,7 +56,7 @@ public:
     /// until `done`.
     void write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
                std::function<void(Status)> done);
-    void read(const RecordPlace& place, uint64_t at, std::span<std::byte> into, std::function<void(Status)> done) const;
+    void read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done) const;
     /// What has been written to the record's segment is durable when `done` hears of it.
     void sync(const RecordPlace& place, std::function<void(Status)> done);
     /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.

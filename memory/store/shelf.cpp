@@ -104,7 +104,7 @@ Result<std::vector<std::byte>> Shelf::open(char letter, const StoreName& name, s
     std::ranges::copy(shown, proof.begin());
     RONDO_ASSIGN(const SealKey key, (*keys_)->key(use_of_keys, salt, store::text_of(tenant)));
     std::vector<std::byte> opened(rest.begin(), rest.end());
-    RONDO_TRY(key.open({}, beside(letter, name, tenant), opened, proof));
+    RONDO_TRY(key.open({}, beside(letter, name, tenant), {opened}, proof));
     return opened;
 }
 

@@ -51,12 +51,8 @@ Nonce nonce_of(SealKey::Number number) {
 constexpr size_t piece_max = size_t{1} << 30;
 
 /// Encrypts or decrypts all bytes in place.
-bool run(EVP_CIPHER_CTX* context, std::span<const std::byte> beside, std::span<std::byte> bytes) {
+bool run(EVP_CIPHER_CTX* context, std::span<std::byte> bytes) {
     int moved = 0;
-    if (beside.size() > piece_max) return false;
-    if (!beside.empty() &&
-        EVP_CipherUpdate(context, nullptr, &moved, raw(beside.data()), static_cast<int>(beside.size())) != 1)
-        return false;
     while (!bytes.empty()) {
         const auto piece = bytes.first(std::min(bytes.size(), piece_max));
         if (EVP_CipherUpdate(context, raw(piece.data()), &moved, raw(piece.data()), static_cast<int>(piece.size())) !=
@@ -65,6 +61,15 @@ bool run(EVP_CIPHER_CTX* context, std::span<const std::byte> beside, std::span<s
         bytes = bytes.subspan(piece.size());
     }
     return true;
+}
+
+bool run(EVP_CIPHER_CTX* context, std::span<const std::byte> beside, const MemoryParts& bytes) {
+    int moved = 0;
+    if (beside.size() > piece_max) return false;
+    if (!beside.empty() &&
+        EVP_CipherUpdate(context, nullptr, &moved, raw(beside.data()), static_cast<int>(beside.size())) != 1)
+        return false;
+    return std::ranges::all_of(bytes, [context](std::span<std::byte> part) { return run(context, part); });
 }
 
 int digit_of(char c) {
@@ -89,13 +94,13 @@ Result<SealKey::Proof> SealKey::seal(Number number, std::span<const std::byte> b
     unsigned char none = 0;
     if (context == nullptr ||
         EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, raw(bytes_.data()), nonce.data()) != 1 ||
-        !run(context.get(), beside, bytes) || EVP_EncryptFinal_ex(context.get(), &none, &moved) != 1 ||
+        !run(context.get(), beside, {bytes}) || EVP_EncryptFinal_ex(context.get(), &none, &moved) != 1 ||
         EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(proof.size()), proof.data()) != 1)
         return cipher_failed();
     return proof;
 }
 
-Status SealKey::open(Number number, std::span<const std::byte> beside, std::span<std::byte> bytes,
+Status SealKey::open(Number number, std::span<const std::byte> beside, const MemoryParts& bytes,
                      const Proof& proof) const {
     const Owned<EVP_CIPHER_CTX> context(EVP_CIPHER_CTX_new());
     const Nonce nonce = nonce_of(number);

@@ -31,7 +31,7 @@ public:
     };
     Result<Proof> seal(Number number, std::span<const std::byte> beside, std::span<std::byte> bytes) const;
     /// corrupt, and the bytes are of no use, where they are not what was sealed.
-    Status open(Number number, std::span<const std::byte> beside, std::span<std::byte> bytes, const Proof& proof) const;
+    Status open(Number number, std::span<const std::byte> beside, const MemoryParts& bytes, const Proof& proof) const;
 
 private:
     Bytes bytes_;

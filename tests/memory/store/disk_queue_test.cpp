@@ -35,9 +35,12 @@ protected:
         ASSERT_EQ(queue_->way(), GetParam().first);
     }
     Status run(Kind kind, std::byte* memory, size_t bytes, uint64_t offset) {
+        return run(kind, {{memory, bytes}}, offset);
+    }
+    Status run(Kind kind, MemoryParts memory, uint64_t offset) {
         std::promise<Status> done;
         auto status = done.get_future();
-        queue_->submit({kind, file_, offset, memory, bytes, [&](Status end) { done.set_value(std::move(end)); }});
+        queue_->submit({kind, file_, offset, std::move(memory), [&](Status end) { done.set_value(std::move(end)); }});
         return status.get();
     }
 
@@ -57,6 +60,23 @@ TEST_P(EachWay, ReadsWhatItWrote) {
     ASSERT_TRUE(run(Kind::read, in.data(), 8192, 0));
     EXPECT_TRUE(std::all_of(in.data(), in.data() + 8192, [](std::byte b) { return b == std::byte{0}; }));
     EXPECT_TRUE(run(Kind::read, in.data(), 0, 0)) << "nothing is read at once";
+}
+
+TEST_P(EachWay, MemoryMayLieInMorePartsThanTheKernelTakes) {
+    constexpr size_t part = 4096, parts = 2500;
+    AlignedBytes out(part * parts), in(part * parts);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i * 7 + i / 256);
+    ASSERT_TRUE(run(Kind::write, out.data(), out.size(), 0));
+    MemoryParts backwards;
+    for (size_t i = parts; i-- > 0;) backwards.push_back(in.span().subspan(i * part, part));
+    ASSERT_TRUE(run(Kind::read, backwards, 0));
+    for (size_t i = 0; i < parts; ++i)
+        ASSERT_TRUE(std::equal(out.data() + i * part, out.data() + (i + 1) * part, in.data() + (parts - 1 - i) * part));
+    const MemoryParts within = parts_within(backwards, part + 100, 2 * part);
+    ASSERT_EQ(within.size(), 3);
+    EXPECT_EQ(within[0].data(), backwards[1].data() + 100);
+    EXPECT_EQ(within[2].size(), 100);
+    EXPECT_EQ(bytes_of(within), 2 * part);
 }
 
 TEST_P(EachWay, AFileThatEndsTooEarlyIsCorrupt) {
@@ -94,8 +114,11 @@ TEST_P(EachWay, TenThousandAtOnceEndOnceEach) {
     for (int t = 0; t < threads; ++t) {
         submitting.emplace_back([&, t] {
             for (int i = 0; i < each; ++i) {
-                queue_->submit({Kind::write, file_, static_cast<uint64_t>((i % 64) * threads + t) * 4096,
-                                blocks[static_cast<size_t>(t)].data(), 4096, [&, n = t * each + i](const Status& end) {
+                queue_->submit({Kind::write,
+                                file_,
+                                static_cast<uint64_t>((i % 64) * threads + t) * 4096,
+                                {blocks[static_cast<size_t>(t)].span()},
+                                [&, n = t * each + i](const Status& end) {
                                     ++ended[static_cast<size_t>(n)];
                                     if (!end && ++failed == 1) ADD_FAILURE() << end.error().message;
                                 }});
@@ -116,9 +139,9 @@ TEST_P(EachWay, WorkMaySubmitMore) {
     std::function<void(Status)> next = [&](const Status& end) {
         EXPECT_TRUE(end);
         if (--left == 0) return last.set_value();
-        queue_->submit({Kind::write, file_, 0, bytes.data(), bytes.size(), next});
+        queue_->submit({Kind::write, file_, 0, {bytes.span()}, next});
     };
-    queue_->submit({Kind::write, file_, 0, bytes.data(), bytes.size(), next});
+    queue_->submit({Kind::write, file_, 0, {bytes.span()}, next});
     last.get_future().get();
     EXPECT_EQ(left, 0);
 }

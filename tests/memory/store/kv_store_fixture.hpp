@@ -195,7 +195,7 @@ protected:
         const RecordHeader& header = KvStore::header_of(*reading);
         for (size_t layer = 0; layer < header.layers.size(); ++layer) {
             AlignedBytes bytes(padded(header)), expected = bytes_of(header, layer);
-            RONDO_TRY(wait([&](auto done) { store_->read_layer(reading, layer, bytes.span(), std::move(done)); }));
+            RONDO_TRY(wait([&](auto done) { store_->read_layer(reading, layer, {bytes.span()}, std::move(done)); }));
             if (!std::ranges::equal(bytes.span(), expected.span()))
                 return make_error(ErrorCode::internal, "WRONG BYTES");
         }

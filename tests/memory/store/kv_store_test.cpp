@@ -164,7 +164,7 @@ TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
     const RecordHeader& header = KvStore::header_of(*reading);
     AlignedBytes bytes(padded(header)), expected = bytes_of(header, 1);
     const uint64_t before = store_->bytes();
-    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(reading, 1, bytes.span(), std::move(done)); }));
+    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(reading, 1, {bytes.span()}, std::move(done)); }));
     EXPECT_TRUE(std::ranges::equal(bytes.span(), expected.span()));
     reading.reset();
     tasks_->run_all();
@@ -184,7 +184,7 @@ TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
     }
     const RecordHeader& header = KvStore::header_of(*readings[0]);
     AlignedBytes bytes(padded(header)), expected = bytes_of(header, 2);
-    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(readings[0], 2, bytes.span(), std::move(done)); }));
+    EXPECT_TRUE(wait([&](auto done) { store_->read_layer(readings[0], 2, {bytes.span()}, std::move(done)); }));
     EXPECT_TRUE(std::ranges::equal(bytes.span(), expected.span()));
     readings.clear();
     tasks_->run_all();

@@ -18,14 +18,15 @@ namespace {
 struct Case {
     DType dtype;
     int lower_layers;
-    size_t staging_bytes;
+    size_t bytes_under_way;
     bool sealed;
+    int head_dim = 8;
 };
 
 class RoundMovingTest : public testing::StoreTest, public ::testing::WithParamInterface<Case> {
 protected:
     RoundMovingTest() {
-        shape_ = {3, GetParam().lower_layers, 2, {GetParam().dtype, 8}};
+        shape_ = {3, GetParam().lower_layers, 2, {GetParam().dtype, GetParam().head_dim}};
         device_ = std::move(open_device({DeviceKind::cpu, 0, 1})).value();
         pool_ = std::move(KvPool::create(*device_, shape_, {64, 64})).value();
         options_.tokens_min = 1;
@@ -45,8 +46,8 @@ protected:
         reader_.reset();
         open();
         const auto post = options_.post;
-        writer_.emplace(*store_, *pool_, *device_, RoundWriter::Options{GetParam().staging_bytes, post});
-        reader_.emplace(*store_, *pool_, *device_, RoundReader::Options{GetParam().staging_bytes, post});
+        writer_.emplace(*store_, *pool_, *device_, RoundWriter::Options{GetParam().bytes_under_way, post});
+        reader_.emplace(*store_, *pool_, *device_, RoundReader::Options{GetParam().bytes_under_way, post});
     }
 
     /// Rounds that end there, every byte of them random.
@@ -133,9 +134,13 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
                          ::testing::Values(Case{DType::f32, 0, 1, false}, Case{DType::bf16, 1, 1 << 20, true},
-                                           Case{DType::i8, 2, 10'000, false}),
+                                           Case{DType::i8, 2, 10'000, false},
+                                           // Read into the pool itself: a block of a layer is 8 KiB.
+                                           Case{DType::bf16, 1, 1 << 20, false, 64},
+                                           Case{DType::bf16, 2, 10'000, true, 64}),
                          [](const auto& of) {
-                             return std::string(traits(of.param.dtype).name) + (of.param.sealed ? "Sealed" : "Plain");
+                             return std::string(traits(of.param.dtype).name) + (of.param.sealed ? "Sealed" : "Plain") +
+                                    (of.param.head_dim > 8 ? "WithoutStaging" : "");
                          });
 
 TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {

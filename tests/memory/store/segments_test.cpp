@@ -36,7 +36,7 @@ protected:
     bool holds(const RecordPlace& place, std::byte value) {
         AlignedBytes bytes(place.bytes);
         std::promise<Status> done;
-        segments_->read(place, 0, bytes.span(), [&](Status end) { done.set_value(std::move(end)); });
+        segments_->read(place, 0, {bytes.span()}, [&](Status end) { done.set_value(std::move(end)); });
         if (!done.get_future().get()) return false;
         return std::all_of(bytes.data(), bytes.data() + bytes.size(), [&](std::byte byte) { return byte == value; });
     }
