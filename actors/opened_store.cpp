@@ -30,7 +30,6 @@ Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runt
     options.bytes_free_min = mib(settings.free_mib);
     options.tenant_bytes_max = mib(settings.tenant_mib);
     options.written_a_day_max = mib(settings.written_a_day_mib);
-    options.tokens_min = 1;  // a short round between long ones leads on to them
     options.unused_seconds_max = settings.unused_s;
     if (!settings.key_file.empty()) {
         RONDO_ASSIGN(StoreKeys keys, StoreKeys::read(settings.key_file));

@@ -35,7 +35,6 @@ public:
         uint64_t bytes_free_min = uint64_t{1} << 30;  ///< of the disk, left to others
         uint64_t tenant_bytes_max = 0;                ///< 0: as much as there is
         uint64_t written_a_day_max = 0;               ///< 0: as much as there is to write
-        int64_t tokens_min = 16;                      ///< of a record: less is computed sooner than found
         int64_t unused_seconds_max = 14 * 24 * 3600;  ///< then it goes
         std::optional<StoreKeys> keys = {};           ///< none: readable by whoever reads the disk
         KvKind kind;                                  ///< of what this process reads and writes

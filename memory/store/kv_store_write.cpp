@@ -54,7 +54,6 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
         return Begun{nullptr, refusal};
     };
     if (index_.find(record.name) != nullptr || writing_.contains(record.name)) return refused(Refusal::stored_already);
-    if (record.tokens < options_.tokens_min) return refused(Refusal::too_small);
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
     const bool same_day = options_.now() / (24 * 3600) == day_;
     const uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);

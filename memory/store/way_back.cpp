@@ -28,15 +28,17 @@ std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int3
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
     for (int64_t r = 0; r < kv.rounds(); ++r) {
-        StoredRound round;
-        round.first_token = kv.round_begin(r);
         const int64_t end = r + 1 < kv.rounds() ? kv.round_begin(r + 1) : kv.tokens();
-        const auto own =
-            ids.subspan(static_cast<size_t>(round.first_token), static_cast<size_t>(end - round.first_token));
-        round.ids.assign(own.begin(), own.end());
-        round.before = std::exchange(border, {name_of_round(border.prefix, own), space.exactness});
-        round.end = border;
-        rounds.push_back(std::move(round));
+        for (int64_t first = kv.round_begin(r); first < end; first += record_tokens_max) {
+            const int64_t tokens = std::min(end - first, record_tokens_max);
+            const auto own = ids.subspan(static_cast<size_t>(first), static_cast<size_t>(tokens));
+            StoredRound round;
+            round.first_token = first;
+            round.ids.assign(own.begin(), own.end());
+            round.before = std::exchange(border, {name_of_round(border.prefix, own), space.exactness});
+            round.end = border;
+            rounds.push_back(std::move(round));
+        }
     }
     return rounds;
 }
@@ -89,10 +91,11 @@ WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const Kv
 }
 
 bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
+    const std::vector<int64_t> before = kv.planned_ends();
     std::vector<int64_t> ends;
     for (const auto& [round, known_blocks] : way.rounds)
-        if (!round.is_part) ends.push_back(round.end_token());
-    const std::vector<int64_t> before = kv.planned_ends();
+        if (!round.may_go_on() || std::ranges::binary_search(before, round.end_token()))
+            ends.push_back(round.end_token());
     std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > way.end; });
     kv.plan_rounds(std::move(ends));
     if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) return true;

@@ -11,7 +11,12 @@
 
 namespace rondo {
 
-/// A round among ids, or the beginning of one.
+/// A record has no more tokens than this: what a conversation shares with another one up to some place within a round
+/// is neither written nor read far beyond it.
+inline constexpr int64_t record_tokens_max = 512;
+static_assert(record_tokens_max % kv_block_tokens == 0);
+
+/// A round among ids, or a part of one.
 struct StoredRound {
     int64_t first_token = 0;
     std::vector<int32_t> ids;
@@ -19,9 +24,11 @@ struct StoredRound {
     bool is_part = false;           ///< its records go on otherwise behind these ids
     PerGroup<StoreName> records{};  ///< of one that is stored
     int64_t end_token() const { return first_token + std::ssize(ids); }
+    /// The round may go on behind it: what is as large as a record may be says nothing of that.
+    bool may_go_on() const { return is_part || std::ssize(ids) == record_tokens_max; }
 };
 
-/// The rounds of a sequence whose keys are those of `ids`.
+/// The rounds of a sequence whose keys are those of `ids`, in parts as large as records may be.
 std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
 
 /// The rounds that are stored of `ids` in every layer group, from the beginning on.
