@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/answer_ends.hpp"
 #include "actors/gateway/bodies/title.hpp"
 
 namespace rondo {
@@ -42,8 +43,24 @@ Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>
                  model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true, stop));
     Prompt prompt = prompt_up_to(start.border);
     prompt.ids.insert(prompt.ids.end(), more.begin(), more.end());
+    const std::vector<size_t> ends = answer_ends(text, all);
     prompt.text = std::move(text.erase(0, start.bytes));
+    prompt.plan_rounds(ends, start.bytes, more, *model_->tokenizer);
     return prompt;
+}
+
+/// What was answered within the new text ended rounds, too: who sends what was said again has the rounds that he would
+/// have had.
+void Conversation::Prompt::plan_rounds(std::span<const size_t> ends, size_t begin, std::span<const int32_t> more,
+                                       const Tokenizer& tokenizer) {
+    std::vector<size_t> places;
+    for (const size_t end : ends)
+        if (end > begin) places.push_back(end - begin);
+    if (places.empty()) return;
+    for (const int64_t count : tokens_up_to(places, more, text, tokenizer)) {
+        const int64_t end = static_cast<int64_t>(known_ids) + count;
+        if (end > (round_ends.empty() ? 0 : round_ends.back())) round_ends.push_back(end);
+    }
 }
 
 /// The border of which most of `text` is known.

@@ -50,6 +50,10 @@ public:
         size_t known_ids = 0;   ///< up to there
         std::string text = {};  ///< behind it
         std::vector<int64_t> round_ends = {};  ///< ids up to the ends of rounds, as far as their KV went
+
+        /// Behind the known ids `more` spell the text, which begins at `begin` of one in which answers end there.
+        void plan_rounds(std::span<const size_t> ends, size_t begin, std::span<const int32_t> more,
+                         const Tokenizer& tokenizer);
     };
     /// The prompt that `messages`, after all that was said, makes; the template is given `variables_json`, too. Nothing
     /// changes until `answered`. `stop` may be requested on another thread; the error is then ErrorCode::cancelled.

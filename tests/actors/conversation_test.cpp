@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "actors/answer_ends.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 
 namespace rondo {
@@ -224,6 +226,52 @@ TEST_F(ConversationTest, AHistoryThatComesWithTheFirstMessageBecomesRounds) {
     EXPECT_EQ(
         must(after.prompt({{"user", "2"}})).ids,
         must(model->encode_chat({{"system", "Be brief."}, {"user", "one"}, {"assistant", "Noted."}, {"user", "2"}})));
+}
+
+/// Who sends everything again has the rounds that a session would have had.
+TEST_F(ConversationTest, AnswersThatAreSentAgainEndRounds) {
+    Conversation session(*model);
+    std::vector<ChatMessage> sent;
+    for (const std::string text : {"one", "two", "three"}) {
+        const Conversation::Prompt prompt = must(session.prompt({{"user", text}}));
+        session.answered({{"user", text}}, "Noted.", prompt, ended(encoded("Noted.")));
+        sent.insert(sent.end(), {{"user", text}, {"assistant", "Noted."}});
+    }
+    sent.push_back({"user", "four"});
+    const Conversation::Prompt kept = must(session.prompt({sent.back()}));
+    const Conversation::Prompt again = must(Conversation(*model).prompt(sent));
+    EXPECT_EQ(again.ids, kept.ids);
+    EXPECT_EQ(again.round_ends, kept.round_ends);
+    EXPECT_EQ(again.round_ends.size(), 3U);
+    // What is dropped is encoded anew, and its answers end rounds still.
+    ASSERT_TRUE(session.drop({0}).is_ok());
+    EXPECT_EQ(must(session.prompt({sent.back()})).round_ends.size(), 2U);
+}
+
+TEST(AnswerEnds, AreWhereTheTemplateLeftThem) {
+    const std::vector<ChatMessage> messages{
+        {"user", "a b"}, {"assistant", " c \n"}, {"user", ""}, {"assistant", "<think>x</think>d"}, {"assistant", "e"}};
+    EXPECT_EQ(answer_ends("[a b][c][][d][e]", messages), (std::vector<size_t>{7, 14}))
+        << "what was changed is left out";
+    EXPECT_EQ(answer_ends("[a b][c][][d][e", messages), (std::vector<size_t>{7})) << "nothing ends the text";
+    EXPECT_TRUE(answer_ends("", messages).empty());
+}
+
+TEST_F(ConversationTest, PlacesInATextAreNumbersOfTokens) {
+    const std::string text = "<|im_start|>Grüße\nand more words<|im_end|>";
+    const std::vector<int32_t> ids = must(model->tokenizer->encode(text, true));
+    std::vector<size_t> places(text.size());
+    std::iota(places.begin(), places.end(), size_t{0});
+    const std::vector<int64_t> counts = tokens_up_to(places, ids, text, *model->tokenizer);
+    ASSERT_EQ(counts.size(), places.size());
+    for (const size_t place : places) {
+        const auto spelled = [&](int64_t count) {
+            return model->tokenizer->decode(std::span(ids).first(static_cast<size_t>(count)), true).size();
+        };
+        EXPECT_LE(spelled(counts[place]), place);
+        EXPECT_GT(spelled(counts[place] + 1), place);
+    }
+    EXPECT_TRUE(tokens_up_to(places, std::span(ids).first(3), text, *model->tokenizer).empty());
 }
 
 TEST_F(ConversationTest, AHistoryBeginsOnlyAConversationThatIsEmpty) {

@@ -1,0 +1,53 @@
+#include "actors/answer_ends.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+namespace {
+
+/// As many templates leave a message's text.
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view space = " \t\n\r\f\v";
+    const size_t begin = text.find_first_not_of(space);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(space) - begin + 1);
+}
+
+}  // namespace
+
+std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages) {
+    std::vector<size_t> ends;
+    size_t at = 0;
+    for (const ChatMessage& message : messages) {
+        std::string_view content = message.content;
+        size_t found = text.find(content, at);
+        if (found == std::string_view::npos) {
+            content = trimmed(content);
+            found = text.find(content, at);
+        }
+        if (found == std::string_view::npos) continue;
+        at = found + content.size();
+        const bool is_new = at > (ends.empty() ? 0 : ends.back()) && at < text.size();
+        if (message.role == "assistant" && is_new) ends.push_back(at);
+    }
+    return ends;
+}
+
+std::vector<int64_t> tokens_up_to(std::span<const size_t> places, std::span<const int32_t> ids, std::string_view text,
+                                  const Tokenizer& tokenizer) {
+    std::vector<int64_t> counts;
+    const size_t stripped = tokenizer.strips_first_space() ? 1 : 0;
+    size_t spelled = 0;
+    auto place = places.begin();
+    for (size_t i = 0; i < ids.size(); ++i) {
+        const size_t more = tokenizer.bytes_of(ids[i], true).size();
+        for (; place != places.end() && *place + stripped < spelled + more; ++place)
+            counts.push_back(static_cast<int64_t>(i));
+        spelled += more;
+    }
+    if (spelled != text.size() + stripped || place != places.end()) return {};
+    return counts;
+}
+
+}  // namespace rondo

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/text/chat_message.hpp"
+#include "model/text/tokenizer.hpp"
+
+namespace rondo {
+
+/// Where answers end in the text that a template made of these messages, in bytes and ascending. What a template has
+/// changed is left out, and so is what ends the text. Behind an answer stands what ended it, whose KV was not computed
+/// when it was given: so that is where its round ended.
+std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages);
+
+/// How many of `ids` spell no more than so many bytes of their text, for each of these places. Nothing where they do
+/// not spell the text as it is.
+std::vector<int64_t> tokens_up_to(std::span<const size_t> places, std::span<const int32_t> ids, std::string_view text,
+                                  const Tokenizer& tokenizer);
+
+}  // namespace rondo
