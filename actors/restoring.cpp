@@ -69,18 +69,58 @@ Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
     return found == by_tenant_.end() ? Counts{} : found->second;
 }
 
-void Restoring::restore(Turn& turn) {
-    turn.restored_tokens = 0;
+void Restoring::restore(const TurnPtr& turn, std::function<void()> done) {
+    turn->restored_tokens = 0;
+    Counts counts;
+    counts.asked = std::ssize(turn->reusable()) - turn->kv.tokens();
+    count(turn->conversation.name.tenant, counts);
+    look_up(turn, std::move(done));
+}
+
+void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
     WayBack way =
-        way_back(stored_rounds(store_, pool_.shape(), space_of(turn), turn.reusable()), turn.kv, pool_.shape());
+        way_back(stored_rounds(store_, pool_.shape(), space_of(*turn), turn->reusable()), turn->kv, pool_.shape());
+    if (way.rounds.empty()) return done();
+    if (UnderWay* const other = that_reads(way.rounds.front().stored, turn->space)) {
+        Waiting one{turn, 0, std::move(done)};
+        for (const WayBack::Round& round : way.rounds)
+            if (that_reads(round.stored, turn->space) == other) one.end = round.stored.end_token();
+        return other->waiting.push_back(std::move(one));
+    }
     const uint64_t bytes = bytes_of(way);
     Counts counts;
-    counts.asked = std::ssize(turn.reusable()) - turn.kv.tokens();
     counts.found = way.end - way.begin;
-    const bool worth = counts.found > 0 && is_worth(way, bytes);
+    const bool worth = is_worth(way, bytes);
     if (!worth) counts.not_worth = counts.found;
+    count(turn->conversation.name.tenant, counts);
+    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) read(*turn, std::move(way), bytes);
+    done();
+}
+
+/// For a turn of that space: what stands before the round is the same then, too.
+Restoring::UnderWay* Restoring::that_reads(const StoredRound& round, const std::string& space) {
+    for (auto& [number, own] : under_way_) {
+        if (own.cancelled || own.space != space) continue;
+        const auto same = [&](const WayBack::Round& other) {
+            return other.stored.records == round.records && other.stored.ids.size() == round.ids.size();
+        };
+        if (std::ranges::any_of(own.rounds, same)) return &own;
+    }
+    return nullptr;
+}
+
+/// What has come is nobody's to write any more. The turn has it from its beginning on, and room for the rest.
+void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
+    Turn& turn = *one.turn;
+    const int64_t end = std::min(one.end, whole), before = turn.kv.tokens();
+    if (end <= before) return;
+    SequenceKv shared = kv.beginning(end, turn.kv.planned_ends());
+    shared.take_set_aside(turn.kv);
+    turn.kv = std::move(shared);
+    turn.restored_tokens += end - before;
+    Counts counts;
+    counts.found = counts.restored = end - before;
     count(turn.conversation.name.tenant, counts);
-    if (worth && grow_for(turn.kv, way, turn.missing() + 1)) read(turn, std::move(way), bytes);
 }
 
 void Restoring::read(Turn& turn, WayBack way, uint64_t bytes) {
@@ -88,15 +128,13 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t bytes) {
     const auto arrival =
         std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
                                   [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
-    UnderWay& own = under_way_[number];
-    own = {arrival, {}, turn.conversation.name.tenant, {}, bytes, options_.now(), false};
-    for (const WayBack::Round& round : way.rounds) {
-        own.ends.push_back(round.stored.end_token());
+    under_way_[number] = {
+        arrival, {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, bytes, options_.now()};
+    for (const WayBack::Round& round : way.rounds)
         for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
-    }
     bytes_under_way_ += bytes;
     turn.arrival = arrival;
-    turn.restored_tokens = way.end - way.begin;
+    turn.restored_tokens += way.end - way.begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
     job.arrived = [arrival](int layers) { arrival->come(layers); };
     job.over = [this, number](size_t whole) { over(number, whole); };
@@ -105,8 +143,8 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t bytes) {
 }
 
 void Restoring::over(uint64_t number, size_t whole) {
-    const UnderWay own = std::move(under_way_.extract(number).mapped());
-    const int64_t end = whole == 0 ? own.arrival->begin() : own.ends[whole - 1];
+    UnderWay own = std::move(under_way_.extract(number).mapped());
+    const int64_t end = whole == 0 ? own.arrival->begin() : own.rounds[whole - 1].stored.end_token();
     Counts came;
     came.restored = end - own.arrival->begin();
     came.failed = own.cancelled ? 0 : own.arrival->end() - end;
@@ -116,13 +154,16 @@ void Restoring::over(uint64_t number, size_t whole) {
     bytes_under_way_ -= own.bytes;
     // One is read behind the other.
     const double reading = now - std::max(own.began, std::exchange(over_at_, now));
-    if (whole == own.ends.size()) learn_load(own.bytes, reading);
+    if (whole == own.rounds.size()) learn_load(own.bytes, reading);
+    for (const Waiting& one : own.waiting) share(one, *own.kv, end);
+    own.kv.reset();  // its turn's alone from now on, who may write behind what has come
     own.arrival->finish(end);
+    for (Waiting& one : own.waiting) look_up(one.turn, std::move(one.done));
 }
 
 void Restoring::cancel(uint64_t number) {
     const auto found = under_way_.find(number);
-    if (found == under_way_.end()) return;
+    if (found == under_way_.end() || !found->second.waiting.empty()) return;
     found->second.cancelled = true;
     reader_.cancel(RoundReader::Ticket(found->second.ticket));
 }

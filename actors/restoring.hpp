@@ -3,6 +3,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/turn.hpp"
@@ -26,8 +28,9 @@ public:
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
         : store_(store), reader_(reader), pool_(pool), options_(std::move(options)) {}
 
-    /// The turn's KV has grown by what its arrival tells of; by nothing where nothing is stored, or is worth it.
-    void restore(Turn& turn);
+    /// Once `done` is called, the turn's KV has grown by what its arrival tells of; by nothing where nothing is stored,
+    /// or is worth it. What is read for another turn already is waited for: it is read once, and lies there once.
+    void restore(const TurnPtr& turn, std::function<void()> done);
     /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.
     std::vector<std::shared_ptr<Arrival>> under_way() const;
     /// What computing a token has taken, as somebody measured.
@@ -47,6 +50,26 @@ public:
     Counts counts_of(const Tenant& tenant) const;
 
 private:
+    struct Waiting {
+        TurnPtr turn;
+        int64_t end = 0;  // of the tokens that it shares
+        std::function<void()> done;
+    };
+    struct UnderWay {
+        std::shared_ptr<Arrival> arrival;
+        RoundReader::Ticket ticket;
+        Tenant tenant;
+        std::string space;
+        std::optional<SequenceKv> kv;  // whose blocks are written to
+        std::vector<WayBack::Round> rounds;
+        uint64_t bytes = 0;
+        double began = 0.0;
+        bool cancelled = false;
+        std::vector<Waiting> waiting = {};
+    };
+    UnderWay* that_reads(const StoredRound& round, const std::string& space);
+    void look_up(const TurnPtr& turn, std::function<void()> done);
+    void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t bytes_of(const WayBack& way) const;
     bool is_worth(const WayBack& way, uint64_t bytes);
     void read(Turn& turn, WayBack way, uint64_t bytes);
@@ -58,15 +81,6 @@ private:
     RoundReader& reader_;
     const KvPool& pool_;
     const Options options_;
-    struct UnderWay {
-        std::shared_ptr<Arrival> arrival;
-        RoundReader::Ticket ticket;
-        Tenant tenant;
-        std::vector<int64_t> ends;  // of its rounds
-        uint64_t bytes = 0;
-        double began = 0.0;
-        bool cancelled = false;
-    };
     std::map<uint64_t, UnderWay> under_way_;
     uint64_t last_ = 0;                                        // of their numbers
     uint64_t bytes_under_way_ = 0;                             // of all

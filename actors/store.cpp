@@ -39,8 +39,11 @@ Store::behavior_type Store::make_behavior() {
     tell_figures();
     return {
         [this](restore_atom, const TurnPtr& turn) {
-            restoring_->restore(*turn);
-            return StageReply{StageReply::Outcome::done, turn, {}};
+            auto promise = make_response_promise<StageReply>();
+            restoring_->restore(turn, [promise, turn]() mutable {
+                promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
+            });
+            return promise;
         },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
         [this](keep_atom, const ConversationToKeepPtr& conversation) {

@@ -134,6 +134,28 @@ SequenceKv SequenceKv::share() const {
     return made;
 }
 
+SequenceKv SequenceKv::beginning(int64_t tokens, std::vector<int64_t> round_ends) const {
+    SequenceKv made(*pool_);
+    made.plan_rounds(std::move(round_ends));
+    PerGroup<KvLease> leases;
+    std::vector<int32_t> sizes;
+    for (const LayerGroup group : layer_groups) {
+        if (!pool_->shape().has(group)) continue;
+        const Group& own = groups_[group];
+        const size_t blocks = index_of(own.block_begin, tokens);
+        assert(own.block_begin[blocks] == tokens && first_held() == 0);
+        leases[group] = own.lease.share(0, blocks);
+        sizes.clear();
+        for (size_t i = 0; i < blocks; ++i) sizes.push_back(own.block_begin[i + 1] - own.block_begin[i]);
+    }
+    made.attach(std::move(leases), sizes);
+    return made;
+}
+
+void SequenceKv::take_set_aside(SequenceKv& other) {
+    for (const LayerGroup group : layer_groups) groups_[group].spare.append(std::move(other.groups_[group].spare));
+}
+
 BlockCounts SequenceKv::blocks_for(int64_t count) const {
     int64_t blocks = 0, room_left = room();
     for (int64_t first = tokens_; count > 0;) {

@@ -51,6 +51,11 @@ public:
     }
     /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
     SequenceKv share() const;
+    /// Another sequence that begins as this one, with its blocks of the first tokens, shared; they end a block. Its
+    /// rounds end as `attach` says.
+    SequenceKv beginning(int64_t tokens, std::vector<int64_t> round_ends) const;
+    /// Takes over the blocks that another sequence has set aside.
+    void take_set_aside(SequenceKv& other);
     /// Blocks that `count` more tokens would take.
     BlockCounts blocks_for(int64_t count) const;
     /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says

@@ -85,6 +85,18 @@ protected:
     bool failed(Request... request) {
         return !asked<Answer>(std::move(request)...);
     }
+    /// Of each large segment a byte. Returns how many there are.
+    int damage_the_middle() const {
+        int damaged = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv")) {
+            if (!entry.is_regular_file() || entry.file_size() < 100'000) continue;
+            std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+            file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+            file.put('x');
+            ++damaged;
+        }
+        return damaged;
+    }
     const StoreFigures& figures() { return stage_->inside().store_figures(); }
     static std::vector<int32_t> some_ids(int count) {
         std::vector<int32_t> ids(static_cast<size_t>(count));
@@ -240,15 +252,7 @@ TEST_F(StoreActorTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun)
     const Heard undisturbed = turn(continue_ids(next, 20));
     wait_until_written();
     stage_.reset();
-    int damaged = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv")) {
-        if (!entry.is_regular_file() || entry.file_size() < 100'000) continue;
-        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-        file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
-        file.put('x');
-        ++damaged;
-    }
-    ASSERT_EQ(damaged, 1);
+    ASSERT_EQ(damage_the_middle(), 1);
     start();
     const Heard computed = turn(continue_ids(next, 20));
     EXPECT_EQ(computed.ids, undisturbed.ids);
@@ -307,6 +311,58 @@ TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {
                    free;
         });
     }
+}
+
+/// Several who go on differently behind one history, one of whom may leave while it is read.
+TEST_F(StoreActorTest, WhatSeveralWantIsReadOnce) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 4; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    start();
+    turn(continue_ids(prompts[0], 4));
+    const uint64_t read_once = figures().bytes_read;
+    ASSERT_GT(read_once, 0U);
+    for (int steps = 0; steps < 80; steps += 8) {
+        start();
+        std::vector<Heard> heard(prompts.size());
+        std::vector<TurnId> turns;
+        for (size_t i = 0; i < prompts.size(); ++i)
+            turns.push_back(stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks()));
+        for (int i = 0; i < steps && stage_->run_one(); ++i) {
+        }
+        const auto leaves = static_cast<size_t>(steps / 8) % (2 * prompts.size());
+        if (leaves < prompts.size()) stage_->engine().cancel(turns[leaves]);
+        run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+        for (size_t i = 0; i < prompts.size(); ++i) {
+            if (i == leaves) continue;
+            EXPECT_EQ(heard[i].ids, undisturbed[i]);
+            EXPECT_EQ(heard[i].ends[0].usage.cached_tokens + heard[i].ends[0].usage.restored_tokens, 903);
+        }
+        if (leaves >= prompts.size()) {
+            EXPECT_EQ(figures().bytes_read, read_once);
+        }
+    }
+}
+
+/// All who wait for what is damaged compute it.
+TEST_F(StoreActorTest, WhatSeveralWantMayBeDamaged) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    stage_.reset();
+    ASSERT_EQ(damage_the_middle(), 1);
+    start();
+    std::vector<Heard> heard(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]);
+    EXPECT_GT(figures().damaged, 0);
 }
 
 TEST_F(StoreActorTest, WhatThePoolLosesComesBackFromTheDisk) {
