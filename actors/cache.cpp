@@ -12,8 +12,12 @@ namespace rondo {
 
 namespace {
 
-Exactness exactness_of(const Turn& turn) {
-    return space_of(turn).exactness;
+/// Where what a method computes ceases to be exact: where only answers leave keys out, behind the prompt.
+int64_t exact_end(const Turn& turn) {
+    const AttentionMethod& method = turn.runtime->methods[turn.method];
+    const bool exact = method.prefill.method == PrefillAttention::Method::dense &&
+                       turn.kv.exact_tokens() == turn.kv.tokens();
+    return exact ? std::max(turn.prompt_tokens, turn.kv.tokens()) : turn.kv.tokens();
 }
 
 int64_t blocks_of(const SequenceKv& kv) {
@@ -40,7 +44,7 @@ Cache::behavior_type Cache::make_behavior() {
         [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
-            prefixes_->insert_full(turn->space, turn->ids, turn->kv, exactness_of(*turn));
+            prefixes_->insert_full(turn->space, turn->ids, turn->kv);
             count();
             return true;
         },
@@ -147,6 +151,7 @@ bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
 /// into more rounds than anybody knows here, each of which begins a block; what is left of that the answer takes.
 bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims) {
     turn.kv = std::move(known);
+    if (!turn.space.is_exact()) turn.kv.go_on_inexactly(exact_end(turn));
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
     const int64_t more = store_ ? kv_block_tokens * (1 + tokens / tokens_of_stored_rounds) : 0;
     if ((more > 0 && set_aside(turn, tokens + more, running, spares_claims)) ||
@@ -183,7 +188,7 @@ void Cache::claim(const PromptClaim& claim) {
 void Cache::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
     if (turn.kv.is_whole()) {
-        prefixes_->insert(turn.space, turn.ids, turn.kv, exactness_of(turn));
+        prefixes_->insert(turn.space, turn.ids, turn.kv);
         if (turn.last.over && prefixes_->claims() > 0)
             expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
     }
@@ -206,7 +211,7 @@ void Cache::put_away(const Turn& turn) {
     if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
     give_to_store({turn.runtime,
                    turn.conversation,
-                   space_of(turn),
+                   turn.space,
                    {ids.begin(), ids.end()},
                    turn.kv.share(),
                    tokens > 0 ? seconds_per_token_ : 0.0},
@@ -238,16 +243,15 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
         if (--together->left == 0) together->done();
     };
     const Tenant& tenant = prompt->conversation.name.tenant;
-    for (const std::string& space : prefixes_->spaces_of(tenant)) {
+    for (const PrefixSpace& space : prefixes_->spaces_of(tenant)) {
         if (!store_) break;
         SequenceKv known = prefixes_->match(space, prompt->ids, std::ssize(prompt->ids), prompt->round_ends);
         if (known.tokens() == 0) continue;
         const auto ids = std::span(prompt->ids).first(static_cast<size_t>(known.tokens()));
-        const Exactness exactness = space == tenant ? Exactness::exact : Exactness::sparse;
         ++together->left;
         give_to_store({runtime_,
                        prompt->conversation,
-                       {tenant, space, exactness},
+                       space,
                        {ids.begin(), ids.end()},
                        std::move(known),
                        seconds_per_token_},
@@ -258,9 +262,7 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
 }
 
 int64_t Cache::forget(const CachedPrompt& prompt) {
-    int64_t tokens = 0;
-    for (const std::string& space : prefixes_->spaces_of(prompt.conversation.name.tenant))
-        tokens += prefixes_->forget(space, prompt.ids);
+    const int64_t tokens = prefixes_->forget(prompt.conversation.name.tenant, prompt.ids);
     count();
     return tokens;
 }

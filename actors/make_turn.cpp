@@ -10,9 +10,9 @@ namespace rondo {
 namespace {
 
 /// KV that was not computed exactly is shared by turns of its own method and budget only.
-std::string space_of(const Tenant& tenant, const AttentionMethod& method, int64_t budget_tokens) {
+PrefixSpace space_of(const Tenant& tenant, const AttentionMethod& method, int64_t budget_tokens) {
     if (method.is_dense()) return tenant;
-    return tenant + '\n' + method.name + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "");
+    return {tenant, method.name + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "")};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "actors/front.hpp"
 #include "actors/kept_conversations.hpp"
 #include "actors/turn.hpp"
-#include "memory/store/store_space.hpp"
+#include "memory/prefix_space.hpp"
 
 /// What actors say to each other: plain structs, and shared pointers where something is handed over.
 namespace rondo {
@@ -32,7 +32,7 @@ struct StageReply {
 /// What a turn that waits will ask the cache for.
 struct PromptClaim {
     TurnId turn = 0;
-    std::string space;
+    PrefixSpace space;
     std::vector<int32_t> ids;
 };
 
@@ -95,7 +95,7 @@ struct CachedPrompt {
 struct PutAway {
     RuntimePtr runtime;  ///< whose blocks they are
     ConversationKey conversation;
-    StoreSpace space;
+    PrefixSpace space;
     std::vector<int32_t> ids;
     SequenceKv kv;
     double seconds_per_token = 0.0;  ///< that computing it took; 0: nobody knows

@@ -17,11 +17,6 @@ double learned(double old, double measured) {
 
 }  // namespace
 
-StoreSpace space_of(const Turn& turn) {
-    const bool exact = turn.runtime->methods[turn.method].is_dense();
-    return {turn.conversation.name.tenant, turn.space, exact ? Exactness::exact : Exactness::sparse};
-}
-
 void Restoring::computed(double seconds_per_token) {
     if (seconds_per_token > 0.0) seconds_per_token_ = learned(seconds_per_token_, seconds_per_token);
 }
@@ -79,7 +74,7 @@ void Restoring::restore(const TurnPtr& turn, std::function<void()> done) {
 
 void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
     WayBack way =
-        way_back(stored_rounds(store_, pool_.shape(), space_of(*turn), turn->reusable()), turn->kv, pool_.shape());
+        way_back(stored_rounds(store_, pool_.shape(), turn->space, turn->reusable()), turn->kv, pool_.shape());
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn->space)) {
         Waiting one{turn, 0, std::move(done)};
@@ -98,7 +93,7 @@ void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
 }
 
 /// For a turn of that space: what stands before the round is the same then, too.
-Restoring::UnderWay* Restoring::that_reads(const StoredRound& round, const std::string& space) {
+Restoring::UnderWay* Restoring::that_reads(const StoredRound& round, const PrefixSpace& space) {
     for (auto& [number, own] : under_way_) {
         if (own.cancelled || own.space != space) continue;
         const auto same = [&](const WayBack::Round& other) {

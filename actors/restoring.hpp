@@ -9,12 +9,8 @@
 
 #include "actors/turn.hpp"
 #include "memory/store/round_reader.hpp"
-#include "memory/store/store_space.hpp"
 
 namespace rondo {
-
-/// Where a turn's KV is kept: its tenant's, and its method's own where that is not exact.
-StoreSpace space_of(const Turn& turn);
 
 /// Brings back what is stored of turns' prompts: what is there, whether reading it is sooner than computing it, and
 /// what has come in the end. Used by the store's thread.
@@ -59,7 +55,7 @@ private:
         std::shared_ptr<Arrival> arrival;
         RoundReader::Ticket ticket;
         Tenant tenant;
-        std::string space;
+        PrefixSpace space;
         std::optional<SequenceKv> kv;  // whose blocks are written to
         std::vector<WayBack::Round> rounds;
         uint64_t bytes = 0;
@@ -67,7 +63,7 @@ private:
         bool cancelled = false;
         std::vector<Waiting> waiting = {};
     };
-    UnderWay* that_reads(const StoredRound& round, const std::string& space);
+    UnderWay* that_reads(const StoredRound& round, const PrefixSpace& space);
     void look_up(const TurnPtr& turn, std::function<void()> done);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t bytes_of(const WayBack& way) const;

@@ -11,6 +11,7 @@
 #include "actors/conversation_key.hpp"
 #include "actors/runtime.hpp"
 #include "actors/turn_events.hpp"
+#include "memory/prefix_space.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
 #include "model/attention/sparse_prefill.hpp"
@@ -24,7 +25,7 @@ struct Turn {
     RuntimePtr runtime;
     TurnId id = 0;
     ConversationKey conversation = {};  ///< without a name: of a client who keeps the history himself
-    std::string space;                  ///< the prefix cache's name space
+    PrefixSpace space;                  ///< whose keys it shares
     std::string flow;                   ///< whom it is served for: its tenant, then a line of its own
     int priority = 0;                   ///< higher first
     size_t method = 0;                  ///< of runtime's: how it attends

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -23,34 +24,61 @@ PrefixCache::PrefixCache(KvPool& pool, NameOfBlock name_of) : pool_(pool), name_
 PrefixCache::~PrefixCache() = default;
 
 /// What a name only promises. The parents' contents were compared on the way here.
-bool PrefixCache::Node::is(const Node* behind, std::span<const int32_t> those) const {
-    return parent == behind && std::ranges::equal(own_ids(), those);
+bool PrefixCache::Node::is(const Node* behind, std::span<const int32_t> those, const Way* by) const {
+    return parent == behind && way == by && std::ranges::equal(own_ids(), those);
 }
 
-PrefixCache::Node* PrefixCache::root_of(std::string_view space) {
-    const auto [found, is_new] = roots_.try_emplace(std::string(space));
+PrefixCache::Way& PrefixCache::way_of(const std::string& tenant, const std::string& method) {
+    const auto [tree, is_new] = trees_.try_emplace(tenant);
     if (is_new) {
-        found->second = std::make_unique<Node>();
-        found->second->name = name_of_space(space);
-        found->second->space = &found->first;
+        tree->second = std::make_unique<Tree>();
+        tree->second->tenant = &tree->first;
+        tree->second->root.name = name_of_space(tenant);
     }
-    return found->second.get();
+    const auto [way, is_new_way] = tree->second->ways.try_emplace(method);
+    if (is_new_way) {
+        way->second.tree = tree->second.get();
+        way->second.method = &way->first;
+        const PrefixName mark = name_of_space(method);
+        static_assert(sizeof(mark) <= sizeof(way->second.mark));
+        std::memcpy(way->second.mark.data(), &mark, sizeof(mark));
+    }
+    return way->second;
 }
 
-/// Clients name budgets, and hosts tenants: what was a name space once must not be remembered for good.
-void PrefixCache::forget_if_empty(Node* root) {
-    if (root->parent == nullptr && root->children == 0 && root->claims.empty()) roots_.erase(roots_.find(*root->space));
+/// Clients name budgets, and hosts tenants: what was named once must not be remembered for good.
+void PrefixCache::leave(Way& way) {
+    if (--way.users > 0) return;
+    Tree* const tree = way.tree;
+    tree->ways.erase(tree->ways.find(*way.method));
+    if (tree->ways.empty()) trees_.erase(trees_.find(*tree->tenant));
 }
 
-PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> ids, int32_t size) const {
+/// In which blocks are looked for: where two lead as far, by the one that is named last.
+PrefixCache::Ways PrefixCache::ways_of(const Tree& tree, const PrefixSpace& space) {
+    Ways ways;
+    for (const std::string& method : {space.method, std::string()})
+        if (const auto way = tree.ways.find(method); way != tree.ways.end()) ways.push_back(&way->second);
+    if (space.is_exact() && ways.size() > 1) ways.pop_back();
+    return ways;
+}
+
+PrefixName PrefixCache::name_behind(const Node& node, std::span<const int32_t> ids, const Way& way) const {
+    const bool parts = node.is_exact() && !way.is_exact();
+    return name_of_(parts ? name_of_(node.name, way.mark) : node.name, ids);
+}
+
+PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t> ids, int32_t size,
+                                      const Way& way) const {
     if ((node->child_sizes >> size & 1U) == 0 || ids.size() < static_cast<size_t>(size)) return nullptr;
+    if (way.is_exact() && !node->is_exact()) return nullptr;
     const auto part = ids.first(static_cast<size_t>(size));
-    const auto found = nodes_.find(name_of_(node->name, part));
-    return found == nodes_.end() || !found->second->is(node, part) ? nullptr : found->second.get();
+    const auto found = nodes_.find(name_behind(*node, part, way));
+    return found == nodes_.end() || !found->second->is(node, part, &way) ? nullptr : found->second.get();
 }
 
 /// Every way down that spells `ids`, full blocks first; the node that is reached last in terms of tokens.
-PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> ids) const {
+PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> ids, const Ways& ways) const {
     Node* best = root;
     std::vector<Node*> open{root};
     for (int visits = 0; !open.empty() && visits < visits_max; ++visits) {
@@ -60,9 +88,17 @@ PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> ids
         if (best->depth == static_cast<int64_t>(ids.size())) break;
         const auto rest = ids.subspan(static_cast<size_t>(node->depth));
         for (int32_t size = 1; size <= kv_block_tokens; ++size)
-            if (Node* const next = child(node, rest, size); next != nullptr) open.push_back(next);
+            for (const Way* const way : ways)
+                if (Node* const next = child(node, rest, size, *way); next != nullptr) open.push_back(next);
     }
     return best;
+}
+
+/// The last stored block that ids lead to; a root, or null, if none is.
+PrefixCache::Node* PrefixCache::found(const PrefixSpace& space, std::span<const int32_t> ids) const {
+    const auto tree = trees_.find(space.tenant);
+    if (tree == trees_.end()) return nullptr;
+    return deepest(&tree->second->root, ids, ways_of(*tree->second, space));
 }
 
 /// From the leaf up, so that parents end before their children.
@@ -70,13 +106,12 @@ void PrefixCache::touch(Node* node) {
     for (; node->parent != nullptr; node = node->parent) by_use_.splice(by_use_.begin(), by_use_, node->place);
 }
 
-SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> ids, int64_t tokens_max,
+SequenceKv PrefixCache::match(const PrefixSpace& space, std::span<const int32_t> ids, int64_t tokens_max,
                               std::vector<int64_t> round_ends) {
     SequenceKv kv(pool_);
     kv.plan_rounds(std::move(round_ends));
-    const auto root = roots_.find(std::string(space));
-    if (root == roots_.end()) return kv;
-    Node* const last = deepest(root->second.get(), ids.first(std::min(ids.size(), static_cast<size_t>(tokens_max))));
+    Node* const last = found(space, ids.first(std::min(ids.size(), static_cast<size_t>(tokens_max))));
+    if (last == nullptr) return kv;
     touch(last);
     std::vector<const Node*> path;
     for (const Node* node = last; node->parent != nullptr; node = node->parent) path.push_back(node);
@@ -89,47 +124,46 @@ SequenceKv PrefixCache::match(std::string_view space, std::span<const int32_t> i
         for (const LayerGroup group : layer_groups) leases[group].append(node->leases[group].share());
     }
     kv.attach(std::move(leases), sizes);
+    const auto inexact = std::ranges::find_if(path, [](const Node* node) { return !node->is_exact(); });
+    if (inexact != path.end()) kv.go_on_inexactly((*inexact)->parent->depth);
     return kv;
 }
 
-std::vector<PrefixCache::Kept> PrefixCache::kept(std::string_view space, std::span<const int32_t> ids) const {
+std::vector<PrefixCache::Kept> PrefixCache::kept(const PrefixSpace& space, std::span<const int32_t> ids) const {
     std::vector<Kept> all;
-    const auto root = roots_.find(std::string(space));
-    if (root == roots_.end()) return all;
-    for (const Node* node = deepest(root->second.get(), ids); node->parent != nullptr; node = node->parent)
-        all.push_back({node->name, node->depth, node->lies, node->exactness});
+    for (const Node* node = found(space, ids); node != nullptr && node->parent != nullptr; node = node->parent)
+        all.push_back(
+            {node->name, node->depth, node->lies, node->is_exact() ? Exactness::exact : Exactness::sparse});
     std::reverse(all.begin(), all.end());
     return all;
 }
 
-std::vector<std::string> PrefixCache::spaces_of(std::string_view tenant) const {
-    std::vector<std::string> spaces;
-    for (const auto& [space, root] : roots_) {
-        const std::string_view name = space;
-        if (name.starts_with(tenant) && (name.size() == tenant.size() || name[tenant.size()] == '\n'))
-            spaces.push_back(space);
-    }
+std::vector<PrefixSpace> PrefixCache::spaces_of(const std::string& tenant) const {
+    std::vector<PrefixSpace> spaces;
+    const auto tree = trees_.find(tenant);
+    if (tree == trees_.end()) return spaces;
+    for (const auto& [method, way] : tree->second->ways) spaces.emplace_back(tenant, method);
     return spaces;
 }
 
-/// The same ids may be stored in several cuts.
-int64_t PrefixCache::forget(std::string_view space, std::span<const int32_t> ids) {
+/// The same ids may be stored in several cuts, and in several ways.
+int64_t PrefixCache::forget(const std::string& tenant, std::span<const int32_t> ids) {
     int64_t tokens = 0;
-    while (true) {
-        const auto root = roots_.find(std::string(space));
-        if (root == roots_.end()) return tokens;
-        const int64_t before = tokens;
-        for (Node* node = deepest(root->second.get(), ids); node->parent != nullptr;) {
-            if (node->children > 0 || !node->claims.empty() || !only_here(*node)) break;
-            tokens += node->size;
-            Node* const parent = node->parent;
-            const bool last = parent->parent == nullptr && parent->children == 1;  // the root goes with it
-            remove(node);
-            if (last) break;
-            node = parent;
+    for (int64_t before = -1; before < tokens;) {
+        before = tokens;
+        for (const PrefixSpace& space : spaces_of(tenant)) {
+            for (Node* node = found(space, ids); node != nullptr && node->parent != nullptr;) {
+                if (node->children > 0 || !node->claims.empty() || !only_here(*node)) break;
+                tokens += node->size;
+                Node* const parent = node->parent;
+                const bool last = parent->parent == nullptr && parent->children == 1;  // the tree goes with it
+                remove(node);
+                if (last) break;
+                node = parent;
+            }
         }
-        if (tokens == before) return tokens;
     }
+    return tokens;
 }
 
 /// Where a whole sequence's blocks begin: in one group as in the other.
@@ -137,42 +171,48 @@ std::span<const int32_t> PrefixCache::borders(const SequenceKv& kv) const {
     return kv.block_begin(pool_.shape().has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower);
 }
 
-void PrefixCache::insert(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
-                         Exactness exactness) {
-    insert_blocks(space, ids, kv, exactness, borders(kv).size() - 1);
+void PrefixCache::insert(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
+    insert_blocks(space, ids, kv, borders(kv).size() - 1);
 }
 
-void PrefixCache::insert_full(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
-                              Exactness exactness) {
+void PrefixCache::insert_full(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
     const std::span<const int32_t> begins = borders(kv);
     size_t count = begins.size() - 1;
     if (count > 0 && begins[count] - begins[count - 1] < kv_block_tokens) --count;
-    insert_blocks(space, ids, kv, exactness, count);
+    insert_blocks(space, ids, kv, count);
 }
 
-void PrefixCache::insert_blocks(std::string_view space, std::span<const int32_t> ids, const SequenceKv& kv,
-                                Exactness exactness, size_t count) {
+void PrefixCache::insert_blocks(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv,
+                                size_t count) {
     assert(static_cast<int64_t>(ids.size()) >= kv.tokens());
+    assert(!space.is_exact() || kv.exact_tokens() == kv.tokens());
     if (count == 0 || !kv.is_whole()) return;
-    Node* node = root_of(space);
+    Way& way = way_of(space.tenant, space.method);
+    Way& exact = way_of(space.tenant, {});
+    ++way.users;  // until all is stored
+    ++exact.users;
+    Node* node = &way.tree->root;
     const std::span<const int32_t> begins = borders(kv);
     for (size_t block = 0; block < count; ++block) {
         const auto part =
             ids.subspan(static_cast<size_t>(begins[block]), static_cast<size_t>(begins[block + 1] - begins[block]));
-        const PrefixName name = name_of_(node->name, part);
+        Way& by = begins[block + 1] <= kv.exact_tokens() ? exact : way;
+        const PrefixName name = name_behind(*node, part, by);
         std::unique_ptr<Node>& next = nodes_[name];
         if (next == nullptr) {
             next = std::make_unique<Node>();
             next->name = name;
-            next->exactness = exactness;
+            next->way = &by;
+            ++by.users;
             fill(*next, node, part, kv, block);
-        } else if (!next->is(node, part)) {
+        } else if (!next->is(node, part, &by)) {
             break;  // another block has its name
         }
         node = next.get();
     }
     touch(node);
-    forget_if_empty(node);
+    leave(exact);
+    leave(way);
 }
 
 void PrefixCache::fill(Node& made, Node* parent, std::span<const int32_t> ids, const SequenceKv& kv, size_t block) {
@@ -206,9 +246,10 @@ void PrefixCache::remove(Node* node) {
     by_use_.erase(node->place);
     Node* const parent = node->parent;
     while (!node->claims.empty()) move_claim(*node->claims.back(), parent);
+    Way& way = *node->way;
     nodes_.erase(nodes_.find(node->name));
     if (--parent->children == 0) parent->child_sizes = 0;
-    forget_if_empty(parent);
+    leave(way);
 }
 
 /// Whether there will be so many free blocks when all that nobody else holds have gone. Asks the least recently used
@@ -293,13 +334,14 @@ bool PrefixCache::make_room(const BlockCounts& blocks) {
     return enough();
 }
 
-void PrefixCache::claim(uint64_t id, std::string_view space, std::span<const int32_t> ids) {
+void PrefixCache::claim(uint64_t id, const PrefixSpace& space, std::span<const int32_t> ids) {
     const auto [made, is_new] = claims_.try_emplace(id);
     if (!is_new) return;
-    Node* const root = root_of(space);
     Claim& claim = made->second;
+    claim.way = &way_of(space.tenant, space.method);
+    ++claim.way->users;
     claim.ids.assign(ids.begin(), ids.end());
-    claim.at = deepest(root, claim.ids);
+    claim.at = found(space, claim.ids);
     claim.at->claims.push_back(&claim);
     for (Node* node = claim.at; node->parent != nullptr; node = node->parent) ++node->claimed;
     touch(claim.at);
@@ -312,8 +354,9 @@ void PrefixCache::forget_claim(uint64_t id) {
     Node* const end = found->second.at;
     std::erase(end->claims, &found->second);
     for (Node* node = end; node->parent != nullptr; node = node->parent) --node->claimed;
+    Way& way = *found->second.way;
     claims_.erase(found);
-    forget_if_empty(end);
+    leave(way);
 }
 
 void PrefixCache::order_claims(std::span<const uint64_t> ids) {
@@ -354,7 +397,8 @@ void PrefixCache::advance_claims(Node* from, Node* to) {
         Claim& claim = *from->claims[i];
         const auto rest = std::span(claim.ids).subspan(static_cast<size_t>(from->depth));
         const auto part = to->own_ids();
-        if (rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
+        const bool may = to->is_exact() || to->way == claim.way;
+        if (may && rest.size() >= part.size() && std::ranges::equal(rest.first(part.size()), part)) {
             move_claim(claim, to);
             ++to->claimed;
         } else {

@@ -130,6 +130,7 @@ SequenceKv SequenceKv::share() const {
         made.groups_[group].round_begin = groups_[group].round_begin;
     }
     made.tokens_ = made.attached_ = tokens_;  // what comes behind them would open a round
+    made.inexact_from_ = inexact_from_;
     made.round_begin_ = round_begin_;
     return made;
 }
@@ -149,6 +150,8 @@ SequenceKv SequenceKv::beginning(int64_t tokens, std::vector<int64_t> round_ends
         for (size_t i = 0; i < blocks; ++i) sizes.push_back(own.block_begin[i + 1] - own.block_begin[i]);
     }
     made.attach(std::move(leases), sizes);
+    made.inexact_from_ = inexact_from_;
+    if (goes_on_inexactly()) made.go_on_inexactly();
     return made;
 }
 
@@ -249,6 +252,7 @@ void SequenceKv::cut(int64_t tokens, bool keeps_blocks) {
     for (Group& own : groups_.values) own.round_begin.resize(rounds_left);
     round_begin_.resize(rounds_left);
     tokens_ = tokens;
+    if (goes_on_inexactly()) go_on_inexactly();
     if (tokens < attached_) {  // its last block may be shared and must not be written
         attached_ = tokens;
         fresh_block_ = true;

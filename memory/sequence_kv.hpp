@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -49,6 +50,14 @@ public:
     KvLease share_blocks(LayerGroup group, size_t first, size_t count) const {
         return groups_[group].lease.share(first, count);
     }
+    /// Tokens from the beginning on whose keys are exact: all of them, unless somebody says otherwise.
+    int64_t exact_tokens() const { return std::min(tokens_, inexact_from_); }
+    /// Keys from this token on are not exact, and what is computed behind them neither.
+    void go_on_inexactly(int64_t token) { inexact_from_ = std::min(inexact_from_, token); }
+    void go_on_inexactly() { go_on_inexactly(tokens_); }
+    /// Of those behind all exact ones, which came from elsewhere, these are exact as well.
+    void take_as_exact(int64_t tokens) { inexact_from_ = std::max(inexact_from_, tokens); }
+
     /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
     SequenceKv share() const;
     /// Another sequence that begins as this one, with its blocks of the first tokens, shared; they end a block. Its
@@ -117,12 +126,14 @@ private:
     bool ends_at(int64_t token) const { return std::ranges::binary_search(ends_, token); }
     int64_t round_end(LayerGroup group, int64_t round) const;
     int64_t room() const;
+    bool goes_on_inexactly() const { return inexact_from_ != std::numeric_limits<int64_t>::max(); }
     void top_up() { reserve(tokens_reserved_); }
 
     KvPool* pool_;
     int64_t tokens_ = 0;
     int64_t attached_ = 0;  // of them
     int64_t tokens_reserved_ = 0;
+    int64_t inexact_from_ = std::numeric_limits<int64_t>::max();  // this token on
     bool fresh_block_ = true;    // the next token opens a round
     std::vector<int64_t> ends_;  // planned, of rounds
     std::vector<int64_t> round_begin_;

@@ -88,14 +88,14 @@ void RoundWriter::end_sequence() {
 /// False: it is refused, and so is all that stands behind it.
 bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     const Sequence& sequence = waiting_.front();
-    const RecordIndex::NameOf names = store_.names(group, {});
+    const RecordIndex::NameOf names = store_.names(group, sequence.space.method);
     RecordHeader header;
     header.name = names(round.end);
     header.before = names(round.before);
     header.tenant = store_.tenant_name(sequence.space.tenant);
     header.kind = store_.kind();
     header.group = group;
-    header.exactness = sequence.space.exactness;
+    header.exactness = round.end.exactness;
     header.tokens_before = round.first_token;
     header.ids = round.ids;
     header.layers.resize(static_cast<size_t>(pool_.shape().layers_in(group)));

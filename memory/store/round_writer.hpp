@@ -19,7 +19,7 @@ namespace rondo {
 class RoundWriter {
 public:
     struct Sequence {
-        StoreSpace space;
+        PrefixSpace space;
         std::vector<int32_t> ids;
         SequenceKv kv;                   ///< of these ids; nobody writes to its blocks
         double seconds_per_token = 0.0;  ///< that computing them took

@@ -8,8 +8,8 @@ namespace rondo {
 
 namespace {
 
-RecordIndex::Border begin_of(const StoreSpace& space) {
-    return {name_of_space(space.space), space.exactness};
+RecordIndex::Border begin_of(const PrefixSpace& space) {
+    return {name_of_space(space.tenant), Exactness::exact};
 }
 
 /// Whether all blocks from this token on are full, and one begins with it.
@@ -24,7 +24,7 @@ bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first, const KvShape& 
 
 }  // namespace
 
-std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
+std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
     for (int64_t r = 0; r < kv.rounds(); ++r) {
@@ -35,7 +35,9 @@ std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int3
             StoredRound round;
             round.first_token = first;
             round.ids.assign(own.begin(), own.end());
-            round.before = std::exchange(border, {name_of_round(border.prefix, own), space.exactness});
+            const bool exact = first + tokens <= kv.exact_tokens();
+            round.before = std::exchange(
+                border, {name_of_round(border.prefix, own), exact ? Exactness::exact : Exactness::sparse});
             round.end = border;
             rounds.push_back(std::move(round));
         }
@@ -44,12 +46,13 @@ std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int3
 }
 
 std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<RecordIndex::NameOf>& names,
-                                       const KvShape& shape, const StoreSpace& space, std::span<const int32_t> ids) {
+                                       const KvShape& shape, const PrefixSpace& space, std::span<const int32_t> ids) {
     const LayerGroup first = shape.has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower;
     const LayerGroup other = first == LayerGroup::upper ? LayerGroup::lower : LayerGroup::upper;
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
-    for (const RecordIndex::Step& step : index.way(border, ids, space.exactness, names[first])) {
+    const Exactness allowed = space.is_exact() ? Exactness::exact : Exactness::sparse;
+    for (const RecordIndex::Step& step : index.way(border, ids, allowed, names[first])) {
         StoredRound round;
         // A record that says it begins elsewhere is not what its name says.
         if (step.record->tokens_before != (rounds.empty() ? 0 : rounds.back().end_token())) break;
@@ -57,7 +60,7 @@ std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<
         round.is_part = step.is_part();
         const auto own = ids.subspan(static_cast<size_t>(round.first_token), static_cast<size_t>(step.tokens));
         round.ids.assign(own.begin(), own.end());
-        round.before = std::exchange(border, {name_of_round(border.prefix, own), space.exactness});
+        round.before = std::exchange(border, {name_of_round(border.prefix, own), step.record->exactness});
         round.end = border;
         round.records[first] = step.record->name;
         if (shape.has(other)) {
@@ -72,9 +75,10 @@ std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<
     return rounds;
 }
 
-std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
+std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const PrefixSpace& space,
                                        std::span<const int32_t> ids) {
-    const PerGroup<RecordIndex::NameOf> names{store.names(LayerGroup::lower, {}), store.names(LayerGroup::upper, {})};
+    const PerGroup<RecordIndex::NameOf> names{store.names(LayerGroup::lower, space.method),
+                                                store.names(LayerGroup::upper, space.method)};
     return stored_rounds(store.index(), names, shape, space, ids);
 }
 
@@ -97,8 +101,15 @@ bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
         if (!round.may_go_on() || std::ranges::binary_search(before, round.end_token()))
             ends.push_back(round.end_token());
     std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > way.end; });
+    int64_t exact = kv.exact_tokens();
+    for (const auto& [round, known_blocks] : way.rounds)
+        if (round.end.exactness == Exactness::exact && exact >= std::max(round.first_token, way.begin))
+            exact = round.end_token();
     kv.plan_rounds(std::move(ends));
-    if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) return true;
+    if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) {
+        kv.take_as_exact(exact);
+        return true;
+    }
     kv.plan_rounds(before);
     return false;
 }

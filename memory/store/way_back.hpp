@@ -7,7 +7,7 @@
 #include "memory/kv_pool.hpp"
 #include "memory/sequence_kv.hpp"
 #include "memory/store/kv_store.hpp"
-#include "memory/store/store_space.hpp"
+#include "memory/prefix_space.hpp"
 
 namespace rondo {
 
@@ -29,12 +29,12 @@ struct StoredRound {
 };
 
 /// The rounds of a sequence whose keys are those of `ids`, in parts as large as records may be.
-std::vector<StoredRound> rounds_of(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
+std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
 
 /// The rounds that are stored of `ids` in every layer group, from the beginning on.
 std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<RecordIndex::NameOf>& names,
-                                       const KvShape& shape, const StoreSpace& space, std::span<const int32_t> ids);
-std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const StoreSpace& space,
+                                       const KvShape& shape, const PrefixSpace& space, std::span<const int32_t> ids);
+std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const PrefixSpace& space,
                                        std::span<const int32_t> ids);
 
 /// What may be read back behind the keys that a sequence has.

@@ -26,7 +26,7 @@ protected:
         if (SequenceKv kv = cache_->match("t", ids, tokens); kv.tokens() == tokens) return kv;
         SequenceKv computed(*pool_);
         EXPECT_TRUE(computed.extend(tokens).is_ok());
-        cache_->insert("t", ids, computed, Exactness::exact);
+        cache_->insert("t", ids, computed);
         return cache_->match("t", ids, tokens);
     }
     size_t free() const { return pool_->blocks_free(LayerGroup::upper); }

@@ -26,7 +26,7 @@ public:
     }
 
     /// So many records at the most, as if room were asked for in the middle.
-    void put(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, int records_max) {
+    void put(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, int records_max) {
         for (const StoredRound& round : rounds_of(space, ids, kv)) {
             for (const LayerGroup group : layer_groups) {
                 const StoreName name = names_[group](round.end);
@@ -48,7 +48,7 @@ public:
             }
         }
     }
-    WayBack way(const StoreSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) const {
+    WayBack way(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) const {
         return way_back(stored_rounds(index_, names_, shape_, space, ids), kv, shape_);
     }
     void evict() {

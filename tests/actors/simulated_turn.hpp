@@ -27,7 +27,7 @@ struct SimulatedTurn {
     std::vector<int32_t> ids;
     SequenceKv kv;
     const Method* method;
-    std::string space;  // as sessions name it
+    PrefixSpace space;
     bool opened = false;
     std::shared_ptr<PretendedDisk::Reading> reading = {};  // of keys that are on their way into `kv`
 
@@ -62,6 +62,7 @@ struct Seen {
     int64_t with_gaps = 0;  // turns that had given keys up when they were kept
     int64_t changed = 0;    // conversations whose next turn is of another method
     int64_t restored = 0, damaged = 0, unwanted = 0;  // readings: whole, not whole, and those nobody waited for
+    int64_t exact_for_methods = 0;                    // times that a method found what is exact
 };
 
 }  // namespace rondo::testing

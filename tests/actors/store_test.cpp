@@ -313,6 +313,34 @@ TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {
     }
 }
 
+/// What is exact is every method's, and lies on the disk once; what a method computed is its own.
+TEST_F(StoreActorTest, MethodsShareWhatIsExact) {
+    const auto begin = [&] { start({"pipeline.methods=[loopserve]"}); };
+    const auto by_lines = [](std::vector<int32_t> ids) {
+        Ask ask = continue_ids(std::move(ids), 20);
+        ask.method = "loopserve";
+        return ask;
+    };
+    begin();
+    const Heard first = turn(continue_ids(some_ids(300), 20));
+    const std::vector<int32_t> next = joined(joined(some_ids(300), first.ids), {5, 6, 7});
+    wait_until_written();
+    ASSERT_EQ(figures().written, 1);
+    begin();
+    const Heard second = turn(by_lines(next));
+    EXPECT_EQ(second.ends[0].usage.restored_tokens, 319);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 1) << "its own round alone";
+    const std::vector<int32_t> third = joined(joined(next, second.ids), {8, 9});
+    begin();
+    EXPECT_EQ(turn(continue_ids(third, 4)).ends[0].usage.restored_tokens, 319) << "the exact beginning";
+    begin();
+    EXPECT_EQ(turn(by_lines(third)).ends[0].usage.restored_tokens, 319 + 23);
+    begin();
+    const Heard dense = turn(continue_ids(third, 4)), after = turn(by_lines(joined(third, dense.ids)));
+    EXPECT_EQ(after.ends[0].usage.cached_tokens, std::ssize(third) + 3) << "what dense computed since is exact";
+}
+
 /// Several who go on differently behind one history, one of whom may leave while it is read.
 TEST_F(StoreActorTest, WhatSeveralWantIsReadOnce) {
     start();

@@ -32,6 +32,7 @@ TEST_P(TurnModel, HoldsWhateverHappens) {
     EXPECT_GT(seen.restored, 30);
     EXPECT_GT(seen.damaged, 0);
     EXPECT_GT(seen.unwanted, 0);
+    EXPECT_GT(seen.exact_for_methods, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TurnModel, ::testing::Range(0, 10));

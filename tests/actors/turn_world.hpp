@@ -65,7 +65,7 @@ private:
             case 18:
             case 19:
             case 20:
-                for (const std::string& space : cache_->spaces_of(chat.tenant)) cache_->forget(space, chat.history);
+                cache_->forget(chat.tenant, chat.history);
                 return;
             case 10:
             case 11:
@@ -99,7 +99,7 @@ private:
     void start(Chat& chat) {
         if (!chat.flow.idle()) return;
         if (chat.history.size() > context_tokens / 2) chat.history.clear();
-        const std::string space = chat.method == methods ? chat.tenant : chat.tenant + '\n' + chat.method->name;
+        const PrefixSpace space(chat.tenant, chat.method == methods ? "" : chat.method->name);
         chat.turn =
             std::make_unique<SimulatedTurn>(SimulatedTurn{chat.history, SequenceKv(*pool_), chat.method, space});
         for (int i = 1 + roll(30); i > 0; --i) chat.turn->ids.push_back(roll(2));  // few letters: many equal beginnings
@@ -150,9 +150,9 @@ private:
     void keep(SimulatedTurn& turn) {
         turn.stop_waiting();
         if (turn.kv.first_held() == 0) {
-            cache_->insert(turn.space, turn.ids, turn.kv, Exactness::exact);
+            cache_->insert(turn.space, turn.ids, turn.kv);
             const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
-            if (roll(3) > 0) disk_.put({"", turn.space, Exactness::exact}, ids, turn.kv, roll(12));
+            if (roll(3) > 0) disk_.put(turn.space, ids, turn.kv, roll(12));
         } else {
             ++seen_.with_gaps;
         }
@@ -179,7 +179,7 @@ private:
 
     void restore(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
-        WayBack way = disk_.way({"", turn.space, Exactness::exact}, turn.reusable(), turn.kv);
+        WayBack way = disk_.way(turn.space, turn.reusable(), turn.kv);
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
         if (way.end > way.begin && grow_for(turn.kv, way, tokens)) {
             turn.reading = std::make_shared<PretendedDisk::Reading>(turn.kv.share(), std::move(way));
@@ -203,6 +203,8 @@ private:
     void open(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
         turn.kv = cache_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
+        seen_.exact_for_methods += !turn.space.is_exact() && turn.kv.exact_tokens() > 0;
+        if (!turn.space.is_exact()) turn.kv.go_on_inexactly();
         EXPECT_LT(turn.kv.tokens(), static_cast<int64_t>(turn.ids.size()));
         seen_.found += turn.kv.tokens() > 0;
         const auto serial = static_cast<uint64_t>(chat.serial);
@@ -230,7 +232,7 @@ private:
         const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
         compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
         if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
-        cache_->insert_full(turn.space, turn.ids, turn.kv, Exactness::exact);
+        cache_->insert_full(turn.space, turn.ids, turn.kv);
         turn.ids.push_back(roll(2));
         happen(chat, Event::prefilled);
     }
@@ -252,8 +254,10 @@ private:
         if (roll(12) == 0 || turn.ids.size() >= context_tokens) ++seen_.over, happen(chat, Event::over);
     }
 
+    /// What is exact is the same whoever computes it.
     uint64_t mark(const Chat& chat, int64_t key) const {
-        uint64_t mark = std::hash<std::string>()(chat.tenant + chat.turn->method->name);
+        const bool exact = key < chat.turn->kv.exact_tokens();
+        uint64_t mark = std::hash<std::string>()(chat.tenant + (exact ? "" : "\n" + chat.turn->space.method));
         for (int64_t i = 0; i <= key; ++i)
             mark = (mark ^ static_cast<uint64_t>(chat.turn->ids[static_cast<size_t>(i)] + 1)) * 0x9E3779B97F4A7C15U;
         return mark;

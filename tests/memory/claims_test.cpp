@@ -10,7 +10,7 @@ class ClaimsTest : public PrefixCacheTest {
 protected:
     /// A conversation of 64 tokens, kept.
     static std::vector<int32_t> talk(int32_t number) { return ids(64, 1000 * number); }
-    void keep(int32_t number) { cache->insert("t", talk(number), computed(64), Exactness::exact); }
+    void keep(int32_t number) { cache->insert("t", talk(number), computed(64)); }
     int64_t known(int32_t number) { return cache->match("t", talk(number), 64).tokens(); }
     bool make_room(int64_t more) {
         return cache->make_room(pool->shape().blocks_of_each(static_cast<int64_t>(free()) + more));
@@ -53,7 +53,7 @@ TEST_F(ClaimsTest, WhatSeveralClaimStaysForTheSakeOfTheNearest) {
     SequenceKv forked = cache->match("t", fork, 64);
     ASSERT_EQ(forked.tokens(), 32);
     ASSERT_TRUE(forked.extend(32).is_ok());
-    cache->insert("t", fork, forked, Exactness::exact);
+    cache->insert("t", fork, forked);
     forked = SequenceKv(*pool);
     cache->claim(1, "t", talk(1));
     cache->claim(2, "t", fork);
@@ -73,12 +73,12 @@ TEST_F(ClaimsTest, AClaimFollowsWhatIsStored) {
     cache->claim(2, "u", ids(50));
     EXPECT_EQ(cache->claimed(1), 0);
     const SequenceKv going_on = computed(40);
-    cache->insert_full("t", ids(40), going_on, Exactness::exact);
+    cache->insert_full("t", ids(40), going_on);
     EXPECT_EQ(cache->claimed(1), 32);
-    cache->insert("t", ids(40), going_on, Exactness::exact);
+    cache->insert("t", ids(40), going_on);
     EXPECT_EQ(cache->claimed(1), 40);
     EXPECT_EQ(cache->claimed(2), 0) << "another's";
-    cache->insert("t", ids(64), computed(64), Exactness::exact);
+    cache->insert("t", ids(64), computed(64));
     EXPECT_EQ(cache->match("t", ids(50), 50).tokens(), 48) << "the same tokens in other rounds";
     cache->forget_claim(1);
     EXPECT_EQ(cache->claimed(1), 0);
@@ -101,7 +101,7 @@ TEST_F(ClaimsTest, SaysWhetherOthersWouldDo) {
     EXPECT_FALSE(cache->could_spare_claims({before + 5, before + 5}));
     SequenceKv longer = cache->match("t", talk(1), 64);
     ASSERT_TRUE(longer.extend(16).is_ok());
-    cache->insert("t", ids(80, 1000), longer, Exactness::exact);
+    cache->insert("t", ids(80, 1000), longer);
     longer = SequenceKv(*pool);
     EXPECT_EQ(cache->claimed(8), 80);
     EXPECT_TRUE(cache->could_spare_claims({before + 3, before + 3}));

@@ -10,7 +10,7 @@ namespace {
 using testing::PrefixCacheTest;
 
 TEST_F(PrefixCacheTest, FindsTheLongestBeginningInWholeBlocks) {
-    cache->insert("t", ids(40), computed(40), Exactness::exact);
+    cache->insert("t", ids(40), computed(40));
     EXPECT_EQ(cache->blocks(), 3);
     std::vector<int32_t> other = ids(40);
     other[35] = -7;
@@ -22,7 +22,7 @@ TEST_F(PrefixCacheTest, FindsTheLongestBeginningInWholeBlocks) {
 }
 
 TEST_F(PrefixCacheTest, ASequenceThatGoesOnWritesToItsOwnBlocks) {
-    cache->insert("t", ids(20), computed(20), Exactness::exact);
+    cache->insert("t", ids(20), computed(20));
     SequenceKv kv = cache->match("t", ids(60), 60);
     ASSERT_EQ(kv.tokens(), 20);
     ASSERT_TRUE(kv.extend(5).is_ok());
@@ -40,21 +40,21 @@ TEST_F(PrefixCacheTest, TheSameTokensInOtherRoundsAreFoundByTheLongerWay) {
     ASSERT_TRUE(rounds.extend(5).is_ok());
     rounds.begin_round();
     ASSERT_TRUE(rounds.extend(45).is_ok());
-    cache->insert("t", ids(16), computed(16), Exactness::exact);
-    cache->insert("t", ids(50), rounds, Exactness::exact);
+    cache->insert("t", ids(16), computed(16));
+    cache->insert("t", ids(50), rounds);
     EXPECT_EQ(cache->match("t", ids(60), 60).tokens(), 50);
 }
 
 TEST_F(PrefixCacheTest, KeepsOneCopyOfWhatIsComputedTwice) {
-    cache->insert("t", ids(40), computed(40), Exactness::exact);
-    cache->insert("t", ids(40), computed(40), Exactness::exact);
+    cache->insert("t", ids(40), computed(40));
+    cache->insert("t", ids(40), computed(40));
     EXPECT_EQ(cache->blocks(), 3);
     EXPECT_EQ(free(), 29U);
 }
 
 TEST_F(PrefixCacheTest, WhatGoesOnIsSharedButForItsLastBlock) {
     const SequenceKv going_on = computed(40);
-    cache->insert_full("t", ids(40), going_on, Exactness::exact);
+    cache->insert_full("t", ids(40), going_on);
     EXPECT_EQ(cache->blocks(), 2);
     EXPECT_EQ(cache->match("t", ids(40), 40).tokens(), 32);
 }
@@ -62,14 +62,16 @@ TEST_F(PrefixCacheTest, WhatGoesOnIsSharedButForItsLastBlock) {
 TEST_F(PrefixCacheTest, ForgetsFromTheEndAsFarAsNobodyElseNeedsIt) {
     std::vector<int32_t> other = ids(40);
     other[20] = -7;  // parts after a block
-    cache->insert("t", ids(40), computed(40), Exactness::exact);
-    cache->insert("t", other, computed(40), Exactness::exact);
-    cache->insert("t\nsparse", ids(40), computed(40), Exactness::sparse);
-    cache->insert("tt", ids(40), computed(40), Exactness::exact);
-    std::vector<std::string> spaces = cache->spaces_of("t");
-    std::ranges::sort(spaces);
-    EXPECT_EQ(spaces, (std::vector<std::string>{"t", "t\nsparse"}));
-    EXPECT_EQ(cache->forget("t", ids(40)), 24) << "the first block is the other one's too";
+    cache->insert("t", ids(40), computed(40));
+    cache->insert("t", other, computed(40));
+    SequenceKv sparse = cache->match({"t", "sparse"}, ids(40), 32);
+    sparse.go_on_inexactly();
+    ASSERT_TRUE(sparse.extend(8));
+    cache->insert({"t", "sparse"}, ids(40), sparse);
+    sparse = SequenceKv(*pool);
+    cache->insert("tt", ids(40), computed(40));
+    EXPECT_EQ(cache->spaces_of("t"), (std::vector<PrefixSpace>{{"t"}, {"t", "sparse"}}));
+    EXPECT_EQ(cache->forget("t", ids(40)), 8 + 24) << "the first block is the other one's too";
     EXPECT_EQ(cache->match("t", other, 40).tokens(), 40);
     EXPECT_EQ(cache->forget("t", ids(40)), 0);
     {
@@ -80,7 +82,7 @@ TEST_F(PrefixCacheTest, ForgetsFromTheEndAsFarAsNobodyElseNeedsIt) {
     EXPECT_EQ(cache->forget("t", other), 0);
     cache->forget_claim(1);
     EXPECT_EQ(cache->forget("t", other), 40);
-    EXPECT_EQ(cache->spaces_of("t"), std::vector<std::string>{"t\nsparse"});
+    EXPECT_TRUE(cache->spaces_of("t").empty());
     EXPECT_EQ(cache->forget("nobody", ids(40)), 0);
 }
 
@@ -89,8 +91,8 @@ TEST_F(PrefixCacheTest, ForgetsEveryCutOfTheSameTokens) {
     ASSERT_TRUE(rounds.extend(5).is_ok());
     rounds.begin_round();
     ASSERT_TRUE(rounds.extend(45).is_ok());
-    cache->insert("t", ids(32), computed(32), Exactness::exact);
-    cache->insert("t", ids(50), rounds, Exactness::exact);
+    cache->insert("t", ids(32), computed(32));
+    cache->insert("t", ids(50), rounds);
     rounds = SequenceKv(*pool);
     EXPECT_EQ(cache->forget("t", ids(50)), 82);
     EXPECT_EQ(cache->blocks(), 0);
@@ -98,8 +100,8 @@ TEST_F(PrefixCacheTest, ForgetsEveryCutOfTheSameTokens) {
 }
 
 TEST_F(PrefixCacheTest, MakesRoomFromWhatWasUsedLongestAgo) {
-    cache->insert("t", ids(32, 1000), computed(32), Exactness::exact);
-    cache->insert("t", ids(32, 2000), computed(32), Exactness::exact);
+    cache->insert("t", ids(32, 1000), computed(32));
+    cache->insert("t", ids(32, 2000), computed(32));
     EXPECT_EQ(cache->match("t", ids(32, 1000), 32).tokens(), 32);  // used again
     EXPECT_TRUE(cache->make_room({30, 30}));
     EXPECT_EQ(cache->match("t", ids(32, 2000), 32).tokens(), 0);
@@ -108,7 +110,7 @@ TEST_F(PrefixCacheTest, MakesRoomFromWhatWasUsedLongestAgo) {
 }
 
 TEST_F(PrefixCacheTest, NeverGivesUpWhatASequenceHolds) {
-    cache->insert("t", ids(64), computed(64), Exactness::exact);
+    cache->insert("t", ids(64), computed(64));
     const SequenceKv held = cache->match("t", ids(40), 40);
     ASSERT_EQ(held.tokens(), 32);
     EXPECT_TRUE(cache->make_room({30, 30}));
@@ -119,7 +121,7 @@ TEST_F(PrefixCacheTest, NeverGivesUpWhatASequenceHolds) {
 }
 
 TEST_F(PrefixCacheTest, KeepsEverythingWhenTheRoomCannotBeMade) {
-    cache->insert("t", ids(64), computed(64), Exactness::exact);
+    cache->insert("t", ids(64), computed(64));
     const SequenceKv held = cache->match("t", ids(40), 40);
     EXPECT_EQ(cache->blocks_unused(), 2);
     EXPECT_FALSE(cache->make_room({31, 31}));
@@ -132,10 +134,10 @@ TEST_F(PrefixCacheTest, KeepsEverythingWhenTheRoomCannotBeMade) {
 /// What is held frees nothing, so it is forgotten only where nothing else makes room, however long it was not asked
 /// for.
 TEST_F(PrefixCacheTest, WhatNobodyHoldsGoesBeforeWhatAWindowStandsOn) {
-    cache->insert("t", ids(160), computed(160), Exactness::exact);
+    cache->insert("t", ids(160), computed(160));
     SequenceKv window = cache->match("t", ids(160), 160);
     window.release_before(120);
-    cache->insert("t", ids(48, 1000), computed(48), Exactness::exact);
+    cache->insert("t", ids(48, 1000), computed(48));
     const auto before = static_cast<int64_t>(free());
     EXPECT_TRUE(cache->make_room({before + 2, before + 2}));
     EXPECT_EQ(cache->evictions(), 2);
@@ -144,8 +146,8 @@ TEST_F(PrefixCacheTest, WhatNobodyHoldsGoesBeforeWhatAWindowStandsOn) {
 }
 
 TEST_F(PrefixCacheTest, WhatASequenceGaveUpMakesRoomThoughItHoldsTheEnd) {
-    cache->insert("t", ids(160), computed(160), Exactness::exact);
-    cache->insert("t", ids(48, 1000), computed(48), Exactness::exact);
+    cache->insert("t", ids(160), computed(160));
+    cache->insert("t", ids(48, 1000), computed(48));
     SequenceKv other = cache->match("t", ids(48, 1000), 48);
     SequenceKv window = cache->match("t", ids(160), 160);
     ASSERT_EQ(window.tokens(), 160);
@@ -165,8 +167,8 @@ TEST_F(PrefixCacheTest, WhatASequenceGaveUpMakesRoomThoughItHoldsTheEnd) {
 }
 
 TEST_F(PrefixCacheTest, ForgetsNoMoreThanItMust) {
-    cache->insert("t", ids(160), computed(160), Exactness::exact);
-    cache->insert("t", ids(64, 1000), computed(64), Exactness::exact);
+    cache->insert("t", ids(160), computed(160));
+    cache->insert("t", ids(64, 1000), computed(64));
     SequenceKv window = cache->match("t", ids(160), 160);
     window.release_before(120);
     // The other one's four blocks are nobody's.
@@ -182,7 +184,7 @@ TEST_F(PrefixCacheTest, MakesRoomByEachGroupsOwnNumber) {
     for (const int32_t number : {1, 2}) {
         SequenceKv kv(*uneven);
         ASSERT_TRUE(kv.extend(48).is_ok());
-        small.insert("t", ids(48, 1000 * number), kv, Exactness::exact);
+        small.insert("t", ids(48, 1000 * number), kv);
     }
     EXPECT_TRUE(small.make_room({14, 0}));
     EXPECT_EQ(small.evictions(), 0);
@@ -208,7 +210,7 @@ TEST_F(PrefixCacheTest, EvictsInOrderOfUse) {
             const auto known = ids(48, 1000 * (talk + 1));
             if (SequenceKv kv = used.match("t", known, 48); kv.tokens() < 48) {
                 if (!kv.extend(48 - kv.tokens()).is_ok()) continue;
-                used.insert("t", known, kv, Exactness::exact);
+                used.insert("t", known, kv);
                 blocks[static_cast<size_t>(talk)] = 3;
             }
             std::erase(order, talk);

@@ -383,6 +383,28 @@ TEST(SequenceKv, AnotherMayBeginAsItDoes) {
     }
 }
 
+TEST(SequenceKv, KnowsHowFarItIsExact) {
+    FakeDevice device;
+    const auto pool = make_pool(device, 12);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(40));
+    EXPECT_EQ(kv.exact_tokens(), 40);
+    kv.truncate(32);
+    ASSERT_TRUE(kv.extend(8));
+    EXPECT_EQ(kv.exact_tokens(), 40) << "nobody said that it goes on otherwise";
+    kv.go_on_inexactly();
+    ASSERT_TRUE(kv.extend(40));
+    EXPECT_EQ(kv.exact_tokens(), 40);
+    kv.take_as_exact(56);  // from elsewhere
+    EXPECT_EQ(kv.exact_tokens(), 56);
+    EXPECT_EQ(kv.share().exact_tokens(), 56);
+    EXPECT_EQ(kv.beginning(48, {}).exact_tokens(), 48);
+    EXPECT_EQ(kv.beginning(64, {}).exact_tokens(), 56);
+    kv.set_back(48);
+    ASSERT_TRUE(kv.extend(16));
+    EXPECT_EQ(kv.exact_tokens(), 48) << "what did not come is computed";
+}
+
 TEST(SequenceKv, SetBackItKeepsItsBlocks) {
     FakeDevice device;
     const auto pool = make_pool(device, 6);

@@ -123,7 +123,7 @@ protected:
     KvShape shape_;
     std::unique_ptr<Device> device_;
     std::unique_ptr<KvPool> pool_;
-    const StoreSpace space_{"t", "t", Exactness::exact};
+    const PrefixSpace space_{"t"};
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     RoundReader::Ticket ticket_;
