@@ -15,8 +15,8 @@ namespace {
 /// Where what a method computes ceases to be exact: where only answers leave keys out, behind the prompt.
 int64_t exact_end(const Turn& turn) {
     const AttentionMethod& method = turn.runtime->methods[turn.method];
-    const bool exact = method.prefill.method == PrefillAttention::Method::dense &&
-                       turn.kv.exact_tokens() == turn.kv.tokens();
+    const bool exact =
+        method.prefill.method == PrefillAttention::Method::dense && turn.kv.exact_tokens() == turn.kv.tokens();
     return exact ? std::max(turn.prompt_tokens, turn.kv.tokens()) : turn.kv.tokens();
 }
 
@@ -28,6 +28,7 @@ int64_t blocks_of(const SequenceKv& kv) {
 
 constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
 constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
+constexpr size_t later_max = 64;                  // turns whose keys wait for the store
 constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
 constexpr auto answers_within = std::chrono::seconds(10);
 
@@ -72,6 +73,7 @@ void Cache::on_exit() {
     expected_.clear();
     prefixes_.reset();
     waiting_.clear();
+    later_.clear();
     store_ = nullptr;
     load_->blocks_cached = 0;
 }
@@ -197,25 +199,46 @@ void Cache::keep(Turn& turn) {
     turn.kv = SequenceKv(pool_);
 }
 
-/// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
+/// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool;
+/// what is too much then stays in the cache, as long as nobody needs its room, until the store has less to do.
 void Cache::put_away(const Turn& turn) {
     if (!turn.kv.is_whole() || turn.kv.tokens() == 0) return;
-    int64_t total = 0;
-    for (const LayerGroup group : layer_groups) total += static_cast<int64_t>(pool_.blocks_total(group));
-    if (putting_ > 0 && putting_ + blocks_of(turn.kv) > total / share_of_store) {
-        ++load_->not_put_away;
-        return;
-    }
     const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
     const double tokens = static_cast<double>(turn.computed_tokens);
     if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
-    give_to_store({turn.runtime,
-                   turn.conversation,
-                   turn.space,
-                   {ids.begin(), ids.end()},
-                   turn.kv.share(),
-                   tokens > 0 ? seconds_per_token_ : 0.0},
+    const double measured = tokens > 0 ? seconds_per_token_ : 0.0;
+    if (has_enough_to_do(blocks_of(turn.kv))) {
+        std::vector<int64_t> round_ends;
+        for (int64_t r = 1; r < turn.kv.rounds(); ++r) round_ends.push_back(turn.kv.round_begin(r));
+        later_.push_back({turn.conversation, turn.space, {ids.begin(), ids.end()}, std::move(round_ends), measured});
+        if (later_.size() > later_max) later_.pop_front();  // which the pool loses first
+        return;
+    }
+    give_to_store({turn.runtime, turn.conversation, turn.space, {ids.begin(), ids.end()}, turn.kv.share(), measured},
                   [] {});
+}
+
+bool Cache::has_enough_to_do(int64_t blocks) const {
+    int64_t total = 0;
+    for (const LayerGroup group : layer_groups) total += static_cast<int64_t>(pool_.blocks_total(group));
+    return putting_ > 0 && putting_ + blocks > total / share_of_store;
+}
+
+void Cache::put_away_later() {
+    while (!later_.empty() && prefixes_) {
+        Later& next = later_.front();
+        SequenceKv known = prefixes_->match(next.space, next.ids, std::ssize(next.ids), std::move(next.round_ends));
+        if (has_enough_to_do(blocks_of(known))) {
+            next.round_ends = known.planned_ends();
+            return;
+        }
+        next.ids.resize(static_cast<size_t>(known.tokens()));
+        const bool any = known.tokens() > 0;
+        PutAway what{runtime_,         std::move(next.conversation), std::move(next.space), std::move(next.ids),
+                     std::move(known), next.seconds_per_token};
+        later_.pop_front();
+        if (any) give_to_store(std::move(what), [] {});
+    }
 }
 
 /// The blocks are the store's too until it has copied them, or has given that up.
@@ -225,6 +248,7 @@ void Cache::give_to_store(PutAway what, std::function<void()> copied) {
     const auto over = [this, blocks, copied = std::move(copied)] {
         putting_ -= blocks;
         copied();
+        put_away_later();
     };
     request(store_, caf::infinite, put_atom::value, std::make_shared<PutAway>(std::move(what)))
         .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
@@ -249,13 +273,9 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
         if (known.tokens() == 0) continue;
         const auto ids = std::span(prompt->ids).first(static_cast<size_t>(known.tokens()));
         ++together->left;
-        give_to_store({runtime_,
-                       prompt->conversation,
-                       space,
-                       {ids.begin(), ids.end()},
-                       std::move(known),
-                       seconds_per_token_},
-                      one_done);
+        give_to_store(
+            {runtime_, prompt->conversation, space, {ids.begin(), ids.end()}, std::move(known), seconds_per_token_},
+            one_done);
     }
     one_done();
     return promise;

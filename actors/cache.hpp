@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <optional>
 
 #include "actors/expected.hpp"
@@ -37,6 +38,8 @@ private:
     void claim(const PromptClaim& claim);
     void keep(Turn& turn);
     void put_away(const Turn& turn);
+    bool has_enough_to_do(int64_t blocks) const;
+    void put_away_later();
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
     int64_t forget(const CachedPrompt& prompt);
     void give_to_store(PutAway what, std::function<void()> copied);
@@ -51,7 +54,15 @@ private:
     KvPool& pool_;
     std::optional<PrefixCache> prefixes_;
     Expected expected_;
-    int64_t putting_ = 0;             // blocks that the store holds at the most
+    int64_t putting_ = 0;  // blocks that the store holds at the most
+    struct Later {
+        ConversationKey conversation;
+        PrefixSpace space;
+        std::vector<int32_t> ids;
+        std::vector<int64_t> round_ends;
+        double seconds_per_token = 0.0;
+    };
+    std::deque<Later> later_;         // for the store, when it has less to do
     bool room_asked_ = false;         // of the store
     double seconds_per_token_ = 0.0;  // that the last turn took
     struct Waiting {

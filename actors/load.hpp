@@ -19,7 +19,6 @@ struct Load {
     std::atomic<uint64_t> left_by_age{0}, left_for_room{0};
     std::atomic<uint64_t> refused{0};
     std::atomic<bool> gave_up{false};       ///< no turn will be served any more
-    std::atomic<int64_t> not_put_away{0};   ///< turns whose KV was not offered to a store that had enough to do
     std::atomic<int64_t> prompt_tokens{0};  ///< of prompts that are to be computed
     std::atomic<int64_t> blocks_cached{0};  ///< kept for reuse, whether a turn uses them now or not
 };

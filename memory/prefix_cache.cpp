@@ -132,8 +132,7 @@ SequenceKv PrefixCache::match(const PrefixSpace& space, std::span<const int32_t>
 std::vector<PrefixCache::Kept> PrefixCache::kept(const PrefixSpace& space, std::span<const int32_t> ids) const {
     std::vector<Kept> all;
     for (const Node* node = found(space, ids); node != nullptr && node->parent != nullptr; node = node->parent)
-        all.push_back(
-            {node->name, node->depth, node->lies, node->is_exact() ? Exactness::exact : Exactness::sparse});
+        all.push_back({node->name, node->depth, node->lies, node->is_exact() ? Exactness::exact : Exactness::sparse});
     std::reverse(all.begin(), all.end());
     return all;
 }

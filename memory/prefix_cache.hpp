@@ -104,9 +104,9 @@ private:
         bool is_exact() const { return method->empty(); }
 
         Tree* tree = nullptr;
-        const std::string* method = nullptr;            // its key in the tree
+        const std::string* method = nullptr;             // its key in the tree
         std::array<int32_t, kv_block_tokens> mark = {};  // by which the first that is not exact is named
-        int64_t users = 0;                              // blocks and claims
+        int64_t users = 0;                               // blocks and claims
     };
     using Ways = std::vector<const Way*>;
     struct Claim {
@@ -124,16 +124,16 @@ private:
         PrefixName name;
         Node* parent = nullptr;  // none: a tree's root, which is no block
         Way* way = nullptr;
-        int32_t size = 0;        // of its block
+        int32_t size = 0;  // of its block
         KvPlace lies = KvPlace::device;
         std::array<int32_t, kv_block_tokens> ids{};
         PerGroup<KvLease> leases;
         int64_t depth = 0;         // tokens up to and with this block
         uint32_t child_sizes = 0;  // bit s: there is or was a child of s tokens
         int32_t children = 0;
-        int32_t claimed = 0;                 // claims whose way leads through here
-        std::list<Node*>::iterator place;    // in by_use_; the roots are not in it
-        std::vector<Claim*> claims;          // that end here
+        int32_t claimed = 0;               // claims whose way leads through here
+        std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
+        std::vector<Claim*> claims;        // that end here
     };
     struct Tree {
         const std::string* tenant = nullptr;  // its key in trees_

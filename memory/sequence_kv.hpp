@@ -134,8 +134,8 @@ private:
     int64_t attached_ = 0;  // of them
     int64_t tokens_reserved_ = 0;
     int64_t inexact_from_ = std::numeric_limits<int64_t>::max();  // this token on
-    bool fresh_block_ = true;    // the next token opens a round
-    std::vector<int64_t> ends_;  // planned, of rounds
+    bool fresh_block_ = true;                                     // the next token opens a round
+    std::vector<int64_t> ends_;                                   // planned, of rounds
     std::vector<int64_t> round_begin_;
     PerGroup<Group> groups_;
 };

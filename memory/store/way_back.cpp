@@ -78,7 +78,7 @@ std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<
 std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shape, const PrefixSpace& space,
                                        std::span<const int32_t> ids) {
     const PerGroup<RecordIndex::NameOf> names{store.names(LayerGroup::lower, space.method),
-                                                store.names(LayerGroup::upper, space.method)};
+                                              store.names(LayerGroup::upper, space.method)};
     return stored_rounds(store.index(), names, shape, space, ids);
 }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "memory/kv_pool.hpp"
+#include "memory/prefix_space.hpp"
 #include "memory/sequence_kv.hpp"
 #include "memory/store/kv_store.hpp"
-#include "memory/prefix_space.hpp"
 
 namespace rondo {
 

@@ -313,6 +313,23 @@ TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {
     }
 }
 
+/// The store may hold a quarter of the pool: what is more than that waits in the cache.
+TEST_F(StoreActorTest, WhatIsTooMuchAtATimeIsWrittenLater) {
+    start();
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < 4; ++i) {
+        prompts.push_back(some_ids(200));
+        prompts.back()[0] = 300 + i;
+    }
+    std::vector<Heard> heard(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    run_until([&] { return figures().written == std::ssize(prompts); });
+    start();
+    for (size_t i = 0; i < prompts.size(); ++i) turn(continue_ids(joined(prompts[i], heard[i].ids), 4));
+    EXPECT_EQ(figures().tokens_found, 4 * 203);
+}
+
 /// What is exact is every method's, and lies on the disk once; what a method computed is its own.
 TEST_F(StoreActorTest, MethodsShareWhatIsExact) {
     const auto begin = [&] { start({"pipeline.methods=[loopserve]"}); };
