@@ -125,11 +125,12 @@ protected:
 
 /// What was not computed exactly is never taken for what was.
 TEST_F(OneConversation, DenseIsOneRequestAwayExactly) {
-    ask("snapkv", "The code of the red box is 4817. The code of the blue box is 2230.");
+    const Heard first = ask("snapkv", "The code of the red box is 4817. The code of the blue box is 2230.");
     const Heard sparse = ask("snapkv", "What is the code of the red box?");
     EXPECT_GT(sparse.ends[0].usage.cached_tokens, 0);
     const Heard dense = ask("dense", "What is the code of the blue box?");
-    EXPECT_EQ(dense.ends[0].usage.cached_tokens, 0);
+    EXPECT_GT(dense.ends[0].usage.cached_tokens, 0) << "the first prompt";
+    EXPECT_LE(dense.ends[0].usage.cached_tokens, first.ends[0].usage.prompt_tokens);
     EXPECT_EQ(dense.text, "The code of the blue box is 2230.");
     const Heard again = ask("dense", "What is the code of the red box?");
     EXPECT_EQ(again.ends[0].usage.cached_tokens,
@@ -158,7 +159,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
     std::string long_text = "The code of the red box is 4817.";
     for (int i = 0; i < 6; ++i) long_text += " The sky was grey over the harbour and nobody went out that day.";
     for (const std::string method : {"snapkv", "adakv", "streaming_llm", "h2o"}) {
-        const Heard first = ask(method, long_text);
+        const Heard first = ask(method, long_text + " Said to " + method + ".");
         ASSERT_EQ(first.ends[0].attention.selections, 1) << method;
         const TurnUsage before = first.ends[0].usage;
         const Heard second = ask(method, "What is the code of the red box?");
@@ -335,8 +336,14 @@ TEST(Methods, ATurnMayAskForItsBudget) {
                          "pipeline.decode.attention.window=8", "pipeline.decode.attention.budget_tokens=" + budget})));
     };
     const auto engine = open("40"), other = open("64");
-    const auto answer = [](Engine& engine, const std::string& method, int64_t budget) {
-        Ask ask = continue_ids(some_ids(7, inside(engine).model().spec.vocabulary), answer_tokens);
+    const auto prompt_of = [&](const std::string& method) {
+        return some_ids(method == "quest" ? 7 : 8, inside(*engine).model().spec.vocabulary);
+    };
+    const auto answer = [&](Engine& engine, const std::string& method, int64_t budget,
+                            const std::vector<int32_t>& behind = {}) {
+        std::vector<int32_t> ids = prompt_of(method);
+        ids.insert(ids.end(), behind.begin(), behind.end());
+        Ask ask = continue_ids(std::move(ids), answer_tokens);
         ask.method = method;
         ask.budget_tokens = budget;
         return engine.ask(std::move(ask)).get();
@@ -346,11 +353,16 @@ TEST(Methods, ATurnMayAskForItsBudget) {
         EXPECT_EQ(asked.ids, configured.ids) << method;
         EXPECT_EQ(asked.end.attention.budget_tokens, 64);
         EXPECT_EQ(asked.end.attention.answer.density(), configured.end.attention.answer.density()) << method;
-        // KV of an answer that attended otherwise is not taken for this one's.
-        EXPECT_EQ(answer(*engine, method, 0).end.usage.cached_tokens, 0) << method;
-        EXPECT_GT(answer(*engine, method, 64).end.usage.cached_tokens, 0) << method;
-        EXPECT_GT(answer(*engine, method, 40).end.usage.cached_tokens, 0) << "the configured budget by its number";
+        // KV of an answer that attended otherwise is not taken for this one's. The prompt's is exact.
+        const int64_t prompt = std::ssize(prompt_of(method));
+        if (method == std::string("quest")) {  // the other one gives keys up
+            EXPECT_GT(answer(*engine, method, 64, asked.ids).end.usage.cached_tokens, prompt);
+        }
+        EXPECT_LE(answer(*engine, method, 0, asked.ids).end.usage.cached_tokens, prompt) << method;
     }
+    const std::vector<int32_t> ids = answer(*engine, "quest", 0).ids;
+    EXPECT_GT(answer(*engine, "quest", 40, ids).end.usage.cached_tokens, std::ssize(prompt_of("quest")))
+        << "the configured budget by its number";
     const auto refusal = [&](const std::string& method, int64_t budget) {
         return answer(*engine, method, budget).end.error.message;
     };

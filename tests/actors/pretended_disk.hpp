@@ -21,27 +21,27 @@ using Marks = std::map<std::pair<LayerGroup, int32_t>, uint64_t>;
 /// what comes are the store's own, and what is stored of a key is its mark.
 class PretendedDisk {
 public:
-    PretendedDisk(const KvShape& shape, Marks& marks) : shape_(shape), marks_(marks) {
-        for (const LayerGroup group : layer_groups) names_[group] = name_of(group);
-    }
+    PretendedDisk(const KvShape& shape, Marks& marks) : shape_(shape), marks_(marks) {}
 
     /// So many records at the most, as if room were asked for in the middle.
     void put(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, int records_max) {
+        const PerGroup<RecordIndex::NameOf> names = names_of(space);
         for (const StoredRound& round : rounds_of(space, ids, kv)) {
             for (const LayerGroup group : layer_groups) {
-                const StoreName name = names_[group](round.end);
+                const StoreName name = names[group](round.end);
                 if (index_.find(name) != nullptr) continue;
                 if (records_max-- == 0) return;
                 StoredRecord record;
                 record.name = name;
-                record.before = names_[group](round.before);
+                record.before = names[group](round.before);
+                record.exactness = round.end.exactness;
                 record.group = group;
                 record.tokens_before = round.first_token;
                 record.tokens = static_cast<int32_t>(round.ids.size());
                 record.place.bytes = 64 * round.ids.size();
                 record.saved_seconds = 1.0;
                 record.waypoints =
-                    RecordIndex::waypoints_of(round.before.prefix, round.end.exactness, round.ids, names_[group]);
+                    RecordIndex::waypoints_of(round.before.prefix, round.end.exactness, round.ids, names[group]);
                 ASSERT_TRUE(index_.add(record));
                 for (int64_t key = round.first_token; key < round.end_token(); ++key)
                     records_[name].push_back(marks_.at({group, kv.slot(group, key)}));
@@ -49,7 +49,7 @@ public:
         }
     }
     WayBack way(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) const {
-        return way_back(stored_rounds(index_, names_, shape_, space, ids), kv, shape_);
+        return way_back(stored_rounds(index_, names_of(space), shape_, space, ids), kv, shape_);
     }
     void evict() {
         StoredRecord best;
@@ -99,10 +99,16 @@ public:
     }
 
 private:
-    static RecordIndex::NameOf name_of(LayerGroup group) {
-        return [group](const RecordIndex::Border& border) {
+    static PerGroup<RecordIndex::NameOf> names_of(const PrefixSpace& space) {
+        return {name_of(LayerGroup::lower, space), name_of(LayerGroup::upper, space)};
+    }
+    static RecordIndex::NameOf name_of(LayerGroup group, const PrefixSpace& space) {
+        const uint64_t method = name_of_space(space.method).low;
+        return [group, method](const RecordIndex::Border& border) {
             StoreName name{};
-            const uint64_t low = border.prefix.low ^ (group == LayerGroup::lower ? 1 : 2);
+            const uint64_t mark =
+                (group == LayerGroup::lower ? 1 : 2) ^ (border.exactness == Exactness::exact ? 0 : method << 2);
+            const uint64_t low = border.prefix.low ^ mark;
             std::memcpy(name.data(), &low, sizeof(low));
             std::memcpy(name.data() + sizeof(low), &border.prefix.high, sizeof(low));
             return name;
@@ -111,7 +117,6 @@ private:
 
     const KvShape shape_;
     Marks& marks_;
-    PerGroup<RecordIndex::NameOf> names_;
     RecordIndex index_;
     std::map<StoreName, std::vector<uint64_t>> records_;  // marks of their keys
     std::set<StoreName> damaged_;

@@ -254,9 +254,9 @@ private:
         if (roll(12) == 0 || turn.ids.size() >= context_tokens) ++seen_.over, happen(chat, Event::over);
     }
 
+    uint64_t mark(const Chat& chat, int64_t key) const { return mark(chat, key, key < chat.turn->kv.exact_tokens()); }
     /// What is exact is the same whoever computes it.
-    uint64_t mark(const Chat& chat, int64_t key) const {
-        const bool exact = key < chat.turn->kv.exact_tokens();
+    uint64_t mark(const Chat& chat, int64_t key, bool exact) const {
         uint64_t mark = std::hash<std::string>()(chat.tenant + (exact ? "" : "\n" + chat.turn->space.method));
         for (int64_t i = 0; i <= key; ++i)
             mark = (mark ^ static_cast<uint64_t>(chat.turn->ids[static_cast<size_t>(i)] + 1)) * 0x9E3779B97F4A7C15U;
@@ -332,6 +332,8 @@ private:
                     if (reading != nullptr && key >= reading->way.begin && key < reading->way.end) continue;
                     const auto found = marks_.find({group, kv.slot(group, key)});
                     ASSERT_TRUE(found != marks_.end()) << "a key that was never computed";
+                    // A method may have more than it knows to be exact: from the disk, behind what it computed.
+                    if (found->second == mark(chat, key, true)) continue;
                     ASSERT_EQ(found->second, mark(chat, key)) << "key " << key << " was computed from something else";
                 }
             }
