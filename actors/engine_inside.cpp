@@ -141,7 +141,11 @@ std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, con
     if (settings.memory.disk.path.empty()) return std::nullopt;
     store_figures_->wanted = true;
     Result<OpenedStore> opened = open_store(settings.memory.disk, *runtime_);
-    if (opened) return std::move(*opened);
+    if (opened) {
+        for (const std::string& note : opened->store->notes())
+            if (options.log) options.log(note);
+        return std::move(*opened);
+    }
     if (options.log) options.log("conversations are not put away: " + opened.error().message);
     return std::nullopt;
 }

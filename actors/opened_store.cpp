@@ -32,7 +32,7 @@ Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runt
     options.written_a_day_max = mib(settings.written_a_day_mib);
     options.unused_seconds_max = settings.unused_s;
     if (!settings.key_file.empty()) {
-        RONDO_ASSIGN(StoreKeys keys, StoreKeys::read(settings.key_file));
+        RONDO_ASSIGN(KeyFile keys, KeyFile::read(settings.key_file));
         options.keys.emplace(std::move(keys));
     }
     const KvShape& shape = runtime.pool->shape();

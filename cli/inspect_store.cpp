@@ -98,8 +98,8 @@ void print_lines(const StoreSurvey& survey) {
 Status inspect_store(const Options& options) {
     SurveyOptions how{options.folder, options.verify, {}, {}};
     if (!options.key_file.empty()) {
-        RONDO_ASSIGN(const StoreKeys keys, StoreKeys::read(options.key_file));
-        how.keys.emplace(keys);
+        RONDO_ASSIGN(KeyFile keys, KeyFile::read(options.key_file));
+        how.keys.emplace(std::move(keys));
     }
     Progress progress("verifying " + options.folder);
     how.progress = [&progress](double share) { progress.show(share); };

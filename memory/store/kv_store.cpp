@@ -1,5 +1,6 @@
 #include "memory/store/kv_store.hpp"
 
+#include "memory/store/folder_key.hpp"
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/stored_record.hpp"
 
@@ -13,14 +14,17 @@ constexpr int64_t seconds_a_day = 24 * 3600;
 }  // namespace
 
 Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue) {
+    const std::optional<KeyFile> keys = std::exchange(options.keys, {});  // not needed for longer than this
     std::unique_ptr<KvStore> made(new KvStore(std::move(options)));
     RONDO_ASSIGN(StoreFolder folder, StoreFolder::open(made->options_.path));
     made->folder_.emplace(std::move(folder));
     RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->options_.path + "/manifest"));
     made->manifest_ = std::move(manifest.manifest);
     made->repaired_ = manifest.repaired;
+    RONDO_ASSIGN(const bool key_made, made->take_key(keys));  // before anything is removed
     RONDO_ASSIGN(made->segments_, Segments::open(*made->folder_, queue, made->options_.segments));
     RONDO_TRY(made->load());
+    if (key_made) RONDO_TRY(made->say_what_is_not_read());
     return made;
 }
 
@@ -28,6 +32,36 @@ KvStore::KvStore(Options options) : options_(std::move(options)), kind_(checksum
 
 KvStore::~KvStore() {
     *alive_ = false;
+}
+
+/// True: the folder had none.
+Result<bool> KvStore::take_key(const std::optional<KeyFile>& file) {
+    if (file) {
+        RONDO_ASSIGN(FolderKey key, FolderKey::open(*folder_, *file));
+        keys_.emplace(key.keys);
+        if (!key.note.empty()) notes_.push_back(std::move(key.note));
+        return key.made;
+    }
+    RONDO_ASSIGN(const bool sealed, folder_->has(FolderKey::file_name));
+    if (sealed)
+        notes_.push_back(options_.path +
+                         ": what was sealed there is not read without memory.disk.key_file, and is not "
+                         "deleted because of that");
+    return false;
+}
+
+/// What was there before the folder had its key is plain, or sealed by keys that nobody here knows.
+Status KvStore::say_what_is_not_read() {
+    size_t conversations = 0;
+    RONDO_TRY(manifest_->each(std::string(1, store::head_letter), [&](std::string_view, std::string_view) {
+        ++conversations;
+        return Status::ok();
+    }));
+    if (index_.count() + conversations > 0)
+        notes_.push_back(options_.path + ": what was written without this folder's key (records: " +
+                         std::to_string(index_.count()) + ", conversations: " + std::to_string(conversations) +
+                         ") is not read with memory.disk.key_file, and is not deleted because of that");
+    return Status::ok();
 }
 
 Status KvStore::load_epochs() {
@@ -91,7 +125,7 @@ Status KvStore::load() {
 }
 
 StoreName KvStore::tenant_name(std::string_view tenant) const {
-    return store_name(options_.keys, "tenant", std::as_bytes(std::span(tenant)));
+    return store_name(keys_, "tenant", std::as_bytes(std::span(tenant)));
 }
 
 RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) const {
@@ -102,7 +136,7 @@ RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) co
         out.put(kind_);
         out.put(static_cast<uint8_t>(group));
         if (border.exactness != Exactness::exact) out.put(std::as_bytes(std::span(method)));
-        return store_name(options_.keys, "record", out.bytes());
+        return store_name(keys_, "record", out.bytes());
     };
 }
 
@@ -113,7 +147,7 @@ uint64_t KvStore::epoch_of(const StoreName& tenant) const {
 
 Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     RONDO_ASSIGN(const Segments::Salt salt, segments_->salt(record.place.segment));
-    return store::key_of_records(*options_.keys, salt, record.tenant);
+    return store::key_of_records(*keys_, salt, record.tenant);
 }
 
 /// Until no more than `most` is used; where that cannot be, nobody goes.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "memory/store/disk_queue.hpp"
+#include "memory/store/key_file.hpp"
 #include "memory/store/manifest.hpp"
 #include "memory/store/record_header.hpp"
 #include "memory/store/record_index.hpp"
@@ -36,7 +37,7 @@ public:
         uint64_t tenant_bytes_max = 0;                ///< 0: as much as there is
         uint64_t written_a_day_max = 0;               ///< 0: as much as there is to write
         int64_t unused_seconds_max = 14 * 24 * 3600;  ///< then it goes
-        std::optional<StoreKeys> keys = {};           ///< none: readable by whoever reads the disk
+        std::optional<KeyFile> keys = {};             ///< none: readable by whoever reads the disk
         KvKind kind;                                  ///< of what this process reads and writes
         Segments::Options segments = {};
         std::function<int64_t()> now;  ///< seconds since 1970
@@ -64,7 +65,7 @@ public:
     const KvKind& kind() const { return options_.kind; }
     /// For what is kept beside KV.
     Manifest& manifest() { return *manifest_; }
-    const std::optional<StoreKeys>& keys() const { return options_.keys; }
+    const std::optional<StoreKeys>& keys() const { return keys_; }
 
     /// A record on its way to the disk. Nobody finds it before it is finished; if its last holder goes before that, its
     /// space is free again.
@@ -115,10 +116,14 @@ public:
         return options_.tenant_bytes_max > 0 ? options_.tenant_bytes_max : options_.bytes_max;
     }
     bool repaired() const { return repaired_; }
+    /// Lines for the operator, of the folder's key and of what is not read for want of it.
+    const std::vector<std::string>& notes() const { return notes_; }
     bool direct() const { return segments_->direct(); }
 
 private:
     explicit KvStore(Options options);
+    Result<bool> take_key(const std::optional<KeyFile>& file);
+    Status say_what_is_not_read();
     Status load();
     Status load_epochs();
     Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
@@ -142,6 +147,7 @@ private:
     const uint64_t kind_;  // a checksum of options_.kind
     std::optional<StoreFolder> folder_;
     std::unique_ptr<Manifest> manifest_;
+    std::optional<StoreKeys> keys_;  // the folder's own
     std::unique_ptr<Segments> segments_;
     RecordIndex index_;
     struct Readers {
@@ -154,6 +160,7 @@ private:
     int64_t day_ = 0;
     uint64_t written_today_ = 0;
     bool repaired_ = false;
+    std::vector<std::string> notes_;
     Counts counts_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

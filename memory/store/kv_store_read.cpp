@@ -71,7 +71,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
                                      if (*alive) end_reading(owned->record.place);
                                  });
                              });
-    if (options_.keys) {
+    if (keys_) {
         auto key = key_of(*record);
         if (!key) return done(key.error());
         reading->key.emplace(*key);

@@ -72,7 +72,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
                                  });
                              });
     writing_[record.name] = writing.get();
-    if (options_.keys) {
+    if (keys_) {
         auto key = key_of(record);
         if (!key) return refused(Refusal::disk);
         writing->key.emplace(*key);

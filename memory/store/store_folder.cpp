@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -77,6 +78,39 @@ Result<int> StoreFolder::open_file(const std::string& name, int flags) const {
 Status StoreFolder::remove(const std::string& name) const {
     if (unlinkat(file_, name.c_str(), 0) != 0 && errno != ENOENT) return failed(path_ + "/" + name, "remove");
     return Status::ok();
+}
+
+Result<bool> StoreFolder::has(const std::string& name) const {
+    struct stat what = {};
+    if (fstatat(file_, name.c_str(), &what, AT_SYMLINK_NOFOLLOW) == 0) return true;
+    if (errno == ENOENT) return false;
+    return failed(path_ + "/" + name, "look");
+}
+
+Status StoreFolder::write_new(const std::string& name, std::span<const std::byte> bytes) const {
+    RONDO_TRY(remove(name));
+    RONDO_ASSIGN(const int file, open_file(name, O_WRONLY | O_CREAT | O_EXCL));
+    Status end;
+    while (end && !bytes.empty()) {
+        const ssize_t written = write(file, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0)
+            end = failed(path_ + "/" + name, "write");
+        else
+            bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    if (end && fsync(file) != 0) end = failed(path_ + "/" + name, "sync");
+    close(file);
+    return end;
+}
+
+Status StoreFolder::replace(const std::string& name, std::span<const std::byte> bytes) const {
+    const std::string by = name + ".new";
+    Status end = write_new(by, bytes);
+    if (end && renameat(file_, by.c_str(), file_, name.c_str()) != 0) end = failed(path_ + "/" + name, "replace");
+    if (end) return sync();
+    static_cast<void>(remove(by));  // what is left of it goes the next time
+    return end;
 }
 
 Status StoreFolder::sync() const {

@@ -2,7 +2,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,11 @@ public:
     /// Opens a regular file of this user's, made (0600) where `flags` say so.
     Result<int> open_file(const std::string& name, int flags) const;
     Status remove(const std::string& name) const;
+    /// Whether anything has that name.
+    Result<bool> has(const std::string& name) const;
+    /// Puts a file with these bytes in the place of what has that name. It is durable when this returns; a crash before
+    /// that leaves the old file or the new one, each whole, and perhaps NAME.new, which nobody needs.
+    Status replace(const std::string& name, std::span<const std::byte> bytes) const;
     /// What was made and removed stays so when the machine stops.
     Status sync() const;
     /// Names of what is in it, in order.
@@ -35,6 +42,7 @@ public:
 
 private:
     StoreFolder(std::string path, int file) : path_(std::move(path)), file_(file) {}
+    Status write_new(const std::string& name, std::span<const std::byte> bytes) const;
 
     std::string path_;
     int file_ = -1;

@@ -1,18 +1,13 @@
 #include "memory/store/store_keys.hpp"
 
-#include <fcntl.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/kdf.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <limits>
 #include <string>
 
 namespace rondo {
@@ -72,13 +67,6 @@ bool run(EVP_CIPHER_CTX* context, std::span<const std::byte> beside, const Memor
     return std::ranges::all_of(bytes, [context](std::span<std::byte> part) { return run(context, part); });
 }
 
-int digit_of(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 }  // namespace
 
 SealKey::~SealKey() {
@@ -119,34 +107,6 @@ Status SealKey::open(Number number, std::span<const std::byte> beside, const Mem
 
 StoreKeys::~StoreKeys() {
     OPENSSL_cleanse(root_.data(), root_.size());
-}
-
-Result<StoreKeys> StoreKeys::read(const std::string& path) {
-    const auto refused = [&path](const std::string& why) {
-        return make_error(ErrorCode::invalid_argument, "memory.disk.key_file " + path + ": " + why);
-    };
-    const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0) return refused(errno == ELOOP ? "must be a file, and not a link" : std::strerror(errno));
-    struct stat what = {};
-    std::array<char, 2 * sizeof(SealKey::Bytes) + 2> text{};  // with the end of its line
-    const bool known = fstat(file, &what) == 0 && S_ISREG(what.st_mode);
-    const ssize_t count = known ? ::read(file, text.data(), text.size()) : -1;
-    close(file);
-    if (!known) return refused("must be a file");
-    if (what.st_uid != geteuid() || (what.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return refused("must belong to the user who runs this and be closed to others (chmod 600)");
-    std::string_view digits(text.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
-    while (!digits.empty() && (digits.back() == '\n' || digits.back() == '\r')) digits.remove_suffix(1);
-    SealKey::Bytes root{};
-    const bool right = what.st_size <= std::ssize(text) && digits.size() == 2 * root.size() &&
-                       std::ranges::all_of(digits, [](char c) { return digit_of(c) >= 0; });
-    for (size_t i = 0; right && i < root.size(); ++i)
-        root[i] = static_cast<std::byte>(16 * digit_of(digits[2 * i]) + digit_of(digits[2 * i + 1]));
-    OPENSSL_cleanse(text.data(), text.size());
-    if (!right) return refused("must be 64 hexadecimal digits, as 'openssl rand -hex 32' prints them");
-    StoreKeys made(root);
-    OPENSSL_cleanse(root.data(), root.size());
-    return made;
 }
 
 Result<SealKey::Bytes> StoreKeys::derive(std::string_view use, std::span<const std::byte> salt,

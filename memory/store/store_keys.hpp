@@ -37,11 +37,9 @@ private:
     Bytes bytes_;
 };
 
-/// What a store's secrets come from: 32 bytes of a file.
+/// What secrets come from: 32 bytes that nobody else knows.
 class StoreKeys {
 public:
-    /// A file of this user's that others cannot read, with 64 hexadecimal digits and nothing else.
-    static Result<StoreKeys> read(const std::string& path);
     explicit StoreKeys(const SealKey::Bytes& root) : root_(root) {}
     ~StoreKeys();
     StoreKeys(const StoreKeys&) = default;

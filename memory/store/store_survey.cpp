@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "memory/store/byte_io.hpp"
+#include "memory/store/folder_key.hpp"
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/segment_reader.hpp"
 #include "memory/store/shelf.hpp"
@@ -19,8 +20,9 @@ namespace {
 /// Goes through a store in three steps, and judges as a start of the store would.
 class Surveyor {
 public:
-    Surveyor(const SurveyOptions& options, const StoreFolder& folder, Manifest& manifest)
-        : options_(options), folder_(folder), manifest_(manifest) {}
+    Surveyor(const SurveyOptions& options, const std::optional<StoreKeys>& keys, const StoreFolder& folder,
+             Manifest& manifest)
+        : options_(options), keys_(keys), folder_(folder), manifest_(manifest) {}
 
     Status read_entries();
     Status look_into_segments();
@@ -38,6 +40,7 @@ private:
     }
 
     const SurveyOptions& options_;
+    const std::optional<StoreKeys>& keys_;
     const StoreFolder& folder_;
     Manifest& manifest_;
     StoreSurvey survey_;
@@ -155,10 +158,10 @@ Status Surveyor::prove(const SegmentReader& reader, const Segments::Salt& salt, 
     if (!options_.verify) return Status::ok();
     bytes_done_ += record.place.bytes;
     if (options_.progress) options_.progress(static_cast<double>(bytes_done_) / static_cast<double>(bytes_));
-    if (sealed && !options_.keys) return Status::ok();
+    if (sealed && !keys_) return Status::ok();
     std::optional<SealKey> key;
     if (sealed) {
-        RONDO_ASSIGN(const SealKey made, store::key_of_records(*options_.keys, salt, record.tenant));
+        RONDO_ASSIGN(const SealKey made, store::key_of_records(*keys_, salt, record.tenant));
         key.emplace(made);
     }
     const Status proved = header ? reader.prove(record, header->span(), key ? &*key : nullptr) : header.status();
@@ -172,12 +175,12 @@ Status Surveyor::prove(const SegmentReader& reader, const Segments::Salt& salt, 
 /// What is plain is proved by its checksum though there are keys: who asks wants to know whether it is whole.
 Status Surveyor::look_at_shelf() {
     const std::optional<StoreKeys> none;
-    Shelf plain(manifest_, none), sealed(manifest_, options_.keys);
+    Shelf plain(manifest_, none), sealed(manifest_, keys_);
     return manifest_.each(std::string(1, store::head_letter), [&](std::string_view key, std::string_view value) {
         const bool is_sealed = Shelf::is_sealed(value);
         ++survey_.conversations;
         survey_.conversations_sealed += is_sealed ? 1 : 0;
-        if (!options_.verify || (is_sealed && !options_.keys)) return Status::ok();
+        if (!options_.verify || (is_sealed && !keys_)) return Status::ok();
         const StoreName name = store::name_in(key);
         const Status proved = prove_all_of(name, is_sealed ? sealed : plain);
         if (proved)
@@ -193,7 +196,13 @@ Status Surveyor::look_at_shelf() {
 Result<StoreSurvey> survey_store(const SurveyOptions& options) {
     RONDO_ASSIGN(const StoreFolder folder, StoreFolder::open_existing(options.path));
     RONDO_ASSIGN(const std::unique_ptr<Manifest> manifest, Manifest::open_to_read(options.path + "/manifest"));
-    Surveyor surveyor(options, folder, *manifest);
+    std::optional<StoreKeys> keys;
+    RONDO_ASSIGN(const bool has_key, folder.has(FolderKey::file_name));
+    if (has_key && options.keys) {
+        RONDO_ASSIGN(const StoreKeys own, FolderKey::read(folder, *options.keys));
+        keys.emplace(own);
+    }
+    Surveyor surveyor(options, keys, folder, *manifest);
     RONDO_TRY(surveyor.read_entries());
     RONDO_TRY(surveyor.look_into_segments());
     RONDO_TRY(surveyor.look_at_shelf());

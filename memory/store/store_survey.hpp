@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "memory/store/key_file.hpp"
 #include "memory/store/record_header.hpp"
-#include "memory/store/store_keys.hpp"
 
 namespace rondo {
 
@@ -50,7 +50,7 @@ struct StoreSurvey {
 struct SurveyOptions {
     std::string path;
     bool verify = false;  ///< reads every byte; what is sealed only with its keys
-    std::optional<StoreKeys> keys = {};
+    std::optional<KeyFile> keys = {};
     std::function<void(double share)> progress = {};  ///< of `verify`
 };
 

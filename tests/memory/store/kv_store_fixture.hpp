@@ -104,7 +104,7 @@ protected:
     std::vector<std::filesystem::path> segment_files() const {
         std::vector<std::filesystem::path> files;
         for (const auto& entry : std::filesystem::directory_iterator(options_.path))
-            if (entry.is_regular_file()) files.push_back(entry.path());
+            if (Segments::number_of(entry.path().filename()) != 0) files.push_back(entry.path());
         std::ranges::sort(files);
         return files;
     }

@@ -255,20 +255,6 @@ TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {
     EXPECT_TRUE(is_there(other));
 }
 
-TEST_P(KvStoreTest, AnotherKeyReadsNothingAndDeletesNothing) {
-    const Round one = round("t", nullptr, 0, 40);
-    ASSERT_EQ(write(one), Refusal::none);
-    const auto before = options_.keys;
-    SealKey::Bytes other{};
-    options_.keys.emplace(other);
-    open();
-    EXPECT_FALSE(is_there(one));
-    EXPECT_EQ(store_->index().count(), 1U);
-    options_.keys = before;
-    open();
-    EXPECT_TRUE(is_there(one));
-}
-
 /// A process killed at any moment: what is found is whole, and nothing else takes space.
 TEST_P(KvStoreTest, AKillLeavesWholeRecords) {
     close();

@@ -1,13 +1,9 @@
 #include "memory/store/store_keys.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
-#include <fstream>
 #include <set>
 #include <vector>
-
-#include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -24,48 +20,6 @@ SealKey::Bytes root_of(int first) {
     SealKey::Bytes root{};
     for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<std::byte>(first + static_cast<int>(i));
     return root;
-}
-
-class KeyFile : public ::testing::Test {
-protected:
-    std::string write(const std::string& text, mode_t mode = 0600) {
-        const std::string path = folder_.path() + "/key";
-        std::filesystem::remove(path);
-        std::ofstream(path) << text;
-        chmod(path.c_str(), mode);
-        return path;
-    }
-    static std::string refusal(const std::string& path) {
-        const auto read = StoreKeys::read(path);
-        return read ? "taken" : read.error().message;
-    }
-
-    testing::Folder folder_;
-    const std::string digits_ = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
-};
-
-TEST_F(KeyFile, IsTakenWithAndWithoutTheEndOfItsLine) {
-    const auto expected = StoreKeys(root_of(0)).name("use", bytes_of("text")).value();
-    for (const char* end : {"", "\n", "\r\n"}) {
-        const auto keys = StoreKeys::read(write(digits_ + end));
-        ASSERT_TRUE(keys) << keys.error().message;
-        EXPECT_EQ(keys->name("use", bytes_of("text")).value(), expected);
-    }
-}
-
-TEST_F(KeyFile, AnythingElseIsRefusedInOneLine) {
-    const std::string digits = "must be 64 hexadecimal digits";
-    for (const std::string& text : {std::string(), digits_.substr(1), digits_ + "0", digits_ + "\n\n\n" + "x",
-                                    std::string(64, 'g'), std::string(100'000, 'a'), std::string(64, '\0')})
-        EXPECT_NE(refusal(write(text)).find(digits), std::string::npos) << text.size();
-    for (const mode_t mode : {0640, 0604, 0666, 0700 | 0010})
-        EXPECT_NE(refusal(write(digits_, mode)).find("chmod 600"), std::string::npos) << mode;
-    const std::string path = write(digits_), link = folder_.path() + "/link";
-    std::filesystem::create_symlink(path, link);
-    EXPECT_NE(refusal(link).find("must be a file, and not a link"), std::string::npos);
-    EXPECT_NE(refusal(folder_.path()).find("must be a file"), std::string::npos);
-    EXPECT_NE(refusal(folder_.path() + "/none").find("No such file"), std::string::npos);
-    EXPECT_NE(refusal("/dev/zero").find("must be a file"), std::string::npos);
 }
 
 TEST(StoreKeys, NamesAndKeysDifferByEverythingThatTheyAreMadeOf) {
