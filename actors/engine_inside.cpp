@@ -144,6 +144,7 @@ std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, con
     if (opened) {
         for (const std::string& note : opened->store->notes())
             if (options.log) options.log(note);
+        store_owners_ = StoreOwners(*opened->store, opened->heads);
         return std::move(*opened);
     }
     if (options.log) options.log("conversations are not put away: " + opened.error().message);

@@ -14,6 +14,7 @@
 #include "actors/router.hpp"
 #include "actors/runtime.hpp"
 #include "actors/store_figures.hpp"
+#include "actors/store_owners.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/text_workers.hpp"
 
@@ -44,6 +45,7 @@ public:
     const Load& load() const { return *load_; }
     const StoreFigures& store_figures() const { return *store_figures_; }
     store_actor store() const { return store_; }
+    const StoreOwners& store_owners() const { return store_owners_; }
     const Progress& progress() const { return *progress_; }
     Metrics& metrics() { return *metrics_; }
     router_actor router() const { return router_; }
@@ -77,6 +79,7 @@ private:
     std::shared_ptr<StoreFigures> store_figures_ = std::make_shared<StoreFigures>();
     router_actor router_;
     store_actor store_;  // none: nothing is put away
+    StoreOwners store_owners_;
     supervisor_actor supervisor_;
     std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<TurnId>> last_turn_ = std::make_shared<std::atomic<TurnId>>(0);

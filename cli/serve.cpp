@@ -140,6 +140,7 @@ Status serve(const Options& options) {
     gateway_options.log.write = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
     gateway_options.log.failures_only = options.quiet;
     RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
+    for (const std::string& note : gateway->notes()) std::fprintf(stderr, "rondo: %s\n", note.c_str());
     if (server.api_keys_file.empty() && !is_loopback(server.host)) {
         std::fprintf(
             stderr,

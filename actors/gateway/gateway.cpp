@@ -7,6 +7,7 @@
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/bodies/tokenize_requests.hpp"
 #include "actors/gateway/browsers.hpp"
+#include "actors/gateway/left_behind.hpp"
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
 #include "actors/gateway/path_rest.hpp"
@@ -58,6 +59,10 @@ Gateway::~Gateway() {
     if (!lists_) return;
     caf::anon_send_exit(lists_, caf::exit_reason::user_shutdown);
     caf::scoped_actor(engine_.system())->wait_for(lists_);
+}
+
+std::vector<std::string> Gateway::notes() const {
+    return left_behind(inside(engine_).store_owners(), keys_);
 }
 
 void Gateway::drain(std::chrono::milliseconds patience) {

@@ -33,6 +33,8 @@ public:
     ~Gateway();
 
     uint16_t port() const { return server_->port(); }
+    /// Lines for the operator, of what nobody can ask for any more.
+    std::vector<std::string> notes() const;
     /// Turns under way go on; nothing new is let in. When `patience` is over, each answer that is not complete ends
     /// with an error of its own. Returns when all is said and taken, `last_words_time` after that at the latest.
     void drain(std::chrono::milliseconds patience);

@@ -124,8 +124,8 @@ Status KvStore::load() {
     return segments_->keep_only(std::move(places));
 }
 
-StoreName KvStore::tenant_name(std::string_view tenant) const {
-    return store_name(keys_, "tenant", std::as_bytes(std::span(tenant)));
+StoreName KvStore::tenant_name(const std::optional<StoreKeys>& keys, std::string_view tenant) {
+    return store_name(keys, "tenant", std::as_bytes(std::span(tenant)));
 }
 
 RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) const {

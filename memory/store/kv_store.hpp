@@ -58,7 +58,8 @@ public:
     ~KvStore();
 
     /// By which a tenant is known here: his own name cannot be seen where there are keys.
-    StoreName tenant_name(std::string_view tenant) const;
+    StoreName tenant_name(std::string_view tenant) const { return tenant_name(keys_, tenant); }
+    static StoreName tenant_name(const std::optional<StoreKeys>& keys, std::string_view tenant);
     /// Names records of a group. What is not exact is a method's own.
     RecordIndex::NameOf names(LayerGroup group, std::string_view method) const;
     const RecordIndex& index() const { return index_; }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <set>
 
 #include "config/limits.hpp"
 
@@ -78,12 +79,6 @@ bool is_key(std::string_view word) {
            std::ranges::all_of(word, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-bool is_tenant(std::string_view word) {
-    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return !word.empty() && word.size() <= tenant_bytes_max &&
-           word.find_first_not_of(allowed) == std::string_view::npos;
-}
-
 /// The scheme's name counts in any case (RFC 9110).
 std::string_view bearer_token(std::string_view authorization) {
     constexpr std::string_view scheme = "bearer ";
@@ -95,7 +90,15 @@ std::string_view bearer_token(std::string_view authorization) {
     return authorization.substr(0, authorization.find_last_not_of(" \t") + 1);
 }
 
+constexpr const char* open_tenant = "default";
+
 }  // namespace
+
+bool ApiKeys::may_be_tenant(std::string_view word) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return !word.empty() && word.size() <= tenant_bytes_max &&
+           word.find_first_not_of(allowed) == std::string_view::npos;
+}
 
 ApiKeys::Digest ApiKeys::digest_of(std::string_view key) {
     Digest digest{};
@@ -112,7 +115,7 @@ std::string ApiKeys::add(std::string_view line, int number) {
                std::to_string(limits::api_key_bytes_max) + " printable ASCII characters";
     }
     if (tenant.empty()) return "no tenant after the key; the line must be KEY TENANT";
-    if (!is_tenant(tenant)) {
+    if (!may_be_tenant(tenant)) {
         return "the tenant is not 1 to " + std::to_string(tenant_bytes_max) + " letters, digits, '_' and '-'";
     }
     if (!take_word(line).empty()) return "more than two words; the line must be KEY TENANT";
@@ -162,7 +165,7 @@ Result<ApiKeys> ApiKeys::read(const std::filesystem::path& path, bool shared) {
 }
 
 std::optional<std::string> ApiKeys::tenant_of(std::string_view authorization) const {
-    if (open_) return "default";
+    if (open_) return open_tenant;
     const Digest digest = digest_of(bearer_token(authorization));
     const Entry* right = nullptr;
     for (const Entry& entry : entries_) {
@@ -170,6 +173,13 @@ std::optional<std::string> ApiKeys::tenant_of(std::string_view authorization) co
     }
     if (right == nullptr) return std::nullopt;
     return right->tenant;
+}
+
+std::vector<std::string> ApiKeys::tenants() const {
+    if (open_) return {open_tenant};
+    std::set<std::string> tenants;
+    for (const Entry& entry : entries_) tenants.insert(entry.tenant);
+    return {tenants.begin(), tenants.end()};
 }
 
 }  // namespace rondo

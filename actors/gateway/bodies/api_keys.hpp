@@ -26,6 +26,10 @@ public:
     /// The tenant of the value of an Authorization header ("" for none), or nothing for a wrong one. Takes as long
     /// whichever key is right, and whether one is.
     std::optional<std::string> tenant_of(std::string_view authorization) const;
+    /// To whom keys lead, each once; "default" without a file.
+    std::vector<std::string> tenants() const;
+    /// Whether a line of a file could name it.
+    static bool may_be_tenant(std::string_view word);
 
 private:
     using Digest = std::array<uint8_t, 32>;
