@@ -1,5 +1,6 @@
 // A stand-in for `rondo serve` that answers with canned text, for working on the chat page without a model.
 //   node tests/page/mock_server.mjs [PORT]       MOCK_KEY=k asks for that API key, MOCK_TOKEN_MS=20 sets the pace
+//                                              MOCK_STORE=off is a server without a store
 // Messages that begin with one of these are answered specially: /say (by what follows), /long, /refuse (status 429),
 // /break (an error in the stream), /drop (the connection is lost).
 
@@ -15,6 +16,8 @@ const token_ms = Number(process.env.MOCK_TOKEN_MS ?? 20);
 const folder_of = (path) => fileURLToPath(new URL(`../../${path}/`, import.meta.url));
 const page_folder = folder_of('actors/gateway/page');
 const libraries_folder = `${process.env.PAGE_LIBRARIES ?? folder_of('build/page')}/`;
+const has_store = process.env.MOCK_STORE !== 'off';
+const stored = { prompt_tokens_asked: 0, prompt_tokens_restored: 0, restore_seconds: 0 };
 const body_bytes_max = 1 << 20;
 const resident_max = 2;
 const methods = ['dense', 'loopserve', 'snapkv'];
@@ -108,10 +111,28 @@ function sources_of(session, new_tokens) {
     resident = [session, ...resident.filter((other) => other !== session)].slice(0, resident_max);
     const restored_tokens = is_resident ? 0 : Math.round(history * 0.85);
     const cached_tokens = is_resident ? history : 0;
+    stored.prompt_tokens_asked += history + new_tokens - cached_tokens;
+    stored.prompt_tokens_restored += restored_tokens;
     return {
         cached_tokens,
         restored_tokens,
         recomputed_tokens: history - cached_tokens - restored_tokens + new_tokens,
+    };
+}
+
+/** What there is on the disk grows with every token that a conversation has. */
+function store_view() {
+    if (!has_store) return { object: 'store', enabled: false };
+    const tokens = [...sessions.values()].reduce((sum, session) => sum + session.tokens, 0);
+    return {
+        object: 'store',
+        enabled: true,
+        encrypted: false,
+        bytes: tokens * 12288,
+        bytes_max: 2 ** 30,
+        records: [...sessions.values()].reduce((sum, session) => sum + session.rounds.length, 0),
+        conversations: sessions.size,
+        ...stored,
     };
 }
 
@@ -256,6 +277,7 @@ async function answer(request, response) {
     const session = encoded_id && find_session(decodeURIComponent(encoded_id));
     if (route === 'GET /v1/models')
         return send_json(response, { object: 'list', data: [{ id: 'mock', object: 'model', methods }] });
+    if (route === 'GET /v1/store') return send_json(response, store_view());
     if (route === 'GET /v1/sessions') return send_json(response, page_of(new URL(request.url, 'http://mock').searchParams));
     if (route === 'POST /v1/sessions') return send_json(response, view_of(create_session(body)));
     if (route === 'POST /v1/chat/completions') return chat(request, response, body);

@@ -79,6 +79,7 @@ async function request_json(path, options) {
 const session_path = (id) => `/v1/sessions/${encodeURIComponent(id)}`;
 
 export const list_models = async () => (await request_json('/v1/models')).data ?? [];
+export const read_store = () => request_json('/v1/store');
 /** A part of the list, the newest first; `after` is the last id of the part before it. */
 export const list_sessions = async (after) =>
     request_json(`/v1/sessions?limit=100${after ? `&after=${encodeURIComponent(after)}` : ''}`);

@@ -10,6 +10,7 @@ import { Panel } from './panel.js';
 import { ask_api_key, ask_title, confirm, Settings } from './settings.js';
 import { draw_sidebar } from './sidebar.js';
 import { forget_all_kept } from './storage.js';
+import { StoreFigures } from './store.js';
 
 const announcements_max = 30;
 const searched_from = 4; // conversations: fewer can be looked through
@@ -20,6 +21,7 @@ const composer_text = by_id('composer-text');
 const settings = new Settings(by_id('settings'));
 const conversations = new Conversations(settings, changed);
 const panel = new Panel(by_id('panel'), go_to);
+const store_figures = new StoreFigures(by_id('panel-store'));
 const views = new Map();
 const asked_address = location.hash;
 let key_request = null;
@@ -32,10 +34,12 @@ function changed(what, conversation, turn) {
     if (what === 'turns') views.get(conversation)?.sync();
     if (what === 'turn') views.get(conversation)?.update(turn);
     if (what === 'turn' && turn.state === 'failed' && turn.error.status === 401) answer_with_key(conversation, turn);
+    if (what === 'turn' && !turn.is_live) store_figures.load_soon();
     if (conversation === undefined || conversation !== conversations.current) return;
     refresh_composer();
     if (what === 'turns') panel.draw(conversation);
     if (what === 'turn') panel.update(conversation, turn);
+    if (!turn?.is_live) store_figures.draw(conversation);
     if (what === 'turn' && turn.state === 'stopped') announce('Stopped.');
 }
 
@@ -101,6 +105,7 @@ function open_conversation(conversation) {
     fit_height(composer_text);
     refresh_composer();
     panel.draw(conversation);
+    store_figures.draw(conversation);
     if (is_overlay('sidebar')) set_drawer('sidebar', false);
 }
 
@@ -127,6 +132,7 @@ async function remove(conversation) {
     await report(async () => {
         const at = conversations.all.indexOf(conversation);
         await conversations.remove(conversation);
+        store_figures.load_soon();
         views.get(conversation)?.root.remove();
         views.delete(conversation);
         if (conversation === conversations.current)
@@ -254,6 +260,7 @@ function load() {
     return report(async () => {
         [models] = await Promise.all([list_models(), conversations.load()]);
         show_models();
+        store_figures.load();
         const wanted = conversations.all.find((one) => one.id !== null && address_of(one) === asked_address);
         if (wanted) open_conversation(wanted);
     }, load);
