@@ -76,7 +76,7 @@ Status open_with(const StoreKeys& key, const Sealed& sealed, Opened& into) {
     std::ranges::copy(in.take(proof.size()), proof.begin());
     std::ranges::copy(in.take(into.bytes.size()), into.bytes.begin());
     RONDO_ASSIGN(const SealKey sealing, sealing_key(key));
-    return sealing.open(number, bytes.first(beside_bytes), into.bytes, proof);
+    return sealing.open(number, bytes.first(beside_bytes), {into.bytes}, proof);
 }
 
 Status open_sealed(const StoreFolder& folder, const KeyFile& file, Opened& into) {
