@@ -3,7 +3,9 @@
 # how long somebody waits.)
 set(tsan_filter_kernels "ThreadPool*:CpuDevice*:*Kv*:*Threads*")
 set(tsan_filter_transport "*")
-set(tsan_filter_memory "*-Manifest*:*KvStore*:*RoundMoving*:*Shelf*:*StoreSurvey*")  # RocksDB is not built with it
+# RocksDB is not built with it.
+set(tsan_filter_memory
+  "*-Manifest*:*KvStore*:*RoundMoving*:*Shelf*:*StoreSurvey*:*StoreKill*:*StoreNoSpace*:*StoreDamage*:*SmallDisk*:*FullDisk*")
 set(tsan_filter_model
   "Transformer.*:StepAttention*.*:Choice*.*:DecodeSelection.*:RandomWeights.*:TwoHeads.*:Ring.*:*SparseAttention*:WeightsLoading.*:ChatTemplate.*Thread*")
 set(tsan_filter_actors

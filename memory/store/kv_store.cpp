@@ -120,7 +120,7 @@ Status KvStore::load() {
     }
     Manifest::Changes changes;
     for (const StoreName& name : lost) changes.remove(store::key_of(store::record_letter, name));
-    if (!lost.empty()) RONDO_TRY(manifest_->commit(std::move(changes)));
+    if (!lost.empty()) RONDO_TRY(manifest_->commit_removal(std::move(changes)));
     return segments_->keep_only(std::move(places));
 }
 
@@ -162,7 +162,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     }
     Manifest::Changes changes;
     for (const auto& [gone, credit] : taken) changes.remove(store::key_of(store::record_letter, gone.name));
-    if (used > most || (!taken.empty() && !manifest_->commit(std::move(changes)))) {
+    if (used > most || (!taken.empty() && !manifest_->commit_removal(std::move(changes)))) {
         for (auto one = taken.rbegin(); one != taken.rend(); ++one) index_.put_back(*one);
         return false;
     }
@@ -189,7 +189,7 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     const auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
     // What others took of the disk is asked back of what is stored.
-    uint64_t wanted = bytes + options_.bytes_free_min;
+    uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
     return *free >= wanted || evict_for(record, nullptr, wanted, *free) ? Refusal::none : Refusal::no_room;
 }
 
@@ -201,20 +201,19 @@ void KvStore::give_back(const RecordPlace& place) {
     static_cast<void>(segments_->give_back(place));  // what cannot be given back is found at the next start
 }
 
+/// Not found from now on, whatever the disk says. What it refuses to remove leaves with those that leave next.
 Status KvStore::remove(std::span<const StoreName> names) {
-    std::vector<StoredRecord> gone;
-    Manifest::Changes changes;
     for (const StoreName& name : names) {
         const StoredRecord* const record = index_.find(name);
         if (record == nullptr) continue;
-        gone.push_back(*record);
-        changes.remove(store::key_of(store::record_letter, name));
+        leaving_.push_back(*record);
+        index_.remove(name);
     }
-    if (gone.empty()) return Status::ok();
-    for (const StoredRecord& record : gone)
-        index_.remove(record.name);  // not found from now on, whatever the disk says
-    RONDO_TRY(manifest_->commit(std::move(changes)));
-    for (const StoredRecord& record : gone) give_back(record.place);
+    if (leaving_.empty()) return Status::ok();
+    Manifest::Changes changes;
+    for (const StoredRecord& record : leaving_) changes.remove(store::key_of(store::record_letter, record.name));
+    RONDO_TRY(manifest_->commit_removal(std::move(changes)));
+    for (const StoredRecord& record : std::exchange(leaving_, {})) give_back(record.place);
     return Status::ok();
 }
 
@@ -265,7 +264,7 @@ Status KvStore::forget_tenant(const StoreName& tenant) {
     out.put(epoch);
     Manifest::Changes changes;
     changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(out.bytes()));
-    RONDO_TRY(manifest_->commit(std::move(changes)));
+    RONDO_TRY(manifest_->commit_removal(std::move(changes)));
     epochs_[tenant] = epoch;
     std::vector<StoreName> names;
     index_.each([&](const StoredRecord& record) {

@@ -157,6 +157,7 @@ private:
     };
     std::map<RecordPlace, Readers> readers_;
     std::map<StoreName, Writing*> writing_;
+    std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;
     uint64_t written_today_ = 0;

@@ -65,7 +65,7 @@ public:
     RecordHeader header;
     std::optional<SealKey> key;
     AlignedBytes bytes;  // of the header
-    bool found = false;  // from now on, by others
+    bool found = false;  // or may be: its space is not given back at the end of this
 };
 
 class KvStore::Reading {

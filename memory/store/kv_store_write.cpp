@@ -58,6 +58,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     const bool same_day = options_.now() / (24 * 3600) == day_;
     const uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
+    if (!remove({})) return refused(Refusal::disk);  // what leaves may have its name
     if (const Refusal refusal = make_room(record); refusal != Refusal::none) return refused(refusal);
     const auto place = segments_->append(record.place.bytes);
     if (!place) return refused(Refusal::disk);
@@ -135,7 +136,11 @@ void KvStore::commit(const WritingPtr& writing, const Done& done) {
     Manifest::Changes changes;
     put(changes, record);
     count_day(changes, record.place.bytes);
-    if (const Status committed = manifest_->commit(std::move(changes)); !committed) return done(committed);
+    if (const Status committed = manifest_->commit(std::move(changes)); !committed) {
+        leaving_.push_back(record);  // the manifest may have it nevertheless, and then it needs its space
+        writing->found = true;
+        return done(committed);
+    }
     writing->found = index_.add(record);
     ++counts_.written;
     done(Status::ok());

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "config/result.hpp"
+#include "memory/store/disk_reserve.hpp"
 
 namespace rocksdb {
 class DB;
@@ -17,9 +19,14 @@ class WriteBatch;
 namespace rondo {
 
 /// Keys and values in a folder of their own, whole after a crash: what has been committed is there, all of it or none.
-/// Safe from any thread.
+/// A change that an error of the disk refuses is lost; the next one is tried anew.
+///
+/// Used by one thread.
 class Manifest {
 public:
+    /// Set aside on the disk, for opening and removing when it is full.
+    static constexpr uint64_t reserve_bytes = uint64_t{8} << 20;
+
     /// Changes that happen together.
     class Changes {
     public:
@@ -48,19 +55,31 @@ public:
 
     /// Durable when it returns.
     Status commit(Changes changes);
+    /// The same of changes that make room: on a full disk they may use the reserve.
+    Status commit_removal(Changes changes);
+    /// What a later commit sets aside again, if that much is free then.
+    uint64_t reserve_missing_bytes() const { return reserve_.bytes_missing(); }
     Result<std::string> get(std::string_view key) const;  ///< not_found
-    /// All whose keys begin so, in order of the keys, until one is refused.
+    /// All whose keys begin so, in order of the keys, until one is refused. Nothing is committed meanwhile.
     using Each = std::function<Status(std::string_view key, std::string_view value)>;
     Status each(std::string_view begin, const Each& each) const;
-    /// Rewrites its files, so that nothing of what was removed is in any of them.
+    /// Rewrites its files, so that nothing of what was removed is in any of them. It may use the reserve, too.
     Status forget_removed();
 
 private:
-    Manifest() = default;
+    explicit Manifest(const std::string& folder);
+    Status open_database(bool& repaired);
+    Status open_again();
+    Status write(Changes& changes, bool removes);
+    bool has_room() const;
+    Status forget();
 
-    std::unique_ptr<rocksdb::Env> env_;  // outlives the database
-    std::unique_ptr<rocksdb::DB> database_;
-    rocksdb::FileLock* lock_ = nullptr;  // of a manifest that is read alone; others have their database's
+    const std::string folder_;
+    DiskReserve reserve_;
+    std::unique_ptr<rocksdb::Env> env_;      // outlives the database
+    std::unique_ptr<rocksdb::DB> database_;  // null: it could not be opened again
+    bool failed_ = false;                    // it must be opened again before it is written to
+    rocksdb::FileLock* lock_ = nullptr;      // of a manifest that is read alone; others have their database's
 };
 
 }  // namespace rondo

@@ -130,13 +130,16 @@ Status Segments::begin_segment() {
     files_[segment] = file;
     bytes_ += file.used;
     const Block header = header_of(segment, file.salt);
-    if (pwrite(file.file, header.bytes.data(), header.bytes.size(), 0) != static_cast<ssize_t>(header.bytes.size())) {
-        const Status refused = failed(segment, "write");
+    Status made = Status::ok();
+    if (pwrite(file.file, header.bytes.data(), header.bytes.size(), 0) != static_cast<ssize_t>(header.bytes.size()))
+        made = failed(segment, "write");
+    if (made) made = folder_->sync();
+    if (!made) {
         static_cast<void>(remove(segment));
-        return refused;
+        return made;
     }
     writing_ = segment;
-    return folder_->sync();
+    return Status::ok();
 }
 
 Result<RecordPlace> Segments::append(uint64_t bytes) {

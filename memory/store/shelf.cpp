@@ -153,7 +153,7 @@ Status Shelf::put_records(const StoreName& name, const StoreName& tenant, std::s
 Status Shelf::remove(const StoreName& name) {
     Manifest::Changes changes;
     for (const char letter : letters) changes.remove(store::key_of(letter, name));
-    return manifest_->commit(std::move(changes));
+    return manifest_->commit_removal(std::move(changes));
 }
 
 Result<std::vector<std::byte>> Shelf::head(const StoreName& name) {

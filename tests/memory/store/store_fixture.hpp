@@ -15,8 +15,8 @@ namespace rondo::testing {
 /// Closed to others, and gone with its contents at the end.
 class Folder {
 public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "rondo-store-XXXXXX").string();
+    explicit Folder(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+        std::string name = (in / "rondo-store-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
         path_ = name;
     }
@@ -31,5 +31,12 @@ public:
 private:
     std::string path_;
 };
+
+/// Where what is synced costs no time, if there is such a place and nobody has named another one.
+inline std::filesystem::path in_memory() {
+    const std::filesystem::path memory = "/dev/shm";
+    const bool chosen = std::getenv("TMPDIR") == nullptr && access(memory.c_str(), W_OK) == 0;
+    return chosen ? memory : std::filesystem::temp_directory_path();
+}
 
 }  // namespace rondo::testing

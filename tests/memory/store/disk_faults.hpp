@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rondo::testing {
+
+/// Stands between this process and its disk. Each call of the C library that changes something below a folder is a
+/// boundary, RocksDB's calls too: this program's definitions come before the library's. What io_uring does passes by.
+class DiskFaults {
+public:
+    enum class Kind : uint8_t {
+        none,             ///< boundaries are counted
+        kill,             ///< the process is killed
+        kill_and_forget,  ///< the same, and each 4 KiB that was not synced may be as it was before
+        no_space,         ///< calls that need space fail
+    };
+    struct Plan {
+        std::string folder;
+        Kind kind = Kind::none;
+        int64_t from = 0;        ///< the boundary, counted from 1
+        int64_t count = 1;       ///< boundaries that fail
+        bool in_middle = false;  ///< a write has written some of its bytes then, another call is over
+        uint64_t seed = 0;
+    };
+    /// From now on.
+    static void begin(const Plan& plan);
+    /// Until now: the boundaries that were met, by call and kind of file.
+    static std::vector<std::string> end();
+};
+
+}  // namespace rondo::testing
