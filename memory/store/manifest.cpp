@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <filesystem>
 #include <vector>
 
 namespace rondo {
@@ -56,6 +57,7 @@ rocksdb::Options options_with(rocksdb::Env* env) {
     options.write_buffer_size = size_t{4} << 20;
     options.max_total_wal_size = uint64_t{16} << 20;
     options.max_open_files = 64;
+    options.delete_obsolete_files_period_micros = 0;  // also what a process that was killed has left
     options.manifest_preallocation_size = size_t{64} << 10;
     options.info_log = std::make_shared<NoLog>();
     options.stats_dump_period_sec = 0;
@@ -124,6 +126,8 @@ Status Manifest::open_database(bool& repaired) {
         repaired = true;
         status = rocksdb::RepairDB(folder_, options);
         if (status.ok()) status = rocksdb::DB::Open(options, folder_, &database);
+        std::error_code ignored;  // whatever is left there has been removed, or cannot be read
+        if (status.ok()) std::filesystem::remove_all(folder_ + "/lost", ignored);
     }
     if (status.IsNoSpace()) {
         reserve_.give_up();
@@ -233,7 +237,9 @@ Status Manifest::forget_removed() {
 Status Manifest::forget() {
     rocksdb::CompactRangeOptions everything;
     everything.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-    rocksdb::Status status = database_->Flush(rocksdb::FlushOptions());
+    // With nothing to flush a log would stay, with what a killed process had written of a change.
+    rocksdb::Status status = database_->Delete(rocksdb::WriteOptions(), "");
+    if (status.ok()) status = database_->Flush(rocksdb::FlushOptions());
     if (status.ok()) status = database_->CompactRange(everything, nullptr, nullptr);
     failed_ = !status.ok();
     return to_status(status);
