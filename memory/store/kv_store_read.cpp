@@ -79,7 +79,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     const std::span<std::byte> into = reading->bytes.span();
     const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
         if (!end) {
-            if (end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
+            const ErrorCode code = end.error().code;  // the manifest says that this version wrote it
+            if (code == ErrorCode::corrupt || code == ErrorCode::unsupported) damaged(reading->record.name);
             return done(end.error());
         }
         if (reading->header.ids.size() < ids.size() || !std::equal(ids.begin(), ids.end(), reading->header.ids.begin()))
