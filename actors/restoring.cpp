@@ -163,6 +163,11 @@ void Restoring::cancel(uint64_t number) {
     reader_.cancel(RoundReader::Ticket(found->second.ticket));
 }
 
+void Restoring::end_waiting() {
+    for (auto& [number, own] : under_way_)
+        for (Waiting& one : std::exchange(own.waiting, {})) one.done();
+}
+
 std::vector<std::shared_ptr<Arrival>> Restoring::under_way() const {
     std::vector<std::shared_ptr<Arrival>> all;
     for (const auto& [number, own] : under_way_) all.push_back(own.arrival);

@@ -27,6 +27,8 @@ public:
     /// Once `done` is called, the turn's KV has grown by what its arrival tells of; by nothing where nothing is stored,
     /// or is worth it. What is read for another turn already is waited for: it is read once, and lies there once.
     void restore(const TurnPtr& turn, std::function<void()> done);
+    /// Whoever waits for another one's reading goes on without.
+    void end_waiting();
     /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.
     std::vector<std::shared_ptr<Arrival>> under_way() const;
     /// What computing a token has taken, as somebody measured.

@@ -240,7 +240,12 @@ void Session::dispatch(TurnStage stage) {
         case TurnStage::admission:
             return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
         case TurnStage::restore:
-            return when_answered(request(stages.store, timeout, restore_atom::value, turn), answered, failed);
+            return when_answered(request(stages.store, timeout, restore_atom::value, turn), answered,
+                                 [=](const caf::error& error) {
+                                     // A store that has died touches it no more: it is computed.
+                                     if (error == caf::sec::request_timeout) return failed(error);
+                                     answered({StageReply::Outcome::done, turn, {}});
+                                 });
         case TurnStage::prefill:
             return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
         case TurnStage::decode:

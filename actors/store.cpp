@@ -94,6 +94,7 @@ Store::behavior_type Store::make_behavior() {
 
 void Store::on_exit() {
     figures_->serves = false;
+    if (restoring_) restoring_->end_waiting();
     const auto unfinished = restoring_ ? restoring_->under_way() : std::vector<std::shared_ptr<Arrival>>();
     restoring_.reset();
     reader_.reset();

@@ -392,6 +392,28 @@ TEST_F(StoreActorTest, WhatSeveralWantIsReadOnce) {
     }
 }
 
+/// The store dies: who read computes what has not come, and so does who waited.
+TEST_F(StoreActorTest, WhatSeveralWantMayNeverCome) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    for (int steps = 10; steps < 70; steps += 6) {
+        start();
+        std::vector<Heard> heard(prompts.size());
+        for (size_t i = 0; i < prompts.size(); ++i)
+            stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+        for (int i = 0; i < steps && stage_->run_one(); ++i) {
+        }
+        caf::anon_send_exit(stage_->inside().store(), caf::exit_reason::kill);
+        run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+        for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]) << steps;
+        EXPECT_FALSE(figures().serves);
+    }
+}
+
 /// All who wait for what is damaged compute it.
 TEST_F(StoreActorTest, WhatSeveralWantMayBeDamaged) {
     start();
