@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace rondo {
 
@@ -64,19 +65,39 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
             return !stays;
         });
     }
-    RONDO_TRY(shelf_.put(name, known.tenant, conversation.head, conversation.body,
+    RONDO_TRY(shelf_.put(changes_, name, known.tenant, conversation.head, conversation.body,
                          std::vector<StoreName>(known.records.begin(), known.records.end())));
     known.on_shelf = true;
+    gone_.insert(gone_.end(), gone.begin(), gone.end());
+    return changed(conversation.head.size() + conversation.body.size());
+}
+
+/// Not more at a time than a manifest's log should have.
+Status KeptConversations::changed(size_t bytes) {
+    constexpr size_t bytes_max = size_t{4} << 20;
+    ++changed_;
+    changed_bytes_ += bytes;
+    return changed_bytes_ > bytes_max ? commit() : Status::ok();
+}
+
+/// Only then may go what a conversation refers to no more.
+Status KeptConversations::commit() {
+    if (changed_ == 0) return Status::ok();
+    changed_ = changed_bytes_ = 0;
+    const std::vector<StoreName> gone = std::exchange(gone_, {});
+    RONDO_TRY(store_.manifest().commit(std::exchange(changes_, {})));
     return store_.release(gone);
 }
 
 Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& name) {
+    RONDO_TRY(commit());
     return shelf_.body(name_of(name));
 }
 
 Status KeptConversations::remove(const ConversationKey& key) {
     const StoreName name = name_of(key.name);
     if (is_removed(name, key.number)) return Status::ok();
+    static_cast<void>(commit());  // it goes whether that was written or not
     if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
     if (removed_in_order_.size() > removed_max) {
         removed_.erase(removed_in_order_.front());
@@ -100,10 +121,11 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
     for (size_t i = 0; i < owners.size(); ++i) {  // forks, and theirs
         const auto owner = known_.find(owners[i]);
         if (owner == known_.end() || found == nullptr) continue;
-        if (own(owners[i], record) && owner->second.on_shelf)
-            RONDO_TRY(
-                shelf_.put_records(owners[i], owner->second.tenant,
-                                   std::vector<StoreName>(owner->second.records.begin(), owner->second.records.end())));
+        if (own(owners[i], record) && owner->second.on_shelf) {
+            const std::vector<StoreName> records(owner->second.records.begin(), owner->second.records.end());
+            RONDO_TRY(shelf_.put_records(changes_, owners[i], owner->second.tenant, records));
+            RONDO_TRY(changed(records.size() * sizeof(StoreName)));
+        }
         for (const auto& [fork, tokens] : owner->second.forks)
             if (found->tokens_before + found->tokens <= tokens) owners.push_back(fork);
     }
@@ -118,6 +140,7 @@ bool KeptConversations::own(const StoreName& name, const StoreName& record) {
 }
 
 Status KeptConversations::forget_removed() {
+    RONDO_TRY(commit());
     return store_.forget_removed();
 }
 

@@ -27,7 +27,8 @@ struct ConversationToKeep {
 };
 
 /// The conversations that outlive the process, and which stored KV belongs to which. What belongs to none any more is
-/// removed with them. Used by the store's thread.
+/// removed with them. What `keep` and `tie` change is on the disk after `commit`, in one go. Used by the store's
+/// thread.
 class KeptConversations {
 public:
     explicit KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {}
@@ -41,6 +42,11 @@ public:
     Status forget_removed();
     /// Of this conversation's KV a record is stored.
     Status tie(const ConversationKey& key, const StoreName& record);
+
+    /// An error: some of what has changed is not on the disk, and will be with the next change of the same
+    /// conversation.
+    Status commit();
+    bool has_changes() const { return changed_ > 0; }
 
     size_t count() const { return known_.size(); }
     int64_t count_of(const Tenant& tenant) const;
@@ -58,12 +64,16 @@ private:
     Known& known(const ConversationKey& key, const StoreName& name);
     bool own(const StoreName& name, const StoreName& record);
     bool is_removed(const StoreName& name, uint64_t number) const;
+    Status changed(size_t bytes);
 
     KvStore& store_;
     Shelf shelf_;
     std::map<StoreName, Known> known_;
     std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
+    Manifest::Changes changes_;  // that are not on the disk yet
+    size_t changed_ = 0, changed_bytes_ = 0;
+    std::vector<StoreName> gone_;  // records that a conversation has given up with them
 };
 
 }  // namespace rondo

@@ -48,7 +48,7 @@ Store::behavior_type Store::make_behavior() {
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
         [this](keep_atom, const ConversationToKeepPtr& conversation) {
             if (!opened_.conversations->keep(*conversation)) ++figures_->conversations_failed;
-            tell_figures();
+            commit_soon();
         },
         [this](copy_atom, const ConversationName& name) -> caf::result<ConversationBytesPtr> {
             auto body = opened_.conversations->body(name);
@@ -79,6 +79,7 @@ Store::behavior_type Store::make_behavior() {
         [this](drain_atom) {
             auto promise = make_response_promise<bool>();
             writer_->when_idle([this, promise]() mutable {
+                commit();
                 tell_figures();  // first: whoever waits may look
                 promise.deliver(true);
             });
@@ -86,6 +87,7 @@ Store::behavior_type Store::make_behavior() {
         },
         [this](pump_atom) {
             opened_.tasks->run();
+            commit();
             give_room();
             tell_figures();
         },
@@ -94,6 +96,7 @@ Store::behavior_type Store::make_behavior() {
 
 void Store::on_exit() {
     figures_->serves = false;
+    if (opened_.conversations) commit();
     if (restoring_) restoring_->end_waiting();
     const auto unfinished = restoring_ ? restoring_->under_way() : std::vector<std::shared_ptr<Arrival>>();
     restoring_.reset();
@@ -136,6 +139,16 @@ caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {
         static_cast<void>(opened_.store->expire());
     }
     return promise;
+}
+
+/// Behind all messages that have come: many conversations change together.
+void Store::commit_soon() {
+    if (!std::exchange(commits_, true)) send(store_actor(this), pump_atom::value);
+}
+
+void Store::commit() {
+    commits_ = false;
+    if (!opened_.conversations->commit()) ++figures_->conversations_failed;
 }
 
 /// All that were put hold nothing any more.

@@ -29,6 +29,8 @@ private:
     caf::typed_response_promise<bool> put(const PutAwayPtr& put);
     StoreUse use_of(const Tenant& tenant) const;
     void tell_figures();
+    void commit_soon();
+    void commit();
     void give_room();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -39,6 +41,7 @@ private:
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;
+    bool commits_ = false;  // what conversations have changed, soon
     bool forgets_ = false;  // what was removed is taken out of the manifest's files soon
     std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
     double expired_at_ = 0.0;

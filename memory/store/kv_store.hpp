@@ -82,8 +82,10 @@ public:
     /// `bytes` are the layer's, padded to `disk_alignment`; sealed in place, and left alone until `done`. Layers come
     /// in any order, each once.
     void write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done);
-    /// Once all layers are written: from `done` on it is found.
-    void finish(const WritingPtr& writing, Done done);
+    /// Once all layers of each are written: from `done` on those are found, in one commit, of which nothing went wrong.
+    /// It hears of the first that did.
+    void finish(std::vector<WritingPtr> writings, Done done);
+    void finish(const WritingPtr& writing, Done done) { finish(std::vector{writing}, std::move(done)); }
 
     /// A record that is read. It keeps its space meanwhile, even if it is removed.
     class Reading;
@@ -136,8 +138,12 @@ private:
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
     StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
-    void write_header(const WritingPtr& writing, Done done);
-    void commit(const WritingPtr& writing, const Done& done);
+    struct Finishing;
+    using FinishingPtr = std::shared_ptr<Finishing>;
+    Status seal_header(Writing& writing);
+    void write_headers(const FinishingPtr& finishing);
+    void sync(const FinishingPtr& finishing);
+    void commit(Finishing& finishing);
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
     void count_day(Manifest::Changes& changes, uint64_t bytes);
     void end_reading(const RecordPlace& place);

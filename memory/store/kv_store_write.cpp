@@ -99,28 +99,73 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
                      [writing, done = std::move(done)](Status end) { done(std::move(end)); });
 }
 
-void KvStore::finish(const WritingPtr& writing, Done done) {
-    const std::vector<std::byte> header = writing->header.write();
-    writing->bytes = AlignedBytes(header.size());
-    const std::span<std::byte> bytes = writing->bytes.span();
-    std::ranges::copy(header, bytes.begin());
-    if (writing->key) {
-        const auto open = bytes.first(RecordHeader::proof_at);
-        const SealKey::Number number{writing->record.place.offset, store::header_number};
-        const auto proof = writing->key->seal(number, open, bytes.subspan(RecordHeader::sealed_from));
-        if (!proof) return posted<Status>(std::move(done))(proof.error());
-        std::ranges::copy(*proof, bytes.begin() + RecordHeader::proof_at);
+/// Records that will be found together.
+struct KvStore::Finishing {
+    std::vector<WritingPtr> writings;
+    Done done;
+    size_t under_way = 0;  // headers, or files that are synced
+    Status first;          // that went wrong
+
+    /// Of whom this is true nothing is found.
+    void fail(const Status& status, const std::function<bool(const Writing&)>& who) {
+        if (first) first = status;
+        std::erase_if(writings, [&](const WritingPtr& writing) { return who(*writing); });
     }
-    counts_.bytes_written += bytes.size();
-    const Done synced = posted<Status>([this, writing, done](const Status& end) {
-        if (!end) return done(end);
-        commit(writing, done);
-    });
-    const Done written = posted<Status>([this, writing, done, synced](const Status& end) {
-        if (!end) return done(end);
-        segments_->sync(writing->record.place, synced);
-    });
-    segments_->write(writing->record.place, 0, bytes, [writing, written](Status end) { written(std::move(end)); });
+};
+
+void KvStore::finish(std::vector<WritingPtr> writings, Done done) {
+    const auto finishing = std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), 0, {}});
+    for (const WritingPtr& writing : std::vector(finishing->writings)) {
+        const Status sealed = seal_header(*writing);
+        if (!sealed) finishing->fail(sealed, [&](const Writing& one) { return &one == writing.get(); });
+    }
+    write_headers(finishing);
+}
+
+Status KvStore::seal_header(Writing& writing) {
+    const std::vector<std::byte> header = writing.header.write();
+    writing.bytes = AlignedBytes(header.size());
+    const std::span<std::byte> bytes = writing.bytes.span();
+    std::ranges::copy(header, bytes.begin());
+    if (!writing.key) return Status::ok();
+    const auto open = bytes.first(RecordHeader::proof_at);
+    const SealKey::Number number{writing.record.place.offset, store::header_number};
+    RONDO_ASSIGN(const auto proof, writing.key->seal(number, open, bytes.subspan(RecordHeader::sealed_from)));
+    std::ranges::copy(proof, bytes.begin() + RecordHeader::proof_at);
+    return Status::ok();
+}
+
+void KvStore::write_headers(const FinishingPtr& finishing) {
+    finishing->under_way = finishing->writings.size();
+    if (finishing->writings.empty()) return posted<Status>(finishing->done)(finishing->first);
+    for (const WritingPtr& writing : std::vector(finishing->writings)) {
+        counts_.bytes_written += writing->bytes.size();
+        const Done written = posted<Status>([this, finishing, writing](const Status& end) {
+            if (!end) finishing->fail(end, [&](const Writing& one) { return &one == writing.get(); });
+            if (--finishing->under_way == 0) sync(finishing);
+        });
+        segments_->write(writing->record.place, 0, writing->bytes.span(),
+                         [written](Status end) { written(std::move(end)); });
+    }
+}
+
+void KvStore::sync(const FinishingPtr& finishing) {
+    std::map<uint64_t, RecordPlace> files;
+    for (const WritingPtr& writing : finishing->writings)
+        files.emplace(writing->record.place.segment, writing->record.place);
+    finishing->under_way = files.size();
+    if (files.empty()) return finishing->done(finishing->first);
+    for (const auto& [segment, place] : files) {
+        segments_->sync(place, posted<Status>([this, finishing, segment = segment](const Status& end) {
+                            if (!end) {
+                                finishing->fail(
+                                    end, [&](const Writing& one) { return one.record.place.segment == segment; });
+                            }
+                            if (--finishing->under_way > 0) return;
+                            commit(*finishing);
+                            finishing->done(finishing->first);
+                        }));
+    }
 }
 
 void KvStore::put(Manifest::Changes& changes, const StoredRecord& record) const {
@@ -129,21 +174,31 @@ void KvStore::put(Manifest::Changes& changes, const StoredRecord& record) const 
 }
 
 /// The bytes are durable; now they are found.
-void KvStore::commit(const WritingPtr& writing, const Done& done) {
-    const StoredRecord& record = writing->record;
-    if (record.epoch != epoch_of(record.tenant))
-        return done(make_error(ErrorCode::cancelled, "the tenant of a record was forgotten while it was written"));
+void KvStore::commit(Finishing& finishing) {
+    const Status forgotten =
+        make_error(ErrorCode::cancelled, "the tenant of a record was forgotten while it was written");
+    const auto is_forgotten = [this](const Writing& one) { return one.record.epoch != epoch_of(one.record.tenant); };
+    if (std::ranges::any_of(finishing.writings, [&](const auto& one) { return is_forgotten(*one); }))
+        finishing.fail(forgotten, is_forgotten);
+    if (finishing.writings.empty()) return;
     Manifest::Changes changes;
-    put(changes, record);
-    count_day(changes, record.place.bytes);
-    if (const Status committed = manifest_->commit(std::move(changes)); !committed) {
-        leaving_.push_back(record);  // the manifest may have it nevertheless, and then it needs its space
-        writing->found = true;
-        return done(committed);
+    uint64_t bytes = 0;
+    for (const WritingPtr& writing : finishing.writings) {
+        put(changes, writing->record);
+        bytes += writing->record.place.bytes;
     }
-    writing->found = index_.add(record);
-    ++counts_.written;
-    done(Status::ok());
+    count_day(changes, bytes);
+    const Status committed = manifest_->commit(std::move(changes));
+    for (const WritingPtr& writing : finishing.writings) {
+        if (committed) {
+            writing->found = index_.add(writing->record);
+            ++counts_.written;
+        } else {
+            leaving_.push_back(writing->record);  // the manifest may have it nevertheless, and then it needs its space
+            writing->found = true;
+        }
+    }
+    if (!committed && finishing.first) finishing.first = committed;
 }
 
 }  // namespace rondo

@@ -106,6 +106,7 @@ Status to_status(const rocksdb::Status& status) {
 Manifest::Changes::Changes() : batch_(std::make_unique<rocksdb::WriteBatch>()) {}
 Manifest::Changes::~Changes() = default;
 Manifest::Changes::Changes(Changes&&) noexcept = default;
+Manifest::Changes& Manifest::Changes::operator=(Changes&&) noexcept = default;
 
 void Manifest::Changes::put(std::string_view key, std::string_view value) {
     batch_->Put(slice(key), slice(value));

@@ -33,6 +33,7 @@ public:
         Changes();
         ~Changes();
         Changes(Changes&&) noexcept;
+        Changes& operator=(Changes&&) noexcept;
         void put(std::string_view key, std::string_view value);
         void remove(std::string_view key);
 

@@ -8,6 +8,12 @@
 
 namespace rondo {
 
+namespace {
+
+constexpr size_t together_max = 32;  // records that are committed together
+
+}  // namespace
+
 /// On its way: its layers are copied, proved and written side by side. It holds the blocks itself.
 struct RoundWriter::Record {
     KvStore::WritingPtr writing;
@@ -43,7 +49,7 @@ std::function<void(Status)> RoundWriter::here(std::function<void(const Status&)>
 
 /// The next record that is not stored yet, if none is under way. What stands behind a refused one would not be found.
 void RoundWriter::next() {
-    while (!busy_ && !waiting_.empty()) {
+    while (!busy_ && !waiting_.empty() && written_.size() < together_max) {
         const Sequence& sequence = waiting_.front();
         if (rounds_.empty()) rounds_ = rounds_of(sequence.space, sequence.ids, sequence.kv);
         if (record_ == rounds_.size() * layer_groups.size()) {
@@ -54,6 +60,26 @@ void RoundWriter::next() {
         const StoredRound& round = rounds_[record_++ / layer_groups.size()];
         if (pool_.shape().has(group) && !begin(round, group)) end_sequence();
     }
+    if (!busy_) finish_written();
+    if (idle())
+        for (const auto& done : std::exchange(idle_, {})) done();
+}
+
+/// What has been written since the last time is found together: a disk syncs many as soon as one.
+void RoundWriter::finish_written() {
+    if (finishing_ || written_.empty()) return;
+    finishing_ = true;
+    auto those = std::make_shared<std::vector<Written>>(std::exchange(written_, {}));
+    std::vector<KvStore::WritingPtr> writings;
+    for (Written& one : *those)
+        if (one.writing != nullptr) writings.push_back(std::move(one.writing));
+    store_.finish(std::move(writings), [this, alive = alive_, those](const Status&) {
+        if (!*alive) return;
+        finishing_ = false;
+        for (const Written& one : *those)
+            if (store_.index().find(one.name) != nullptr) one.stored(one.name);
+        next();
+    });
 }
 
 void RoundWriter::let_go(Sequence& sequence) {
@@ -69,10 +95,11 @@ void RoundWriter::give_up() {
             busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
         if (busy_->copying == 0) copied_all(busy_);
     }
-    while (waiting_.size() > (busy_ ? 1 : 0)) {
+    while (waiting_.size() > 1) {
         let_go(waiting_.back());
         waiting_.pop_back();
     }
+    if (!busy_ && !waiting_.empty()) end_sequence();
 }
 
 void RoundWriter::end_sequence() {
@@ -81,8 +108,6 @@ void RoundWriter::end_sequence() {
     rounds_.clear();
     record_ = 0;
     gives_up_ = false;
-    if (idle())
-        for (const auto& done : std::exchange(idle_, {})) done();
 }
 
 /// False: it is refused, and so is all that stands behind it.
@@ -113,7 +138,11 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
         store_.begin(std::move(header), sequence.seconds_per_token * static_cast<double>(record->tokens),
                      RecordIndex::waypoints_of(round.before.prefix, round.end.exactness, round.ids, names));
     if (refusal == KvStore::Refusal::stored_already) {
-        sequence.stored(record->name);
+        if (store_.index().find(record->name) != nullptr) {
+            sequence.stored(record->name);
+        } else {
+            written_.push_back({nullptr, record->name, sequence.stored});  // it is on its way
+        }
         return true;
     }
     if (writing == nullptr) return false;
@@ -175,16 +204,11 @@ void RoundWriter::copied_all(const RecordPtr& record) {
 
 /// What was not whole leaves nothing behind.
 void RoundWriter::end_record(const RecordPtr& record) {
-    const auto over = [=, this, alive = alive_](const Status& status) {
-        if (!*alive) return;
-        busy_.reset();
-        record->writing.reset();
-        if (status) waiting_.front().stored(record->name);
-        if (!status || gives_up_) end_sequence();
-        next();
-    };
-    if (!record->status) return over(record->status);
-    store_.finish(record->writing, over);
+    busy_.reset();
+    if (record->status) written_.push_back({std::move(record->writing), record->name, waiting_.front().stored});
+    record->writing.reset();
+    if (!record->status || gives_up_) end_sequence();
+    next();
 }
 
 }  // namespace rondo

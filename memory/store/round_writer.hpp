@@ -15,7 +15,8 @@
 namespace rondo {
 
 /// Writes sequences' rounds to a store, behind whatever computes: one record after the other, whose layers are copied
-/// on the device's store stream as staging allows. Used by the store's thread.
+/// on the device's store stream as staging allows. Several are committed together where there are several. Used by the
+/// store's thread.
 class RoundWriter {
 public:
     struct Sequence {
@@ -41,7 +42,7 @@ public:
     void add(Sequence sequence);
     /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written.
     void give_up();
-    bool idle() const { return waiting_.empty(); }
+    bool idle() const { return waiting_.empty() && written_.empty() && !finishing_; }
     /// Calls once everything that was added is written or given up.
     void when_idle(std::function<void()> done);
 
@@ -57,6 +58,7 @@ private:
     void copied_all(const RecordPtr& record);
     void end_layer(const RecordPtr& record, size_t bytes, const Status& status);
     void end_record(const RecordPtr& record);
+    void finish_written();
     void let_go(Sequence& sequence);
     void end_sequence();
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
@@ -70,6 +72,13 @@ private:
     size_t record_ = 0;                // of its rounds and their groups, which comes next
     RecordPtr busy_;                   // that is on its way
     bool gives_up_ = false;            // it is the last of its sequence
+    struct Written {
+        KvStore::WritingPtr writing;  // none: another one's
+        StoreName name;
+        std::function<void(const StoreName&)> stored;
+    };
+    std::vector<Written> written_;  // records that wait to be found
+    bool finishing_ = false;        // others are about to be
     std::vector<std::function<void()>> idle_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -142,12 +142,12 @@ Status Shelf::put(const StoreName& name, const StoreName& tenant, std::span<cons
     return manifest_->commit(std::move(changes));
 }
 
-Status Shelf::put_records(const StoreName& name, const StoreName& tenant, std::span<const StoreName> records) {
+Status Shelf::put_records(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
+                          std::span<const StoreName> records) const {
     RONDO_TRY(within(records.size(), records_max, "a conversation refers to", "records"));
     RONDO_ASSIGN(const std::string value, write(store::refers_letter, name, tenant, std::as_bytes(records)));
-    Manifest::Changes changes;
     changes.put(store::key_of(store::refers_letter, name), value);
-    return manifest_->commit(std::move(changes));
+    return Status::ok();
 }
 
 Status Shelf::remove(const StoreName& name) {

@@ -41,7 +41,8 @@ public:
                std::span<const std::byte> head, std::span<const std::byte> body,
                std::span<const StoreName> records) const;
     /// Of one that is there: the records that it refers to from now on.
-    Status put_records(const StoreName& name, const StoreName& tenant, std::span<const StoreName> records);
+    Status put_records(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
+                       std::span<const StoreName> records) const;
     /// The whole conversation, in one commit. Nothing happens where there is none.
     Status remove(const StoreName& name);
 

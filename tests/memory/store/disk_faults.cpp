@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ Function* real(const char* name) {
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 using Write = ssize_t(int, const void*, size_t);
+using WritePartsAt = ssize_t(int, const iovec*, int, off_t);
 using WriteAt = ssize_t(int, const void*, size_t, off_t);
 using Sync = int(int);
 using Allocate = int(int, int, off_t, off_t);
@@ -239,6 +241,18 @@ RONDO_TAKES(ssize_t, pwrite, int file, const void* bytes, size_t count, off_t of
     if (!armed) return real_write_at()(file, bytes, count, offset);
     return pass_write("pwrite", file, offset, count,
                       [&](size_t most) { return real_write_at()(file, bytes, most, offset); });
+}
+
+RONDO_TAKES(ssize_t, pwritev, int file, const iovec* parts, int count, off_t offset) {
+    static WritePartsAt* const function = real<WritePartsAt>("pwritev");
+    if (!armed) return function(file, parts, count, offset);
+    std::vector<iovec> left(parts, parts + count);
+    size_t bytes = 0;
+    for (const iovec& part : left) bytes += part.iov_len;
+    return pass_write("pwritev", file, offset, bytes, [&](size_t most) {
+        for (iovec& part : left) most -= part.iov_len = std::min(part.iov_len, most);
+        return function(file, left.data(), count, offset);
+    });
 }
 
 RONDO_TAKES(int, fsync, int file) {

@@ -132,7 +132,9 @@ protected:
         auto records = shelf.records(name);
         if (!records) return;
         records->push_back(name_of(numbered(record)));
-        ASSERT_TRUE(shelf.put_records(name, tenant(), *records));
+        Manifest::Changes changes;
+        ASSERT_TRUE(shelf.put_records(changes, name, tenant(), *records));
+        ASSERT_TRUE(store_->manifest().commit(std::move(changes)));
         store_->refer({&records->back(), 1});
     }
     void drop_one(Shelf& shelf, int number) {
