@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -90,6 +91,17 @@ public:
     /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed
     /// it.
     virtual Status copy(void* dst, const void* src, size_t bytes, StreamId stream) = 0;
+    /// Several copies, as if each were asked for. All of what is in `copies` stays valid but the span itself.
+    struct Copy {
+        void* to = nullptr;
+        const void* from = nullptr;
+        size_t bytes = 0;
+    };
+    virtual Status copy_all(std::span<const Copy> copies, StreamId stream) {
+        for (const Copy& one : copies)
+            if (Status copied = copy(one.to, one.from, one.bytes, stream); !copied) return copied;
+        return Status::ok();
+    }
     /// What is on the stream now.
     virtual Result<Mark> record(StreamId stream) = 0;
     /// Work put on `stream` from now on waits for the mark.

@@ -13,6 +13,8 @@ namespace {
 
 using Kind = DiskWork::Kind;
 
+constexpr int tellers = 2;  // one proves what has come while the other one's goes on
+
 const char* name_of(Kind kind) {
     constexpr const char* names[] = {"read", "write", "sync"};
     return names[static_cast<size_t>(kind)];
@@ -28,6 +30,7 @@ Result<std::unique_ptr<DiskQueue>> DiskUring::open(int depth) {
     const int result = io_uring_queue_init(static_cast<unsigned>(depth) + 1, &made->ring_, 0);
     if (result < 0) return disk_error(-result, "io_uring");
     made->thread_ = std::thread([queue = made.get()] { queue->run(); });
+    for (int i = 0; i < tellers; ++i) made->tellers_.emplace_back([queue = made.get()] { queue->tell(); });
     return std::unique_ptr<DiskQueue>(std::move(made));
 }
 
@@ -39,6 +42,12 @@ DiskUring::~DiskUring() {
         }
         wake();
         thread_.join();
+        {
+            const std::lock_guard lock(mutex_);
+            over_ = true;
+        }
+        changed_.notify_all();
+        for (std::thread& teller : tellers_) teller.join();
         io_uring_queue_exit(&ring_);
     }
     if (wakes_ >= 0) close(wakes_);
@@ -77,14 +86,14 @@ void DiskUring::run() {
     }
 }
 
-/// False: everything has ended, and nothing will come.
+/// False: everything has ended and is told, and nothing will come.
 bool DiskUring::put_waiting() {
     const std::lock_guard lock(mutex_);
     for (; !waiting_.empty() && under_way_ < depth_; ++under_way_) {
         put(waiting_.front().release());
         waiting_.pop_front();
     }
-    return !stop_ || under_way_ > 0;
+    return !stop_ || under_way_ > 0 || telling_ > 0;
 }
 
 /// There is an entry for each piece that may be under way.
@@ -124,9 +133,28 @@ void DiskUring::ended(Piece* piece, int result) {
 }
 
 void DiskUring::finish(Piece* piece, Status status) {
-    const std::unique_ptr<Piece> done(piece);
     --under_way_;
-    done->work.done(std::move(status));
+    {
+        const std::lock_guard lock(mutex_);
+        ended_.push_back({std::unique_ptr<Piece>(piece), std::move(status)});
+        ++telling_;
+    }
+    changed_.notify_one();
+}
+
+void DiskUring::tell() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [this] { return over_ || !ended_.empty(); });
+        if (ended_.empty()) return;
+        Ended next = std::move(ended_.front());
+        ended_.pop_front();
+        lock.unlock();
+        next.piece->work.done(std::move(next.status));
+        next.piece.reset();  // what the callback holds goes outside the lock
+        lock.lock();
+        if (--telling_ == 0 && stop_) wake();
+    }
 }
 
 }  // namespace rondo

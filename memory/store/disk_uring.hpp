@@ -2,6 +2,7 @@
 
 #include <liburing.h>
 
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -13,7 +14,8 @@
 namespace rondo {
 
 /// A disk queue of the kernel's: many pieces of work at a time. One thread gives them to the kernel and hears of their
-/// ends, for the kernel cancels what a thread has asked for when that thread ends.
+/// ends, for the kernel cancels what a thread has asked for when that thread ends. Others tell who asked, so that what
+/// they do with it holds up no disk.
 class DiskUring final : public DiskQueue {
 public:
     static Result<std::unique_ptr<DiskQueue>> open(int depth);
@@ -36,12 +38,22 @@ private:
     void put_wake();
     void ended(Piece* piece, int result);
     void finish(Piece* piece, Status status);
+    void tell();
 
     const int depth_;
     int wakes_ = -1;  // an eventfd that the thread reads by the ring
     std::mutex mutex_;
     std::deque<std::unique_ptr<Piece>> waiting_;
     bool stop_ = false;
+    struct Ended {
+        std::unique_ptr<Piece> piece;
+        Status status;
+    };
+    std::deque<Ended> ended_;
+    size_t telling_ = 0;  // those of them that are told, too
+    bool over_ = false;   // nothing will end any more
+    std::condition_variable changed_;
+    std::vector<std::thread> tellers_;
     // The thread's own:
     io_uring ring_{};
     uint64_t woken_ = 0;

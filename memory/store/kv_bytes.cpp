@@ -9,6 +9,9 @@ namespace rondo {
 
 namespace {
 
+// A disk reads smaller parts more slowly than one piece that is copied: 8 KiB at half its rate, 64 KiB at 5/6 of it.
+constexpr size_t part_bytes_min = size_t{64} << 10;
+
 size_t bytes_of_block(const KvPool& pool) {
     return static_cast<size_t>(pool.shape().kv_heads) * pool.shape().atom.bytes();
 }
@@ -50,9 +53,9 @@ Status copy_out(Device& device, const KvPool& pool, int layer, std::span<const i
     assert(to.size() >= bytes_of_layer(pool, blocks.size()));
     const KvLayer from = pool.layer(layer);
     const size_t bytes = bytes_of_block(pool);
-    for (size_t i = 0; i < blocks.size(); ++i)
-        RONDO_TRY(device.copy(to.data() + i * bytes, from.at(blocks[i], 0), bytes, StreamId::store));
-    return Status::ok();
+    std::vector<Device::Copy> copies;
+    for (size_t i = 0; i < blocks.size(); ++i) copies.push_back({to.data() + i * bytes, from.at(blocks[i], 0), bytes});
+    return device.copy_all(copies, StreamId::store);
 }
 
 void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<std::byte> layer) {
@@ -72,7 +75,9 @@ MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, 
     MemoryParts parts;
     for (const int32_t block : blocks) {
         auto* const begin = static_cast<std::byte*>(at.at(block, 0));
-        if (bytes % disk_alignment != 0 || reinterpret_cast<uintptr_t>(begin) % disk_alignment != 0) return {};
+        if (bytes < part_bytes_min || bytes % disk_alignment != 0 ||
+            reinterpret_cast<uintptr_t>(begin) % disk_alignment != 0)
+            return {};
         parts.emplace_back(begin, bytes);
     }
     return parts;
@@ -83,9 +88,9 @@ Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const in
     assert(from.size() >= bytes_of_layer(pool, blocks.size()));
     const KvLayer to = pool.layer(layer);
     const size_t bytes = bytes_of_block(pool);
-    for (size_t i = 0; i < blocks.size(); ++i)
-        RONDO_TRY(device.copy(to.at(blocks[i], 0), from.data() + i * bytes, bytes, StreamId::load));
-    return Status::ok();
+    std::vector<Device::Copy> copies;
+    for (size_t i = 0; i < blocks.size(); ++i) copies.push_back({to.at(blocks[i], 0), from.data() + i * bytes, bytes});
+    return device.copy_all(copies, StreamId::load);
 }
 
 }  // namespace rondo

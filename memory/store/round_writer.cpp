@@ -51,7 +51,7 @@ std::function<void(Status)> RoundWriter::here(std::function<void(const Status&)>
 void RoundWriter::next() {
     while (!busy_ && !waiting_.empty() && written_.size() < together_max) {
         const Sequence& sequence = waiting_.front();
-        if (rounds_.empty()) rounds_ = rounds_of(sequence.space, sequence.ids, sequence.kv);
+        if (rounds_.empty()) rounds_ = rounds_of(sequence.space, sequence.ids, sequence.kv, pool_.shape());
         if (record_ == rounds_.size() * layer_groups.size()) {
             end_sequence();
             continue;

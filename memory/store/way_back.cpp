@@ -1,6 +1,7 @@
 #include "memory/store/way_back.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -24,13 +25,22 @@ bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first, const KvShape& 
 
 }  // namespace
 
-std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
+int64_t record_tokens_max(const KvShape& shape) {
+    constexpr size_t layer_bytes = size_t{1} << 20;
+    const size_t block_bytes = static_cast<size_t>(shape.kv_heads) * shape.atom.bytes();
+    const auto blocks = std::bit_floor(std::max<size_t>(layer_bytes / block_bytes, 1));
+    return std::clamp<int64_t>(static_cast<int64_t>(blocks) * kv_block_tokens, 512, 4096);
+}
+
+std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv,
+                                   const KvShape& shape) {
+    const int64_t most = record_tokens_max(shape);
     std::vector<StoredRound> rounds;
     RecordIndex::Border border = begin_of(space);
     for (int64_t r = 0; r < kv.rounds(); ++r) {
         const int64_t end = r + 1 < kv.rounds() ? kv.round_begin(r + 1) : kv.tokens();
-        for (int64_t first = kv.round_begin(r); first < end; first += record_tokens_max) {
-            const int64_t tokens = std::min(end - first, record_tokens_max);
+        for (int64_t first = kv.round_begin(r); first < end; first += most) {
+            const int64_t tokens = std::min(end - first, most);
             const auto own = ids.subspan(static_cast<size_t>(first), static_cast<size_t>(tokens));
             StoredRound round;
             round.first_token = first;
@@ -58,6 +68,7 @@ std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<
         if (step.record->tokens_before != (rounds.empty() ? 0 : rounds.back().end_token())) break;
         round.first_token = step.record->tokens_before;
         round.is_part = step.is_part();
+        round.may_go_on = round.is_part || step.tokens == record_tokens_max(shape);
         const auto own = ids.subspan(static_cast<size_t>(round.first_token), static_cast<size_t>(step.tokens));
         round.ids.assign(own.begin(), own.end());
         round.before = std::exchange(border, {name_of_round(border.prefix, own), step.record->exactness});
@@ -98,7 +109,7 @@ bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
     const std::vector<int64_t> before = kv.planned_ends();
     std::vector<int64_t> ends;
     for (const auto& [round, known_blocks] : way.rounds)
-        if (!round.may_go_on() || std::ranges::binary_search(before, round.end_token()))
+        if (!round.may_go_on || std::ranges::binary_search(before, round.end_token()))
             ends.push_back(round.end_token());
     std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > way.end; });
     int64_t exact = kv.exact_tokens();

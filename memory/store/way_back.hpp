@@ -12,9 +12,9 @@
 namespace rondo {
 
 /// A record has no more tokens than this: what a conversation shares with another one up to some place within a round
-/// is neither written nor read far beyond it.
-inline constexpr int64_t record_tokens_max = 512;
-static_assert(record_tokens_max % kv_block_tokens == 0);
+/// is neither written nor read far beyond it. A layer of so many has about a megabyte, so that a disk reads it as
+/// soon as more.
+int64_t record_tokens_max(const KvShape& shape);
 
 /// A round among ids, or a part of one.
 struct StoredRound {
@@ -22,14 +22,14 @@ struct StoredRound {
     std::vector<int32_t> ids;
     RecordIndex::Border before, end;
     bool is_part = false;           ///< its records go on otherwise behind these ids
+    bool may_go_on = false;         ///< the round, behind it: nothing on the disk says whether it does
     PerGroup<StoreName> records{};  ///< of one that is stored
     int64_t end_token() const { return first_token + std::ssize(ids); }
-    /// The round may go on behind it: what is as large as a record may be says nothing of that.
-    bool may_go_on() const { return is_part || std::ssize(ids) == record_tokens_max; }
 };
 
 /// The rounds of a sequence whose keys are those of `ids`, in parts as large as records may be.
-std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
+std::vector<StoredRound> rounds_of(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv,
+                                   const KvShape& shape);
 
 /// The rounds that are stored of `ids` in every layer group, from the beginning on.
 std::vector<StoredRound> stored_rounds(const RecordIndex& index, const PerGroup<RecordIndex::NameOf>& names,

@@ -26,7 +26,7 @@ public:
     /// So many records at the most, as if room were asked for in the middle.
     void put(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, int records_max) {
         const PerGroup<RecordIndex::NameOf> names = names_of(space);
-        for (const StoredRound& round : rounds_of(space, ids, kv)) {
+        for (const StoredRound& round : rounds_of(space, ids, kv, shape_)) {
             for (const LayerGroup group : layer_groups) {
                 const StoreName name = names[group](round.end);
                 if (index_.find(name) != nullptr) continue;

@@ -11,6 +11,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/checked.hpp"
@@ -179,7 +180,9 @@ protected:
         EXPECT_TRUE(written) << written.error().message;
         const Status status = wait([&](auto done) { store_->finish(begun.writing, std::move(done)); });
         EXPECT_TRUE(status) << status.error().message;
-        begun.writing.reset();
+        // A thread of the disk's may be letting go of it, too; until then its name is taken.
+        const std::weak_ptr<KvStore::Writing> held = std::exchange(begun.writing, nullptr);
+        while (!held.expired()) std::this_thread::yield();
         tasks_->run_all();
         return KvStore::Refusal::none;
     }

@@ -28,7 +28,9 @@ protected:
     RoundMovingTest() {
         shape_ = {3, GetParam().lower_layers, 2, {GetParam().dtype, GetParam().head_dim}};
         device_ = std::move(open_device({DeviceKind::cpu, 0, 1})).value();
-        pool_ = std::move(KvPool::create(*device_, shape_, {320, 320})).value();
+        most_ = record_tokens_max(shape_);
+        const auto blocks = static_cast<size_t>(3 * (2 * most_ + 400) / kv_block_tokens + 64);
+        pool_ = std::move(KvPool::create(*device_, shape_, {blocks, blocks})).value();
         options_.kind.dtype = shape_.atom.dtype;
         options_.kind.kv_heads = shape_.kv_heads;
         options_.kind.head_dim = shape_.atom.head_dim;
@@ -122,6 +124,7 @@ protected:
     }
 
     KvShape shape_;
+    int64_t most_ = 0;  // tokens of a record
     std::unique_ptr<Device> device_;
     std::unique_ptr<KvPool> pool_;
     const PrefixSpace space_{"t"};
@@ -137,9 +140,9 @@ protected:
 INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
                          ::testing::Values(Case{DType::f32, 0, 1, false}, Case{DType::bf16, 1, 1 << 20, true},
                                            Case{DType::i8, 2, 10'000, false},
-                                           // Read into the pool itself: a block of a layer is 8 KiB.
-                                           Case{DType::bf16, 1, 1 << 20, false, 64},
-                                           Case{DType::bf16, 2, 10'000, true, 64}),
+                                           // Read into the pool itself: a block of a layer is 64 KiB.
+                                           Case{DType::bf16, 1, 1 << 20, false, 512},
+                                           Case{DType::bf16, 2, 10'000, true, 512}),
                          [](const auto& of) {
                              return std::string(traits(of.param.dtype).name) + (of.param.sealed ? "Sealed" : "Plain") +
                                     (of.param.head_dim > 8 ? "WithoutStaging" : "");
@@ -165,22 +168,23 @@ TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {
 
 /// Whoever changes a long round near its end has little of it written anew, and the round is still one.
 TEST_P(RoundMovingTest, ALongRoundIsSeveralRecords) {
-    const std::vector<int64_t> ends{20, 1300};
+    const int64_t end = 20 + 2 * most_ + 256;
+    const std::vector<int64_t> ends{20, end};
     const int groups = GetParam().lower_layers > 0 ? 2 : 1;
     const SequenceKv kv = sequence(ends);
     put(kv);
     wait_for_the_writer();
     EXPECT_EQ(store_->counts().written, (1 + 3) * groups);
-    std::vector<int32_t> otherwise = ids_of(1300);
-    for (size_t i = 700; i < otherwise.size(); ++i) otherwise[i] = 7;
+    std::vector<int32_t> otherwise = ids_of(end);
+    std::fill(otherwise.begin() + 20 + most_ + 100, otherwise.end(), 7);
     put(kv, otherwise);
     wait_for_the_writer();
     EXPECT_EQ(store_->counts().written, (1 + 3 + 2) * groups);
     start();
-    for (const auto& ids : {ids_of(1300), otherwise}) {
+    for (const auto& ids : {ids_of(end), otherwise}) {
         SequenceKv back(*pool_);
         EXPECT_EQ(bring_back(back, ids), 1U + 3U);
-        EXPECT_EQ(back.tokens(), 1300);
+        EXPECT_EQ(back.tokens(), end);
         EXPECT_EQ(back.rounds(), 2);
         EXPECT_EQ(contents(back), contents(kv));
     }
@@ -199,13 +203,14 @@ TEST_P(RoundMovingTest, AShortRoundHoldsUpNothing) {
 
 /// A round that ends where a record must end is one round if its end is known ahead.
 TEST_P(RoundMovingTest, ARoundMayBeAsLongAsARecord) {
-    put(sequence({512, 1024, 1100}));
+    const int64_t end = 2 * most_ + 76;
+    put(sequence({most_, 2 * most_, end}));
     wait_for_the_writer();
     SequenceKv known(*pool_), unknown(*pool_);
-    known.plan_rounds({512, 1024});
-    EXPECT_EQ(bring_back(known, 1100), 3U);
+    known.plan_rounds({most_, 2 * most_});
+    EXPECT_EQ(bring_back(known, end), 3U);
     EXPECT_EQ(known.rounds(), 3);
-    EXPECT_EQ(bring_back(unknown, 1100), 3U);
+    EXPECT_EQ(bring_back(unknown, end), 3U);
     EXPECT_EQ(unknown.rounds(), 1) << "nothing says where it ended";
     EXPECT_EQ(contents(unknown), contents(known));
 }
