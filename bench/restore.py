@@ -9,9 +9,7 @@ server that says it is ready. The bytes' own time is that of a raw read of the s
 cache at a queue depth of 32, in the same round. Validates that the answer's ids are the undisturbed run's.
 """
 import argparse
-import concurrent.futures
 import json
-import mmap
 import os
 import pathlib
 import shutil
@@ -22,6 +20,9 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from raw_read import forget_cached, raw_rate, touch_memory  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -84,39 +85,8 @@ def bytes_read(address):
     return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith("rondo:store_read_bytes_total"))
 
 
-def raw_rate(store):
-    """Bytes a second of the segment files, read as fast as the disk gives them."""
-    files = sorted(pathlib.Path(store).glob("kv-*"))
-    pieces = [(file, at) for file in files for at in range(0, file.stat().st_size, 1 << 20)]
-    handles = {file: os.open(file, os.O_RDONLY | os.O_DIRECT) for file in files}
-
-    def read(piece):
-        with mmap.mmap(-1, 1 << 20) as memory:
-            return os.preadv(handles[piece[0]], [memory], piece[1])
-
-    began = time.perf_counter()
-    with concurrent.futures.ThreadPoolExecutor(32) as pool:
-        total = sum(pool.map(read, pieces))
-    seconds = time.perf_counter() - began
-    for handle in handles.values():
-        os.close(handle)
-    return total / seconds
-
-
-def forget_cached(store):
-    for file in pathlib.Path(store).rglob("*"):
-        if file.is_file():
-            handle = os.open(file, os.O_RDONLY)
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(handle)
-
-
-def touch_memory(size):
-    """A hypervisor may have taken free pages back, and gives each of them again more slowly than a disk reads it."""
-    with mmap.mmap(-1, size) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        for at in range(0, size, 1 << 21):
-            memory[at] = 1
+def segment_files(store):
+    return sorted(pathlib.Path(store).glob("kv-*"))
 
 
 def measure(args, tokens, log):
@@ -131,8 +101,8 @@ def measure(args, tokens, log):
         if usage["prompt_tokens_details"]["cached_tokens"] < tokens - 1:
             sys.exit(f"the undisturbed run found {usage} of its prompt")
         stop(server)
-        forget_cached(store + "/kv")
-        rate = raw_rate(store + "/kv")
+        forget_cached(file for file in pathlib.Path(store).rglob("*") if file.is_file())
+        rate = raw_rate(segment_files(store + "/kv"))
         touch_memory(4 << 30)
         server, address = start(args, store + "/kv", log)
         ask(address, [5] * 40, 1)

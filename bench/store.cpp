@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 
 #include "config/checked.hpp"
@@ -23,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int tokens = 256, under_way_max = 32;
+constexpr int tokens = 256;
+constexpr size_t under_way_max = 32;
 constexpr size_t raw_bytes = size_t{1} << 20;
 
 double seconds_now() {
@@ -41,6 +43,13 @@ template <class T>
 T need(Result<T> result) {
     if (!result) fail(result.error().message);
     return std::move(*result);
+}
+
+/// Of one memory, so that it lies in huge pages as the server's does: a virtual disk reads slower into small ones.
+std::vector<std::span<std::byte>> pieces_of(const AlignedBytes& memory, size_t bytes) {
+    std::vector<std::span<std::byte>> pieces;
+    for (size_t at = 0; at < memory.size(); at += bytes) pieces.push_back(memory.span().subspan(at, bytes));
+    return pieces;
 }
 
 /// What other threads post, run here.
@@ -88,10 +97,10 @@ public:
 
     /// All layers of all rounds, in order, so many at a time. Validates them where that is wanted.
     double read_seconds(bool validate) {
-        std::vector<AlignedBytes> into;
-        for (int i = 0; i < under_way_max; ++i) into.emplace_back(layer_bytes_);
+        const AlignedBytes memory(under_way_max * layer_bytes_);
+        const auto into = pieces_of(memory, layer_bytes_);
         std::vector<size_t> free(into.size());
-        for (size_t i = 0; i < free.size(); ++i) free[i] = i;
+        std::iota(free.begin(), free.end(), size_t{0});
         const double start = seconds_now();
         for (int32_t round = 0; round < rounds_; ++round) {
             std::optional<KvStore::ReadingPtr> reading;
@@ -102,7 +111,7 @@ public:
                 tasks_.run_until([&] { return !free.empty(); });
                 const size_t at = free.back();
                 free.pop_back();
-                store_->read_layer(*reading, layer, {into[at].span()}, [&, at, round, layer](Status end) {
+                store_->read_layer(*reading, layer, {into[at]}, [&, at, round, layer](Status end) {
                     need(end);
                     if (validate && std::memcmp(into[at].data(), bytes_of(round, layer), layer_bytes_) != 0)
                         fail("a layer that was read is not the one that was written");
@@ -184,12 +193,12 @@ double raw_rate(const std::string& folder, DiskQueue& queue) {
         for (uint64_t at = 0; at + raw_bytes <= entry.file_size(); at += raw_bytes)
             pieces.push_back({file, at, raw_bytes});
     }
-    std::vector<AlignedBytes> into;
-    for (int i = 0; i < under_way_max; ++i) into.emplace_back(raw_bytes);
+    const AlignedBytes memory(under_way_max * raw_bytes);
+    const auto into = pieces_of(memory, raw_bytes);
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<size_t> free(into.size());
-    for (size_t i = 0; i < free.size(); ++i) free[i] = i;
+    std::iota(free.begin(), free.end(), size_t{0});
     const double start = seconds_now();
     std::unique_lock lock(mutex);
     for (const Piece& piece : pieces) {
@@ -197,7 +206,7 @@ double raw_rate(const std::string& folder, DiskQueue& queue) {
         const size_t at = free.back();
         free.pop_back();
         all += static_cast<double>(piece.bytes);
-        queue.submit({DiskWork::Kind::read, piece.file, piece.offset, {into[at].span()}, [&, at](Status end) {
+        queue.submit({DiskWork::Kind::read, piece.file, piece.offset, {into[at]}, [&, at](Status end) {
                           need(end);
                           const std::lock_guard held(mutex);
                           free.push_back(at);
