@@ -74,11 +74,11 @@ def repeat_slot(data, copies):
 class Server:
     """llama-server with one slot of `context` tokens."""
 
-    def __init__(self, model, context, threads):
+    def __init__(self, model, context, threads, flags=("-fa", "on")):
         os.makedirs(os.path.join(peer_setup.PEER_ROOT, SLOTS), exist_ok=True)
         self.process = subprocess.Popen(
             [os.path.join(peer_setup.TOOLS, "peer.sh"), "run", "llama-server", "-m", model, "-c", str(context), "-np", "1",
-             "-t", str(threads), "-fa", "on", "--port", str(PORT), "--slot-save-path", f"/{SLOTS}/"],
+             "-t", str(threads), *flags, "--port", str(PORT), "--slot-save-path", f"/{SLOTS}/"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):

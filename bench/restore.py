@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """How soon a conversation goes on after a restart: its KV read from the disk beside computing it again.
 
-    bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--new 16] [--rounds 5]
+    bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--new 16] [--rounds 5] [--peer]
 
 Each round starts `rondo serve` with a store, asks once, stops it by SIGTERM, drops the file cache's copy, starts it
 again and asks with some more tokens; and once more without a store. Times are from the request to the first token, at a
 server that says it is ready. The bytes' own time is that of a raw read of the segment files, 1 MiB pieces past the
 cache at a queue depth of 32, in the same round. Validates that the answer's ids are the undisturbed run's.
+
+With --peer each round restarts llama-server too, on the same weights (FOLDER/model.gguf): it restores a slot that it
+has saved, with the file in the kernel's cache and without, with flash attention and without. The faster flag counts.
+Needs root (tools/peer.sh).
 """
 import argparse
 import json
@@ -22,6 +26,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import peer_store  # noqa: E402
 from raw_read import forget_cached, raw_rate, touch_memory  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -90,8 +95,7 @@ def segment_files(store):
 
 
 def measure(args, tokens, log):
-    ids = [17 + 31 * i % 20011 % args.vocabulary for i in range(tokens)]
-    more = [23 + 7 * i % args.vocabulary for i in range(args.new)]
+    ids, more = history(args, tokens), more_of(args)
     store = tempfile.mkdtemp(prefix="rondo-restore-", dir=args.folder)
     os.chmod(store, 0o700)
     try:
@@ -128,6 +132,53 @@ def measure(args, tokens, log):
             "sooner": recomputed / restored}
 
 
+def history(args, tokens):
+    return [17 + 31 * i % 20011 % args.vocabulary for i in range(tokens)]
+
+
+def more_of(args):
+    return [23 + 7 * i % args.vocabulary for i in range(args.new)]
+
+
+def beside_peer(rounds):
+    """The faster flag's medians, and the medians of the rounds' ratios: its seconds over ours."""
+    flash = min(peer_store.FLASH, key=lambda one: statistics.median(each["peer"][one]["first_s"] for each in rounds))
+    found = [one["peer"][flash] for one in rounds]
+    median = {key: statistics.median(one[key] for one in found) for key in found[0]}
+    for key, times in (("first_s", "ours_sooner"), ("cached_first_s", "ours_sooner_than_cached")):
+        ratios = sorted(theirs[key] / one["restored_s"] for one, theirs in zip(rounds, found))
+        median[times] = statistics.median(ratios)
+        median[times + "_range"] = [ratios[0], ratios[-1]]
+    return {"flash": flash, **median}
+
+
+def tell_peer(peer):
+    least, most = peer["ours_sooner_range"]
+    print(f"  llama-server (-fa {peer['flash']}), {peer['bytes'] / 1e6:.0f} MB: first token after "
+          f"{peer['first_s']:.3f} s, of it restoring {peer['restoring_s']:.3f} s (raw read {peer['raw_s']:.3f} s): ours "
+          f"is {peer['ours_sooner']:.2f} times sooner [{least:.2f}, {most:.2f}]; with its file in the kernel's cache "
+          f"{peer['cached_first_s']:.3f} s: {peer['ours_sooner_than_cached']:.2f} times", flush=True)
+
+
+def measure_rounds(args, tokens, model, log):
+    slots = []
+    try:
+        for flash in peer_store.FLASH if model else ():
+            slots.append(peer_store.SavedSlot(model, args.threads, history(args, tokens), more_of(args), flash))
+        rounds = []
+        for _ in range(args.rounds):
+            rounds.append(measure(args, tokens, log))
+            if slots:
+                rounds[-1]["peer"] = peer_store.restored(slots)
+    finally:
+        for slot in slots:
+            slot.remove()
+    median = {key: statistics.median(one[key] for one in rounds) for key in rounds[0] if key != "peer"}
+    if slots:
+        median["peer"] = beside_peer(rounds)
+    return {"tokens": tokens, "median": median, "rounds": rounds}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_server_options(parser, default=4096)
@@ -135,18 +186,21 @@ def main():
     parser.add_argument("--new", type=int, default=16, help="tokens behind the history")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-recompute", action="store_true", help="the history is not computed again")
+    parser.add_argument("--peer", action="store_true", help="llama-server restores a slot of the same history")
     args = parser.parse_args()
+    model = peer_store.set_up(args.model) if args.peer else None
     out = []
     with open(os.devnull, "w") as log:
         for tokens in map(int, args.tokens.split(",")):
-            rounds = [measure(args, tokens, log) for _ in range(args.rounds)]
-            median = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-            out.append({"tokens": tokens, "median": median, "rounds": rounds})
+            out.append(measure_rounds(args, tokens, model, log))
+            median = out[-1]["median"]
             if not args.json:
                 print(f"{tokens} tokens, {median['bytes'] / 1e6:.0f} MB: first token after {median['restored_s']:.3f} s; "
                       f"raw read {median['raw_s']:.3f} s ({median['raw_mb_s']:.0f} MB/s) + new tokens "
                       f"{median['new_tokens_s']:.3f} s: {median['of_raw_and_new']:.2f} of that; computed again "
                       f"{median['recomputed_s']:.2f} s: {median['sooner']:.1f} times sooner", flush=True)
+            if not args.json and args.peer:
+                tell_peer(median["peer"])
     if args.json:
         print(json.dumps(out))
 
