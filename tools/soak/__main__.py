@@ -20,20 +20,19 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from edges import Edges  # noqa: E402
-from float_model import write_float_model  # noqa: E402
+from kinds import KINDS  # noqa: E402
 from known_conversation import Vocabulary  # noqa: E402
 from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
 from phase import DRAIN_S, Phase  # noqa: E402
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
 
 DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
-KV_KIB_PER_TOKEN = {"f32": 6, "bf16": 3}  # of the demo model
-POOLS_MIB = {"f32": (3, 5, 8), "bf16": (2, 3, 5)}
 EDGES_EVERY = 3  # phases
 CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
-SUMMED = ("answers", "tokens", "near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted",
-          "restored_tokens", "failed_tokens", "damaged_records")
+SUMMED = ("answers", "tokens", "near_ties", "kept_answers", "kept_restored", "kept_near_ties", "untraceable",
+          "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted", "restored_tokens", "failed_tokens",
+          "damaged_records")
 STORE_MIB = 128  # so that some of what is stored makes room
 ENOUGH_ANSWERS = 500  # to say how often turns are preempted
 PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks")
@@ -43,20 +42,24 @@ class Soak:
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.random = random.Random(args.seed)
-        self.models = {"f32": write_float_model(DEMO, os.path.join(folder, "demo_f32")), "bf16": DEMO}
+        self.kinds = [KINDS[name] for name in args.kinds.split(",")]
         self.log = open(os.path.join(folder, "servers.log"), "w", encoding="utf-8")
-        self.undisturbed = {kind: self.server(kind, 512) for kind in self.models}
-        self.logits_rms = root_mean_square_of_logits(args.program, DEMO)
+        self.models, self.undisturbed, self.logits_rms = {}, {}, {}
         self.results = []
 
     def server(self, kind, pool_mib, store=None):
+        if kind not in self.models:
+            self.models[kind] = kind.write(DEMO, os.path.join(self.folder, "demo_" + kind.name))
         disk = [] if store is None else [f"memory.disk.path={store}", f"memory.disk.kv_mib={STORE_MIB}",
                                          "memory.disk.free_mib=0", "memory.disk.min_tokens=16"]
-        return ServerProcess(self.args.program, f"memory.kv_dtype={kind}", f"memory.device_kv_mib={pool_mib}", *disk,
+        return ServerProcess(self.args.program, f"memory.kv_dtype={kind.kv_dtype}", f"memory.device_kv_mib={pool_mib}", *disk,
                              drain_s=DRAIN_S, model=self.models[kind], log=self.log)
 
     def oracle(self, kind):
-        oracle = Oracle(self.undisturbed[kind], kind, self.logits_rms)
+        if kind not in self.undisturbed:
+            self.undisturbed[kind] = self.server(kind, 512)
+            self.logits_rms[kind] = root_mean_square_of_logits(self.args.program, self.models[kind])
+        oracle = Oracle(self.undisturbed[kind], kind, self.logits_rms[kind])
         known = {}
 
         async def encode(body):
@@ -70,19 +73,20 @@ class Soak:
     async def run(self):
         end = time.monotonic() + self.args.minutes * 60
         number = 0
-        while number < 2 or time.monotonic() < end:
+        while number < 1 or time.monotonic() < end:
             await self.phase(number)
             number += 1
             if self.args.plant is not None:
                 break
 
     async def phase(self, number):
-        kind = ("f32", "bf16")[number % 2]
-        pool, clients = self.random.choice(POOLS_MIB[kind]), self.random.choice(CLIENTS)
-        name = f"{number}: {kind}, {pool} MiB, {clients} clients"
+        kind = self.kinds[number % len(self.kinds)]
+        pool, clients = self.random.choice(kind.pools_mib), self.random.choice(CLIENTS)
+        name = f"{number}: {kind.name}, {pool} MiB, {clients} clients"
         (oracle, vocabulary), began = self.oracle(kind), time.monotonic()
-        room_tokens = pool * 1024 // KV_KIB_PER_TOKEN[kind]
-        stored = self.args.store == "always" or (self.args.store == "some" and number % 4 >= 2)
+        room_tokens = (pool << 20) // kind.kv_bytes_per_token
+        every_second = (number + number // len(self.kinds)) % 2 == 1  # and each kind in turn with one and without
+        stored = self.args.store == "always" or (self.args.store == "some" and every_second)
         if stored:
             name += ", stored"
         store = os.path.join(self.folder, f"store-{number}") if stored else None
@@ -101,8 +105,10 @@ class Soak:
         figures = dict(phase.figures) | dict(oracle.figures) | {
             "preemptions": phase.preempted_before + phase.preempted,
             "logprobs_apart": round(oracle.widest_logprob, 6), "tie_max": round(oracle.tie_max, 6),
-            "tie_widest": round(oracle.widest_tie, 6), "seconds": round(time.monotonic() - began)}
-        self.results.append({"phase": name, "held": not phase.failures, "failures": phase.failures} | figures)
+            "tie_widest": round(oracle.widest_tie, 6), "kept_logprobs_apart": round(oracle.widest["kept"], 6),
+            "kept_tie_widest": round(oracle.widest["kept_tie"], 6), "seconds": round(time.monotonic() - began)}
+        held = {"phase": name, "kind": kind.name, "held": not phase.failures, "failures": phase.failures}
+        self.results.append(held | figures)
         self.tell(name, phase.failures, figures)
 
     def progress(self, text):
@@ -125,13 +131,16 @@ class Soak:
 
     def summary(self):
         sums = collections.Counter()
+        by_kind = {}
         for result in self.results:
-            sums.update({key: result.get(key, 0) for key in SUMMED})
-            sums["failures"] += len(result["failures"])
+            own = collections.Counter({key: result.get(key, 0) for key in SUMMED})
+            own["failures"] = len(result["failures"])
+            sums.update(own)
+            by_kind.setdefault(result["kind"], collections.Counter({"phases": 0})).update(own | {"phases": 1})
         if sums["answers"] >= ENOUGH_ANSWERS and sums["preemptions"] * 20 < sums["answers"]:
             print("soak: fewer than one preemption in 20 answers; the pools must be smaller", file=sys.stderr)
             sums["failures"] += 1
-        return dict(sums) | {"seed": self.args.seed}
+        return dict(sums) | {"seed": self.args.seed, "by_kind": {name: dict(own) for name, own in by_kind.items()}}
 
 
 def main():
@@ -143,7 +152,8 @@ def main():
     parser.add_argument("--scripts", type=int, default=200)
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--store", choices=("some", "always", "never"), default="some",
-                        help="phases whose server keeps conversations on a disk (default: two in four)")
+                        help="phases whose server keeps conversations on a disk (default: every second one)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of weights and KV, in turn (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--failures", default=os.path.join(REPOSITORY, "build", "soak.json"),
                         help="written when something did not hold (default: build/soak.json)")
@@ -165,7 +175,8 @@ def main():
     if args.json:
         print(json.dumps({"phases": soak.results, "sum": summary}))
     else:
-        print(", ".join(f"{name} {value}" for name, value in summary.items()))
+        for name, own in (*summary.pop("by_kind").items(), ("all", summary)):
+            print(f"{name}: " + ", ".join(f"{what} {value}" for what, value in own.items()))
     sys.exit(1 if summary["failures"] else 0)
 
 

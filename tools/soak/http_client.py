@@ -40,6 +40,9 @@ class Answer:
     status: int = 0
     choices: list = dataclasses.field(default_factory=list)
     prompt_tokens: int = -1
+    cached_tokens: int = 0
+    restored_tokens: int = 0
+    recomputed_tokens: int = -1
     broken: str = ""  # what the connection ended with, where that was no orderly end
     preemptions: int = 0
     code: str = ""
@@ -54,7 +57,11 @@ class Answer:
             return
         for choice in body.get("choices", []):
             self.choices[choice["index"]].add(choice)
-        self.prompt_tokens = (body.get("usage") or {}).get("prompt_tokens", self.prompt_tokens)
+        if usage := body.get("usage"):
+            self.prompt_tokens = usage["prompt_tokens"]
+            came = usage["prompt_tokens_details"]
+            self.cached_tokens, self.restored_tokens = came["cached_tokens"], came["restored_tokens"]
+            self.recomputed_tokens = came["recomputed_tokens"]
         self.preemptions += body.get("timings", {}).get("preemptions", 0)
 
     def event(self, data):

@@ -59,7 +59,10 @@ class KnownConversation:
         ids = list(self.preamble)
         for one in self.rounds:
             ids += [*one.asked, *one.kept, self.vocabulary.end]
-        return ids + await self.vocabulary.encode({"messages": messages})
+        return ids + (await self.vocabulary.encode({"messages": messages}) if messages else [])
+
+    async def tokens(self):
+        return len(await self.prompt([]))
 
     async def add(self, user, messages, answer_ids, text, tokens):
         asked = await self.vocabulary.encode({"messages": messages})

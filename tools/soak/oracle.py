@@ -7,8 +7,7 @@ import tempfile
 from http_client import ask, call
 
 SAME_PARAMETERS = ("max_tokens", "stop", "ignore_eos", "stop_token_ids")
-LOGPROB_APART_MAX = {"f32": 1e-3, "bf16": 1.0}  # of the same token in two runs; another prompt's differ by more
-RELATIVE_ERROR = {"f32": 1e-5, "bf16": 2e-2}  # of logits, by their root mean square: what the golden tests allow
+BORDER_TOKENS = 2  # of a history that is known, which are computed with the next prompt: its end has no keys yet
 
 
 def root_mean_square_of_logits(program, model):
@@ -33,8 +32,9 @@ class Oracle:
 
     def __init__(self, server, kind, logits_rms):
         self.server, self.kind = server, kind
-        self.tie_max = 2 * RELATIVE_ERROR[kind] * logits_rms
+        self.tie_max = 2 * kind.relative_error * logits_rms
         self.figures = collections.Counter()
+        self.widest = collections.Counter()
         self.widest_tie = 0.0
         self.widest_logprob = 0.0
 
@@ -52,27 +52,34 @@ class Oracle:
             raise Broken(f"the undisturbed server answered {answer.status} {answer.message or answer.outcome}")
         return answer.choices[0]
 
-    async def check(self, prompt, body, answer):
-        """What is wrong with a whole answer to a prompt, or None."""
+    async def check(self, prompt, body, answer, history_tokens=0):
+        """What is wrong with a whole answer to a prompt, whose first tokens are a history, or None."""
         if answer.prompt_tokens not in (-1, len(prompt)):
             return f"its prompt had {answer.prompt_tokens} tokens; it must have {len(prompt)}"
         expected = await self.answer(prompt, body, tops=20)
+        new = len(prompt) - history_tokens + BORDER_TOKENS
+        kept = history_tokens > 0 and answer.preemptions == 0 and 0 <= answer.recomputed_tokens <= new
+        self.figures["kept_answers"] += kept
+        self.figures["kept_restored"] += kept and answer.restored_tokens > 0
         for choice in answer.choices:
             self.figures["answers"] += 1
             self.figures["tokens"] += len(choice.tokens)
-            if (wrong := self.difference(expected, choice)) is not None:
+            if (wrong := self.difference(expected, choice, kept)) is not None:
                 return wrong
         return None
 
-    def difference(self, expected, choice):
+    def difference(self, expected, choice, kept):
         pairs = list(zip(expected.tokens, choice.tokens))
         first = next((at for at, (one, other) in enumerate(pairs) if one != other), len(pairs))
         apart = max((abs(a - b) for a, b in zip(expected.logprobs[:first], choice.logprobs[:first])), default=0.0)
         self.widest_logprob = max(self.widest_logprob, apart)
-        if apart > LOGPROB_APART_MAX[self.kind]:
-            return f"log-probabilities are {apart:.2g} apart; at most {LOGPROB_APART_MAX[self.kind]:g} must be"
+        if kept:
+            self.widest["kept"] = max(self.widest["kept"], apart)
+            self.figures["kept_same_bits"] += apart == 0
+        if apart > self.kind.logprob_apart_max:
+            return f"log-probabilities are {apart:.2g} apart; at most {self.kind.logprob_apart_max:g} must be"
         if first < len(pairs):
-            return self.tie(expected, choice, first)
+            return self.tie(expected, choice, first, kept)
         if len(expected.tokens) != len(choice.tokens):
             return f"it has {len(choice.tokens)} tokens; it must have {len(expected.tokens)}"
         for what in ("text", "finish"):
@@ -80,12 +87,15 @@ class Oracle:
                 return f"its {what} is {getattr(choice, what)!r}; it must be {getattr(expected, what)!r}"
         return None
 
-    def tie(self, expected, choice, at):
+    def tie(self, expected, choice, at, kept):
         gap = expected.logprobs[at] - expected.tops[at].get(choice.tokens[at], float("-inf"))
         said = (f"token {at} of {len(choice.tokens)} is {choice.tokens[at]!r}; it must be {expected.tokens[at]!r}, "
                 f"which leads by {gap:.3g}")
         if gap > self.tie_max:
             return said
         self.figures["near_ties"] += 1
+        if kept:
+            self.figures["kept_near_ties"] += 1
+            self.widest["kept_tie"] = max(self.widest["kept_tie"], gap)
         self.widest_tie = max(self.widest_tie, gap)
         return None

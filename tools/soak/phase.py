@@ -73,7 +73,7 @@ class Phase:
 
     async def warm_up(self):
         """What takes memory once is no leak: for each number of rows a product in bf16 may have code of its own."""
-        if self.oracle.kind == "bf16":
+        if self.oracle.kind.kv_dtype == "bf16":
             await asyncio.gather(*(self.prompt_of(rows) for rows in range(1, min(self.conversation_max, CHUNK_ROWS))))
 
     async def prompt_of(self, rows):

@@ -174,7 +174,9 @@ class Talk:
         asked = min(candidates, key=lambda asked: (asked.answer.outcome != "done", asked.answer.prompt_tokens))
         self.open.remove(asked)
         if asked.answer.outcome == "done":
-            self.hold(await self.phase.oracle.check(prompt, asked.body, asked.answer), prompt, asked.body)
+            history_tokens = await self.known.tokens()
+            self.hold(await self.phase.oracle.check(prompt, asked.body, asked.answer, history_tokens), prompt,
+                      asked.body)
             choice = asked.answer.choices[0]
             ids = [self.phase.vocabulary.id_of[spelled] for spelled in choice.spelled]
             text = choice.text
@@ -201,7 +203,7 @@ class Talk:
         spelled = self.phase.vocabulary.text([id for id in ids if id is not None])
         if None not in ids and spelled.startswith(text) and len(spelled) <= len(text) + 1:  # one held back at most
             return ids, text
-        if self.phase.oracle.kind == "bf16":
+        if not self.phase.oracle.kind.is_exact:
             raise Untraceable
         raise Wrong(f"round {one} must spell {spelled!r}, the {told} ids that follow its prompt of {len(prompt)}")
 
