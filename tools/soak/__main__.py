@@ -25,6 +25,7 @@ from known_conversation import Vocabulary  # noqa: E402
 from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
 from phase import DRAIN_S, Phase  # noqa: E402
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
+from tenants import EVERYBODY, three_tenants, write_keys  # noqa: E402
 
 DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
 EDGES_EVERY = 3  # phases
@@ -32,10 +33,12 @@ CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
 SUMMED = ("answers", "tokens", "near_ties", "kept_answers", "kept_restored", "kept_near_ties", "untraceable",
           "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted", "restored_tokens", "failed_tokens",
-          "damaged_records")
+          "damaged_records", "put_away_tokens", "warmed", "warmed_by_restoring", "not_warmed", "resent",
+          "resent_restored_tokens", "first_asked", "first_asked_after_others", "peeks", "returned_same_bits",
+          "returned_not_worth")
 STORE_MIB = 128  # so that some of what is stored makes room
 ENOUGH_ANSWERS = 500  # to say how often turns are preempted
-PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks")
+PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks", "found", "foreign", "bits")
 
 
 class Soak:
@@ -44,16 +47,19 @@ class Soak:
         self.random = random.Random(args.seed)
         self.kinds = [KINDS[name] for name in args.kinds.split(",")]
         self.log = open(os.path.join(folder, "servers.log"), "w", encoding="utf-8")
-        self.models, self.undisturbed, self.logits_rms = {}, {}, {}
+        self.keys = write_keys(os.path.join(folder, "keys"))
+        self.models = {}
+        self.undisturbed, self.logits_rms = {}, {}
         self.results = []
 
-    def server(self, kind, pool_mib, store=None):
+    def server(self, kind, pool_mib, store=None, keys=None):
         if kind not in self.models:
             self.models[kind] = kind.write(DEMO, os.path.join(self.folder, "demo_" + kind.name))
         disk = [] if store is None else [f"memory.disk.path={store}", f"memory.disk.kv_mib={STORE_MIB}",
                                          "memory.disk.free_mib=0", "memory.disk.min_tokens=16"]
-        return ServerProcess(self.args.program, f"memory.kv_dtype={kind.kv_dtype}", f"memory.device_kv_mib={pool_mib}", *disk,
-                             drain_s=DRAIN_S, model=self.models[kind], log=self.log)
+        locks = [] if keys is None else [f"server.api_keys_file={keys}"]
+        return ServerProcess(self.args.program, f"memory.kv_dtype={kind.kv_dtype}", f"memory.device_kv_mib={pool_mib}",
+                             *disk, *locks, drain_s=DRAIN_S, model=self.models[kind], log=self.log)
 
     def oracle(self, kind):
         if kind not in self.undisturbed:
@@ -92,8 +98,9 @@ class Soak:
         store = os.path.join(self.folder, f"store-{number}") if stored else None
         beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1 and not stored
         phase = (Edges if beside_idle_ones else Phase)(
-            lambda: self.server(kind, pool, store), oracle, vocabulary, f"{self.args.seed} {number}", room_tokens,
-            self.args.plant, lambda text: self.progress(f"{name}: {text}"), stored)
+            lambda: self.server(kind, pool, store, None if beside_idle_ones else self.keys), oracle, vocabulary,
+            f"{self.args.seed} {number}", room_tokens, self.args.plant, lambda text: self.progress(f"{name}: {text}"),
+            [EVERYBODY] if beside_idle_ones else three_tenants(), stored)
         try:
             await phase.run(self.args.scripts, self.args.turns, clients)
         except Exception as error:

@@ -15,6 +15,8 @@ IDLE_S = 70  # the server closes an idle connection after 75 s, and none before
 
 
 class Edges(Phase):
+    """Its server has no keys."""
+
     async def warm_up(self):
         await super().warm_up()
         for _, writer in await self.open_idle("127.0.0.2"):

@@ -87,9 +87,10 @@ class Answer:
         return None
 
 
-def head_and_body(method, path, body):
+def head_and_body(method, path, body, key=None):
     data = b"" if body is None else json.dumps(body).encode()
-    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    who = "" if key is None else f"Authorization: Bearer {key}\r\n"
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{who}Content-Type: application/json\r\n"
             f"Content-Length: {len(data)}\r\n\r\n").encode() + data
 
 
@@ -108,12 +109,12 @@ async def chunks(reader):
         yield chunk
 
 
-async def call(port, method, path, body=None):
-    """Status and JSON of a plain request. A server that is gone is an OSError or EOFError."""
+async def call(port, method, path, body=None, key=None):
+    """Status and JSON of a plain request, with a tenant's key. A server that is gone is an OSError or EOFError."""
     async def exchange():
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            writer.write(head_and_body(method, path, body))
+            writer.write(head_and_body(method, path, body, key))
             status, headers = await read_head(reader)
             data = await reader.readexactly(int(headers["content-length"]))
             return status, json.loads(data) if headers.get("content-type", "").startswith("application/json") else data
@@ -122,12 +123,13 @@ async def call(port, method, path, body=None):
     return await asyncio.wait_for(exchange(), HANG_S)
 
 
-async def ask(port, body, path="/v1/chat/completions", leave=None, pause_s=0.0):
+async def ask(port, body, path="/v1/chat/completions", leave=None, pause_s=0.0, key=None):
     """`leave` = (events, "close" or "reset"): the client goes after so many events, before the first for 0. `pause_s`
     is taken between events. Whatever becomes of it, there is an Answer."""
     answer = Answer(choices=[Choice() for _ in range(body.get("n", 1))])
     try:
-        await asyncio.wait_for(exchange_answer(answer, port, path, body, leave, pause_s), HANG_S)
+        request = head_and_body("POST", path, body, key)
+        await asyncio.wait_for(exchange_answer(answer, port, request, leave, pause_s), HANG_S)
     except asyncio.TimeoutError:
         answer.outcome = "hung"
     except (OSError, asyncio.IncompleteReadError) as error:
@@ -135,10 +137,17 @@ async def ask(port, body, path="/v1/chat/completions", leave=None, pause_s=0.0):
     return answer
 
 
-async def exchange_answer(answer, port, path, body, leave, pause_s):
+def hang_up(writer, reset):
+    """By FIN, or by reset."""
+    if reset:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.close()
+
+
+async def exchange_answer(answer, port, request, leave, pause_s):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(head_and_body("POST", path, body))
+        writer.write(request)
         await writer.drain()
         if leave is not None and leave[0] == 0:
             answer.outcome = "left"
@@ -161,7 +170,4 @@ async def exchange_answer(answer, port, path, body, leave, pause_s):
                 if pause_s:
                     await asyncio.sleep(pause_s)
     finally:
-        if leave is not None and leave[1] == "reset" and answer.outcome == "left":
-            gone = writer.get_extra_info("socket")
-            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.close()
+        hang_up(writer, reset=leave is not None and leave[1] == "reset" and answer.outcome == "left")

@@ -6,22 +6,31 @@ import random
 import time
 
 from http_client import ask, call
+from resender import Resender
+from returned import Returned
 from script import Script
 from talk import Wrong
+from tenants import Ledger
 
 DRAIN_S = 2
 CHUNK_ROWS = 513  # rows of a prompt are computed by at most 512
 POOL_LEFT_TOKENS = 32  # two blocks: the answer's, and a block that is begun
 QUIET_S = 90  # by then a server without clients must be idle
-GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "conversations")
+GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "conversations", "store_conversations",
+        "store_queue")
+SHARES = {"records": "store_records", "conversations": "store_conversations",
+          "prompt_tokens_asked": "store_prompt_tokens_asked_total",
+          "prompt_tokens_restored": "store_prompt_tokens_restored_total"}  # of GET /v1/store: their sum in /metrics
+SEGMENT_HEADS_BYTES = 64 * 4096
+RESENDERS_EVERY = 5  # groups of scripts
 
 
 class Phase:
     """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress. With
     `stored` the server has a store: it is started anew now and then, and conversations go on."""
 
-    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report, stored=False):
-        self.stored = stored
+    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report, tenants, stored=False):
+        self.stored, self.tenants = stored, tenants
         self.asking = 0  # requests under way
         self.restarting = None
         self.may_ask = asyncio.Event()
@@ -33,6 +42,7 @@ class Phase:
         self.answer_max = min(160, self.conversation_max // 4)
         self.random = random.Random(str(seed))
         self.figures = collections.Counter()
+        self.ledger = Ledger(tenants, self.figures)
         self.failures = []
         self.warming = asyncio.Semaphore(16)
         self.generation = 0
@@ -54,14 +64,17 @@ class Phase:
                         f"{len(self.failures)} failures")
 
         async def several(numbers):
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as tasks:
                 for number in numbers:
-                    group.create_task(one(Script(self, number, turns)))
+                    resends = number // len(self.tenants) % RESENDERS_EVERY == RESENDERS_EVERY - 1
+                    tasks.create_task(one((Resender if resends else Script)(self, number, turns)))
 
         warm = min(scripts // 5, clients)
         await several(range(warm))
         await self.warm_up()
         base = await self.quiet()
+        if self.stored:
+            await self.play(Returned(self))
         await self.disturbed(several, range(warm, scripts * 3 // 5))
         await self.restore_figures()
         self.compare(base, await self.quiet())
@@ -73,13 +86,17 @@ class Phase:
 
     async def warm_up(self):
         """What takes memory once is no leak: for each number of rows a product in bf16 may have code of its own."""
-        if self.oracle.kind.kv_dtype == "bf16":
+        if not self.oracle.kind.is_exact:
             await asyncio.gather(*(self.prompt_of(rows) for rows in range(1, min(self.conversation_max, CHUNK_ROWS))))
 
     async def prompt_of(self, rows):
         ids = self.random.choices(range(600), k=rows)
         async with self.warming:
-            await ask(self.server.port, {"prompt": ids, "max_tokens": 1}, path="/v1/completions")
+            await self.ask_first({"prompt": ids, "max_tokens": 1}, path="/v1/completions")
+
+    async def ask_first(self, body, **how):
+        """By the first tenant."""
+        return await ask(self.server.port, body, key=self.tenants[0].key, **how)
 
     @contextlib.asynccontextmanager
     async def at_work(self):
@@ -107,7 +124,7 @@ class Phase:
         try:
             await script.run()
         except Wrong as wrong:
-            self.fail(f"script {script.number}: {wrong}", script.log)
+            self.fail(f"{type(script).__name__.lower()} {script.number} of {script.tenant.name}: {wrong}", script.log)
 
     def fail(self, what, log=()):
         self.failures.append({"what": what, "log": list(log)})
@@ -129,8 +146,11 @@ class Phase:
             answer.outcome, answer.terminals = "cut", 0
         elif fault == "second_end":
             answer.terminals += 1
-        else:
+        else:  # in all answers, or elsewhere
             self.plant = fault
+            answer.cached_tokens += 16 * (fault == "found")
+            if fault == "bits" and answer.choices[0].logprobs:
+                answer.choices[0].logprobs[-1] -= 1e-9
         return answer
 
     # What is done to the server.
@@ -193,7 +213,7 @@ class Phase:
         """SIGTERM under load: each answer has one terminal event, and the server ends in time."""
         body = {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": self.conversation_max - 50,
                 "temperature": 0, "ignore_eos": True}
-        asked = [asyncio.create_task(ask(self.server.port, body | {"stream": number % 3 > 0}))
+        asked = [asyncio.create_task(self.ask_first(body | {"stream": number % 3 > 0}))
                  for number in range(clients * 2)]
         while (await self.metrics())["num_requests_running"] == 0:
             await asyncio.sleep(0.01)
@@ -223,17 +243,15 @@ class Phase:
 
     async def quiet(self):
         """Without clients nothing runs, waits or holds a block, and no conversation is left."""
-        while True:  # those of scripts that failed, and of requests that were left before they were read
-            _, listed = await call(self.server.port, "GET", "/v1/sessions")
-            if not listed["data"]:
-                break
-            for session in listed["data"]:
-                await call(self.server.port, "DELETE", "/v1/sessions/" + session["id"])
+        if self.stored:
+            await self.compare_shares()
+        for tenant in self.tenants:
+            await self.delete_all(tenant)
         end, left = time.monotonic() + QUIET_S, {"something": 1}
         while left and time.monotonic() < end:
             await asyncio.sleep(0.2)
             now = await self.metrics()
-            left = {name: now[name] for name in GONE if now[name] != 0}
+            left = {name: now[name] for name in GONE if now.get(name, 0) != 0}
             if now["connections"] > 1:  # the one that asks
                 left["connections"] = now["connections"]
         if self.plant == "blocks":
@@ -244,10 +262,44 @@ class Phase:
         await asyncio.sleep(0.5)  # the connections that asked are gone
         return {"fds": self.server.descriptors(), "rss_mib": round(self.server.rss_mib(), 1)}
 
+    async def delete_all(self, tenant):
+        """What scripts that failed have left, and requests whose client left before they were read."""
+        while True:
+            _, listed = await call(self.server.port, "GET", "/v1/sessions", key=tenant.key)
+            if not listed["data"]:
+                return
+            for session in listed["data"]:
+                await call(self.server.port, "DELETE", "/v1/sessions/" + session["id"], key=tenant.key)
+
+    async def compare_shares(self):
+        """What the tenants are told of the store must be all there is, each part told once. The bytes of all have the
+        heads of segments too, which are nobody's."""
+        end, told, there = time.monotonic() + QUIET_S, {}, {"something": 1}
+        while told != there and time.monotonic() < end:
+            await asyncio.sleep(0.2)
+            told = collections.Counter()
+            for tenant in self.tenants:
+                _, own = await call(self.server.port, "GET", "/v1/store", key=tenant.key)
+                told.update({name: own[name] for name in (*SHARES, "bytes")})
+            now = await self.metrics()
+            there = {name: int(now[metric]) for name, metric in SHARES.items()} | {"bytes": told["bytes"]}
+            if not told["bytes"] <= now["store_bytes"] <= told["bytes"] + SEGMENT_HEADS_BYTES:
+                there["bytes"] = int(now["store_bytes"])
+        if told != there:
+            self.fail(f"the tenants are told of {dict(told)} in the store; together it must be {there}")
+
+    async def written(self):
+        """All that turns have computed is on the disk."""
+        before, now = None, await self.metrics()
+        while now["store_queue"] > 0 or now["store_written_bytes_total"] != before:
+            before = now["store_written_bytes_total"]
+            await asyncio.sleep(0.2)
+            now = await self.metrics()
+
     async def fill_pool(self):
         """A prompt as long as the pool: a block that anybody still holds, the prefix cache's own too, is missing."""
         ids = self.random.choices(range(600), k=self.room_tokens - POOL_LEFT_TOKENS)
-        answer = await ask(self.server.port, {"prompt": ids, "max_tokens": 1}, path="/v1/completions")
+        answer = await self.ask_first({"prompt": ids, "max_tokens": 1}, path="/v1/completions")
         if answer.outcome != "done":
             self.fail(f"a prompt of {len(ids)} tokens got {answer.message or answer.problem()}; it must be answered")
 

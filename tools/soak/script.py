@@ -4,6 +4,7 @@ import contextlib
 import random
 
 from talk import Lost, Talk, Untraceable, Wrong
+from tenants import SHARED, not_own
 
 WORDS = ("the red box code lamp of is old 4817 Oslo What color where's He'll 12 Paris, dog who likes?! tea Noted "
          "Tim's").split()
@@ -11,14 +12,16 @@ MESSAGE_TOKENS_MAX = 110  # of 30 words
 OPENINGS = ["The code of the red box is 4817.", "Tim lives in Oslo. Suzi likes tea.", "Hello!"]
 KINDS = {"stream": 26, "whole": 14, "leave": 22, "double": 8, "deadline": 5, "stop": 6, "resend": 8, "choices": 5,
          "slow": 3, "ids": 3}
-CHANGES = {"none": 60, "rewind": 10, "fork": 8, "drop": 8, "delete": 5, "list": 4, "tokenize": 5}
+CHANGES = {"none": 56, "rewind": 10, "fork": 8, "drop": 8, "delete": 5, "list": 4, "tokenize": 5, "put_away": 10,
+           "warm": 6, "peek": 4}
+WITHOUT_ROUNDS = ("list", "tokenize", "peek")
 
 
 class Script(Talk):
     def __init__(self, phase, number, turns):
         super().__init__(phase, number)
         self.turns = turns
-        self.random = random.Random(f"{phase.seed} {number}")
+        self.random = random.Random(f"{phase.seed} {self.group}")
         self.again = []  # history that a new conversation begins with
 
     async def run(self):
@@ -43,7 +46,7 @@ class Script(Talk):
 
     def text(self):
         count = self.random.choice([2, 6, 12, 30])
-        return " ".join(self.random.choices(WORDS, k=count)) + f" ({self.number}.{len(self.log)})"
+        return " ".join(self.random.choices(WORDS, k=count)) + f" ({self.group}.{len(self.log)})"
 
     def body(self, messages):
         longest = self.random.choice([4, 40, self.phase.answer_max, self.phase.answer_max])
@@ -118,29 +121,35 @@ class Script(Talk):
 
     # Requests without a conversation on the server.
 
-    async def unnamed(self, body, prompt, **how):
+    async def unnamed(self, body, prompt, messages, history_tokens=0, **how):
+        sent = self.phase.ledger.asked(self.tenant, messages)
         answer = await self.ask(body, **how)
         if answer.outcome == "done":
-            self.hold(await self.phase.oracle.check(prompt, body, answer), prompt, body)
+            self.hold(await self.phase.oracle.check(prompt, body, answer, history_tokens), prompt, body)
+            self.hold(self.phase.ledger.wrong(self.tenant, messages, sent, answer, len(self.known.preamble)), prompt,
+                      body)
+        return answer
 
     async def resend(self, body):
         body["messages"] = self.known.history() + body["messages"]
-        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}))
+        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}), body["messages"])
 
     async def choices(self, body):
         body["n"] = self.random.randrange(2, 5)
-        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}))
+        await self.unnamed(body, await self.phase.vocabulary.encode({"messages": body["messages"]}), body["messages"])
 
     async def ids(self, body):
-        prompt = await self.known.prompt(body.pop("messages"))
+        messages = body.pop("messages")
+        prompt = await self.known.prompt(messages)
         body = self.unstreamed(body) | {"prompt": prompt, "logprobs": 1}
-        await self.unnamed(body, prompt, path="/v1/completions")
+        await self.unnamed(body, prompt, self.known.history() + messages, await self.known.tokens(),
+                           path="/v1/completions")
 
     # Changes between turns.
 
     async def change(self):
         kind = self.random.choices(list(CHANGES), CHANGES.values())[0]
-        if kind == "none" or (kind not in ("list", "tokenize") and not self.known.rounds):
+        if kind == "none" or (kind not in WITHOUT_ROUNDS and not self.known.rounds):
             return
         self.log.append(kind)
         await getattr(self, kind)()
@@ -149,7 +158,7 @@ class Script(Talk):
         round_number = self.random.randrange(len(self.known.rounds))
         self.log[-1] += f" {round_number}"
         await self.settle()
-        await self.change_when_idle("rewind", {"round": round_number})
+        await self.done_when_idle("POST", f"/v1/sessions/{self.id}/rewind", {"round": round_number})
         del self.known.rounds[round_number:]
 
     async def drop(self):
@@ -157,7 +166,7 @@ class Script(Talk):
         rounds = self.random.sample(range(count), k=self.random.randrange(1, count + 1))
         self.log[-1] += f" {rounds}"
         await self.settle()
-        await self.change_when_idle("drop", {"rounds": rounds})
+        await self.done_when_idle("POST", f"/v1/sessions/{self.id}/drop", {"rounds": rounds})
         await self.known.drop(rounds)
 
     async def fork(self):
@@ -167,6 +176,8 @@ class Script(Talk):
         self.compare(told["rounds"])
         if self.random.random() < 0.5:
             self.id, fork, self.open = fork, self.id, []
+            self.tenant.live -= {fork}
+            self.tenant.live |= {self.id}
         await self.call("DELETE", f"/v1/sessions/{fork}")
 
     async def delete(self):
@@ -174,6 +185,7 @@ class Script(Talk):
         if not self.begun:
             return
         await self.call("DELETE", f"/v1/sessions/{self.id}", wanted=(200, 404))
+        self.tenant.live.discard(self.id)
         self.again = self.known.history() if self.random.random() < 0.5 else []
         self.begin()
 
@@ -182,12 +194,66 @@ class Script(Talk):
         path, found = "/v1/sessions?limit=10", False
         while True:
             _, page = await self.call("GET", path)
+            if self.tenant.key is not None and (wrong := not_own(self.tenant, [one["id"] for one in page["data"]])):
+                raise Wrong(f"{self.tenant.name}'s list of conversations has {wrong[0]}, which is another tenant's")
             found = found or any(one["id"] == self.id for one in page["data"])
             if not page.get("has_more"):
                 break
             path = f"/v1/sessions?limit=10&after={page['last_id']}"
         if self.known.rounds and not found:
             raise Wrong(f"{self.id} is on no page of /v1/sessions")
+
+    async def put_away(self):
+        """Half of the time a turn comes meanwhile; whichever the server hears of first, all is answered."""
+        if not self.phase.stored:
+            return
+        await self.settle()
+        path, is_alone = f"/v1/sessions/{self.id}/put_away", self.random.random() < 0.5
+        longest = await self.known.tokens() + MESSAGE_TOKENS_MAX + self.phase.answer_max
+        if is_alone or longest > self.phase.conversation_max:
+            told = await self.done_when_idle("POST", path, {})
+            self.log[-1] += f" {told['put_away_tokens']}"
+            self.phase.figures["put_away_tokens"] += told["put_away_tokens"]
+            return
+        self.log[-1] += " and at once"
+        body = self.body([{"role": "user", "content": self.text()}]) | {"conversation": self.id}
+        await asyncio.gather(self.call("POST", path, wanted=(200, 400)), self.said(body))
+        await self.learn()
+
+    async def warm(self):
+        await self.settle()
+        self.sends()
+        status, told = await self.when_idle("POST", f"/v1/sessions/{self.id}/warm", {})
+        if status != 200:
+            if "no rounds that could be warmed" not in str(told):
+                raise Wrong(f"/warm gave {status} {told}")
+            self.phase.figures["not_warmed"] += 1  # all rounds were brought along, or stood behind one that was dropped
+            return
+        self.phase.figures["warmed"] += 1
+        self.phase.figures["warmed_by_restoring"] += told["restored_tokens"] > 0
+        known = await self.known.tokens()
+        if not 0 < told["tokens"] <= known:
+            raise Wrong(f"{told} is warm; it must be at most {known} tokens")
+        if told["cached_tokens"] + told["restored_tokens"] + told["recomputed_tokens"] != told["tokens"]:
+            raise Wrong(f"{told} is warm; its parts must give its tokens")
+
+    async def peek(self):
+        """At a conversation of another tenant's, by all that can be asked of one."""
+        ids = [id for tenant in self.phase.tenants if (tenant is self.tenant) == (self.phase.plant == "foreign")
+               for id in sorted(tenant.live) if not id.startswith(SHARED)]
+        if not ids:
+            return
+        id = random.choice(ids)  # not of the script: it depends on what others do
+        body = self.body([{"role": "user", "content": self.text()}]) | {"conversation": id, "continue": True}
+        path, fork = f"/v1/sessions/{id}", {"id": self.name()}
+        for method, verb, said in (("GET", "", None), ("POST", "/fork", fork), ("POST", "/rewind", {"round": 0}),
+                                   ("POST", "/drop", {"rounds": [0]}), ("POST", "/warm", None),
+                                   ("POST", "", {"title": "x"}), ("DELETE", "", None)):
+            await self.call(method, path + verb, said, wanted=(404,))
+        if self.phase.stored:
+            await self.call("POST", path + "/put_away", wanted=(404,))
+        await self.call("POST", "/v1/chat/completions", self.unstreamed(body), wanted=(404,))
+        self.phase.figures["peeks"] += any(id in tenant.live for tenant in self.phase.tenants)  # still
 
     async def tokenize(self):
         text = " ".join(self.random.choices(WORDS, k=200))

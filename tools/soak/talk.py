@@ -5,6 +5,7 @@ import time
 
 from http_client import HANG_S, ask, call
 from known_conversation import KnownConversation
+from tenants import SHARED
 
 
 class Lost(Exception):
@@ -42,8 +43,9 @@ def split_history(messages):
 class Asked:
     """A turn that was asked for; whether it became part of the conversation is not known yet."""
 
-    def __init__(self, user, messages, body, answer):
-        self.user, self.messages, self.body, self.answer = user, messages, body, answer
+    def __init__(self, messages, body):
+        self.user, self.messages, self.body = users(messages), messages, body
+        self.answer, self.sent = None, None
 
 
 class Talk:
@@ -51,15 +53,21 @@ class Talk:
 
     def __init__(self, phase, number):
         self.phase, self.number = phase, number
+        self.group, place = divmod(number, len(phase.tenants))  # as many scripts that say the same
+        self.tenant = phase.tenants[place]
         self.log = []
-        self.named = 0
+        self.named, self.id = 0, None
         self.begin()
 
     def name(self):
+        """Every second group's tenants give their conversations the same names."""
         self.named += 1
-        return f"s{self.number}.{self.named}"
+        if self.group % 2 == 1:
+            return f"{SHARED}.s{self.group}.{self.named}"
+        return f"{self.tenant.name}.s{self.group}.{self.named}"
 
     def begin(self):
+        self.tenant.live.discard(self.id)
         self.id = self.name()
         self.known = KnownConversation(self.phase.vocabulary)
         self.open = []  # Asked
@@ -76,7 +84,7 @@ class Talk:
         self.stop_if_lost()
         try:
             async with self.phase.at_work():
-                status, answer = await call(self.phase.server.port, method, path, body)
+                status, answer = await call(self.phase.server.port, method, path, body, self.tenant.key)
         except (OSError, EOFError) as error:
             self.stop_if_lost()
             raise Wrong(f"{method} {path}: {error!r}") from error
@@ -90,7 +98,7 @@ class Talk:
     async def ask(self, body, **how):
         self.stop_if_lost()
         async with self.phase.at_work():
-            answer = self.phase.planted(await ask(self.phase.server.port, body, **how))
+            answer = self.phase.planted(await ask(self.phase.server.port, body, key=self.tenant.key, **how))
         self.stop_if_lost()
         self.phase.count(answer)
         problem = answer.problem()
@@ -101,9 +109,16 @@ class Talk:
         return answer
 
     async def said(self, body, **how):
-        asked = Asked(users(body["messages"]), body["messages"], body, None)
+        asked = Asked(body["messages"], body)
         self.open.append(asked)
+        asked.sent = self.sends()
         asked.answer = await self.ask(body, **how)
+
+    def sends(self):
+        """A prompt of this conversation. Which turn it begins with is not known until all that were asked are over."""
+        known = self.known.history()
+        beginnings = [known] if self.known.rounds else [known + asked.messages for asked in self.open]
+        return max(self.phase.ledger.asked(self.tenant, messages) for messages in beginnings)
 
     async def when_idle(self, method, path, body):
         """A turn whose client left may be under way still; then a conversation cannot be changed."""
@@ -126,10 +141,11 @@ class Talk:
             await asyncio.sleep(pause_s)
         await self.learn()
 
-    async def change_when_idle(self, verb, body):
-        status, answer = await self.when_idle("POST", f"/v1/sessions/{self.id}/{verb}", body)
+    async def done_when_idle(self, method, path, body):
+        status, answer = await self.when_idle(method, path, body)
         if status != 200:
-            raise Wrong(f"{verb} {body} gave {status} {answer}")
+            raise Wrong(f"{method} {path} {body} gave {status} {answer}")
+        return answer
 
     async def learn(self):
         """Each round beyond those known is one that was asked for; whose client was there has had its answer."""
@@ -177,6 +193,8 @@ class Talk:
             history_tokens = await self.known.tokens()
             self.hold(await self.phase.oracle.check(prompt, asked.body, asked.answer, history_tokens), prompt,
                       asked.body)
+            self.hold(self.phase.ledger.wrong(self.tenant, self.known.history() + asked.messages, asked.sent,
+                                              asked.answer, len(self.known.preamble)), prompt, asked.body)
             choice = asked.answer.choices[0]
             ids = [self.phase.vocabulary.id_of[spelled] for spelled in choice.spelled]
             text = choice.text
@@ -185,6 +203,7 @@ class Talk:
         if text != one["assistant"]:
             raise Wrong(f"round {one} must have the answer {text!r}")
         await self.known.add(one["user"], asked.messages, ids, text, one["tokens"])
+        self.tenant.live.add(self.id)
 
     async def cut(self, one, prompt, asked):
         """Of a turn whose client left, the server says how many ids it told and what they spell; the client has seen a
