@@ -19,9 +19,11 @@ import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import aborts  # noqa: E402
 from edges import Edges  # noqa: E402
 from kinds import KINDS  # noqa: E402
 from known_conversation import Vocabulary  # noqa: E402
+from models import write_deep_model  # noqa: E402
 from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
 from phase import DRAIN_S, Phase  # noqa: E402
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
@@ -31,7 +33,7 @@ DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
 EDGES_EVERY = 3  # phases
 CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
-SUMMED = ("answers", "tokens", "near_ties", "kept_answers", "kept_restored", "kept_near_ties", "untraceable",
+SUMMED = ("aborts", "answers", "tokens", "near_ties", "kept_answers", "kept_restored", "kept_near_ties", "untraceable",
           "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted", "restored_tokens", "failed_tokens",
           "damaged_records", "put_away_tokens", "warmed", "warmed_by_restoring", "not_warmed", "resent",
           "resent_restored_tokens", "first_asked", "first_asked_after_others", "peeks", "returned_same_bits",
@@ -77,9 +79,11 @@ class Soak:
         return oracle, Vocabulary(DEMO, encode)
 
     async def run(self):
+        if self.args.aborts > 0:
+            await self.aborts(self.args.aborts)
         end = time.monotonic() + self.args.minutes * 60
         number = 0
-        while number < 1 or time.monotonic() < end:
+        while time.monotonic() < end:
             await self.phase(number)
             number += 1
             if self.args.plant is not None:
@@ -117,6 +121,27 @@ class Soak:
         held = {"phase": name, "kind": kind.name, "held": not phase.failures, "failures": phase.failures}
         self.results.append(held | figures)
         self.tell(name, phase.failures, figures)
+
+    async def aborts(self, count):
+        """Against the deep model, whose keys take a while to come back."""
+        (oracle, vocabulary), began = self.oracle(KINDS["f32"]), time.monotonic()
+        model = write_deep_model(DEMO, os.path.join(self.folder, "deep"))
+        store = os.path.join(self.folder, "store-aborts")
+        server = ServerProcess(self.args.program, *aborts.settings(store), model=model, log=self.log)
+        phase = aborts.Aborts(server, oracle, vocabulary, self.args.seed, lambda text: self.progress(f"aborts: {text}"))
+        try:
+            await phase.run(count)
+        except Exception as error:
+            phase.fail(f"it ended with {error!r}", traceback.format_exception(error))
+        finally:
+            server.kill()
+            shutil.rmtree(store, ignore_errors=True)
+        figures = {"aborts": count} | dict(phase.figures) | dict(oracle.figures)
+        hits = {state: dict(hits) for state, hits in phase.hits.items()}
+        figures["seconds"] = round(time.monotonic() - began)
+        held = {"phase": "aborts", "kind": "aborts", "held": not phase.failures, "failures": phase.failures}
+        self.results.append(held | {"hits": hits} | figures)
+        self.tell("aborts", phase.failures, figures | {f"meant for {state}": hit for state, hit in hits.items()})
 
     def progress(self, text):
         if sys.stderr.isatty():
@@ -161,6 +186,7 @@ def main():
     parser.add_argument("--store", choices=("some", "always", "never"), default="some",
                         help="phases whose server keeps conversations on a disk (default: every second one)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of weights and KV, in turn (default: all)")
+    parser.add_argument("--aborts", type=int, default=0, help="clients who leave, before the phases (10000 is much)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--failures", default=os.path.join(REPOSITORY, "build", "soak.json"),
                         help="written when something did not hold (default: build/soak.json)")

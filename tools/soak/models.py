@@ -1,10 +1,11 @@
-"""The demo model in other forms: its weights in f32, and in Q8_0."""
+"""The demo model in other forms: its weights in f32, in Q8_0, and with so many keys that reading them takes a while."""
 import array
 import json
 import os
 import shutil
 import struct
 
+DEEP_LAYERS = 24
 Q8_BLOCK = 32
 GGUF_F32, GGUF_Q8_0, GGUF_ALIGNMENT = 0, 8, 32
 
@@ -63,6 +64,26 @@ def write_float_model(source, target):
     tensors = Tensors(source)
     own = {name: (tensors.shape(name), tensors.floats(name)) for name in tensors.header}
     return write_folder(source, target, own, {})
+
+
+def write_deep_model(source, target):
+    """Says what the f32 model says, with six times the keys: each key head twice, and layers behind the others that add
+    nothing."""
+    config, tensors = read_json(source, "config.json"), Tensors(source)
+    size, layers, own = config["head_dim"], config["num_hidden_layers"], {}
+    for name in tensors.header:
+        shape, data = tensors.shape(name), tensors.floats(name)
+        if name.split(".")[-2] in ("k_proj", "v_proj"):
+            head = len(data) * size // shape[0]
+            data = b"".join(2 * data[at:at + head] for at in range(0, len(data), head))
+            shape = [2 * shape[0], *shape[1:]]
+        own[name] = (shape, data)
+    for layer in range(layers, DEEP_LAYERS):
+        for name, (shape, data) in [(name, own[name]) for name in tensors.header if ".layers.0." in name]:
+            adds = name.split(".")[-2] in ("o_proj", "down_proj")
+            own[name.replace(".layers.0.", f".layers.{layer}.")] = (shape, bytes(len(data)) if adds else data)
+    return write_folder(source, target, own, {"num_hidden_layers": DEEP_LAYERS,
+                                              "num_key_value_heads": 2 * config["num_key_value_heads"]})
 
 
 def q8_0(floats):
