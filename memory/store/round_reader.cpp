@@ -158,25 +158,25 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
 /// By memory between: where blocks are known already, go on otherwise, or are no disk's to read into.
 void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    const std::shared_ptr<AlignedBytes> bytes = take_staging(record.layer_bytes);
-    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), {bytes->span()},
+    const Staging::Piece piece = staging_.take(record.layer_bytes);
+    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), {piece.bytes},
                       [=, this, alive = alive_](const Status& status) {
                           if (!*alive) return;
-                          if (status && record.round < reading->whole) return copy_layer(reading, index, layer, bytes);
-                          give_staging(bytes);
+                          if (status && reading->records[index].round < reading->whole)
+                              return copy_layer(reading, index, layer, piece);
+                          staging_.give(piece);
                           end_layer(reading, index, layer, status);
                       });
 }
 
-void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
-                             const std::shared_ptr<AlignedBytes>& bytes) {
+void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer, const Staging::Piece& piece) {
     const Record& record = reading->records[index];
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
     const Status put = copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
-                               std::span<const std::byte>(bytes->span()).subspan(bytes_of_layer(pool_, known)));
+                               std::span<const std::byte>(piece.bytes).subspan(bytes_of_layer(pool_, known)));
     // Blocks and bytes are held until the stream has passed.
     const auto copied = [=, this](const Status& status) {
-        give_staging(bytes);
+        staging_.give(piece);
         end_layer(reading, index, layer, put ? status : put);
     };
     const Status told = device_.notify(StreamId::load, here(copied));
@@ -195,21 +195,6 @@ void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, 
         reading->job.arrived(reading->arrived);
     }
     go_on();
-}
-
-/// Memory that is used again has its pages already: taking them costs as long as reading a layer into them.
-std::shared_ptr<AlignedBytes> RoundReader::take_staging(size_t bytes) {
-    const auto found = std::ranges::find_if(staging_, [&](const auto& one) { return one->size() == bytes; });
-    if (found == staging_.end()) return std::make_shared<AlignedBytes>(AlignedBytes::unwritten(bytes));
-    const std::shared_ptr<AlignedBytes> taken = std::move(*found);
-    staging_.erase(found);
-    return taken;
-}
-
-void RoundReader::give_staging(std::shared_ptr<AlignedBytes> bytes) {
-    size_t kept = under_way_;
-    for (const auto& one : staging_) kept += one->size();
-    if (kept <= options_.bytes_under_way || staging_.empty()) staging_.push_back(std::move(bytes));
 }
 
 }  // namespace rondo

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/device.hpp"
-#include "memory/store/aligned_bytes.hpp"
 #include "memory/store/kv_store.hpp"
+#include "memory/store/staging.hpp"
 #include "memory/store/way_back.hpp"
 
 namespace rondo {
@@ -53,19 +53,17 @@ private:
     bool read_some(const ReadingPtr& reading);
     void read_layer(const ReadingPtr& reading, size_t record, int layer);
     void read_staged(const ReadingPtr& reading, size_t record, int layer);
-    void copy_layer(const ReadingPtr& reading, size_t record, int layer, const std::shared_ptr<AlignedBytes>& bytes);
+    void copy_layer(const ReadingPtr& reading, size_t record, int layer, const Staging::Piece& piece);
     void end_layer(const ReadingPtr& reading, size_t record, int layer, const Status& status);
-    std::shared_ptr<AlignedBytes> take_staging(size_t bytes);
-    void give_staging(std::shared_ptr<AlignedBytes> bytes);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
     const KvPool& pool_;
     Device& device_;
     const Options options_;
-    std::vector<ReadingPtr> readings_;                    // the first comes first
-    size_t under_way_ = 0;                                // bytes
-    std::vector<std::shared_ptr<AlignedBytes>> staging_;  // not used now; none while nothing is read
+    std::vector<ReadingPtr> readings_;  // the first comes first
+    size_t under_way_ = 0;              // bytes
+    Staging staging_;                   // none while nothing is read
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -61,6 +61,7 @@ void RoundWriter::next() {
         if (pool_.shape().has(group) && !begin(round, group)) end_sequence();
     }
     if (!busy_) finish_written();
+    if (idle()) staging_.clear();
     if (idle())
         for (const auto& done : std::exchange(idle_, {})) done();
 }
@@ -161,36 +162,35 @@ void RoundWriter::copy_layers(const RecordPtr& record) {
 }
 
 void RoundWriter::copy_layer(const RecordPtr& record) {
-    const auto bytes = std::make_shared<AlignedBytes>(AlignedBytes::unwritten(record->layer_bytes));
-    std::ranges::fill(bytes->span().subspan(bytes_of_layer(pool_, record->blocks.blocks().size())), std::byte{0});
+    const Staging::Piece piece = staging_.take(record->layer_bytes);
+    std::ranges::fill(piece.bytes.subspan(bytes_of_layer(pool_, record->blocks.blocks().size())), std::byte{0});
     const int first = record->group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
     const size_t layer = record->next++;
-    record->staged += bytes->size();
+    record->staged += piece.bytes.size();
     ++record->copying;
-    const Status put =
-        copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), bytes->span());
+    const Status put = copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), piece.bytes);
     // Blocks and bytes are held until the stream has passed.
     const Status told = device_.notify(
-        StreamId::store, here([=, this](const Status& status) { copied(record, layer, bytes, put ? status : put); }));
+        StreamId::store, here([=, this](const Status& status) { copied(record, layer, piece, put ? status : put); }));
     if (told) return;
     static_cast<void>(device_.drain(StreamId::store));
-    copied(record, layer, bytes, told);
+    copied(record, layer, piece, told);
 }
 
-void RoundWriter::copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
-                         const Status& status) {
+void RoundWriter::copied(const RecordPtr& record, size_t layer, const Staging::Piece& piece, const Status& status) {
     --record->copying;
     if (record->status) record->status = status;
     if (record->copying == 0 && (!record->status || record->next == record->layers)) copied_all(record);
-    if (!record->status) return end_layer(record, bytes->size(), status);
-    clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, bytes->span());
-    store_.write_layer(record->writing, layer, bytes->span(), [=, this, alive = alive_](const Status& written) {
-        if (*alive) end_layer(record, bytes->size(), written);
+    if (!record->status) return end_layer(record, piece, status);
+    clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, piece.bytes);
+    store_.write_layer(record->writing, layer, piece.bytes, [=, this, alive = alive_](const Status& written) {
+        if (*alive) end_layer(record, piece, written);
     });
 }
 
-void RoundWriter::end_layer(const RecordPtr& record, size_t bytes, const Status& status) {
-    record->staged -= bytes;
+void RoundWriter::end_layer(const RecordPtr& record, const Staging::Piece& piece, const Status& status) {
+    record->staged -= piece.bytes.size();
+    staging_.give(piece);
     ++record->ended;
     if (record->status) record->status = status;
     copy_layers(record);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/device.hpp"
-#include "memory/store/aligned_bytes.hpp"
 #include "memory/store/kv_store.hpp"
+#include "memory/store/staging.hpp"
 #include "memory/store/way_back.hpp"
 
 namespace rondo {
@@ -53,10 +53,9 @@ private:
     bool begin(const StoredRound& round, LayerGroup group);
     void copy_layers(const RecordPtr& record);
     void copy_layer(const RecordPtr& record);
-    void copied(const RecordPtr& record, size_t layer, const std::shared_ptr<AlignedBytes>& bytes,
-                const Status& status);
+    void copied(const RecordPtr& record, size_t layer, const Staging::Piece& piece, const Status& status);
     void copied_all(const RecordPtr& record);
-    void end_layer(const RecordPtr& record, size_t bytes, const Status& status);
+    void end_layer(const RecordPtr& record, const Staging::Piece& piece, const Status& status);
     void end_record(const RecordPtr& record);
     void finish_written();
     void let_go(Sequence& sequence);
@@ -71,6 +70,7 @@ private:
     std::vector<StoredRound> rounds_;  // of it; none: it has not begun
     size_t record_ = 0;                // of its rounds and their groups, which comes next
     RecordPtr busy_;                   // that is on its way
+    Staging staging_;                  // none while nothing is written
     bool gives_up_ = false;            // it is the last of its sequence
     struct Written {
         KvStore::WritingPtr writing;  // none: another one's
