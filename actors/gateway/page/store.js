@@ -5,10 +5,10 @@ import { element } from './dom.js';
 
 const settles_after_ms = 400; // what a turn has computed is written behind its end
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-const last_turn_sources = [
-    ['pool', 'cached_tokens'],
-    ['disk', 'restored_tokens'],
-    ['computed', 'recomputed_tokens'],
+const last_prompt_sources = [
+    ['Last prompt: from the pool', 'cached_tokens'],
+    ['Last prompt: from the disk', 'restored_tokens'],
+    ['Last prompt: computed', 'recomputed_tokens'],
 ];
 
 const format_count = (count) => Math.round(count).toLocaleString('en');
@@ -41,11 +41,11 @@ function figures_of(store) {
     return rows;
 }
 
-/** Where the keys of the newest prompt came from whose server told; null where none did. */
+/** Where the keys of the newest prompt came from of which the server told. */
 function last_prompt(conversation) {
     const details = conversation?.turns.findLast((turn) => turn.usage?.prompt_tokens_details)?.usage.prompt_tokens_details;
-    if (!details) return null;
-    return last_turn_sources.map(([name, key]) => `${name} ${format_count(number_of(details[key]))}`).join(' · ');
+    if (!details) return [];
+    return last_prompt_sources.map(([name, key]) => [name, format_count(number_of(details[key]))]);
 }
 
 export class StoreFigures {
@@ -84,12 +84,10 @@ export class StoreFigures {
     #draw() {
         this.root.hidden = !this.store?.enabled;
         if (this.root.hidden) return;
-        const rows = figures_of(this.store);
+        const rows = [...figures_of(this.store), ...last_prompt(this.conversation)];
         const used = Math.min(number_of(this.store.bytes) / Math.max(number_of(this.store.bytes_max), 1), 1);
         this.bar.style.width = `${100 * used}%`;
         this.track.setAttribute('aria-label', `Store: ${rows[0][1]}`);
-        const last = last_prompt(this.conversation);
-        if (last) rows.push(['Last prompt', last]);
         this.rows.replaceChildren(
             ...rows.map(([name, text]) =>
                 element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, text)),
