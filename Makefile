@@ -3,6 +3,7 @@ SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 minutes ?= 5
+store_faults := '*StoreKill*:*StoreNoSpace*:*StoreDamage*:*FullDisk*'
 
 .PHONY: build program test test-clients soak chat serve bench check clean packages
 
@@ -36,6 +37,7 @@ test-clients: build
 # Not part of `test`: it takes minutes. A seed that it printed does the same again.
 soak: build
 	@tools/install_packages.sh soak
+	@RONDO_STORE_FAULTS=1 build/bin/tests_memory --gtest_filter=$(store_faults) >&2
 	@python3 tools/soak --minutes $(minutes) $(if $(seed),--seed $(seed)) $(soak_flags)
 
 cluster := examples/chat_cluster/cluster.yaml

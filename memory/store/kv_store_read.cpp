@@ -89,10 +89,11 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         done(reading);
     });
     // On the disk's thread:
-    segments_->read(record->place, 0, {into}, [reading, into, read](Status end) {
+    segments_->read(record->place, 0, {into}, [reading, into, read, kind = options_.kind](Status end) {
         if (!end) return read(std::move(end));
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
+        if (header->kind != kind) return read(damage());  // its name is one of this kind
         reading->header = std::move(*header);
         read(Status::ok());
     });

@@ -163,6 +163,20 @@ TEST_F(FullDiskTest, WhatMustGoGoes) {
     EXPECT_EQ(shelf.name("t", "id"), name);
 }
 
+TEST_F(FullDiskTest, RoomIsMadeForTheReserve) {
+    RONDO_MOUNT(24);
+    EXPECT_EQ(write_some(0, 800), 800);
+    close();
+    fs::remove(options_.path + "/manifest/reserve");
+    fill();
+    fs::resize_file(other_on(disk_->path()), fs::file_size(other_on(disk_->path())) - (uint64_t{1} << 20));
+    open();
+    EXPECT_EQ(store_->manifest().reserve_missing_bytes(), Manifest::reserve_bytes);
+    EXPECT_EQ(write_some(1000, 3), 3);
+    EXPECT_EQ(store_->manifest().reserve_missing_bytes(), 0U);
+    EXPECT_GT(all_whole(1003), 100) << "of what is left";
+}
+
 /// Opens a store on a small disk, writes, fills the disk, and is killed.
 TEST_F(OnSmallDisk, DISABLED_Child) {
     if (testing::ChildProcess::task() == nullptr) GTEST_SKIP() << "a child of other tests";
