@@ -1,0 +1,136 @@
+// What several turns have of one disk, and what they leave to it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/actors/store_actor_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::continue_ids;
+using testing::Heard;
+using testing::StoreActorTest;
+
+/// Several who go on differently behind one history, one of whom may leave while it is read.
+TEST_F(StoreActorTest, WhatSeveralWantIsReadOnce) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 4; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    start();
+    turn(continue_ids(prompts[0], 4));
+    const uint64_t read_once = figures().bytes_read;
+    ASSERT_GT(read_once, 0U);
+    for (int steps = 0; steps < 80; steps += 8) {
+        start();
+        std::vector<Heard> heard(prompts.size());
+        std::vector<TurnId> turns;
+        for (size_t i = 0; i < prompts.size(); ++i)
+            turns.push_back(stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks()));
+        for (int i = 0; i < steps && stage_->run_one(); ++i) {
+        }
+        const auto leaves = static_cast<size_t>(steps / 8) % (2 * prompts.size());
+        if (leaves < prompts.size()) stage_->engine().cancel(turns[leaves]);
+        run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+        for (size_t i = 0; i < prompts.size(); ++i) {
+            if (i == leaves) continue;
+            EXPECT_EQ(heard[i].ids, undisturbed[i]);
+            EXPECT_EQ(heard[i].ends[0].usage.cached_tokens + heard[i].ends[0].usage.restored_tokens, 903);
+        }
+        if (leaves >= prompts.size()) {
+            EXPECT_EQ(figures().bytes_read, read_once);
+        }
+    }
+}
+
+/// The store dies: who read computes what has not come, and so does who waited.
+TEST_F(StoreActorTest, WhatSeveralWantMayNeverCome) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    for (int steps = 10; steps < 70; steps += 6) {
+        start();
+        std::vector<Heard> heard(prompts.size());
+        for (size_t i = 0; i < prompts.size(); ++i)
+            stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+        for (int i = 0; i < steps && stage_->run_one(); ++i) {
+        }
+        caf::anon_send_exit(stage_->inside().store(), caf::exit_reason::kill);
+        run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+        for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]) << steps;
+        EXPECT_FALSE(figures().serves);
+    }
+}
+
+/// All who wait for what is damaged compute it.
+TEST_F(StoreActorTest, WhatSeveralWantMayBeDamaged) {
+    start();
+    const Heard first = turn(continue_ids(some_ids(900), 4));
+    std::vector<std::vector<int32_t>> prompts, undisturbed;
+    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
+    wait_until_written();
+    stage_.reset();
+    ASSERT_EQ(damage_the_middle(), 1);
+    start();
+    std::vector<Heard> heard(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]);
+    EXPECT_GT(figures().damaged, 0);
+}
+
+/// What is exact is every method's, and lies on the disk once; what a method computed is its own.
+TEST_F(StoreActorTest, MethodsShareWhatIsExact) {
+    const auto begin = [&] { start({"pipeline.methods=[loopserve]"}); };
+    const auto by_lines = [](std::vector<int32_t> ids) {
+        Ask ask = continue_ids(std::move(ids), 20);
+        ask.method = "loopserve";
+        return ask;
+    };
+    begin();
+    const Heard first = turn(continue_ids(some_ids(300), 20));
+    const std::vector<int32_t> next = joined(joined(some_ids(300), first.ids), {5, 6, 7});
+    wait_until_written();
+    ASSERT_EQ(figures().written, 1);
+    begin();
+    const Heard second = turn(by_lines(next));
+    EXPECT_EQ(second.ends[0].usage.restored_tokens, 319);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 1) << "its own round alone";
+    const std::vector<int32_t> third = joined(joined(next, second.ids), {8, 9});
+    begin();
+    EXPECT_EQ(turn(continue_ids(third, 4)).ends[0].usage.restored_tokens, 319) << "the exact beginning";
+    begin();
+    EXPECT_EQ(turn(by_lines(third)).ends[0].usage.restored_tokens, 319 + 23);
+    begin();
+    const Heard dense = turn(continue_ids(third, 4)), after = turn(by_lines(joined(third, dense.ids)));
+    EXPECT_EQ(after.ends[0].usage.cached_tokens, std::ssize(third) + 3) << "what dense computed since is exact";
+}
+
+/// The store may hold a quarter of the pool: what is more than that waits in the cache.
+TEST_F(StoreActorTest, WhatIsTooMuchAtATimeIsWrittenLater) {
+    start();
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < 4; ++i) {
+        prompts.push_back(some_ids(200));
+        prompts.back()[0] = 300 + i;
+    }
+    std::vector<Heard> heard(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    run_until([&] { return figures().written == std::ssize(prompts); });
+    start();
+    for (size_t i = 0; i < prompts.size(); ++i) turn(continue_ids(joined(prompts[i], heard[i].ids), 4));
+    EXPECT_EQ(figures().tokens_found, 4 * 203);
+}
+
+}  // namespace
+}  // namespace rondo
