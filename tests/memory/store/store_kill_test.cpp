@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <map>
 
@@ -142,14 +143,17 @@ TEST_P(StoreKilledAtBoundaries, WhatWasToldIsThere) {
 TEST_F(StoreKillTest, AtAnyMomentWithIoUring) {
     if (!DiskQueue::open({8, DiskQueue::Way::io_uring})) GTEST_SKIP() << "the kernel has no io_uring for us";
     std::mt19937 random(5);
-    int64_t kills = 0;
+    int64_t kills = 0, whole_us = 0;
     const int64_t runs = fault_amount(8, 300);
     for (int64_t i = 0; i < runs && !HasFailure(); ++i) {
-        if (i % 50 == 0) begin(i % 100 == 50);
+        const bool begins = i % 50 == 0;  // the first is not killed: how long it takes
+        if (begins) begin(i % 100 == 50);
         const Task task{
             options_.path, DiskQueue::Way::io_uring, DiskFaults::Kind::none, 0, false, static_cast<uint64_t>(i),
             first_,        options_.keys.has_value()};
-        kills += run(task, 10'000 + static_cast<int>(random() % 50'000));
+        const auto began = std::chrono::steady_clock::now();
+        kills += run(task, begins ? -1 : static_cast<int>(random() % static_cast<uint64_t>(whole_us)));
+        if (begins) whole_us = (std::chrono::steady_clock::now() - began) / std::chrono::microseconds(1);
         check_and_go_on(task);
     }
     std::cout << kills << " kills at random moments of " << runs << '\n';

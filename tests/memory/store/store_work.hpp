@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/store/folder_key.hpp"
 #include "memory/store/shelf.hpp"
 #include "tests/memory/store/child_process.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
@@ -231,7 +232,7 @@ protected:
         uint64_t segments = 0;
         for (const auto& entry : std::filesystem::directory_iterator(options_.path)) {
             const std::string file = entry.path().filename();
-            if (file == "manifest") continue;
+            if (file == "manifest" || (options_.keys && file == FolderKey::file_name)) continue;
             EXPECT_NE(Segments::number_of(file), 0U) << file;
             ++segments;
         }
