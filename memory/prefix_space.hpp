@@ -6,7 +6,8 @@
 namespace rondo {
 
 /// Whose keys they are, and how those are computed that are not known yet: as dense attention does, or by a method that
-/// leaves keys out, in its own way. Behind what is exact may stand what a method computed; behind that nothing is exact.
+/// leaves keys out, in its own way. Behind what is exact may stand what a method computed; behind that nothing is
+/// exact.
 struct PrefixSpace {
     PrefixSpace() = default;
     PrefixSpace(std::string of, std::string by = {}) : tenant(std::move(of)), method(std::move(by)) {}
