@@ -57,6 +57,7 @@ rocksdb::Options options_with(rocksdb::Env* env) {
     options.write_buffer_size = size_t{4} << 20;
     options.max_total_wal_size = uint64_t{16} << 20;
     options.max_open_files = 64;
+    options.delete_obsolete_files_period_micros = 0;  // also what a process that was killed has left
     options.manifest_preallocation_size = size_t{64} << 10;
     options.info_log = std::make_shared<NoLog>();
     options.stats_dump_period_sec = 0;

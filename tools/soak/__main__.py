@@ -33,11 +33,11 @@ DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
 EDGES_EVERY = 3  # phases
 CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
-SUMMED = ("aborts", "answers", "tokens", "near_ties", "kept_answers", "kept_restored", "kept_near_ties", "untraceable",
-          "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted", "restored_tokens", "failed_tokens",
-          "damaged_records", "put_away_tokens", "warmed", "warmed_by_restoring", "not_warmed", "resent",
-          "resent_restored_tokens", "first_asked", "first_asked_after_others", "peeks", "returned_same_bits",
-          "returned_not_worth")
+SUMMED = ("aborts", "aborts_answered", "answers", "tokens", "near_ties", "kept_answers", "kept_restored",
+          "kept_near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted",
+          "restored_tokens", "failed_tokens", "damaged_records", "put_away_tokens", "warmed", "warmed_by_restoring",
+          "not_warmed", "resent", "resent_restored_tokens", "first_asked", "first_asked_after_others", "peeks",
+          "returned_same_bits", "returned_not_worth")
 STORE_MIB = 128  # so that some of what is stored makes room
 ENOUGH_ANSWERS = 500  # to say how often turns are preempted
 PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks", "found", "foreign", "bits")
@@ -136,7 +136,7 @@ class Soak:
         finally:
             server.kill()
             shutil.rmtree(store, ignore_errors=True)
-        figures = {"aborts": count} | dict(phase.figures) | dict(oracle.figures)
+        figures = {"aborts": count, "aborts_answered": oracle.figures["answers"]} | dict(phase.figures)
         hits = {state: dict(hits) for state, hits in phase.hits.items()}
         figures["seconds"] = round(time.monotonic() - began)
         held = {"phase": "aborts", "kind": "aborts", "held": not phase.failures, "failures": phase.failures}
@@ -171,6 +171,9 @@ class Soak:
             by_kind.setdefault(result["kind"], collections.Counter({"phases": 0})).update(own | {"phases": 1})
         if sums["answers"] >= ENOUGH_ANSWERS and sums["preemptions"] * 20 < sums["answers"]:
             print("soak: fewer than one preemption in 20 answers; the pools must be smaller", file=sys.stderr)
+            sums["failures"] += 1
+        if sums["returned_not_worth"] > 0 == sums["returned_same_bits"]:
+            print("soak: no history came back from the disk; it must be sooner than computing one", file=sys.stderr)
             sums["failures"] += 1
         return dict(sums) | {"seed": self.args.seed, "by_kind": {name: dict(own) for name, own in by_kind.items()}}
 
