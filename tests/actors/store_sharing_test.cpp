@@ -13,77 +13,77 @@ using testing::continue_ids;
 using testing::Heard;
 using testing::StoreActorTest;
 
+class StoreSharingTest : public StoreActorTest {
+protected:
+    /// So many go on differently behind one history that is stored; how each is answered where nobody disturbs it.
+    void begin(int count) {
+        start();
+        const Heard first = turn(continue_ids(some_ids(900), 4));
+        for (int i = 0; i < count; ++i) prompts_.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
+        for (const auto& prompt : prompts_) undisturbed_.push_back(turn(continue_ids(prompt, 4)).ids);
+        wait_until_written();
+    }
+
+    std::vector<std::vector<int32_t>> prompts_, undisturbed_;
+};
+
 /// Several who go on differently behind one history, one of whom may leave while it is read.
-TEST_F(StoreActorTest, WhatSeveralWantIsReadOnce) {
+TEST_F(StoreSharingTest, WhatSeveralWantIsReadOnce) {
+    begin(4);
     start();
-    const Heard first = turn(continue_ids(some_ids(900), 4));
-    std::vector<std::vector<int32_t>> prompts, undisturbed;
-    for (int i = 0; i < 4; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
-    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
-    wait_until_written();
-    start();
-    turn(continue_ids(prompts[0], 4));
+    turn(continue_ids(prompts_[0], 4));
     const uint64_t read_once = figures().bytes_read;
     ASSERT_GT(read_once, 0U);
     for (int steps = 0; steps < 80; steps += 8) {
         start();
-        std::vector<Heard> heard(prompts.size());
+        std::vector<Heard> heard(prompts_.size());
         std::vector<TurnId> turns;
-        for (size_t i = 0; i < prompts.size(); ++i)
-            turns.push_back(stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks()));
+        for (size_t i = 0; i < prompts_.size(); ++i)
+            turns.push_back(stage_->engine().ask(continue_ids(prompts_[i], 4), heard[i].callbacks()));
         for (int i = 0; i < steps && stage_->run_one(); ++i) {
         }
-        const auto leaves = static_cast<size_t>(steps / 8) % (2 * prompts.size());
-        if (leaves < prompts.size()) stage_->engine().cancel(turns[leaves]);
+        const auto leaves = static_cast<size_t>(steps / 8) % (2 * prompts_.size());
+        if (leaves < prompts_.size()) stage_->engine().cancel(turns[leaves]);
         run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
-        for (size_t i = 0; i < prompts.size(); ++i) {
+        for (size_t i = 0; i < prompts_.size(); ++i) {
             if (i == leaves) continue;
-            EXPECT_EQ(heard[i].ids, undisturbed[i]);
+            EXPECT_EQ(heard[i].ids, undisturbed_[i]);
             EXPECT_EQ(heard[i].ends[0].usage.cached_tokens + heard[i].ends[0].usage.restored_tokens, 903);
         }
-        if (leaves >= prompts.size()) {
+        if (leaves >= prompts_.size()) {
             EXPECT_EQ(figures().bytes_read, read_once);
         }
     }
 }
 
 /// The store dies: who read computes what has not come, and so does who waited.
-TEST_F(StoreActorTest, WhatSeveralWantMayNeverCome) {
-    start();
-    const Heard first = turn(continue_ids(some_ids(900), 4));
-    std::vector<std::vector<int32_t>> prompts, undisturbed;
-    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
-    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
-    wait_until_written();
+TEST_F(StoreSharingTest, WhatSeveralWantMayNeverCome) {
+    begin(3);
     for (int steps = 10; steps < 70; steps += 6) {
         start();
-        std::vector<Heard> heard(prompts.size());
-        for (size_t i = 0; i < prompts.size(); ++i)
-            stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+        std::vector<Heard> heard(prompts_.size());
+        for (size_t i = 0; i < prompts_.size(); ++i)
+            stage_->engine().ask(continue_ids(prompts_[i], 4), heard[i].callbacks());
         for (int i = 0; i < steps && stage_->run_one(); ++i) {
         }
         caf::anon_send_exit(stage_->inside().store(), caf::exit_reason::kill);
         run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
-        for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]) << steps;
+        for (size_t i = 0; i < prompts_.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed_[i]) << steps;
         EXPECT_FALSE(figures().serves);
     }
 }
 
 /// All who wait for what is damaged compute it.
-TEST_F(StoreActorTest, WhatSeveralWantMayBeDamaged) {
-    start();
-    const Heard first = turn(continue_ids(some_ids(900), 4));
-    std::vector<std::vector<int32_t>> prompts, undisturbed;
-    for (int i = 0; i < 3; ++i) prompts.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
-    for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
-    wait_until_written();
+TEST_F(StoreSharingTest, WhatSeveralWantMayBeDamaged) {
+    begin(3);
     stage_.reset();
     ASSERT_EQ(damage_the_middle(), 1);
     start();
-    std::vector<Heard> heard(prompts.size());
-    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
+    std::vector<Heard> heard(prompts_.size());
+    for (size_t i = 0; i < prompts_.size(); ++i)
+        stage_->engine().ask(continue_ids(prompts_[i], 4), heard[i].callbacks());
     run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
-    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]);
+    for (size_t i = 0; i < prompts_.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed_[i]);
     EXPECT_GT(figures().damaged, 0);
 }
 

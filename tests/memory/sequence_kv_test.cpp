@@ -8,23 +8,16 @@
 #include <set>
 
 #include "tests/counting_allocator.hpp"
-#include "tests/memory/fake_device.hpp"
+#include "tests/memory/sequence_pool.hpp"
 
 namespace rondo {
 namespace {
 
+using testing::begins;
 using testing::FakeDevice;
+using testing::make_pool;
 
 constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
-
-std::unique_ptr<KvPool> make_pool(Device& device, size_t blocks, int lower_layers = 1) {
-    const KvShape shape{.layers = 3, .lower_layers = lower_layers, .kv_heads = 1, .atom = {DType::f32, 4}};
-    return std::move(KvPool::create(device, shape, {blocks, blocks})).value();
-}
-
-std::vector<int32_t> begins(const SequenceKv& kv, LayerGroup group = upper) {
-    return {kv.block_begin(group).begin(), kv.block_begin(group).end()};
-}
 
 TEST(SequenceKv, StartsEmpty) {
     FakeDevice device;
