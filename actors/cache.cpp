@@ -45,7 +45,7 @@ Cache::behavior_type Cache::make_behavior() {
         [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
         [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
         [this](share_atom, const TurnPtr& turn) {
-            prefixes_->insert_full(turn->space, turn->ids, turn->kv);
+            prefixes_->insert_full(turn->space, turn->ids, turn->kv, turn->conversation.number);
             count();
             return true;
         },
@@ -64,6 +64,7 @@ Cache::behavior_type Cache::make_behavior() {
         [this](remove_atom, const CachedPromptPtr& prompt) { forget(*prompt); },
         [this](drain_atom) -> caf::result<bool> {
             if (!store_) return true;
+            go_on_putting(true);  // behind it no turn needs room
             return delegate(store_, drain_atom::value);
         },
     };
@@ -190,7 +191,7 @@ void Cache::claim(const PromptClaim& claim) {
 void Cache::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
     if (turn.kv.is_whole()) {
-        prefixes_->insert(turn.space, turn.ids, turn.kv);
+        prefixes_->insert(turn.space, turn.ids, turn.kv, turn.conversation.number);
         if (turn.last.over && prefixes_->claims() > 0)
             expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
     }
@@ -207,13 +208,7 @@ void Cache::put_away(const Turn& turn) {
     const double tokens = static_cast<double>(turn.computed_tokens);
     if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
     const double measured = tokens > 0 ? seconds_per_token_ : 0.0;
-    if (has_enough_to_do(blocks_of(turn.kv))) {
-        std::vector<int64_t> round_ends;
-        for (int64_t r = 1; r < turn.kv.rounds(); ++r) round_ends.push_back(turn.kv.round_begin(r));
-        later_.push_back({turn.conversation, turn.space, {ids.begin(), ids.end()}, std::move(round_ends), measured});
-        if (later_.size() > later_max) later_.pop_front();  // which the pool loses first
-        return;
-    }
+    if (has_enough_to_do(blocks_of(turn.kv))) return put_away_later(turn, measured);
     give_to_store({turn.runtime, turn.conversation, turn.space, {ids.begin(), ids.end()}, turn.kv.share(), measured},
                   [] {});
 }
@@ -224,14 +219,32 @@ bool Cache::has_enough_to_do(int64_t blocks) const {
     return putting_ > 0 && putting_ + blocks > total / share_of_store;
 }
 
-void Cache::put_away_later() {
+/// What is stored already goes before it, when there is need of room.
+void Cache::put_away_later(const Turn& turn, double seconds_per_token) {
+    const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
+    std::vector<int64_t> round_ends;
+    for (int64_t r = 1; r < turn.kv.rounds(); ++r) round_ends.push_back(turn.kv.round_begin(r));
+    prefixes_->claim(++later_claims_, turn.space, ids);
+    later_.push_back({later_claims_,
+                      turn.conversation,
+                      turn.space,
+                      {ids.begin(), ids.end()},
+                      std::move(round_ends),
+                      seconds_per_token});
+    if (later_.size() <= later_max) return;
+    prefixes_->forget_claim(later_.front().claim);
+    later_.pop_front();
+}
+
+void Cache::go_on_putting(bool all) {
     while (!later_.empty() && prefixes_) {
         Later& next = later_.front();
         SequenceKv known = prefixes_->match(next.space, next.ids, std::ssize(next.ids), std::move(next.round_ends));
-        if (has_enough_to_do(blocks_of(known))) {
+        if (!all && has_enough_to_do(blocks_of(known))) {
             next.round_ends = known.planned_ends();
             return;
         }
+        prefixes_->forget_claim(next.claim);
         next.ids.resize(static_cast<size_t>(known.tokens()));
         const bool any = known.tokens() > 0;
         PutAway what{runtime_,         std::move(next.conversation), std::move(next.space), std::move(next.ids),
@@ -248,7 +261,7 @@ void Cache::give_to_store(PutAway what, std::function<void()> copied) {
     const auto over = [this, blocks, copied = std::move(copied)] {
         putting_ -= blocks;
         copied();
-        put_away_later();
+        go_on_putting();
     };
     request(store_, caf::infinite, put_atom::value, std::make_shared<PutAway>(std::move(what)))
         .then([over](bool) { over(); }, [over](const caf::error&) { over(); });
@@ -282,7 +295,13 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
 }
 
 int64_t Cache::forget(const CachedPrompt& prompt) {
-    const int64_t tokens = prefixes_->forget(prompt.conversation.name.tenant, prompt.ids);
+    const ConversationKey& conversation = prompt.conversation;
+    std::erase_if(later_, [&](const Later& one) {
+        const bool its = one.conversation.number != 0 && one.conversation.number == conversation.number;
+        if (its) prefixes_->forget_claim(one.claim);
+        return its;
+    });
+    const int64_t tokens = prefixes_->forget(conversation.name.tenant, prompt.ids, conversation.number);
     count();
     return tokens;
 }

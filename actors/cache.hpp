@@ -39,7 +39,8 @@ private:
     void keep(Turn& turn);
     void put_away(const Turn& turn);
     bool has_enough_to_do(int64_t blocks) const;
-    void put_away_later();
+    void put_away_later(const Turn& turn, double seconds_per_token);
+    void go_on_putting(bool all = false);
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
     int64_t forget(const CachedPrompt& prompt);
     void give_to_store(PutAway what, std::function<void()> copied);
@@ -56,15 +57,17 @@ private:
     Expected expected_;
     int64_t putting_ = 0;  // blocks that the store holds at the most
     struct Later {
+        uint64_t claim = 0;  // so that what is stored already goes first
         ConversationKey conversation;
         PrefixSpace space;
         std::vector<int32_t> ids;
         std::vector<int64_t> round_ends;
         double seconds_per_token = 0.0;
     };
-    std::deque<Later> later_;         // for the store, when it has less to do
-    bool room_asked_ = false;         // of the store
-    double seconds_per_token_ = 0.0;  // that the last turn took
+    std::deque<Later> later_;                    // for the store, when it has less to do
+    uint64_t later_claims_ = uint64_t{1} << 63;  // beyond all turns' ids
+    bool room_asked_ = false;                    // of the store
+    double seconds_per_token_ = 0.0;             // that the last turn took
     struct Waiting {
         BlockCounts blocks;
         caf::typed_response_promise<bool> promise;

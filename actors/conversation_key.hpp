@@ -10,6 +10,7 @@ namespace rondo {
 struct ConversationKey {
     ConversationName name;
     uint64_t number = 0;
+    uint64_t cuts = 0;  ///< how often rounds of it have been taken back or dropped
 };
 
 }  // namespace rondo

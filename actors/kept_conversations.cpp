@@ -27,6 +27,17 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
     return heads;
 }
 
+bool KeptConversations::Known::may_own(uint64_t before, int64_t tokens) const {
+    const auto next = std::ranges::upper_bound(cuts, before, {}, [](const auto& cut) { return cut.first; });
+    return next == cuts.end() || tokens <= next->second;
+}
+
+/// What leaves more than a later one says nothing any more.
+void KeptConversations::Known::cut(uint64_t number, int64_t tokens_left) {
+    while (!cuts.empty() && cuts.back().second >= tokens_left) cuts.pop_back();
+    cuts.emplace_back(number, tokens_left);
+}
+
 KeptConversations::Known& KeptConversations::known(const ConversationKey& key, const StoreName& name) {
     Known& known = known_[name];
     known.number = std::max(known.number, key.number);
@@ -53,11 +64,13 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
         if (origin != known_.end()) {
             // What is still on its way to the disk will be the fork's, too.
             origin->second.forks.emplace_back(name, conversation.tokens_left.value_or(0));
+            known.fork_of = origin->first;
             for (const StoreName& record : std::set<StoreName>(origin->second.records)) own(name, record);
         }
     }
     std::vector<StoreName> gone;
     if (conversation.tokens_left) {
+        if (!conversation.fork_of) cut(name, conversation.key.cuts, *conversation.tokens_left);
         std::erase_if(known.records, [&](const StoreName& record) {
             const StoredRecord* const found = store_.index().find(record);
             const bool stays = found != nullptr && found->tokens_before + found->tokens <= *conversation.tokens_left;
@@ -70,6 +83,16 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
     known.on_shelf = true;
     gone_.insert(gone_.end(), gone.begin(), gone.end());
     return changed(conversation.head.size() + conversation.body.size());
+}
+
+/// Rounds of it have gone, also such as are still on their way to the disk.
+void KeptConversations::cut(const StoreName& name, uint64_t cuts, int64_t tokens_left) {
+    Known& known = known_[name];
+    known.cut(cuts, tokens_left);
+    const auto origin = known.fork_of ? known_.find(*known.fork_of) : known_.end();
+    if (origin == known_.end()) return;
+    for (auto& [fork, tokens] : origin->second.forks)
+        if (fork == name) tokens = std::min(tokens, tokens_left);
 }
 
 /// Not more at a time than a manifest's log should have.
@@ -89,9 +112,12 @@ Status KeptConversations::commit() {
     return store_.release(gone);
 }
 
-Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& name) {
+/// Read by a session that counts from 0 again how often rounds went.
+Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& conversation) {
     RONDO_TRY(commit());
-    return shelf_.body(name_of(name));
+    const StoreName name = name_of(conversation);
+    if (const auto found = known_.find(name); found != known_.end()) found->second.cuts.clear();
+    return shelf_.body(name);
 }
 
 Status KeptConversations::remove(const ConversationKey& key) {
@@ -106,6 +132,8 @@ Status KeptConversations::remove(const ConversationKey& key) {
     if (const auto found = known_.find(name); found != known_.end()) {
         const Known gone = std::move(found->second);
         known_.erase(found);
+        if (const auto origin = gone.fork_of ? known_.find(*gone.fork_of) : known_.end(); origin != known_.end())
+            std::erase_if(origin->second.forks, [&](const auto& fork) { return fork.first == name; });
         RONDO_TRY(store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end())));
     }
     return shelf_.remove(name);
@@ -117,19 +145,22 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
     if (is_removed(name, key.number)) return store_.remove_if_nobodys(record);
     known(key, name);
     const StoredRecord* const found = store_.index().find(record);
+    if (found == nullptr) return Status::ok();
+    const int64_t end = found->tokens_before + found->tokens;
     std::vector<StoreName> owners{name};
     for (size_t i = 0; i < owners.size(); ++i) {  // forks, and theirs
         const auto owner = known_.find(owners[i]);
-        if (owner == known_.end() || found == nullptr) continue;
-        if (own(owners[i], record) && owner->second.on_shelf) {
+        if (owner == known_.end()) continue;
+        const bool may_own = i > 0 || owner->second.may_own(key.cuts, end);
+        if (may_own && own(owners[i], record) && owner->second.on_shelf) {
             const std::vector<StoreName> records(owner->second.records.begin(), owner->second.records.end());
             RONDO_TRY(shelf_.put_records(changes_, owners[i], owner->second.tenant, records));
             RONDO_TRY(changed(records.size() * sizeof(StoreName)));
         }
         for (const auto& [fork, tokens] : owner->second.forks)
-            if (found->tokens_before + found->tokens <= tokens) owners.push_back(fork);
+            if (end <= tokens) owners.push_back(fork);
     }
-    return Status::ok();
+    return store_.remove_if_nobodys(record);
 }
 
 /// False: it did before.

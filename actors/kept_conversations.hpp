@@ -57,11 +57,18 @@ private:
         uint64_t number = 0;
         StoreName tenant{};
         bool on_shelf = false;
+        /// A record that was on its way when rounds went is its own only as far as it lies before them.
+        bool may_own(uint64_t cuts, int64_t tokens) const;
+        void cut(uint64_t cuts, int64_t tokens_left);
+
         std::set<StoreName> records;
         std::vector<std::pair<StoreName, int64_t>> forks;  // and how many tokens they share
+        std::optional<StoreName> fork_of = {};
+        std::vector<std::pair<uint64_t, int64_t>> cuts = {};  // and the tokens that were left; both ascend
     };
     StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
     Known& known(const ConversationKey& key, const StoreName& name);
+    void cut(const StoreName& name, uint64_t cuts, int64_t tokens_left);
     bool own(const StoreName& name, const StoreName& record);
     bool is_removed(const StoreName& name, uint64_t number) const;
     Status changed(size_t bytes);

@@ -57,6 +57,10 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     }
     if (ask.warms) {
         prompt = conversation.history();
+        // Behind a round that was dropped nobody knows the ids yet.
+        if (prompt.round_ends.size() < conversation.rounds().size()) {
+            RONDO_ASSIGN(prompt, conversation.prompt({}, {}, stop));
+        }
         // What stands behind the last round belongs to the next one, which begins otherwise every time.
         if (!prompt.round_ends.empty()) prompt.ids.resize(static_cast<size_t>(prompt.round_ends.back()));
         ids = prompt.ids;

@@ -46,8 +46,9 @@ Router::behavior_type Router::make_behavior() {
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { pause(); },
         [this](drain_atom) -> caf::result<bool> {
-            if (!stages_) return false;
-            return delegate(stages_->cache, drain_atom::value);
+            if (stages_) return delegate(stages_->cache, drain_atom::value);
+            if (options_.store) return delegate(options_.store, drain_atom::value);
+            return true;
         },
     };
 }

@@ -85,6 +85,7 @@ Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversat
                           "the conversation has a turn under way, which must be cancelled first");
     }
     RONDO_TRY(how(conversation_));
+    ++key_.cuts;
     keep(true);
     return info();
 }

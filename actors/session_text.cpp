@@ -28,7 +28,7 @@ void Session::prepare_next() {
     text_.emplace();
     text_->turn = ask->id;
     const size_t bytes = text_bytes(*ask, conversation_);
-    if (!ask->ids.empty() || ask->warms || options_.texts->is_at_once(bytes)) {
+    if (!ask->ids.empty() || options_.texts->is_at_once(bytes)) {
         text_->made = make_turn_safely(*ask, conversation_, options_.runtime, {});
         return;
     }

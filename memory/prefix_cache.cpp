@@ -143,18 +143,23 @@ std::vector<PrefixSpace> PrefixCache::spaces_of(const std::string& tenant) const
     return spaces;
 }
 
-/// The same ids may be stored in several cuts, and in several ways.
-int64_t PrefixCache::forget(const std::string& tenant, std::span<const int32_t> ids) {
+/// What its owner has turned away from (rounds that were taken back, tokens nobody was told) hangs behind what `ids`
+/// lead along, so it goes first. The same ids may be stored in several cuts, and in several ways.
+int64_t PrefixCache::forget(const std::string& tenant, std::span<const int32_t> ids, uint64_t owner) {
     int64_t tokens = 0;
-    for (int64_t before = -1; before < tokens;) {
-        before = tokens;
+    if (const auto all = by_owner_.find(owner); all != by_owner_.end()) {
+        const std::vector<Node*> owned(all->second.rbegin(), all->second.rend());
+        for (Node* const node : owned)
+            if (node->children == 0 && node->claims.empty()) tokens += forget_leaf(node);
+    }
+    for (int64_t before = blocks() + 1; blocks() < before;) {
+        before = blocks();
         for (const PrefixSpace& space : spaces_of(tenant)) {
             for (Node* node = found(space, ids); node != nullptr && node->parent != nullptr;) {
-                if (node->children > 0 || !node->claims.empty() || !only_here(*node)) break;
-                tokens += node->size;
+                if (node->children > 0 || !node->claims.empty()) break;
                 Node* const parent = node->parent;
                 const bool last = parent->parent == nullptr && parent->children == 1;  // the tree goes with it
-                remove(node);
+                tokens += forget_leaf(node);
                 if (last) break;
                 node = parent;
             }
@@ -163,24 +168,31 @@ int64_t PrefixCache::forget(const std::string& tenant, std::span<const int32_t> 
     return tokens;
 }
 
+int64_t PrefixCache::forget_leaf(Node* node) {
+    const int64_t freed = only_here(*node) ? node->size : 0;
+    remove(node);
+    return freed;
+}
+
 /// Where a whole sequence's blocks begin: in one group as in the other.
 std::span<const int32_t> PrefixCache::borders(const SequenceKv& kv) const {
     return kv.block_begin(pool_.shape().has(LayerGroup::upper) ? LayerGroup::upper : LayerGroup::lower);
 }
 
-void PrefixCache::insert(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
-    insert_blocks(space, ids, kv, borders(kv).size() - 1);
+void PrefixCache::insert(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, uint64_t owner) {
+    insert_blocks(space, ids, kv, borders(kv).size() - 1, owner);
 }
 
-void PrefixCache::insert_full(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv) {
+void PrefixCache::insert_full(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv,
+                              uint64_t owner) {
     const std::span<const int32_t> begins = borders(kv);
     size_t count = begins.size() - 1;
     if (count > 0 && begins[count] - begins[count - 1] < kv_block_tokens) --count;
-    insert_blocks(space, ids, kv, count);
+    insert_blocks(space, ids, kv, count, owner);
 }
 
 void PrefixCache::insert_blocks(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv,
-                                size_t count) {
+                                size_t count, uint64_t owner) {
     assert(static_cast<int64_t>(ids.size()) >= kv.tokens());
     assert(!space.is_exact() || kv.exact_tokens() == kv.tokens());
     if (count == 0 || !kv.is_whole()) return;
@@ -202,6 +214,7 @@ void PrefixCache::insert_blocks(const PrefixSpace& space, std::span<const int32_
             next->way = &by;
             ++by.users;
             fill(*next, node, part, kv, block);
+            own(*next, owner);
         } else if (!next->is(node, part, &by)) {
             break;  // another block has its name
         }
@@ -224,6 +237,13 @@ void PrefixCache::fill(Node& made, Node* parent, std::span<const int32_t> ids, c
     parent->child_sizes |= 1U << made.size;
     ++parent->children;
     advance_claims(parent, &made);
+}
+
+void PrefixCache::own(Node& made, uint64_t owner) {
+    if (owner == 0) return;
+    std::list<Node*>& all = by_owner_[owner];
+    made.owner = owner;
+    made.owned = all.insert(all.end(), &made);
 }
 
 void PrefixCache::claim(uint64_t id, const PrefixSpace& space, std::span<const int32_t> ids) {

@@ -52,10 +52,11 @@ public:
     SequenceKv match(const PrefixSpace& space, std::span<const int32_t> ids, int64_t tokens_max,
                      std::vector<int64_t> round_ends = {});
     /// Keeps the blocks of a sequence whose keys are those of `ids` (as many as it has keys). Their contents must be
-    /// complete, and nobody may write to them again. Of a sequence that is not whole nothing is kept.
-    void insert(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
+    /// complete, and nobody may write to them again. Of a sequence that is not whole nothing is kept. What was not
+    /// stored before is this owner's; 0: nobody's.
+    void insert(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, uint64_t owner = 0);
     /// The same for a sequence that goes on: all but a last block that is not full.
-    void insert_full(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv);
+    void insert_full(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, uint64_t owner = 0);
     /// A stored block.
     struct Kept {
         PrefixName name;
@@ -68,9 +69,9 @@ public:
     std::vector<Kept> kept(const PrefixSpace& space, std::span<const int32_t> ids) const;
     /// Those of a tenant that have stored blocks or claims of their own.
     std::vector<PrefixSpace> spaces_of(const std::string& tenant) const;
-    /// Gives back the blocks that `ids` lead along, exact or not, from their end on, as far as nothing else hangs on
-    /// them, waits for them or holds them. Returns how many tokens are not stored any more.
-    int64_t forget(const std::string& tenant, std::span<const int32_t> ids);
+    /// Forgets an owner's blocks, and those that `ids` lead along, exact or not, as far as nothing else hangs on them
+    /// or waits for them. Who holds them keeps them. Returns how many tokens nobody holds any more.
+    int64_t forget(const std::string& tenant, std::span<const int32_t> ids, uint64_t owner = 0);
     /// Gives blocks back until so many of each group are free; false, and nothing goes, if that cannot be.
     bool make_room(const BlockCounts& blocks);
 
@@ -133,6 +134,8 @@ private:
         int32_t children = 0;
         int32_t claimed = 0;               // claims whose way leads through here
         std::list<Node*>::iterator place;  // in by_use_; the roots are not in it
+        uint64_t owner = 0;
+        std::list<Node*>::iterator owned;  // among its owner's, if there is one
         std::vector<Claim*> claims;        // that end here
     };
     struct Tree {
@@ -141,8 +144,11 @@ private:
         std::map<std::string, Way> ways;  // by method
     };
 
-    void insert_blocks(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, size_t count);
+    void insert_blocks(const PrefixSpace& space, std::span<const int32_t> ids, const SequenceKv& kv, size_t count,
+                       uint64_t owner);
     void fill(Node& made, Node* parent, std::span<const int32_t> ids, const SequenceKv& kv, size_t block);
+    void own(Node& made, uint64_t owner);
+    int64_t forget_leaf(Node* node);
     Node* found(const PrefixSpace& space, std::span<const int32_t> ids) const;
     std::span<const int32_t> borders(const SequenceKv& kv) const;
     Way& way_of(const std::string& tenant, const std::string& method);
@@ -172,6 +178,7 @@ private:
     std::unordered_map<std::string, std::unique_ptr<Tree>> trees_;  // by tenant
     std::unordered_map<PrefixName, std::unique_ptr<Node>, PrefixName::Hash> nodes_;
     std::list<Node*> by_use_;  // latest first; a parent always stands before its children
+    std::unordered_map<uint64_t, std::list<Node*>> by_owner_;  // here too
     int64_t evictions_ = 0;
     std::unordered_map<uint64_t, Claim> claims_;  // by id
     std::vector<uint64_t> ordered_;               // those whose place somebody has said

@@ -29,6 +29,10 @@ bool PrefixCache::holds_up_others(const Node& node) const {
 
 void PrefixCache::remove(Node* node) {
     by_use_.erase(node->place);
+    if (const auto owner = by_owner_.find(node->owner); owner != by_owner_.end()) {
+        owner->second.erase(node->owned);
+        if (owner->second.empty()) by_owner_.erase(owner);
+    }
     Node* const parent = node->parent;
     while (!node->claims.empty()) move_claim(*node->claims.back(), parent);
     Way& way = *node->way;

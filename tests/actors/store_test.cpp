@@ -97,6 +97,47 @@ TEST_F(StoreActorTest, AConversationIsPutAwayAndWarmedAgain) {
     EXPECT_EQ(turn(warm).ends[0].error.code, ErrorCode::invalid_argument);
 }
 
+/// A question that is asked again finds what was computed of it; who rests, or is deleted, leaves nothing of it.
+TEST_F(StoreActorTest, RoundsThatWereTakenBackLeaveMemoryToo) {
+    start();
+    const std::string question = "It may rain later this week. The road was long. What is the code of the red box?";
+    for (const std::string id : {"rests", "is removed"}) {
+        const ConversationName name{"t", id};
+        const auto take_back = [&] { answer<ConversationInfoPtr>(rewind_atom::value, name, int64_t{1}); };
+        const auto told = turn(chat(id, "The code of the red box is 4817.")).ends[0].usage;
+        turn(chat(id, question));
+        wait_until_written();
+        take_back();
+        EXPECT_GT(turn(chat(id, question)).ends[0].usage.cached_tokens, told.prompt_tokens + told.completion_tokens);
+        take_back();
+        turn(chat(id, "Where does Ann live?"));
+        take_back();
+        wait_until_written();
+        if (id == "rests") {
+            EXPECT_GT(answer<int64_t>(away_atom::value, name), 16);
+            EXPECT_EQ(figures().records, 1U) << "of the others nothing stays on the disk either";
+        } else {
+            EXPECT_TRUE(answer<bool>(remove_atom::value, name));
+        }
+        run_until([&] { return stage_->inside().load().blocks_cached == 0; });
+    }
+}
+
+TEST_F(StoreActorTest, WhatStandsBehindADroppedRoundIsWarmed) {
+    start();
+    const ConversationName name{"t", "c"};
+    for (const char* text : {"Hello!", "The code of the red box is 4817.", "Thanks."}) turn(chat("c", text));
+    answer<ConversationInfoPtr>(drop_atom::value, name, RoundList{0});
+    Ask warm;
+    warm.conversation = name;
+    warm.warms = true;
+    const Heard warmed = turn(warm);
+    EXPECT_EQ(warmed.ends[0].outcome, TurnOutcome::length) << warmed.ends[0].error.message;
+    EXPECT_GT(warmed.ends[0].usage.recomputed_tokens, 30);
+    const Heard next = turn(chat("c", "What is the code of the red box?"));
+    EXPECT_GE(next.ends[0].usage.cached_tokens, warmed.ends[0].usage.prompt_tokens - 1);
+}
+
 TEST_F(StoreActorTest, WithoutAStoreNothingIsPutAway) {
     stage_.emplace(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
     turn(chat("c", "Hello!"));

@@ -76,7 +76,9 @@ TEST_F(PrefixCacheTest, ForgetsFromTheEndAsFarAsNobodyElseNeedsIt) {
     EXPECT_EQ(cache->forget("t", ids(40)), 0);
     {
         const SequenceKv held = cache->match("t", other, 40);
-        EXPECT_EQ(cache->forget("t", other), 0);
+        EXPECT_EQ(cache->forget("t", other), 0) << "somebody holds it";
+        EXPECT_EQ(cache->match("t", other, 40).tokens(), 0);
+        cache->insert("t", other, held);
     }
     cache->claim(1, "t", other);
     EXPECT_EQ(cache->forget("t", other), 0);
@@ -97,6 +99,32 @@ TEST_F(PrefixCacheTest, ForgetsEveryCutOfTheSameTokens) {
     EXPECT_EQ(cache->forget("t", ids(50)), 82);
     EXPECT_EQ(cache->blocks(), 0);
     EXPECT_EQ(free(), 32U);
+}
+
+/// What hangs behind its conversation's tokens: a round that was taken back, tokens that nobody was told.
+TEST_F(PrefixCacheTest, ForgetsWhatAnOwnerTurnedAwayFrom) {
+    const auto behind = [](std::vector<int32_t> all, int32_t first) {
+        const std::vector<int32_t> more = ids(24, first);
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    };
+    cache->insert("t", ids(32), computed(32), 1);
+    for (const int32_t first : {1000, 2000}) {
+        SequenceKv taken_back = cache->match("t", ids(32), 32);
+        ASSERT_TRUE(taken_back.extend(24).is_ok());
+        cache->insert("t", behind(ids(32), first), taken_back, 1);
+    }
+    SequenceKv forked = cache->match("t", ids(32), 32);
+    ASSERT_TRUE(forked.extend(24).is_ok());
+    cache->insert("t", behind(ids(32), 3000), forked, 2);
+    forked = SequenceKv(*pool);
+    EXPECT_EQ(cache->blocks(), 8);
+    EXPECT_EQ(cache->forget("t", ids(32), 1), 48);
+    EXPECT_EQ(cache->match("t", behind(ids(32), 3000), 56).tokens(), 56) << "the other one's hangs on the first's";
+    EXPECT_EQ(cache->forget("t", ids(32), 1), 0);
+    EXPECT_EQ(cache->forget("t", behind(ids(32), 3000), 2), 56);
+    EXPECT_EQ(free(), 32U);
+    EXPECT_EQ(cache->tenants(), 0);
 }
 
 TEST_F(PrefixCacheTest, MakesRoomFromWhatWasUsedLongestAgo) {

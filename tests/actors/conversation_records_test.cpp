@@ -1,0 +1,109 @@
+// Which stored records belong to a conversation, when rounds go while others are on their way to the disk.
+
+#include <gtest/gtest.h>
+
+#include "actors/kept_conversations.hpp"
+#include "tests/memory/store/kv_store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+class ConversationRecordsTest : public testing::StoreTest {
+protected:
+    ConversationRecordsTest() {
+        open();
+        kept_.emplace(*store_);
+        keep(key(1));
+    }
+    static ConversationKey key(uint64_t number, uint64_t cuts = 0) {
+        return {{"t", "c" + std::to_string(number)}, number, cuts};
+    }
+    void keep(const ConversationKey& key, std::optional<int64_t> tokens_left = {},
+              std::optional<ConversationName> fork_of = {}) {
+        ASSERT_TRUE(kept_->keep({key, {}, {}, std::move(fork_of), tokens_left}));
+        ASSERT_TRUE(kept_->commit());
+    }
+    /// It was on its way since the conversation had had so many cuts.
+    void written(const ConversationKey& key, const Round& round) {
+        ASSERT_EQ(write(round), KvStore::Refusal::none);
+        ASSERT_TRUE(kept_->tie(key, name_of(round)));
+        ASSERT_TRUE(kept_->commit());
+    }
+
+    std::optional<KeptConversations> kept_;
+    const Round first_ = round("t", nullptr, 0, 32), second_ = round("t", &first_, 100, 32),
+                third_ = round("t", &second_, 200, 32), other_ = round("t", &first_, 300, 32);
+};
+
+TEST_F(ConversationRecordsTest, ARoundThatWasTakenBackDoesNotStay) {
+    written(key(1), first_);
+    keep(key(1, 1), 32);
+    written(key(1, 0), second_);
+    EXPECT_FALSE(is_there(second_)) << "it was on its way when it was taken back";
+    written(key(1, 1), other_);
+    EXPECT_TRUE(is_there(other_)) << "it was told behind it";
+    EXPECT_TRUE(is_there(first_));
+}
+
+TEST_F(ConversationRecordsTest, OfSeveralCutsThoseCountThatCameLater) {
+    keep(key(1, 1), 0);
+    keep(key(1, 2), 64);
+    keep(key(1, 3), 64);
+    written(key(1, 1), first_);
+    written(key(1, 1), second_);
+    written(key(1, 2), third_);
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_TRUE(is_there(second_)) << "64 tokens were left";
+    EXPECT_FALSE(is_there(third_));
+    written(key(1, 3), third_);
+    EXPECT_TRUE(is_there(third_));
+    keep(key(1, 4), 32);
+    written(key(1, 1), other_);
+    EXPECT_FALSE(is_there(other_));
+    EXPECT_FALSE(is_there(second_));
+}
+
+TEST_F(ConversationRecordsTest, AForkKeepsWhatItsOriginTakesBack) {
+    keep(key(2), 64, key(1).name);
+    keep(key(1, 1), 32);
+    written(key(1, 0), first_);
+    written(key(1, 0), second_);
+    EXPECT_TRUE(is_there(second_)) << "the fork's";
+    written(key(1, 0), third_);
+    EXPECT_FALSE(is_there(third_)) << "behind the fork";
+    ASSERT_TRUE(kept_->remove(key(2)));
+    EXPECT_FALSE(is_there(second_));
+    EXPECT_TRUE(is_there(first_));
+}
+
+TEST_F(ConversationRecordsTest, AForkTakesBackWhatItsOriginStillWrites) {
+    keep(key(2), 64, key(1).name);
+    keep(key(2, 1), 32);
+    written(key(1), first_);
+    written(key(1), second_);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_FALSE(is_there(second_));
+}
+
+/// Whoever reads it counts its cuts from 0 again.
+TEST_F(ConversationRecordsTest, ASessionThatBeganAnewOwnsWhatItWrites) {
+    keep(key(1, 1), 32);
+    ASSERT_TRUE(kept_->body(key(1).name));
+    written(key(1, 0), first_);
+    written(key(1, 0), second_);
+    EXPECT_TRUE(is_there(second_));
+}
+
+TEST_F(ConversationRecordsTest, AnotherOfTheSameNameHasNothingOfAFork) {
+    keep(key(2), 64, key(1).name);
+    ASSERT_TRUE(kept_->remove(key(2)));
+    const ConversationKey again{key(2).name, 3};
+    keep(again);
+    written(key(1), first_);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_FALSE(is_there(first_));
+}
+
+}  // namespace
+}  // namespace rondo
