@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/actors/pretended_cache.hpp"
 #include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
@@ -12,45 +13,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::PretendedCache;
 using Outcome = AdmissionChoice::Outcome;
-
-/// What a cache was told.
-struct Told {
-    std::vector<std::pair<AdmissionChoicePtr, caf::typed_response_promise<AdmissionChoicePtr>>>
-        asked;  // and not answered
-    std::vector<TurnId> claims, forgotten;
-};
-
-class PretendedCache : public cache_actor::base {
-public:
-    PretendedCache(caf::actor_config& config, Told* told) : cache_actor::base(config), told_(told) {}
-    behavior_type make_behavior() override {
-        return {
-            [this](take_atom, const AdmissionChoicePtr& asked) {
-                auto promise = make_response_promise<AdmissionChoicePtr>();
-                told_->asked.emplace_back(asked, promise);
-                return promise;
-            },
-            [this](claim_atom, const PromptClaimPtr& claim) { told_->claims.push_back(claim->turn); },
-            [this](withdraw_atom, TurnId id) { told_->forgotten.push_back(id); },
-            [](keep_atom, const TurnPtr&) {},
-            [](share_atom, const TurnPtr&) { return true; },
-            [](drain_atom) { return true; },
-            [](away_atom, const CachedPromptPtr&) { return int64_t{0}; },
-            [](remove_atom, const CachedPromptPtr&) {},
-            [this](room_atom, const BlockCounts&) {  // from the test: it has filled the answer in
-                auto [asked, promise] = std::move(told_->asked.back());
-                told_->asked.clear();
-                promise.deliver(asked);
-                return true;
-            },
-        };
-    }
-    void on_exit() override { told_->asked.clear(); }
-
-private:
-    Told* told_;
-};
 
 class AdmissionTest : public ::testing::Test {
 protected:
@@ -132,7 +96,7 @@ protected:
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
     RuntimePtr runtime_ = testing::small_runtime(64);
-    Told told_;
+    PretendedCache::Told told_;
     cache_actor cache_;
     admission_actor admission_;
     std::vector<caf::actor> askers_;

@@ -120,8 +120,9 @@ TEST(ChatMessages, KeepsWhatAMessageCarriesForTheTemplate) {
     EXPECT_EQ(request.messages[2].more_json, R"({"tool_call_id":"c1"})");
     for (size_t i = 0; i < request.messages.size(); ++i) {
         EXPECT_EQ(has_tool_calls(request.messages[i]), i == 1) << i;
-        if (!request.messages[i].more_json.empty())
+        if (!request.messages[i].more_json.empty()) {
             EXPECT_TRUE(nlohmann::json::parse(request.messages[i].more_json).is_object());
+        }
     }
 }
 

@@ -5,12 +5,14 @@
 
 #include "actors/decode.hpp"
 #include "actors/selector.hpp"
+#include "tests/actors/pretended_cache.hpp"
 #include "tests/actors/turn_fixture.hpp"
 
 namespace rondo {
 namespace {
 
 using testing::must;
+using testing::PretendedCache;
 
 constexpr int lag = 5;
 
@@ -61,24 +63,6 @@ public:
 
 private:
     Pieces* pieces_;
-};
-
-class PretendedCache : public cache_actor::base {
-public:
-    explicit PretendedCache(caf::actor_config& config) : cache_actor::base(config) {}
-    behavior_type make_behavior() override {
-        return {
-            [](take_atom, const AdmissionChoicePtr& asked) { return asked; },
-            [](claim_atom, const PromptClaimPtr&) {},
-            [](withdraw_atom, TurnId) {},
-            [](keep_atom, const TurnPtr&) {},
-            [](share_atom, const TurnPtr&) { return true; },
-            [](drain_atom) { return true; },
-            [](away_atom, const CachedPromptPtr&) { return int64_t{0}; },
-            [](remove_atom, const CachedPromptPtr&) {},
-            [](room_atom, const BlockCounts&) { return true; },
-        };
-    }
 };
 
 /// Completes each choice at once and counts them.

@@ -312,7 +312,9 @@ TEST_P(ThinkingModel, TellsItsThoughtsApart) {
         const json& delta = chunk["choices"][0]["delta"];
         thought += delta.value("reasoning_content", "");
         content += delta.value("content", "");
-        if (delta.contains("reasoning_content")) EXPECT_EQ(content, "") << "thoughts come first";
+        if (delta.contains("reasoning_content")) {
+            EXPECT_EQ(content, "") << "thoughts come first";
+        }
     }
     EXPECT_EQ(thought, message["reasoning_content"]);
     EXPECT_EQ(content, message["content"]);

@@ -96,9 +96,10 @@ protected:
         ASSERT_EQ(heard.ends.size(), 1U);
         ASSERT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
         ASSERT_TRUE(again.ends.size() == (twice ? 1U : 0U));
-        if (heard.ends[0].usage.prompt_tokens > 0)
+        if (heard.ends[0].usage.prompt_tokens > 0) {
             ASSERT_EQ(heard.ends[0].usage.prompt_tokens, std::ssize(prompt))
                 << told.name << ", round " << told.rounds.size();
+        }
         compare(ask, prompt, heard);
         if (!heard.ids.empty()) told.rounds.push_back({ask.messages, heard.text, prompt, heard.ids});
         if (!again.ids.empty()) {  // it began when the other was over
