@@ -112,13 +112,21 @@ void Cache::take(AdmissionChoice& asked) {
             if (let_in(first, asked.running)) return;
     }
     if (asked.running == 0 && set_aside(first, SequenceKv(pool_), 0)) return;
-    if (ask_store_for_room()) {
+    if (ask_store_for_room() || (asked.running == 0 && somebody_holds_blocks())) {
         asked.wait_seconds = store_seconds;
         asked.outcome = Outcome::later;
         return;
     }
     asked.outcome = Outcome::no_room;
     prefixes_->claim(first.id, first.space, first.reusable());
+}
+
+/// While no turn runs, that is the store, which still reads for one that has left.
+bool Cache::somebody_holds_blocks() const {
+    const auto in_use = [&](LayerGroup group) {
+        return static_cast<int64_t>(pool_.blocks_total(group) - pool_.blocks_free(group));
+    };
+    return std::max(in_use(LayerGroup::lower), in_use(LayerGroup::upper)) > prefixes_->blocks_unused();
 }
 
 size_t Cache::who_goes(const AdmissionChoice& asked) const {

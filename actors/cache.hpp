@@ -29,6 +29,7 @@ public:
 
 private:
     void take(AdmissionChoice& asked);
+    bool somebody_holds_blocks() const;
     size_t who_goes(const AdmissionChoice& asked) const;
     bool goes_first(const AdmissionChoice::Candidate& candidate) const;
     bool let_in(Turn& turn, int64_t running, bool spares_claims = false);

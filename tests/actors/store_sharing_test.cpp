@@ -56,6 +56,26 @@ TEST_F(StoreSharingTest, WhatSeveralWantIsReadOnce) {
     }
 }
 
+/// What is read for a turn that has left holds its blocks until then; nothing runs, and yet there is no room.
+TEST_F(StoreSharingTest, WhoComesAfterOneThatLeftWaitsForWhatIsReadForIt) {
+    begin(1);
+    start({"memory.device_kv_mib=4"});
+    Heard left, next;
+    const TurnId turn = stage_->engine().ask(continue_ids(prompts_[0], 4), left.callbacks());
+    stage_->run();
+    stage_->engine().cancel(turn);
+    stage_->run();
+    ASSERT_EQ(left.ends.size(), 1U);
+    ASSERT_EQ(stage_->inside().load().running, 0);
+    std::vector<int32_t> other = some_ids(1100);
+    std::ranges::reverse(other);
+    stage_->engine().ask(continue_ids(other, 4), next.callbacks());
+    stage_->run();
+    EXPECT_TRUE(next.ends.empty()) << next.ends[0].error.message;
+    run_until([&next] { return !next.ends.empty(); });
+    EXPECT_EQ(next.ends[0].outcome, TurnOutcome::length) << next.ends[0].error.message;
+}
+
 /// The store dies: who read computes what has not come, and so does who waited.
 TEST_F(StoreSharingTest, WhatSeveralWantMayNeverCome) {
     begin(3);

@@ -21,7 +21,7 @@ IN_A_ROW = 25  # aborts of one state
 CHECKED_EVERY = 10  # of those who leave, one comes back and is answered
 WARM_UP = 2  # rows of aborts of each state: what takes memory once is no leak
 QUIET_S, LEFT_S = 90, 0.03  # by then a turn is gone; one that never began is told by that
-DURABLE_S = 0.3  # by then a write that has begun has ended
+DURABLE_S = 2  # by then a write that has begun has ended, on a busy machine too
 WORDS = "the red box code lamp of is old 4817 Oslo What color where's tea Noted dog likes 12 Paris".split()
 
 
