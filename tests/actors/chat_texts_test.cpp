@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/folder.hpp"
 
 namespace rondo {
 namespace {
@@ -31,9 +32,9 @@ constexpr const char* slow_template =
 
 /// The demo model with that template.
 std::filesystem::path slow_model() {
+    static const testing::Folder own;
     static const std::filesystem::path folder = [] {
-        const std::filesystem::path made = ::testing::TempDir() + "slow_template";
-        std::filesystem::remove_all(made);
+        const std::filesystem::path made = own.path() + "/slow_template";
         std::filesystem::create_directory(made);
         for (const auto& file : std::filesystem::directory_iterator(demo_model_path()))
             if (file.is_regular_file()) std::filesystem::copy_file(file.path(), made / file.path().filename());

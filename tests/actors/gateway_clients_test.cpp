@@ -34,7 +34,7 @@ public:
     using Words = std::vector<std::pair<std::string, std::string>>;
 
     ModelServer(const std::string& name, const Words& words, const std::vector<std::string>& settings = {}) {
-        const std::filesystem::path demo = demo_model_path(), folder = ::testing::TempDir() + name;
+        const std::filesystem::path demo = demo_model_path(), folder = folder_.path() + '/' + name;
         std::filesystem::create_directory(folder);
         for (const auto& file : std::filesystem::directory_iterator(demo)) {
             if (!file.is_regular_file()) continue;
@@ -80,6 +80,7 @@ public:
     }
 
 private:
+    testing::Folder folder_;
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Gateway> gateway_;
 };

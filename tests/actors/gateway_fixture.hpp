@@ -14,6 +14,7 @@
 
 #include "actors/gateway/gateway.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/folder.hpp"
 #include "transport/http_client.hpp"
 
 namespace rondo::testing {
@@ -24,7 +25,8 @@ using nlohmann::json;
 class GatewayFixture : public ::testing::Test {
 protected:
     static void SetUpTestSuite() {
-        const std::string keys = ::testing::TempDir() + "gateway_keys";
+        const Folder folder;  // they are read at the start
+        const std::string keys = folder.path() + "/keys";
         std::ofstream(keys) << "key-of-ann-0123456789 ann\nkey-of-bob-0123456789 bob\nkey-of-cat-0123456789 cat\n";
         std::filesystem::permissions(keys, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
         Settings settings =

@@ -325,7 +325,8 @@ TEST_F(GatewayTest, TheLogHasNoPromptAndNoKey) {
 
 /// Its clients write and read token ids.
 TEST(GatewayWithoutATokenizer, RefusesTextAndServesIds) {
-    const std::filesystem::path demo = demo_model_path(), folder = ::testing::TempDir() + "without_a_tokenizer";
+    const testing::Folder made;
+    const std::filesystem::path demo = demo_model_path(), folder = made.path() + "/without_a_tokenizer";
     std::filesystem::create_directory(folder);
     for (const char* file : {"config.json", "model.safetensors"})
         std::filesystem::copy_file(demo / file, folder / file, std::filesystem::copy_options::overwrite_existing);

@@ -7,6 +7,7 @@
 
 #include "tests/cli/rondo_process.hpp"
 #include "tests/cli/rondo_terminal.hpp"
+#include "tests/folder.hpp"
 #include "transport/http_client.hpp"
 
 namespace rondo {
@@ -69,7 +70,8 @@ TEST(Serve, RunsOnTheDeviceOfTheCommandLine) {
 
 /// A file of one key, of this mode.
 std::string key_file(mode_t mode) {
-    std::string path = ::testing::TempDir() + "serve_keys";
+    static const testing::Folder folder;
+    std::string path = folder.path() + "/keys";
     std::ofstream(path) << "key-of-ann-0123456789 ann\n";
     ::chmod(path.c_str(), mode);
     return path;

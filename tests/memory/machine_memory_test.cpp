@@ -6,19 +6,21 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/folder.hpp"
+
 namespace rondo {
 namespace {
 
 class ControlGroups : public ::testing::Test {
 protected:
-    void SetUp() override { std::filesystem::remove_all(root_); }
     void write(const std::string& file, const std::string& text) {
         const std::filesystem::path path = root_ + file;
         std::filesystem::create_directories(path.parent_path());
         std::ofstream(path) << text;
     }
 
-    const std::string root_ = ::testing::TempDir() + "control_groups";
+    const testing::Folder folder_;
+    const std::string root_ = folder_.path();
 };
 
 TEST_F(ControlGroups, LimitByTheLeastOfAGroupAndThoseAroundIt) {
