@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "config/go_behind.hpp"
+
 namespace rondo::cpu {
 
 StreamThread::~StreamThread() {
@@ -32,6 +34,7 @@ void StreamThread::wait_for(uint64_t count) {
 }
 
 void StreamThread::work() {
+    go_behind_others();
     std::unique_lock lock(mutex_);
     for (;;) {
         changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });

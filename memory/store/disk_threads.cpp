@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "config/go_behind.hpp"
+
 namespace rondo {
 
 namespace {
@@ -54,6 +56,7 @@ void DiskThreads::submit(DiskWork work) {
 }
 
 void DiskThreads::work() {
+    go_behind_others();
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [this] { return stop_ || !waiting_.empty(); });

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "config/go_behind.hpp"
+
 namespace rondo {
 
 namespace {
@@ -69,6 +71,7 @@ void DiskUring::wake() const {
 }
 
 void DiskUring::run() {
+    go_behind_others();
     put_wake();
     while (put_waiting()) {
         io_uring_submit_and_wait(&ring_, 1);  // should it refuse, it is asked again
@@ -143,6 +146,7 @@ void DiskUring::finish(Piece* piece, Status status) {
 }
 
 void DiskUring::tell() {
+    go_behind_others();
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [this] { return over_ || !ended_.empty(); });

@@ -96,8 +96,9 @@ namespace {
 
 constexpr size_t blocks_a_waypoint = 8;
 
-bool is_waypoint(size_t blocks) {
-    return blocks % blocks_a_waypoint == 0 || blocks == 1 || blocks == 2 || blocks == 4;
+/// The last one is where who asks for all of it, but for the last token, stands.
+bool is_waypoint(size_t blocks, size_t blocks_in_all) {
+    return blocks % blocks_a_waypoint == 0 || blocks == 1 || blocks == 2 || blocks == 4 || blocks == blocks_in_all;
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ std::vector<StoreName> RecordIndex::waypoints_of(const PrefixName& before, Exact
     Border at{before, exactness};
     for (size_t blocks = 1; blocks * kv_block_tokens < ids.size(); ++blocks) {
         at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
-        if (is_waypoint(blocks)) waypoints.push_back(name_of(at));
+        if (is_waypoint(blocks, (ids.size() - 1) / kv_block_tokens)) waypoints.push_back(name_of(at));
     }
     return waypoints;
 }
@@ -127,7 +128,8 @@ void RecordIndex::look_for_part(Search& search, const Border& from, std::span<co
         Border at{from.prefix, exactness};
         for (size_t blocks = 1; blocks * kv_block_tokens <= ids.size(); ++blocks) {
             at.prefix = name_of_block(at.prefix, ids.subspan((blocks - 1) * kv_block_tokens, kv_block_tokens));
-            if (!is_waypoint(blocks)) continue;
+            const size_t in_all = ids.size() / kv_block_tokens;
+            if (!is_waypoint(blocks, in_all)) continue;
             const StoredRecord* const record = find_through(search.name_of(at), search.name_of(from));
             if (record == nullptr) break;  // what goes further has the places before it, too
             const auto tokens = static_cast<int32_t>(blocks * kv_block_tokens);

@@ -123,6 +123,23 @@ TEST_F(StoreActorTest, RoundsThatWereTakenBackLeaveMemoryToo) {
     }
 }
 
+/// All of it is stored, and nearly all of it comes back: a place of each record is just before its last token.
+TEST_F(StoreActorTest, OfALongHistoryAFewTokensAreComputedToWarmIt) {
+    start();
+    const ConversationName name{"t", "c"};
+    std::string text;
+    while (text.size() < 1200) text += "The code of the red box is 4817. ";
+    turn(chat("c", text));
+    wait_until_written();
+    EXPECT_GT(answer<int64_t>(away_atom::value, name), 300);
+    Ask warm;
+    warm.conversation = name;
+    warm.warms = true;
+    const TurnEnd warmed = turn(warm).ends[0];
+    EXPECT_GT(warmed.usage.restored_tokens, 300);
+    EXPECT_LE(warmed.usage.recomputed_tokens, kv_block_tokens + 1);
+}
+
 TEST_F(StoreActorTest, WhatStandsBehindADroppedRoundIsWarmed) {
     start();
     const ConversationName name{"t", "c"};
