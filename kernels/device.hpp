@@ -85,7 +85,8 @@ public:
     virtual Ops& ops() = 0;
 
     virtual Result<Buffer> allocate(size_t bytes) = 0;
-    /// Host memory that copies from and to this device go through without a stop on the way (pinned, on a GPU).
+    /// Host memory that copies from and to this device go through without a stop on the way. On a GPU it is pinned, and
+    /// begins at a page.
     virtual Result<Buffer> allocate_host(size_t bytes) = 0;
     bool computes_in_host_memory() const { return space().kind == DeviceKind::cpu; }
     /// Enqueues a copy; either side may be host memory or this device's. Both stay valid until the stream has passed

@@ -35,7 +35,7 @@ public:
     using Ticket = std::weak_ptr<void>;
 
     RoundReader(KvStore& store, const KvPool& pool, Device& device, Options options)
-        : store_(store), pool_(pool), device_(device), options_(std::move(options)) {}
+        : store_(store), pool_(pool), device_(device), options_(std::move(options)), staging_(device) {}
     ~RoundReader() { *alive_ = false; }
     RoundReader(const RoundReader&) = delete;
     RoundReader& operator=(const RoundReader&) = delete;
@@ -63,7 +63,7 @@ private:
     const Options options_;
     std::vector<ReadingPtr> readings_;  // the first comes first
     size_t under_way_ = 0;              // bytes
-    Staging staging_;                   // none while nothing is read
+    Staging staging_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

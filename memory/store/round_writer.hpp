@@ -34,7 +34,7 @@ public:
         std::function<void(std::function<void()>)> post;
     };
     RoundWriter(KvStore& store, KvPool& pool, Device& device, Options options)
-        : store_(store), pool_(pool), device_(device), options_(std::move(options)) {}
+        : store_(store), pool_(pool), device_(device), options_(std::move(options)), staging_(device) {}
     ~RoundWriter() { *alive_ = false; }
     RoundWriter(const RoundWriter&) = delete;
     RoundWriter& operator=(const RoundWriter&) = delete;
@@ -70,7 +70,7 @@ private:
     std::vector<StoredRound> rounds_;  // of it; none: it has not begun
     size_t record_ = 0;                // of its rounds and their groups, which comes next
     RecordPtr busy_;                   // that is on its way
-    Staging staging_;                  // none while nothing is written
+    Staging staging_;
     bool gives_up_ = false;            // it is the last of its sequence
     struct Written {
         KvStore::WritingPtr writing;  // none: another one's

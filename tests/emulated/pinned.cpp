@@ -20,8 +20,9 @@ Pinned& pinned() {
 }  // namespace
 
 void* allocate_pinned(size_t bytes) {
+    constexpr size_t page = 4096;  // at which it begins, as on a real GPU's host
     if (bytes > (size_t{1} << 40)) return nullptr;
-    void* const data = std::malloc(bytes);
+    void* const data = std::aligned_alloc(page, (bytes + page - 1) / page * page);
     if (data == nullptr) return nullptr;
     const std::lock_guard lock(pinned().mutex);
     pinned().all.emplace(static_cast<std::byte*>(data), bytes);

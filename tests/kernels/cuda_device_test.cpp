@@ -178,6 +178,9 @@ TEST_F(CudaDevice, PinnedMemoryIsTheHostsAndMayOutliveTheDevice) {
     auto pinned = device_->allocate_host(1000);
     ASSERT_TRUE(pinned.is_ok());
     EXPECT_EQ(pinned->space(), (MemorySpace{}));
+    const auto another = device_->allocate_host(10'000);
+    for (const Buffer* one : {static_cast<const Buffer*>(&*pinned), &*another})
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(one->data()) % 4096, 0U) << "disks read into it";
     EXPECT_EQ(device_->allocate_host(0)->bytes(), 0U);
     EXPECT_EQ(device_->allocate_host(size_t{1} << 50).error().code, ErrorCode::out_of_memory);
     device_.reset();
