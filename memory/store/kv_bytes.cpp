@@ -84,12 +84,25 @@ MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, 
 }
 
 Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
-               std::span<const std::byte> from) {
-    assert(from.size() >= bytes_of_layer(pool, blocks.size()));
+               const MemoryParts& from) {
+    assert(bytes_of(from) >= bytes_of_layer(pool, blocks.size()));
     const KvLayer to = pool.layer(layer);
     const size_t bytes = bytes_of_block(pool);
     std::vector<Device::Copy> copies;
-    for (size_t i = 0; i < blocks.size(); ++i) copies.push_back({to.at(blocks[i], 0), from.data() + i * bytes, bytes});
+    size_t part = 0, used = 0;  // bytes of it
+    for (const int32_t block : blocks) {
+        auto* const begin = static_cast<std::byte*>(to.at(block, 0));
+        for (size_t done = 0; done < bytes;) {  // a block may lie in two parts
+            const size_t count = std::min(bytes - done, from[part].size() - used);
+            copies.push_back({begin + done, from[part].data() + used, count});
+            done += count;
+            used += count;
+            if (used == from[part].size()) {
+                ++part;
+                used = 0;
+            }
+        }
+    }
     return device.copy_all(copies, StreamId::load);
 }
 

@@ -24,8 +24,7 @@ void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<st
 /// A layer's blocks where they lie, one part each; empty where a disk cannot read into them, or had rather not: in a
 /// GPU's memory, or where they are small, or no multiples of what it reads.
 MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks);
-/// Puts the copies on the device's load stream: from `from` to the pool's blocks.
-Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
-               std::span<const std::byte> from);
+/// Puts the copies on the device's load stream: from `from`, which is host memory, to the pool's blocks.
+Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks, const MemoryParts& from);
 
 }  // namespace rondo

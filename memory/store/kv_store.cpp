@@ -168,6 +168,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     }
     for (const RecordIndex::Taken& one : taken) {
         index_.gone(one);
+        gone_(one.record.name);
         give_back(one.record.place);
     }
     counts_.evicted += std::ssize(taken);
@@ -208,6 +209,7 @@ Status KvStore::remove(std::span<const StoreName> names) {
         if (record == nullptr) continue;
         leaving_.push_back(*record);
         index_.remove(name);
+        gone_(leaving_.back().name);
     }
     if (leaving_.empty()) return Status::ok();
     Manifest::Changes changes;

@@ -94,10 +94,14 @@ public:
     /// removed.
     void read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done);
     static const RecordHeader& header_of(const Reading& reading);
+    /// It has not been removed meanwhile.
+    bool is_current(const Reading& reading) const;
     /// Into padded memory, of which each part is a multiple of `disk_alignment`; proved on the disk's thread. What is
     /// damaged is removed.
     void read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done);
 
+    /// Told of each record as soon as it is not found any more, whatever the reason.
+    void when_gone(std::function<void(const StoreName&)> told) { gone_ = std::move(told); }
     void use(const StoreName& name) { index_.use(name, options_.now()); }
     /// Says that records belong to one more conversation; those that are gone are left out. Nothing of that is written:
     /// after a start whoever knows says so again.
@@ -163,6 +167,7 @@ private:
     };
     std::map<RecordPlace, Readers> readers_;
     std::map<StoreName, Writing*> writing_;
+    std::function<void(const StoreName&)> gone_ = [](const StoreName&) {};
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;

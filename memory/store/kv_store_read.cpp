@@ -51,6 +51,11 @@ const RecordHeader& KvStore::header_of(const Reading& reading) {
     return reading.header;
 }
 
+bool KvStore::is_current(const Reading& reading) const {
+    const StoredRecord* const record = index_.find(reading.record.name);
+    return record != nullptr && record->place == reading.record.place;
+}
+
 void KvStore::end_reading(const RecordPlace& place) {
     const auto found = readers_.find(place);
     if (--found->second.count > 0) return;

@@ -26,6 +26,16 @@ struct RoundReader::Record {
     KvStore::ReadingPtr reading = {};
     std::vector<int32_t> blocks = {};
     size_t layer_bytes = 0;
+    HostArena::RecordPtr held = {};    // it lies in host memory, and is not read
+    HostArena::RecordPtr filled = {};  // where it will lie there
+    size_t layers_filled = 0;
+};
+
+/// Bytes of a layer of a record that are copied to its blocks. They are held meanwhile.
+struct RoundReader::Layer {
+    MemoryParts bytes;
+    HostArena::RecordPtr in_arena = {};
+    std::optional<Staging::Piece> staged = {};
 };
 
 struct RoundReader::Reading {
@@ -92,7 +102,14 @@ void RoundReader::cancel(const Ticket& ticket) {
 }
 
 void RoundReader::open(const ReadingPtr& reading, size_t index) {
-    const Record& record = reading->records[index];
+    Record& record = reading->records[index];
+    if (options_.arena != nullptr && store_.index().find(record.name) != nullptr)
+        record.held = options_.arena->find(record.name, reading->job.rounds[record.round].stored.ids);
+    if (record.held != nullptr) {
+        record.layer_bytes = HostArena::layer_bytes_of(*record.held);
+        reading->opened = --reading->under_way == 0;
+        return go_on();
+    }
     store_.read(record.name, reading->job.rounds[record.round].stored.ids,
                 [=, this, alive = alive_](Result<KvStore::ReadingPtr> opened) {
                     if (!*alive) return;
@@ -100,8 +117,11 @@ void RoundReader::open(const ReadingPtr& reading, size_t index) {
                     reading->opened = --reading->under_way == 0;
                     if (opened) {
                         own.reading = std::move(*opened);
-                        own.layer_bytes =
-                            round_up<size_t>(KvStore::header_of(*own.reading).layer_bytes(), disk_alignment);
+                        const RecordHeader& header = KvStore::header_of(*own.reading);
+                        own.layer_bytes = round_up<size_t>(header.layer_bytes(), disk_alignment);
+                        if (options_.arena != nullptr && store_.is_current(*own.reading))
+                            own.filled =
+                                options_.arena->begin(own.name, header.ids, header.layers.size(), own.layer_bytes);
                     } else {
                         reading->whole = std::min(reading->whole, own.round);
                     }
@@ -111,8 +131,9 @@ void RoundReader::open(const ReadingPtr& reading, size_t index) {
 
 /// As much as may be under way, in order of asking; and what is over is told.
 void RoundReader::go_on() {
+    bool disk_is_busy = false;
     for (const ReadingPtr& reading : readings_)
-        if (reading->opened && !read_some(reading)) break;
+        if (reading->opened) read_some(reading, disk_is_busy);
     std::vector<ReadingPtr> over;
     std::erase_if(readings_, [&](const ReadingPtr& reading) {
         if (reading->over()) over.push_back(reading);
@@ -120,30 +141,45 @@ void RoundReader::go_on() {
     });
     if (readings_.empty()) staging_.clear();
     for (const ReadingPtr& reading : over) {
+        if (options_.arena != nullptr)  // what goes first is an end, and not what others may begin with
+            for (auto record = reading->records.rbegin(); record != reading->records.rend(); ++record)
+                options_.arena->use(record->name);
         reading->records.clear();
         const Job job = std::move(reading->job);
         job.over(reading->whole);
     }
 }
 
-/// What cannot be whole any more is not read. False: as much is under way as may be.
-bool RoundReader::read_some(const ReadingPtr& reading) {
+/// What cannot be whole any more is not read. What lies in host memory does not wait for the disk.
+void RoundReader::read_some(const ReadingPtr& reading, bool& disk_is_busy) {
     const size_t records = reading->records.size();
+    const auto has_room = [this](size_t under_way, size_t bytes) {
+        return under_way == 0 || under_way + bytes <= options_.bytes_under_way;
+    };
     for (; reading->next < reading->layers_in_all(); ++reading->next) {
         const auto layer = static_cast<int>(reading->next / records);
         const size_t index = reading->next % records;
         const Record& record = reading->records[index];
         if (record.round >= reading->whole || pool_.shape().group_of(layer) != record.group) continue;
-        if (under_way_ > 0 && under_way_ + record.layer_bytes > options_.bytes_under_way) return false;
+        if (record.held != nullptr) {
+            if (!has_room(copied_, record.layer_bytes)) return;
+        } else {
+            disk_is_busy = disk_is_busy || !has_room(read_, record.layer_bytes);
+            if (disk_is_busy) return;
+        }
         read_layer(reading, index, layer);
     }
-    return true;
 }
 
 void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    under_way_ += record.layer_bytes;
+    (record.held != nullptr ? copied_ : read_) += record.layer_bytes;
     ++reading->under_way;
+    if (record.held != nullptr) {
+        options_.arena->count_copied(record.layer_bytes);
+        const size_t place = place_in_group(pool_.shape(), layer);
+        return copy_layer(reading, index, layer, {HostArena::layer_of(*record.held, place), record.held});
+    }
     // Only what is whole may go where it belongs: the proof is one of all blocks.
     const bool whole = reading->job.rounds[record.round].known_blocks == 0 &&
                        record.layer_bytes == bytes_of_layer(pool_, record.blocks.size());
@@ -158,28 +194,46 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
 /// By memory between: where blocks are known already, go on otherwise, or are no disk's to read into.
 void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    const Staging::Piece piece = staging_.take(record.layer_bytes);
-    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), {piece.bytes},
-                      [=, this, alive = alive_](const Status& status) {
-                          if (!*alive) return;
-                          if (status && reading->records[index].round < reading->whole)
-                              return copy_layer(reading, index, layer, piece);
-                          staging_.give(piece);
-                          end_layer(reading, index, layer, status);
-                      });
+    const size_t place = place_in_group(pool_.shape(), layer);
+    Layer from;
+    if (record.filled != nullptr) {
+        from.in_arena = record.filled;
+        from.bytes = HostArena::layer_of(*record.filled, place);
+    } else {
+        from.staged = staging_.take(record.layer_bytes);
+        from.bytes = {from.staged->bytes};
+    }
+    store_.read_layer(record.reading, place, from.bytes, [=, this, alive = alive_](const Status& status) {
+        if (!*alive) return;
+        fill(reading->records[index], status);
+        if (status && reading->records[index].round < reading->whole) return copy_layer(reading, index, layer, from);
+        if (from.staged) staging_.give(*from.staged);
+        end_layer(reading, index, layer, status);
+    });
 }
 
-void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer, const Staging::Piece& piece) {
+/// A layer of a record has come. What lacks one does not stay in host memory.
+void RoundReader::fill(Record& record, const Status& status) {
+    if (record.filled == nullptr) return;
+    ++record.layers_filled;
+    const bool all = record.layers_filled == KvStore::header_of(*record.reading).layers.size();
+    if (status && all) options_.arena->keep(record.filled);
+    if (!status || all) record.filled = nullptr;
+}
+
+void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer, const Layer& from) {
     const Record& record = reading->records[index];
     const auto known = static_cast<size_t>(reading->job.rounds[record.round].known_blocks);
-    const Status put = copy_in(device_, pool_, layer, std::span<const int32_t>(record.blocks).subspan(known),
-                               std::span<const std::byte>(piece.bytes).subspan(bytes_of_layer(pool_, known)));
+    const auto blocks = std::span<const int32_t>(record.blocks).subspan(known);
+    const Status put =
+        copy_in(device_, pool_, layer, blocks,
+                parts_within(from.bytes, bytes_of_layer(pool_, known), bytes_of_layer(pool_, blocks.size())));
     // Blocks and bytes are held until the stream has passed.
-    const auto copied = [=, this](const Status& status) {
-        staging_.give(piece);
+    const auto copied = here([=, this](const Status& status) {
+        if (from.staged) staging_.give(*from.staged);
         end_layer(reading, index, layer, put ? status : put);
-    };
-    const Status told = device_.notify(StreamId::load, here(copied));
+    });
+    const Status told = device_.notify(StreamId::load, copied);
     if (told) return;
     static_cast<void>(device_.drain(StreamId::load));
     copied(told);
@@ -187,7 +241,7 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
 
 void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, const Status& status) {
     const Record& record = reading->records[index];
-    under_way_ -= record.layer_bytes;
+    (record.held != nullptr ? copied_ : read_) -= record.layer_bytes;
     --reading->under_way;
     if (!status) {
         reading->whole = std::min(reading->whole, record.round);

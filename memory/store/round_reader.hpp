@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "memory/store/host_arena.hpp"
 #include "memory/store/kv_store.hpp"
 #include "memory/store/staging.hpp"
 #include "memory/store/way_back.hpp"
@@ -14,12 +15,15 @@
 namespace rondo {
 
 /// Reads stored rounds into blocks of a pool, layer by layer. Where a disk can, it reads into the blocks themselves;
-/// else what arrives is proved, then copied on the device's load stream. Used by the store's thread.
+/// else what arrives is proved, then copied on the device's load stream. What lies in host memory is copied from there.
+/// Used by the store's thread.
 class RoundReader {
 public:
     struct Options {
-        size_t bytes_under_way = size_t{64} << 20;  ///< of all jobs; but one layer of a round at least
+        /// Of all jobs, from the disk and from host memory each; but one layer of a round at least.
+        size_t bytes_under_way = size_t{64} << 20;
         std::function<void(std::function<void()>)> post;
+        HostArena* arena = nullptr;  ///< where what is read stays; none: nowhere
     };
     using Round = WayBack::Round;
     struct Job {
@@ -43,17 +47,21 @@ public:
     Ticket read(Job job);
     /// Nothing more is begun for it. It is over as soon as what is under way has ended, with no round whole.
     void cancel(const Ticket& ticket);
+    /// A record that lies in host memory needs none.
+    bool needs_disk(const StoreName& name) const { return options_.arena == nullptr || !options_.arena->has(name); }
 
 private:
     struct Reading;
     struct Record;
+    struct Layer;
     using ReadingPtr = std::shared_ptr<Reading>;
     void open(const ReadingPtr& reading, size_t record);
     void go_on();
-    bool read_some(const ReadingPtr& reading);
+    void read_some(const ReadingPtr& reading, bool& disk_is_busy);
     void read_layer(const ReadingPtr& reading, size_t record, int layer);
     void read_staged(const ReadingPtr& reading, size_t record, int layer);
-    void copy_layer(const ReadingPtr& reading, size_t record, int layer, const Staging::Piece& piece);
+    void fill(Record& record, const Status& status);
+    void copy_layer(const ReadingPtr& reading, size_t record, int layer, const Layer& from);
     void end_layer(const ReadingPtr& reading, size_t record, int layer, const Status& status);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
@@ -62,7 +70,7 @@ private:
     Device& device_;
     const Options options_;
     std::vector<ReadingPtr> readings_;  // the first comes first
-    size_t under_way_ = 0;              // bytes
+    size_t read_ = 0, copied_ = 0;      // bytes that are on their way from the disk, and from host memory
     Staging staging_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -18,6 +18,7 @@ constexpr size_t together_max = 32;  // records that are committed together
 struct RoundWriter::Record {
     KvStore::WritingPtr writing;
     KvLease blocks;
+    HostArena::RecordPtr in_arena;  // null: it is not kept in host memory
     StoreName name{};
     LayerGroup group = LayerGroup::upper;
     int64_t tokens = 0;
@@ -77,6 +78,10 @@ void RoundWriter::finish_written() {
     store_.finish(std::move(writings), [this, alive = alive_, those](const Status&) {
         if (!*alive) return;
         finishing_ = false;
+        // Kept first: whoever hears of a record may remove it. The last one first, so that ends go before beginnings.
+        for (auto one = those->rbegin(); one != those->rend(); ++one)
+            if (one->in_arena != nullptr && store_.index().find(one->name) != nullptr)
+                options_.arena->keep(one->in_arena);
         for (const Written& one : *those)
             if (store_.index().find(one.name) != nullptr) one.stored(one.name);
         next();
@@ -148,6 +153,8 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     }
     if (writing == nullptr) return false;
     record->writing = std::move(writing);
+    if (options_.arena != nullptr)
+        record->in_arena = options_.arena->begin(record->name, round.ids, record->layers, record->layer_bytes);
     record->is_last = record_ == rounds_.size() * layer_groups.size();
     busy_ = record;
     copy_layers(record);
@@ -183,6 +190,13 @@ void RoundWriter::copied(const RecordPtr& record, size_t layer, const Staging::P
     if (record->copying == 0 && (!record->status || record->next == record->layers)) copied_all(record);
     if (!record->status) return end_layer(record, piece, status);
     clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, piece.bytes);
+    if (record->in_arena != nullptr) {  // now: with a key the bytes are sealed where they lie
+        std::span<const std::byte> from = piece.bytes;
+        for (const auto part : HostArena::layer_of(*record->in_arena, layer)) {
+            std::ranges::copy(from.first(part.size()), part.begin());
+            from = from.subspan(part.size());
+        }
+    }
     store_.write_layer(record->writing, layer, piece.bytes, [=, this, alive = alive_](const Status& written) {
         if (*alive) end_layer(record, piece, written);
     });
@@ -205,7 +219,9 @@ void RoundWriter::copied_all(const RecordPtr& record) {
 /// What was not whole leaves nothing behind.
 void RoundWriter::end_record(const RecordPtr& record) {
     busy_.reset();
-    if (record->status) written_.push_back({std::move(record->writing), record->name, waiting_.front().stored});
+    if (record->status)
+        written_.push_back(
+            {std::move(record->writing), record->name, waiting_.front().stored, std::move(record->in_arena)});
     record->writing.reset();
     if (!record->status || gives_up_) end_sequence();
     next();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "memory/store/host_arena.hpp"
 #include "memory/store/kv_store.hpp"
 #include "memory/store/staging.hpp"
 #include "memory/store/way_back.hpp"
@@ -32,6 +33,7 @@ public:
     struct Options {
         size_t staging_bytes = size_t{64} << 20;  ///< but one layer of a round at least
         std::function<void(std::function<void()>)> post;
+        HostArena* arena = nullptr;  ///< where what is written is kept as well; none: nowhere
     };
     RoundWriter(KvStore& store, KvPool& pool, Device& device, Options options)
         : store_(store), pool_(pool), device_(device), options_(std::move(options)), staging_(device) {}
@@ -71,11 +73,12 @@ private:
     size_t record_ = 0;                // of its rounds and their groups, which comes next
     RecordPtr busy_;                   // that is on its way
     Staging staging_;
-    bool gives_up_ = false;            // it is the last of its sequence
+    bool gives_up_ = false;  // it is the last of its sequence
     struct Written {
         KvStore::WritingPtr writing;  // none: another one's
         StoreName name;
         std::function<void(const StoreName&)> stored;
+        HostArena::RecordPtr in_arena = {};
     };
     std::vector<Written> written_;  // records that wait to be found
     bool finishing_ = false;        // others are about to be

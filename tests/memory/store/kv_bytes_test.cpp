@@ -70,7 +70,7 @@ TEST_P(KvBytes, KeysComeBackAndNothingElseGoesAlong) {
             ASSERT_TRUE(copy_out(*device_, *pool_, layer, from, bytes));
             wait(StreamId::store);
             clear_unwritten(atom(), heads, tokens, bytes);
-            ASSERT_TRUE(copy_in(*device_, *pool_, layer, to, bytes));
+            ASSERT_TRUE(copy_in(*device_, *pool_, layer, to, {bytes}));
             wait(StreamId::load);
             for (int64_t key = 0; key < 48; ++key) {
                 const auto block = static_cast<size_t>(key / kv_block_tokens);

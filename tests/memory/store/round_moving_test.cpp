@@ -2,151 +2,34 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <numeric>
 #include <thread>
 
-#include "kernels/backend.hpp"
-#include "memory/store/kv_bytes.hpp"
-#include "memory/store/round_reader.hpp"
-#include "memory/store/round_writer.hpp"
-#include "tests/memory/store/kv_store_fixture.hpp"
+#include "tests/memory/store/round_moving_fixture.hpp"
 
 namespace rondo {
 namespace {
 
-struct Case {
-    DType dtype;
-    int lower_layers;
-    size_t bytes_under_way;
-    bool sealed;
-    int head_dim = 8;
-};
+using testing::RoundCase;
+using testing::RoundMovingTest;
 
-class RoundMovingTest : public testing::StoreTest, public ::testing::WithParamInterface<Case> {
-protected:
-    RoundMovingTest() {
-        shape_ = {3, GetParam().lower_layers, 2, {GetParam().dtype, GetParam().head_dim}};
-        device_ = std::move(open_device({DeviceKind::cpu, 0, 1})).value();
-        most_ = record_tokens_max(shape_);
-        const auto blocks = static_cast<size_t>(3 * (2 * most_ + 400) / kv_block_tokens + 64);
-        pool_ = std::move(KvPool::create(*device_, shape_, {blocks, blocks})).value();
-        options_.kind.dtype = shape_.atom.dtype;
-        options_.kind.kv_heads = shape_.kv_heads;
-        options_.kind.head_dim = shape_.atom.head_dim;
-        options_.kind.layers = shape_.layers;
-        if (GetParam().sealed) options_.keys.emplace(testing::some_root());
-        start();
-    }
-    ~RoundMovingTest() override {
-        writer_.reset();
-        reader_.reset();
-    }
-    void start() {
-        writer_.reset();
-        reader_.reset();
-        open();
-        const auto post = options_.post;
-        writer_.emplace(*store_, *pool_, *device_, RoundWriter::Options{GetParam().bytes_under_way, post});
-        reader_.emplace(*store_, *pool_, *device_, RoundReader::Options{GetParam().bytes_under_way, post});
-    }
+constexpr auto as_on_a_gpu = RoundCase::Device::stand_in_gpu, on_a_gpu = RoundCase::Device::gpu;
 
-    /// Rounds that end there, every byte of them random.
-    SequenceKv sequence(const std::vector<int64_t>& ends) {
-        SequenceKv kv(*pool_);
-        kv.plan_rounds(ends);
-        EXPECT_TRUE(kv.extend(ends.back()));
-        std::mt19937_64 random(7);
-        each_block(kv, [&](int, std::span<std::byte> bytes) {
-            for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-        });
-        return kv;
-    }
-    template <class Use>
-    void each_block(const SequenceKv& kv, Use use) {
-        const size_t bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
-        for (int layer = 0; layer < shape_.layers; ++layer)
-            for (const int32_t block : kv.blocks(shape_.group_of(layer)))
-                use(layer, {static_cast<std::byte*>(pool_->layer(layer).at(block, 0)), bytes});
-    }
-    /// What keys of these tokens hold, as bytes of their whole blocks with what nobody wrote taken out.
-    std::vector<std::byte> contents(const SequenceKv& kv) {
-        std::vector<std::byte> all;
-        size_t block = 0;
-        each_block(kv, [&](int layer, std::span<std::byte> bytes) {
-            const LayerGroup group = shape_.group_of(layer);
-            const auto begins = kv.block_begin(group);
-            std::vector<std::byte> copy(bytes.begin(), bytes.end());
-            const int32_t keys = begins[block + 1] - begins[block];
-            clear_unwritten(shape_.atom, shape_.kv_heads, keys, copy);
-            all.insert(all.end(), copy.begin(), copy.end());
-            block = block + 1 == kv.blocks(group).size() ? 0 : block + 1;
-        });
-        return all;
-    }
-
-    void put(const SequenceKv& kv) { put(kv, ids_of(kv.tokens())); }
-    void put(const SequenceKv& kv, std::vector<int32_t> ids) {
-        RoundWriter::Sequence sequence{space_, std::move(ids), kv.share(), 0.001};
-        sequence.copied = [this] { ++copied_; };
-        sequence.stored = [this](const StoreName&) { ++stored_; };
-        writer_->add(std::move(sequence));
-    }
-    void wait_for_the_writer() {
-        bool done = false;
-        writer_->when_idle([&done] { done = true; });
-        tasks_->run_until([&done] { return done; });
-    }
-    static std::vector<int32_t> ids_of(int64_t count) {
-        std::vector<int32_t> ids(static_cast<size_t>(count));
-        std::iota(ids.begin(), ids.end(), 100);
-        return ids;
-    }
-    /// What is stored of so many ids, read behind what is known. Returns the rounds that came.
-    size_t bring_back(SequenceKv& kv, int64_t count) { return bring_back(kv, ids_of(count)); }
-    size_t bring_back(SequenceKv& kv, const std::vector<int32_t>& ids) {
-        WayBack way = way_back(stored_rounds(*store_, shape_, space_, ids), kv, shape_);
-        if (way.rounds.empty()) return 0;
-        EXPECT_TRUE(keeps_plan_ ? kv.extend(way.end - way.begin).is_ok()
-                                : grow_for(kv, way, std::ssize(ids) - kv.tokens()));
-        RoundReader::Job job{kv.share(), std::move(way.rounds)};
-        std::optional<size_t> whole;
-        layers_.clear();
-        job.arrived = [this](int layers) {
-            layers_.push_back(layers);
-            if (on_arrived_) on_arrived_(layers);
-        };
-        job.over = [&whole](size_t rounds) { whole = rounds; };
-        ticket_ = reader_->read(std::move(job));
-        if (cancels_) reader_->cancel(ticket_);
-        tasks_->run_until([&whole] { return whole.has_value(); });
-        return *whole;
-    }
-
-    KvShape shape_;
-    int64_t most_ = 0;  // tokens of a record
-    std::unique_ptr<Device> device_;
-    std::unique_ptr<KvPool> pool_;
-    const PrefixSpace space_{"t"};
-    std::optional<RoundWriter> writer_;
-    std::optional<RoundReader> reader_;
-    RoundReader::Ticket ticket_;
-    bool cancels_ = false, keeps_plan_ = false;
-    std::function<void(int)> on_arrived_;
-    std::vector<int> layers_;  // that had arrived, each time it was told
-    int copied_ = 0, stored_ = 0;
-};
-
+const auto name_of = [](const auto& of) { return testing::name_of_case(of.param); };
 INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
-                         ::testing::Values(Case{DType::f32, 0, 1, false}, Case{DType::bf16, 1, 1 << 20, true},
-                                           Case{DType::i8, 2, 10'000, false},
+                         ::testing::Values(RoundCase{DType::f32, 0, 1, false}, RoundCase{DType::bf16, 1, 1 << 20, true},
+                                           RoundCase{DType::i8, 2, 10'000, false},
                                            // Read into the pool itself: a block of a layer is 64 KiB.
-                                           Case{DType::bf16, 1, 1 << 20, false, 512},
-                                           Case{DType::bf16, 2, 10'000, true, 512}),
-                         [](const auto& of) {
-                             return std::string(traits(of.param.dtype).name) + (of.param.sealed ? "Sealed" : "Plain") +
-                                    (of.param.head_dim > 8 ? "WithoutStaging" : "");
-                         });
+                                           RoundCase{DType::bf16, 1, 1 << 20, false, 512},
+                                           RoundCase{DType::bf16, 2, 10'000, true, 512},
+                                           RoundCase{DType::i8, 2, 10'000, false, 8, as_on_a_gpu},
+                                           // Room for some records, and for all.
+                                           RoundCase{DType::i8, 2, 10'000, false, 8, as_on_a_gpu, 40 << 10},
+                                           RoundCase{DType::bf16, 1, 1 << 20, true, 8, as_on_a_gpu, 64 << 20}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(OnGpu, RoundMovingTest,
+                         ::testing::Values(RoundCase{DType::i8, 2, 10'000, false, 8, on_a_gpu},
+                                           RoundCase{DType::bf16, 1, 1 << 20, true, 8, on_a_gpu, 64 << 20}),
+                         name_of);
 
 TEST_P(RoundMovingTest, WhatWasWrittenComesBack) {
     const std::vector<int64_t> ends{20, 52, 84};
@@ -226,11 +109,8 @@ TEST_P(RoundMovingTest, LayersAreThereWhenTheyAreSaidToBe) {
     on_arrived_ = [&](int layers) {
         for (int layer = 0; layer < layers; ++layer) {
             const LayerGroup group = shape_.group_of(layer);
-            const size_t bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
             for (size_t i = 0; i < kv.blocks(group).size(); ++i)
-                EXPECT_EQ(std::memcmp(pool_->layer(layer).at(back.blocks(group)[i], 0),
-                                      pool_->layer(layer).at(kv.blocks(group)[i], 0), bytes),
-                          0);
+                EXPECT_EQ(block_of(back.blocks(group)[i], layer), block_of(kv.blocks(group)[i], layer));
         }
     };
     EXPECT_EQ(bring_back(back, 96), 3U);
@@ -270,10 +150,10 @@ TEST_P(RoundMovingTest, TheBeginningOfARoundIsFound) {
     const size_t blocks = 2 + 8;
     size_t compared = 0;
     std::vector<std::vector<std::byte>> stored;
-    each_block(kv, [&](int, std::span<std::byte> bytes) { stored.emplace_back(bytes.begin(), bytes.end()); });
+    each_block(kv, [&](int, std::span<const std::byte> bytes) { stored.emplace_back(bytes.begin(), bytes.end()); });
     const size_t all = kv.blocks(LayerGroup::upper).size();
     size_t at = 0;
-    each_block(back, [&](int layer, std::span<std::byte> bytes) {
+    each_block(back, [&](int layer, std::span<const std::byte> bytes) {
         const size_t block = at++ % blocks;
         std::vector<std::byte> expected = stored[static_cast<size_t>(layer) * all + block];
         if (block == 1) clear_unwritten(shape_.atom, shape_.kv_heads, 4, expected);
