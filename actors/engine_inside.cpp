@@ -61,6 +61,7 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
         runtime_->devices.push_back(std::move(device));
     }
     progress_ = std::make_shared<Progress>(runtime_->devices.size());
+    RONDO_TRY(check_host_memory(settings.memory.host_kv_mib));
     Device& first = *runtime_->devices[0];
     RONDO_ASSIGN(WeightsChoice choice, parse_weights_choice(settings.model.weights));
     choice.fingerprint = !settings.memory.disk.path.empty();
@@ -88,6 +89,18 @@ Status EngineInside::check_memory(const Settings& settings, size_t block_bytes) 
     if (bytes / block_bytes < 2)
         return make_error(ErrorCode::out_of_memory,
                           is + "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
+    return Status::ok();
+}
+
+Status EngineInside::check_host_memory(int host_kv_mib) const {
+    const size_t machine = machine_memory_bytes();
+    const std::string is = "memory.host_kv_mib is " + std::to_string(host_kv_mib);
+    if (host_kv_mib > 0 && runtime_->devices[0]->computes_in_host_memory())
+        return make_error(ErrorCode::invalid_argument,
+                          is + "; it must be 0 on CPUs, whose pool is host memory: memory.device_kv_mib may be larger");
+    if (static_cast<size_t>(host_kv_mib) > machine >> 20)
+        return make_error(ErrorCode::out_of_memory,
+                          is + "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
     return Status::ok();
 }
 
@@ -140,11 +153,12 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
 std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, const Engine::Options& options) {
     if (settings.memory.disk.path.empty()) return std::nullopt;
     store_figures_->wanted = true;
-    Result<OpenedStore> opened = open_store(settings.memory.disk, *runtime_);
+    Result<OpenedStore> opened = open_store(settings.memory, *runtime_);
     if (opened) {
         for (const std::string& note : opened->store->notes())
             if (options.log) options.log(note);
         store_owners_ = StoreOwners(*opened->store, opened->heads);
+        store_figures_->host_bytes_max = opened->host_bytes_max;
         return std::move(*opened);
     }
     if (options.log) options.log("conversations are not put away: " + opened.error().message);

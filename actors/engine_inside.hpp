@@ -57,6 +57,7 @@ private:
     EngineInside() = default;
     Status load_all(const Settings& settings, const Engine::Options& options);
     Status check_memory(const Settings& settings, size_t block_bytes) const;
+    Status check_host_memory(int host_kv_mib) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options);
     void start_store(OpenedStore opened, const Engine::Options& options, bool detached);

@@ -107,7 +107,8 @@ struct StoreUse {
     int64_t records = 0, conversations = 0;
     int64_t tokens_asked = 0, tokens_restored = 0;
     double restore_seconds = 0.0;
-    uint64_t bytes_max = 0;  ///< that he may have
+    uint64_t bytes_max = 0;   ///< that he may have
+    uint64_t host_bytes = 0;  ///< of his that lie in host memory as well
     bool encrypted = false;
 };
 

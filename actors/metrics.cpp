@@ -130,12 +130,21 @@ struct Metrics::OfStore {
         counted("store_prompt_tokens_restored_total", "Of them, those that came back", of.tokens_restored);
         counted("store_prompt_tokens_not_worth_total", "Of them, computed because that is sooner", of.tokens_not_worth);
         counted("store_prompt_tokens_failed_total", "Of them, damaged or not to be read", of.tokens_failed);
+        counted("store_records_read_total", "Rounds read from the disk, each layer group counted", of.read);
         counted("store_records_evicted_total", "Rounds that made room", of.evicted);
         counted("store_records_expired_total", "Rounds that nobody used for too long", of.expired);
         counted("store_records_damaged_total", "Rounds that were not what was written", of.damaged);
         counted("store_records_never_read_total", "Of those that went, never read", of.never_read);
         counted("store_conversations_failed_total", "Changes of conversations that could not be written",
                 of.conversations_failed);
+        if (of.host_bytes_max > 0) {
+            measured("store_host_bytes", "Of the KV on the disk, what lies in host memory as well", of.host_bytes);
+            measured("store_host_records", "Rounds in host memory, each layer group counted", of.host_records);
+            counted("store_host_read_bytes_total", "Copied from host memory in place of being read",
+                    of.host_bytes_copied);
+            counted("store_host_records_read_total", "Rounds found in host memory", of.host_found);
+            counted("store_host_records_evicted_total", "Rounds that left host memory to make room", of.host_evicted);
+        }
         auto& refused = prometheus::BuildCounter()
                             .Name("rondo:store_records_refused_total")
                             .Help("Rounds that were not written, by why")

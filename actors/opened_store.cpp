@@ -19,8 +19,10 @@ uint64_t mib(int count) {
 
 }  // namespace
 
-Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runtime) {
+Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runtime) {
+    const DiskSettings& settings = memory.disk;
     OpenedStore made;
+    made.host_bytes_max = mib(memory.host_kv_mib);
     made.tokens_min = settings.min_tokens;
     made.tasks = std::make_shared<StoreTasks>();
     RONDO_ASSIGN(made.queue, DiskQueue::open({}));

@@ -19,9 +19,10 @@ struct OpenedStore {
     std::unique_ptr<KeptConversations> conversations;
     std::vector<ConversationHead> heads;  ///< of those that were kept, in order of their numbers
     int64_t tokens_min = 0;               ///< of a sequence that is put away
+    uint64_t host_bytes_max = 0;          ///< of records that lie in host memory as well
 };
 
-/// As memory.disk says. An error is one line, and changes nothing in the folder.
-Result<OpenedStore> open_store(const DiskSettings& settings, const Runtime& runtime);
+/// As memory.disk and memory.host_kv_mib say. An error is one line, and changes nothing in the folder.
+Result<OpenedStore> open_store(const MemorySettings& settings, const Runtime& runtime);
 
 }  // namespace rondo

@@ -25,19 +25,24 @@ void Restoring::learn_load(uint64_t bytes, double seconds) {
     if (bytes > 0) seconds_per_byte_ = learned(seconds_per_byte_, seconds / static_cast<double>(bytes));
 }
 
-uint64_t Restoring::bytes_of(const WayBack& way) const {
+/// What lies in host memory is not read.
+uint64_t Restoring::disk_bytes_of(const WayBack& way) const {
     uint64_t bytes = 0;
     for (const LayerGroup group : layer_groups)
-        for (const WayBack::Round& round : way.rounds)
-            if (const auto* const record = store_.index().find(round.stored.records[group]))
-                bytes += record->place.bytes;
+        for (const WayBack::Round& round : way.rounds) {
+            const StoreName& name = round.stored.records[group];
+            const auto* const record = store_.index().find(name);
+            if (record != nullptr && reader_.needs_disk(name)) bytes += record->place.bytes;
+        }
     return bytes;
 }
 
-/// Whether it is read before it would be computed, each behind what is queued already.
-bool Restoring::is_worth(const WayBack& way, uint64_t bytes) {
+/// Whether it is read before it would be computed, each behind what is queued already. Copying takes no time beside
+/// computing.
+bool Restoring::is_worth(const WayBack& way, uint64_t disk_bytes) {
+    if (disk_bytes == 0) return true;
     const double computing = seconds_per_token_ * static_cast<double>(options_.prompt_tokens() + way.end - way.begin);
-    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + bytes);
+    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + disk_bytes);
     if (computing == 0.0 || reading <= computing) return true;
     seconds_per_byte_ *= forgetting;
     return false;
@@ -82,13 +87,13 @@ void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
             if (that_reads(round.stored, turn->space) == other) one.end = round.stored.end_token();
         return other->waiting.push_back(std::move(one));
     }
-    const uint64_t bytes = bytes_of(way);
+    const uint64_t disk_bytes = disk_bytes_of(way);
     Counts counts;
     counts.found = way.end - way.begin;
-    const bool worth = is_worth(way, bytes);
+    const bool worth = is_worth(way, disk_bytes);
     if (!worth) counts.not_worth = counts.found;
     count(turn->conversation.name.tenant, counts);
-    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) read(*turn, std::move(way), bytes);
+    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) read(*turn, std::move(way), disk_bytes);
     done();
 }
 
@@ -118,16 +123,17 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
     count(turn.conversation.name.tenant, counts);
 }
 
-void Restoring::read(Turn& turn, WayBack way, uint64_t bytes) {
+void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes) {
     const uint64_t number = ++last_;
     const auto arrival =
         std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
                                   [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
     under_way_[number] = {
-        arrival, {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, bytes, options_.now()};
+        arrival,       {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, disk_bytes,
+        options_.now()};
     for (const WayBack::Round& round : way.rounds)
         for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
-    bytes_under_way_ += bytes;
+    bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
     turn.restored_tokens += way.end - way.begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
@@ -146,10 +152,10 @@ void Restoring::over(uint64_t number, size_t whole) {
     const double now = options_.now();
     came.seconds = now - own.began;
     count(own.tenant, came);
-    bytes_under_way_ -= own.bytes;
+    bytes_under_way_ -= own.disk_bytes;
     // One is read behind the other.
     const double reading = now - std::max(own.began, std::exchange(over_at_, now));
-    if (whole == own.rounds.size()) learn_load(own.bytes, reading);
+    if (whole == own.rounds.size()) learn_load(own.disk_bytes, reading);
     for (const Waiting& one : own.waiting) share(one, *own.kv, end);
     own.kv.reset();  // its turn's alone from now on, who may write behind what has come
     own.arrival->finish(end);

@@ -60,7 +60,7 @@ private:
         PrefixSpace space;
         std::optional<SequenceKv> kv;  // whose blocks are written to
         std::vector<WayBack::Round> rounds;
-        uint64_t bytes = 0;
+        uint64_t disk_bytes = 0;
         double began = 0.0;
         bool cancelled = false;
         std::vector<Waiting> waiting = {};
@@ -68,9 +68,9 @@ private:
     UnderWay* that_reads(const StoredRound& round, const PrefixSpace& space);
     void look_up(const TurnPtr& turn, std::function<void()> done);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
-    uint64_t bytes_of(const WayBack& way) const;
-    bool is_worth(const WayBack& way, uint64_t bytes);
-    void read(Turn& turn, WayBack way, uint64_t bytes);
+    uint64_t disk_bytes_of(const WayBack& way) const;
+    bool is_worth(const WayBack& way, uint64_t disk_bytes);
+    void read(Turn& turn, WayBack way, uint64_t disk_bytes);
     void over(uint64_t number, size_t whole);
     void cancel(uint64_t number);
     void learn_load(uint64_t bytes, double seconds);
@@ -81,7 +81,7 @@ private:
     const Options options_;
     std::map<uint64_t, UnderWay> under_way_;
     uint64_t last_ = 0;                                        // of their numbers
-    uint64_t bytes_under_way_ = 0;                             // of all
+    uint64_t bytes_under_way_ = 0;                             // from the disk, of all
     double over_at_ = 0.0;                                     // the last that ended
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
     void count(const Tenant& tenant, const Counts& more);

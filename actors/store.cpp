@@ -23,8 +23,13 @@ Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, 
       is_woken_(is_woken) {
     const auto post = [tasks = opened_.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     Device& device = runtime_->answers_device();
-    writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post});
-    reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post});
+    if (opened_.host_bytes_max > 0) {
+        arena_.emplace(device, HostArena::Options{.bytes_max = opened_.host_bytes_max});
+        opened_.store->when_gone([this](const StoreName& name) { arena_->drop(name); });
+    }
+    HostArena* const arena = arena_ ? &*arena_ : nullptr;
+    writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post, .arena = arena});
+    reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post, .arena = arena});
     restoring_.emplace(*opened_.store, *reader_, *runtime_->pool,
                        Restoring::Options{[this] { return now(); },
                                           [load = std::move(load)] { return load->prompt_tokens.load(); }, post});
@@ -110,6 +115,7 @@ void Store::on_exit() {
     opened_.conversations.reset();
     opened_.store.reset();
     opened_.queue.reset();
+    arena_.reset();
     for (const auto& arrival : unfinished) arrival->finish(arrival->begin());
     rooms_.clear();
 }
@@ -170,6 +176,11 @@ StoreUse Store::use_of(const Tenant& tenant) const {
     use.restore_seconds = counts.seconds;
     use.bytes_max = store.tenant_bytes_max();
     use.encrypted = store.keys().has_value();
+    if (!arena_) return use;
+    arena_->each([&](const StoreName& record, uint64_t bytes) {
+        if (const StoredRecord* const stored = store.index().find(record); stored != nullptr && stored->tenant == name)
+            use.host_bytes += bytes;
+    });
     return use;
 }
 
@@ -197,6 +208,12 @@ void Store::tell_figures() {
     told.tokens_not_worth = restored.not_worth;
     told.tokens_failed = restored.failed;
     told.restore_seconds = restored.seconds;
+    if (!arena_) return;
+    told.host_bytes = arena_->bytes();
+    told.host_records = arena_->records();
+    told.host_bytes_copied = arena_->counts().bytes_copied;
+    told.host_found = arena_->counts().found;
+    told.host_evicted = arena_->counts().evicted;
 }
 
 }  // namespace rondo

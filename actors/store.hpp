@@ -38,6 +38,7 @@ private:
     OpenedStore opened_;
     const std::shared_ptr<StoreFigures> figures_;
     const bool is_woken_;
+    std::optional<HostArena> arena_;  // none: what is on the disk lies there alone
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;

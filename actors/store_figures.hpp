@@ -21,6 +21,10 @@ struct StoreFigures {
     std::atomic<int64_t> tokens_asked{0}, tokens_found{0}, tokens_restored{0}, tokens_not_worth{0}, tokens_failed{0};
     std::atomic<double> restore_seconds{0.0};
     std::atomic<int64_t> queue_sequences{0};
+    /// Of host memory in front of the disk; 0: there is none.
+    std::atomic<uint64_t> host_bytes_max{0};
+    std::atomic<uint64_t> host_bytes{0}, host_records{0}, host_bytes_copied{0};
+    std::atomic<int64_t> host_found{0}, host_evicted{0};
 };
 
 }  // namespace rondo

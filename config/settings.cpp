@@ -293,6 +293,9 @@ Status check_together(Settings& settings, const YamlNode& root) {
     if (decode.empty()) decode = {prefill[0]};
     const Result<DeviceRoles, WrongSetting> roles = device_roles(settings);
     if (!roles) return wrong(nearest(root, roles.error().path).place, roles.error().path, roles.error().what);
+    if (const std::string path = "memory.host_kv_mib";
+        settings.memory.host_kv_mib > 0 && settings.memory.disk.path.empty())
+        settings.notes.push_back(nearest(root, path).place + ": " + path + ": has no effect without memory.disk.path");
     return check_methods(settings, root, settings.device(decode[0])->kind == DeviceSettings::Kind::cpu);
 }
 

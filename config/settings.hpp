@@ -115,6 +115,7 @@ struct MemorySettings {
     enum class KvType { bf16, f32, int8 };
 
     int device_kv_mib = 1024;
+    int host_kv_mib = 0;  ///< of what is on the disk, as much lies in host memory as well, for GPUs
     KvType kv_dtype = KvType::bf16;
     DiskSettings disk;
     bool operator==(const MemorySettings&) const = default;

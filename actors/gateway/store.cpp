@@ -14,6 +14,7 @@ StoreInfo told(const StoreUse& use) {
             .encrypted = use.encrypted,
             .bytes = use.bytes,
             .bytes_max = use.bytes_max,
+            .host_bytes = use.host_bytes,
             .records = use.records,
             .conversations = use.conversations,
             .tokens_asked = use.tokens_asked,

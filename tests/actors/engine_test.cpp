@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "actors/gateway/answer_exchange.hpp"
@@ -150,6 +151,17 @@ TEST(EngineMemory, MoreThanTheMachineHasIsRefusedAtTheStart) {
     ASSERT_FALSE(engine.is_ok());
     EXPECT_EQ(engine.error().code, ErrorCode::out_of_memory);
     EXPECT_THAT(engine.error().message, ::testing::HasSubstr("memory.device_kv_mib is " + mib));
+}
+
+/// What a CPU computes lies in host memory already.
+TEST(EngineMemory, HostMemoryInFrontOfTheDiskIsForGpus) {
+    const auto engine = Engine::open(settings_of({"memory.host_kv_mib=64", "memory.disk.path=nowhere"}));
+    ASSERT_FALSE(engine.is_ok());
+    EXPECT_EQ(engine.error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(engine.error().message,
+              "memory.host_kv_mib is 64; it must be 0 on CPUs, whose pool is host memory: memory.device_kv_mib may be "
+              "larger");
+    EXPECT_FALSE(std::filesystem::exists("nowhere"));
 }
 
 }  // namespace

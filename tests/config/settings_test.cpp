@@ -146,7 +146,7 @@ TEST(Settings, UnknownKeysAreNamedWithTheRightOnes) {
         error_of("memory.device_kv_mib: 1"),
         "f.yaml:1: \"memory.device_kv_mib\": unknown key, must be preset, model, devices, pipeline, memory or server");
     EXPECT_EQ(error_of("", {"memory.kv=1"}),
-              "--set memory.kv: memory.kv: unknown key, must be device_kv_mib, kv_dtype or disk");
+              "--set memory.kv: memory.kv: unknown key, must be device_kv_mib, host_kv_mib, kv_dtype or disk");
 }
 
 TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
@@ -170,6 +170,19 @@ TEST(Settings, KeysThatAreGoneAreAcceptedAndNoted) {
     EXPECT_EQ(error_of("pipeline: {restore: {plan: none}}"), "f.yaml:1: pipeline.restore.plan: unknown key");
     EXPECT_THAT(error_of("pipeline: {restores: {planner: none}}"),
                 ::testing::HasSubstr("pipeline.restores: unknown key"));
+}
+
+TEST(Settings, HostMemoryHasNoEffectWithoutADisk) {
+    const Settings alone = value_of("memory:\n  host_kv_mib: 512");
+    EXPECT_EQ(alone.memory.host_kv_mib, 512);
+    EXPECT_THAT(alone.notes,
+                ::testing::ElementsAre("f.yaml:2: memory.host_kv_mib: has no effect without memory.disk.path"));
+    EXPECT_THAT(value_of("memory: {host_kv_mib: 512, disk: {path: kv}}").notes, ::testing::IsEmpty());
+    EXPECT_THAT(value_of("memory: {host_kv_mib: 0}").notes, ::testing::IsEmpty());
+    for (const char* wrong : {"-1", "16777217", "1.5", "auto", "99999999999999999999"})
+        EXPECT_THAT(error_of("memory: {host_kv_mib: " + std::string(wrong) + "}"),
+                    ::testing::HasSubstr("memory.host_kv_mib: is \"" + std::string(wrong) +
+                                         "\", must be a whole number 0 to 16777216"));
 }
 
 TEST(Settings, APresetFillsTheMethodSlotsAndSingleKeysWin) {
@@ -281,7 +294,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 32);
+    EXPECT_EQ(numbers, 33);
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {

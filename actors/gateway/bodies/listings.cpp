@@ -100,6 +100,7 @@ std::string store_response(const StoreInfo& store) {
         out["encrypted"] = store.encrypted;
         out["bytes"] = store.bytes;
         out["bytes_max"] = store.bytes_max;
+        out["host_bytes"] = store.host_bytes;
         out["records"] = store.records;
         out["conversations"] = store.conversations;
         out["prompt_tokens_asked"] = store.tokens_asked;

@@ -47,6 +47,7 @@ struct ListedSession {
 struct StoreInfo {
     bool enabled = false, encrypted = false;
     uint64_t bytes = 0, bytes_max = 0;
+    uint64_t host_bytes = 0;  ///< of them, those that lie in host memory as well
     int64_t records = 0, conversations = 0;
     int64_t tokens_asked = 0, tokens_restored = 0;
     double restore_seconds = 0.0;
