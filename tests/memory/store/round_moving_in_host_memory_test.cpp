@@ -193,10 +193,9 @@ TEST_P(RoundMovingInHostMemory, CancelledItLeavesNothingHalf) {
 /// Where host memory is short, some come from there and some from the disk.
 TEST_P(RoundMovingInHostMemory, WithoutPinnedMemoryTheDiskServes) {
     auto* const gpu = dynamic_cast<testing::StandInGpu*>(device_.get());
-    if (gpu == nullptr) GTEST_SKIP() << "a GPU's host has enough of it";
     for (const size_t left : {size_t{0}, size_t{100} << 10}) {
         start();
-        gpu->host_bytes_left = left;
+        if (gpu != nullptr) gpu->host_bytes_left = left;  // the host of a GPU has enough of it
         const SequenceKv kv = sequence(ends_);
         std::vector<int32_t> ids = ids_of(84);
         put(kv, ids);
