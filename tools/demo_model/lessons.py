@@ -1,0 +1,114 @@
+"""What the demo model is trained on: dialogues of roundtalk, mixed, encoded, packed, with their evidence marked.
+
+Batch number i of a seed is always the same, whatever came before it: so a training goes on exactly where it stopped.
+"""
+import random
+import re
+
+import numpy as np
+import torch
+
+from native import Pack
+from roundtalk import dialogue
+
+QUESTION = re.compile(r"(?:^|(?<=[.] ))(?:(?:What|Where|When)\b[^?.]*\?|Repeat the (?:last|first) \d+ things I told you\.)")
+# How often a task is asked in a mixed dialogue. roundtalk's own mix asks for lists less and chats as much.
+MIXED = (["recall"] * 8 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2 + ["chat"] + ["tell"])
+PINNED = ["recall"] * 3 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2
+PLACES = ["begin", "middle", "end"]
+# Until so many tokens: the most rounds of a dialogue. A dialogue of 32 rounds has some 2,000 tokens, one of lists more.
+STAGES = [(3e6, 3), (8e6, 6), (20e6, 10), (45e6, 18), (80e6, 28), (float("inf"), 44)]
+
+
+def rounds_max(tokens):
+    return next(most for until, most in STAGES if tokens < until)
+
+
+def draw(rng, most, easy):
+    """One dialogue: a third mixed as roundtalk's, a third short of words, a third of one task alone as in evaluations."""
+    rounds = rng.randint(1, most) if rng.random() < 0.6 else rng.randint((most + 1) // 2, most)
+    style, seed = rng.random(), rng.getrandbits(48)
+    if easy:
+        return dialogue(seed, rounds, facts_per_round=(1, 2), filler=(0, 1), kinds=MIXED)
+    if style < 0.34:
+        return dialogue(seed, rounds, kinds=MIXED if rng.random() < 0.5 else None)
+    if style < 0.67:
+        return dialogue(seed, rounds, facts_per_round=(1, rng.choice([1, 2, 4])), filler=(0, rng.choice([0, 1, 2])),
+                        kinds=MIXED)
+    where = rng.choice(PLACES) if rng.random() < 0.7 else None
+    return dialogue(seed, rounds, kinds=[rng.choice(PINNED)], where=where)
+
+
+class Encoded:
+    """Token ids of a dialogue, and of each round: where it begins, where its answer does, from where the question is
+    known, which earlier rounds hold the evidence."""
+
+    def __init__(self, tokenizer, rounds, answer_last=True):
+        begin_user, begin_answer = tokenizer.ids["<|user|>"], tokenizer.ids["<|assistant|>"]
+        end = tokenizer.ids["<|end|>"]
+        self.ids, self.rounds = [], []
+        for i, (user, reply, meta) in enumerate(rounds):
+            start, ids = len(self.ids), tokenizer.encode(user)
+            asked = QUESTION.search(user)
+            known = start + len(tokenizer.encode(user[:asked.end()])) - 1 if asked else None
+            self.ids += [begin_user, *ids, end, begin_answer]
+            answer = len(self.ids)
+            if answer_last or i + 1 < len(rounds):
+                self.ids += [*tokenizer.encode(reply), end]
+            past = [j for j in meta["evidence"] if 0 <= j < i]
+            self.rounds.append({"start": start, "answer": answer, "end": len(self.ids), "known": known, "past": past,
+                                "kind": meta["kind"], "where": meta["where"]})
+
+
+class Batch:
+    """Packed dialogues: ids, the Pack, the weight of each next token, which rows know what their question asks."""
+
+    def __init__(self, encoded, shape, limit=None):
+        starts, ids, weights = [0], [], []
+        past_ends, mask_at, evidence, knowing, masked = [], [], [], [], 0
+        for one in encoded:
+            count = len(one.ids) if limit is None else min(len(one.ids), limit - len(ids))
+            weight, ends, at, know = ([0.1] * len(one.ids), [0] * len(one.ids), [-1] * len(one.ids),
+                                      [0] * len(one.ids))
+            for part in one.rounds:
+                start, answer = part["start"], part["answer"]
+                # A row's weight is that of the token after it.
+                weight[answer - 1:part["end"] - 1] = [1.0] * (part["end"] - answer)
+                if start == 0 or start >= count:
+                    continue
+                mask = np.zeros(start, np.float32)
+                for j in part["past"]:
+                    mask[one.rounds[j]["start"]:one.rounds[j]["end"]] = 1
+                at[start:answer] = [masked] * (answer - start)
+                masked += start
+                evidence.append(mask)
+                ends[start:answer] = [start] * (answer - start)
+                if part["past"] and part["known"] is not None:
+                    know[part["known"]:answer] = [1] * (answer - part["known"])
+            weight[-1] = 0.0
+            if count < len(one.ids):
+                weight[count - 1] = 0.0
+            ids += one.ids[:count]
+            weights += weight[:count]
+            past_ends += ends[:count]
+            mask_at += at[:count]
+            knowing += know[:count]
+            starts.append(len(ids))
+        self.ids = torch.tensor(ids)
+        self.weights, self.knowing = torch.tensor(weights), torch.tensor(knowing, dtype=torch.bool)
+        self.pack = Pack(starts, shape.heads, shape.kv_heads, shape.theta)
+        self.pack.past_ends, self.pack.mask_at = torch.tensor(past_ends), torch.tensor(mask_at)
+        self.pack.evidence = torch.from_numpy(np.concatenate(evidence)) if evidence else torch.zeros(1)
+
+
+def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0):
+    """Batch `number`: exactly `tokens` tokens, the last dialogue cut. `stretch` shortens or lengthens the curriculum."""
+    rng = random.Random(f"{seed}:{number}")
+    most = rounds_max(tokens_seen / stretch)
+    encoded, total = [], 0
+    while total < tokens:
+        left = (tokens - total) // 60
+        one = Encoded(tokenizer, draw(rng, max(1, min(most, left)), most <= 3))
+        encoded.append(one)
+        total += len(one.ids)
+    return Batch(encoded, shape, tokens), rng

@@ -1,0 +1,200 @@
+"""Compiles kernels.cpp for this processor and offers its functions to autograd; plain torch does the same elsewhere.
+
+Tensors are packed: the rows of all dialogues lie one behind another, `starts` says where each begins.
+"""
+import ctypes
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+DIM = 32
+FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fopenmp", "-shared", "-fPIC"]
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = ([(name, ctypes.c_void_p) for name in ("qkv", "out", "log_sums", "cosine", "sine", "starts")] +
+                [(name, ctypes.c_int64) for name in ("dialogues", "rows", "heads", "kv_heads", "threads")] +
+                [(name, ctypes.c_void_p) for name in ("masses", "past_ends", "mask_at", "evidence", "grad_out",
+                                                      "grad_masses", "grad_qkv")])
+
+
+def build():
+    """The compiled library, or None where the processor or the compiler cannot."""
+    source = Path(__file__).with_name("kernels.cpp")
+    try:
+        processor = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+        if "avx512_bf16" not in processor or os.environ.get("RONDO_DEMO_PLAIN"):
+            return None
+        digest = hashlib.sha256(source.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
+        path = Path(tempfile.gettempdir()) / f"rondo_demo_kernels_{os.getuid()}_{digest}.so"
+        if not path.exists():
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            subprocess.run(["g++", *FLAGS, str(source), "-o", str(unfinished)], check=True, capture_output=True)
+            unfinished.rename(path)
+        return ctypes.CDLL(str(path))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+LIBRARY = build()
+
+
+def pointer(tensor):
+    return ctypes.c_void_p(tensor.data_ptr() if tensor is not None else None)
+
+
+class Pack:
+    """Where the dialogues of a batch begin, and which keys are evidence for which rows."""
+
+    def __init__(self, starts, heads, kv_heads, theta, device="cpu"):
+        self.starts = torch.as_tensor(starts, dtype=torch.int64)
+        self.heads, self.kv_heads, self.device = heads, kv_heads, device
+        self.rows = int(self.starts[-1])
+        longest = int((self.starts[1:] - self.starts[:-1]).max())
+        frequency = 1.0 / theta**(torch.arange(0, DIM, 2).double() / DIM)
+        angles = torch.outer(torch.arange(longest).double(), frequency)
+        self.cosine, self.sine = angles.cos().float(), angles.sin().float()
+        self.past_ends = self.mask_at = self.evidence = None
+
+    def arguments(self, qkv, out, log_sums, masses=None):
+        asks = masses is not None
+        return Arguments(pointer(qkv), pointer(out), pointer(log_sums), pointer(self.cosine), pointer(self.sine),
+                         pointer(self.starts), len(self.starts) - 1, self.rows, self.heads, self.kv_heads,
+                         torch.get_num_threads(), pointer(masses), pointer(self.past_ends if asks else None),
+                         pointer(self.mask_at if asks else None), pointer(self.evidence if asks else None), None, None,
+                         None)
+
+
+class NativeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, qkv, pack, with_masses):
+        qkv = qkv.contiguous()
+        out = torch.empty(pack.rows, pack.heads * DIM, dtype=torch.bfloat16)
+        log_sums = torch.empty(pack.heads, pack.rows)
+        masses = torch.zeros(pack.heads, pack.rows, 2) if with_masses else None
+        LIBRARY.attention_forward(ctypes.byref(pack.arguments(qkv, out, log_sums, masses)))
+        ctx.save_for_backward(qkv, out, log_sums, masses)
+        ctx.pack = pack
+        return out, masses
+
+    @staticmethod
+    def backward(ctx, grad_out, grad_masses):
+        qkv, out, log_sums, masses = ctx.saved_tensors
+        if grad_masses is None:
+            masses = None
+        arguments = ctx.pack.arguments(qkv, out, log_sums, masses)
+        grad_qkv, grad_out = torch.empty_like(qkv), grad_out.contiguous()
+        arguments.grad_out, arguments.grad_qkv = pointer(grad_out), pointer(grad_qkv)
+        if masses is not None:
+            grad_masses = grad_masses.contiguous()
+            arguments.grad_masses = pointer(grad_masses)
+        LIBRARY.attention_backward(ctypes.byref(arguments))
+        return grad_qkv, None, None
+
+
+class NativeAddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, weight, eps):
+        rows, width = x.shape
+        total, out = torch.empty(rows, width), torch.empty(rows, width, dtype=torch.bfloat16)
+        inverse = torch.empty(rows)
+        LIBRARY.add_norm_forward(pointer(x), pointer(y), pointer(weight), pointer(total), pointer(out),
+                                 pointer(inverse), ctypes.c_int64(rows), ctypes.c_int64(width), ctypes.c_float(eps))
+        ctx.save_for_backward(total, weight, inverse)
+        ctx.adds = y is not None
+        return total, out
+
+    @staticmethod
+    def backward(ctx, grad_total, grad_out):
+        total, weight, inverse = ctx.saved_tensors
+        rows, width = total.shape
+        grad_x, grad_weight = torch.empty_like(total), torch.zeros_like(weight)
+        grad_y = torch.empty(rows, width, dtype=torch.bfloat16) if ctx.adds else None
+        grad_total = grad_total.contiguous() if grad_total is not None else None
+        grad_out = grad_out.contiguous()
+        LIBRARY.add_norm_backward(pointer(total), pointer(weight), pointer(inverse), pointer(grad_total),
+                                  pointer(grad_out), pointer(grad_x), pointer(grad_y), pointer(grad_weight),
+                                  ctypes.c_int64(rows), ctypes.c_int64(width))
+        return grad_x, grad_y, grad_weight, None
+
+
+class NativeGate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, both):
+        rows, width = both.shape[0], both.shape[1] // 2
+        out = torch.empty(rows, width, dtype=torch.bfloat16)
+        LIBRARY.gate_forward(pointer(both), pointer(out), ctypes.c_int64(rows), ctypes.c_int64(width))
+        ctx.save_for_backward(both)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad_out):
+        both, = ctx.saved_tensors
+        grad_both, grad_out = torch.empty_like(both), grad_out.contiguous()
+        LIBRARY.gate_backward(pointer(both), pointer(grad_out), pointer(grad_both), ctypes.c_int64(both.shape[0]),
+                              ctypes.c_int64(both.shape[1] // 2))
+        return grad_both
+
+
+def rotate(x, cosine, sine):
+    low, high = x[..., :DIM // 2], x[..., DIM // 2:]
+    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
+
+
+def plain_attention(qkv, pack, with_masses):
+    """The same in torch, a dialogue at a time: for other devices, and for the tests of the compiled one."""
+    outs, masses = [], []
+    cosine, sine = pack.cosine.to(qkv.device), pack.sine.to(qkv.device)
+    for first, end in zip(pack.starts[:-1].tolist(), pack.starts[1:].tolist()):
+        count = end - first
+        x = qkv[first:end].float().view(count, -1, DIM).transpose(0, 1)
+        q, k, v = x.split([pack.heads, pack.kv_heads, pack.kv_heads])
+        q, k = rotate(q, cosine[:count], sine[:count]), rotate(k, cosine[:count], sine[:count])
+        group = pack.heads // pack.kv_heads
+        k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)
+        mask = torch.full((count, count), -1e30, device=qkv.device).triu(1)
+        p = torch.softmax(q @ k.transpose(1, 2) * DIM**-0.5 + mask, -1)
+        outs.append((p @ v).transpose(0, 1).reshape(count, -1))
+        if with_masses:
+            masses.append(plain_masses(p, pack, first, end))
+    return torch.cat(outs).to(qkv.dtype), torch.cat(masses, 1) if with_masses else None
+
+
+def plain_masses(p, pack, first, end):
+    count = end - first
+    at, ends = pack.mask_at[first:end].tolist(), pack.past_ends[first:end].tolist()
+    on = torch.zeros(count, count)
+    past = torch.zeros(count, count)
+    for row in range(count):
+        if at[row] >= 0:
+            on[row, :ends[row]] = pack.evidence[at[row]:at[row] + ends[row]]
+            past[row, :ends[row]] = 1
+    on, past = on.to(p.device), past.to(p.device)
+    return torch.stack([(p * on).sum(-1), (p * (past - on)).sum(-1)], -1)
+
+
+def attention(qkv, pack, with_masses=False):
+    """Rotates, attends causally within each dialogue: [rows][heads * 32], and masses [heads][rows][2] or None."""
+    if LIBRARY and qkv.device.type == "cpu" and qkv.dtype == torch.bfloat16:
+        return NativeAttention.apply(qkv, pack, with_masses)
+    return plain_attention(qkv, pack, with_masses)
+
+
+def add_norm(x, y, weight, eps):
+    """x + y in float, and its RMS norm in bf16 (or x's type where kernels are not used)."""
+    if LIBRARY and x.device.type == "cpu" and (y is None or y.dtype == torch.bfloat16):
+        return NativeAddNorm.apply(x, y, weight, eps)
+    total = x if y is None else x + y
+    return total, (total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * weight).to(torch.bfloat16)
+
+
+def gate(both):
+    if LIBRARY and both.device.type == "cpu" and both.dtype == torch.bfloat16:
+        return NativeGate.apply(both.contiguous())
+    left, right = both.chunk(2, -1)
+    return F.silu(left) * right

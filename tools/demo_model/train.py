@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+"""Trains the demo model on roundtalk.
+
+  train.py FOLDER [--tokens 200e6] [--pause-while FILE] ...
+
+FOLDER holds the last two checkpoints. Where there is one, training goes on from it, exactly: weights, optimizer and the
+number of the next batch are all that decides what comes. The schedule goes by tokens; a checkpoint's settings win over
+the defaults, and an option that is given wins over both. Needs torch and numpy.
+"""
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import lessons
+import native
+from model import Model, Shape
+from optimizer import Adam, Muon
+from roundtalk import dialogue, render
+from scoring import quick_table
+from tokenizer import Tokenizer
+
+SETTINGS = {  # what decides the numbers, kept in checkpoints
+    "seed": 1, "tokens": 240e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
+    "layers": 10, "ffn": 512, "aux": "4:0.05,5:0.02,6:0.02,7:0.02,8:0.02,9:0.02", "sample": 0.25,
+}
+
+
+def make_tokenizer():
+    return Tokenizer.train([render(dialogue(i, 12)) for i in range(600)], Shape.vocabulary)
+
+
+def parse_aux(text):
+    """"4:0.05,7:0.01" -> {4: 0.05, 7: 0.01}: layers, counted from 0, and the weights of their evidence loss."""
+    return {int(layer): float(weight) for layer, weight in (part.split(":") for part in text.split(",") if part)}
+
+
+def evidence_loss(masses, batch):
+    """What the question's rows miss: the logarithm of the mass on evidence rounds, where there are any, and of what is
+    left beside other past rounds. Masses are means over the heads."""
+    on, off = masses.mean(0).unbind(-1)
+    asked = batch.pack.mask_at >= 0
+    know = batch.knowing
+    missed = -(on[know] + 1e-4).log().mean() if know.any() else on.sum() * 0
+    strayed = -(1 - off[asked] + 1e-3).log().mean() if asked.any() else off.sum() * 0
+    return missed + strayed, on[know].mean().item() if know.any() else float("nan")
+
+
+class Training:
+    def __init__(self, settings, folder):
+        self.settings, self.folder = settings, Path(folder)
+        torch.manual_seed(settings["seed"])
+        self.tokenizer = make_tokenizer()
+        self.shape = Shape(layers=settings["layers"], ffn=settings["ffn"], vocabulary=len(self.tokenizer.tokens))
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = Model(self.shape).to(self.device)
+        self.muon, self.adam = Muon(list(self.model.matrices())), Adam(self.model.others())
+        self.aux = parse_aux(settings["aux"])
+        self.steps, self.seen = 0, 0
+
+    def rate(self):
+        share = self.seen / self.settings["tokens"]
+        since = self.settings["decay_from"]
+        falling = 1 if share < since else max(0.01, (1 - share) / (1 - since))
+        return min(1, (self.steps + 1) / 100) * falling
+
+    def step(self):
+        """One batch; its losses."""
+        settings = self.settings
+        batch, rng = lessons.batch(self.tokenizer, self.shape, settings["seed"], self.steps, self.seen,
+                                   settings["batch"], settings["stretch"])
+        # Of the users' words, most of which nobody could foretell, a sample is enough.
+        keep = torch.tensor([w > 0.5 or (w > 0 and rng.random() < settings["sample"]) for w in batch.weights.tolist()])
+        rows = keep.nonzero()[:, 0]
+        ids, device = batch.ids, self.device
+        hidden, masses = self.model.hidden(ids.to(device), batch.pack, tuple(self.aux))
+        logits = self.model.logits(hidden[rows.to(device)])
+        losses = F.cross_entropy(logits, ids[rows + 1].to(device), reduction="none")
+        weights = batch.weights[rows].to(device)
+        weights = torch.where(weights > 0.5, weights, weights / settings["sample"])
+        loss = (losses * weights).sum() / weights.sum()
+        answers = (losses * (weights >= 1)).sum() / (weights >= 1).sum()
+        extra, found = 0.0, {}
+        for layer, weight in self.aux.items():
+            missed, found[layer] = evidence_loss(masses[layer].cpu(), batch)
+            loss = loss + weight * missed.to(device)
+        loss.backward()
+        rate = self.rate()
+        self.muon.step(settings["rate"] * rate)
+        self.adam.step(settings["adam_rate"] * rate)
+        for p in self.model.parameters():
+            p.grad = None
+        self.steps += 1
+        self.seen += len(ids)
+        return {"answers": answers.item(), "all": loss.item(), "rate": rate, "found": found}
+
+    def save(self):
+        """Atomically; the two latest stay."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"checkpoint_{self.steps:07d}.pt"
+        state = {"settings": self.settings, "shape": self.shape.dict(), "steps": self.steps, "seen": self.seen,
+                 "merges": self.tokenizer.merges, "model": self.model.state_dict(), "muon": self.muon.state(),
+                 "adam": self.adam.state(), "torch_random": torch.get_rng_state()}
+        torch.save(state, path.with_suffix(".unfinished"))
+        os.replace(path.with_suffix(".unfinished"), path)
+        for old in sorted(self.folder.glob("checkpoint_*.pt"))[:-2]:
+            old.unlink()
+
+    def load(self, path):
+        state = torch.load(path, map_location="cpu")
+        self.model.load_state_dict(state["model"])
+        self.muon.load(state["muon"])
+        self.adam.load(state["adam"])
+        torch.set_rng_state(state["torch_random"])
+        self.steps, self.seen = state["steps"], state["seen"]
+
+
+def latest(folder):
+    found = sorted(Path(folder).glob("checkpoint_*.pt"))
+    return found[-1] if found else None
+
+
+def start(folder, given):
+    """A training as the options say, gone on with where the folder has a checkpoint."""
+    path = latest(folder)
+    settings = dict(SETTINGS)
+    if path:
+        settings.update(torch.load(path, map_location="cpu")["settings"])
+    settings.update({name: value for name, value in given.items() if value is not None})
+    training = Training(settings, folder)
+    if path:
+        training.load(path)
+    return training
+
+
+def run(training, args):
+    saved = probed = time.time()
+    wall, processor, waited, before = time.time(), time.process_time(), 0.0, training.seen
+    probe_at = (training.seen // args.probe_tokens + 1) * args.probe_tokens
+    sums = {}
+    while training.seen < training.settings["tokens"] and training.steps < args.steps:
+        while args.pause_while and os.path.exists(args.pause_while):
+            time.sleep(1)
+            waited += 1
+        for name, value in training.step().items():
+            sums.setdefault(name, []).append(value)
+        if training.steps % args.log_steps == 0:
+            done = training.seen - before
+            found = {layer: round(sum(f[layer] for f in sums["found"]) / len(sums["found"]), 3)
+                     for layer in training.aux}
+            print(f"step {training.steps} tokens {training.seen / 1e6:.2f}M rounds<= "
+                  f"{lessons.rounds_max(training.seen / training.settings['stretch'])} "
+                  f"answers {sum(sums['answers']) / len(sums['answers']):.4f} "
+                  f"all {sum(sums['all']) / len(sums['all']):.4f} rate {sums['rate'][-1]:.3f} on {found} "
+                  f"{done / (time.time() - wall - waited):.0f} tokens/s "
+                  f"{done / (time.process_time() - processor):.0f} tokens/s of processor time", flush=True)
+            wall, processor, waited, before, sums = time.time(), time.process_time(), 0.0, training.seen, {}
+        if time.time() - saved > 60 * args.save_minutes:
+            training.save()
+            saved = time.time()
+        if training.seen >= probe_at:
+            probe_at += args.probe_tokens
+            probed = time.time()
+            print(quick_table(training.model, training.tokenizer, args.probe_dialogues), flush=True)
+            wall += time.time() - probed
+            processor = time.process_time()
+            before, sums = training.seen, {}
+            wall = time.time()
+    training.save()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    for name, value in SETTINGS.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=None, help=f"default {value}")
+    parser.add_argument("--steps", type=float, default=float("inf"), help="stop after so many, counted from the first")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--pause-while", metavar="FILE", help="no step begins while this file exists")
+    parser.add_argument("--save-minutes", type=float, default=10)
+    parser.add_argument("--log-steps", type=int, default=50)
+    parser.add_argument("--probe-tokens", type=float, default=2e6, help="accuracy is logged every so many tokens")
+    parser.add_argument("--probe-dialogues", type=int, default=24)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    training = start(args.folder, {name: getattr(args, name) for name in SETTINGS})
+    parameters = sum(p.numel() for p in training.model.parameters())
+    print(json.dumps(training.settings), f"{parameters / 1e6:.2f} M parameters, kernels "
+          f"{'compiled' if native.LIBRARY else 'plain'}, from step {training.steps}", flush=True)
+    run(training, args)
+
+
+if __name__ == "__main__":
+    main()
