@@ -40,10 +40,13 @@ class Layer(nn.Module):
         self.gate_up = matrix(2 * shape.ffn, width)
         self.down = matrix(width, shape.ffn, small)
 
-    def forward(self, x, y, pack, eps, with_masses):
+    def forward(self, x, y, pack, eps, with_masses, keep=None):
         """The residual stream is x + y; what it becomes is handed on in two parts likewise."""
         x, normed = add_norm(x, y, self.norm1, eps)
-        heads, masses = attention(F.linear(normed, self.qkv.bfloat16()), pack, with_masses)
+        qkv = F.linear(normed, self.qkv.bfloat16())
+        if keep is not None:
+            keep.append(qkv)
+        heads, masses = attention(qkv, pack, with_masses)
         x, normed = add_norm(x, F.linear(heads, self.o.bfloat16()), self.norm2, eps)
         return x, F.linear(gate(F.linear(normed, self.gate_up.bfloat16())), self.down.bfloat16()), masses
 
@@ -56,11 +59,12 @@ class Model(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.width))
 
-    def hidden(self, ids, pack, mass_layers=()):
-        """Final states [rows][width] in bf16, and {layer: masses [heads][rows][2]} of the layers asked for."""
+    def hidden(self, ids, pack, mass_layers=(), keep=None):
+        """Final states [rows][width] in bf16, and {layer: masses [heads][rows][2]} of the layers asked for. `keep` is
+        a list that takes each layer's queries, keys and values, not yet rotated."""
         x, y, masses = F.embedding(ids, self.embedding), None, {}
         for i, layer in enumerate(self.layers):
-            x, y, found = layer(x, y, pack, self.shape.eps, i in mass_layers)
+            x, y, found = layer(x, y, pack, self.shape.eps, i in mass_layers, keep)
             if found is not None:
                 masses[i] = found
         return add_norm(x, y, self.norm, self.shape.eps)[1], masses

@@ -51,10 +51,10 @@ def evidence_loss(masses, batch):
 
 
 class Training:
-    def __init__(self, settings, folder):
+    def __init__(self, settings, folder, merges=None):
         self.settings, self.folder = settings, Path(folder)
         torch.manual_seed(settings["seed"])
-        self.tokenizer = make_tokenizer()
+        self.tokenizer = Tokenizer(merges) if merges else make_tokenizer()
         self.shape = Shape(layers=settings["layers"], ffn=settings["ffn"], vocabulary=len(self.tokenizer.tokens))
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = Model(self.shape).to(self.device)
@@ -110,8 +110,7 @@ class Training:
         for old in sorted(self.folder.glob("checkpoint_*.pt"))[:-2]:
             old.unlink()
 
-    def load(self, path):
-        state = torch.load(path, map_location="cpu")
+    def load(self, state):
         self.model.load_state_dict(state["model"])
         self.muon.load(state["muon"])
         self.adam.load(state["adam"])
@@ -127,13 +126,12 @@ def latest(folder):
 def start(folder, given):
     """A training as the options say, gone on with where the folder has a checkpoint."""
     path = latest(folder)
-    settings = dict(SETTINGS)
-    if path:
-        settings.update(torch.load(path, map_location="cpu")["settings"])
-    settings.update({name: value for name, value in given.items() if value is not None})
-    training = Training(settings, folder)
-    if path:
-        training.load(path)
+    state = torch.load(path, map_location="cpu") if path else None
+    settings = {**SETTINGS, **(state["settings"] if state else {}),
+                **{name: value for name, value in given.items() if value is not None}}
+    training = Training(settings, folder, state and state["merges"])
+    if state:
+        training.load(state)
     return training
 
 
