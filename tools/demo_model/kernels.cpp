@@ -20,15 +20,16 @@ constexpr int chunk_stride = key_chunk + 16;
 using bf16 = uint16_t;
 
 struct Free {
-    void operator()(float* p) const { std::free(p); }
+    void operator()(void* p) const { std::free(p); }
 };
-using Floats = std::unique_ptr<float[], Free>;
 
-Floats floats(size_t count) {
-    const size_t bytes = (count * sizeof(float) + 127) / 64 * 64;
-    auto* p = static_cast<float*>(std::aligned_alloc(64, bytes));
+// `count` zeros of four bytes each
+template <class T = float>
+std::unique_ptr<T[], Free> zeros(size_t count) {
+    const size_t bytes = (count * sizeof(T) + 127) / 64 * 64;
+    auto* p = static_cast<T*>(std::aligned_alloc(64, bytes));
     std::memset(p, 0, bytes);
-    return Floats(p);
+    return std::unique_ptr<T[], Free>(p);
 }
 
 __m512 load16(const bf16* p) {
@@ -54,27 +55,61 @@ __m512 exp16(__m512 x) {
     return _mm512_maskz_scalef_ps(counts, y, whole);  // no denormals
 }
 
-// c[8][32] (+)= sum over k of a[i * row_step + k * k_step] * b[k][32]
+// Pairs of bf16 that stand for two terms of a sum, as the processor's dot product takes them.
+using Pair = uint32_t;
+
+__m512bh pairs(__m512i x) { return reinterpret_cast<__m512bh>(x); }
+
+// c[8][32] (+)= sum over pairs k of a[i * row_step + k * k_step] . b[k][32]
 template <bool add>
-void multiply(const float* a, size_t row_step, size_t k_step, const float* b, int count, float* c, size_t c_stride) {
+void multiply(const Pair* a, size_t row_step, size_t k_step, const Pair* b, int count, float* c, size_t c_stride) {
     __m512 sum[8][2];
     for (int i = 0; i < 8; ++i) {
         sum[i][0] = add ? _mm512_loadu_ps(c + i * c_stride) : _mm512_setzero_ps();
         sum[i][1] = add ? _mm512_loadu_ps(c + i * c_stride + 16) : _mm512_setzero_ps();
     }
     for (int k = 0; k < count; ++k) {
-        const __m512 b0 = _mm512_load_ps(b + k * 32), b1 = _mm512_load_ps(b + k * 32 + 16);
+        const __m512bh b0 = pairs(_mm512_load_si512(b + k * 32)), b1 = pairs(_mm512_load_si512(b + k * 32 + 16));
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) {
-            const __m512 x = _mm512_set1_ps(a[i * row_step + k * k_step]);
-            sum[i][0] = _mm512_fmadd_ps(x, b0, sum[i][0]);
-            sum[i][1] = _mm512_fmadd_ps(x, b1, sum[i][1]);
+            const __m512bh x = pairs(_mm512_set1_epi32(static_cast<int>(a[i * row_step + k * k_step])));
+            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, b0);
+            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, b1);
         }
     }
     for (int i = 0; i < 8; ++i) {
         _mm512_storeu_ps(c + i * c_stride, sum[i][0]);
         _mm512_storeu_ps(c + i * c_stride + 16, sum[i][1]);
     }
+}
+
+// Sixteen pairs of two rows of floats: what the sum runs over are the rows.
+__m512i interleave(__m512 upper, __m512 lower) {
+    const auto widen = [](__m512 x) { return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x))); };
+    return _mm512_or_si512(widen(upper), _mm512_slli_epi32(widen(lower), 16));
+}
+
+// [rows][32] -> [rows / 2][32] pairs of rows
+void pair_rows(const float* from, int rows, Pair* to) {
+    for (int r = 0; r < rows; r += 2)
+        for (int d = 0; d < dim; d += 16)
+            _mm512_store_si512(to + r / 2 * dim + d,
+                               interleave(_mm512_load_ps(from + r * dim + d), _mm512_load_ps(from + (r + 1) * dim + d)));
+}
+
+// [rows][32] -> [rows][16] pairs of neighbours
+void pair_columns(const float* from, int rows, Pair* to) {
+    for (int r = 0; r < rows; ++r) {
+        store16(reinterpret_cast<bf16*>(to + r * 16), _mm512_load_ps(from + r * dim));
+        store16(reinterpret_cast<bf16*>(to + r * 16) + 16, _mm512_load_ps(from + r * dim + 16));
+    }
+}
+
+// [rows][16] pairs -> blocks of 32 rows, each [16][32 rows]
+void transpose_blocks(const Pair* from, int rows, Pair* to) {
+    for (int block = 0; block < rows; block += 32)
+        for (int r = 0; r < 32; ++r)
+            for (int d = 0; d < 16; ++d) to[block * 16 + d * 32 + r] = from[(block + r) * 16 + d];
 }
 
 // x[rows][32] of a packed tensor with `stride` elements a row, rotated by position (direction 1 or -1) and scaled
@@ -110,13 +145,6 @@ void store_rows(const float* from, int rows, const float* cosine, const float* s
     }
 }
 
-// [rows][32] -> blocks of 32 rows, each [32 dims][32 rows]
-void transpose_blocks(const float* from, int rows, float* to) {
-    for (int block = 0; block < rows; block += 32)
-        for (int r = 0; r < 32; ++r)
-            for (int d = 0; d < dim; ++d) to[block * dim + d * 32 + r] = from[(block + r) * dim + d];
-}
-
 }  // namespace
 
 extern "C" {
@@ -145,22 +173,25 @@ static void forward_head_group(const Attention& a, int64_t dialogue, int64_t gro
     const int64_t first = a.starts[dialogue];
     const int count = static_cast<int>(a.starts[dialogue + 1] - first), padded = (count + 31) / 32 * 32;
     const size_t stride = (a.heads + 2 * a.kv_heads) * dim;
-    const Floats k = floats(padded * dim), kt = floats(padded * dim), v = floats(padded * dim),
-                 q = floats(padded * dim), o = floats(row_block * dim);
     const size_t p_stride = padded + 16;
-    const Floats p = floats(row_block * p_stride);
-    load_rows(a.qkv + first * stride + (a.heads + group) * dim, stride, count, a.cosine, a.sine, 1, k.get());
+    const auto rows = zeros(padded * dim), o = zeros(row_block * dim), p = zeros(row_block * p_stride);
+    const auto q = zeros<Pair>(padded * 16), kt = zeros<Pair>(padded * 16), v = zeros<Pair>(padded * 16);
+    load_rows(a.qkv + first * stride + (a.heads + group) * dim, stride, count, a.cosine, a.sine, 1, rows.get());
+    pair_columns(rows.get(), padded, q.get());
+    transpose_blocks(q.get(), padded, kt.get());
     load_rows(a.qkv + first * stride + (a.heads + a.kv_heads + group) * dim, stride, count, nullptr, nullptr, 1,
-              v.get());
-    transpose_blocks(k.get(), padded, kt.get());
+              rows.get());
+    pair_rows(rows.get(), padded, v.get());
     const int64_t each = a.heads / a.kv_heads;
     for (int64_t head = group * each; head < (group + 1) * each; ++head) {
-        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f, q.get());
+        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f,
+                  rows.get());
+        pair_columns(rows.get(), padded, q.get());
         for (int row = 0; row < padded; row += row_block) {
             const int keys = row + row_block;
             for (int key = 0; key < keys; key += 32)
                 for (int r = 0; r < row_block; r += 8)
-                    multiply<false>(q.get() + (row + r) * dim, dim, 1, kt.get() + key * dim, dim,
+                    multiply<false>(q.get() + (row + r) * 16, 16, 1, kt.get() + key * 16, 16,
                                     p.get() + r * p_stride + key, p_stride);
             for (int r = 0; r < row_block; ++r) {
                 float* line = p.get() + r * p_stride;
@@ -177,24 +208,26 @@ static void forward_head_group(const Attention& a, int64_t dialogue, int64_t gro
                     sum = _mm512_add_ps(sum, e);
                 }
                 const float total = _mm512_reduce_add_ps(sum);
+                const int64_t at = first + row + r;
+                if (row + r < count) a.log_sums[head * a.rows + at] = top + std::log(total);
+                if (row + r < count && a.masses && a.mask_at[at] >= 0) {
+                    const float* mask = a.evidence + a.mask_at[at];
+                    float on = 0, past = 0;
+                    for (int64_t key = 0; key < a.past_ends[at]; ++key) {
+                        on += line[key] * mask[key];
+                        past += line[key];
+                    }
+                    a.masses[(head * a.rows + at) * 2] = on / total;
+                    a.masses[(head * a.rows + at) * 2 + 1] = (past - on) / total;
+                }
+                // In place: a row of floats becomes half a row of bf16.
                 const __m512 part = _mm512_set1_ps(1 / total);
                 for (int key = 0; key < keys; key += 16)
-                    _mm512_storeu_ps(line + key, _mm512_mul_ps(_mm512_loadu_ps(line + key), part));
-                if (row + r >= count) continue;
-                const int64_t at = first + row + r;
-                a.log_sums[head * a.rows + at] = top + std::log(total);
-                if (!a.masses || a.mask_at[at] < 0) continue;
-                const float* mask = a.evidence + a.mask_at[at];
-                float on = 0, past = 0;
-                for (int64_t key = 0; key < a.past_ends[at]; ++key) {
-                    on += line[key] * mask[key];
-                    past += line[key];
-                }
-                a.masses[(head * a.rows + at) * 2] = on;
-                a.masses[(head * a.rows + at) * 2 + 1] = past - on;
+                    store16(reinterpret_cast<bf16*>(line) + key, _mm512_mul_ps(_mm512_loadu_ps(line + key), part));
             }
             for (int r = 0; r < row_block; r += 8)
-                multiply<false>(p.get() + r * p_stride, p_stride, 1, v.get(), keys, o.get() + r * dim, dim);
+                multiply<false>(reinterpret_cast<const Pair*>(p.get()) + r * p_stride, p_stride, 1, v.get(), keys / 2,
+                                o.get() + r * dim, dim);
             store_rows(o.get(), std::min(row_block, count - row), nullptr, nullptr, 1,
                        a.out + (first + row) * a.heads * dim + head * dim, a.heads * dim);
         }
@@ -205,18 +238,29 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
     const int64_t first = a.starts[dialogue];
     const int count = static_cast<int>(a.starts[dialogue + 1] - first), padded = (count + 31) / 32 * 32;
     const size_t stride = (a.heads + 2 * a.kv_heads) * dim, size = padded * dim;
-    const Floats k = floats(size), kt = floats(size), v = floats(size), vt = floats(size), q = floats(size),
-                 go = floats(size), o = floats(size), gk = floats(size), gv = floats(size), gq = floats(size);
-    const Floats p = floats(row_block * chunk_stride), gs = floats(row_block * chunk_stride);
-    load_rows(a.qkv + first * stride + (a.heads + group) * dim, stride, count, a.cosine, a.sine, 1, k.get());
+    const auto rows = zeros(size), go = zeros(size), o = zeros(size), gk = zeros(size), gv = zeros(size),
+               gq = zeros(size), p = zeros(row_block * chunk_stride), gs = zeros(row_block * chunk_stride);
+    const auto kt = zeros<Pair>(padded * 16), vt = zeros<Pair>(padded * 16), k_rows = zeros<Pair>(padded * 16),
+               q = zeros<Pair>(padded * 16), q_rows = zeros<Pair>(padded * 16), go_columns = zeros<Pair>(padded * 16),
+               go_rows = zeros<Pair>(padded * 16), p_rows = zeros<Pair>(row_block / 2 * key_chunk),
+               gs_rows = zeros<Pair>(row_block / 2 * key_chunk);
+    load_rows(a.qkv + first * stride + (a.heads + group) * dim, stride, count, a.cosine, a.sine, 1, rows.get());
+    pair_columns(rows.get(), padded, q.get());
+    transpose_blocks(q.get(), padded, kt.get());
+    pair_rows(rows.get(), padded, k_rows.get());
     load_rows(a.qkv + first * stride + (a.heads + a.kv_heads + group) * dim, stride, count, nullptr, nullptr, 1,
-              v.get());
-    transpose_blocks(k.get(), padded, kt.get());
-    transpose_blocks(v.get(), padded, vt.get());
+              rows.get());
+    pair_columns(rows.get(), padded, q.get());
+    transpose_blocks(q.get(), padded, vt.get());
     const int64_t each = a.heads / a.kv_heads;
     for (int64_t head = group * each; head < (group + 1) * each; ++head) {
-        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f, q.get());
+        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f,
+                  rows.get());
+        pair_columns(rows.get(), padded, q.get());
+        pair_rows(rows.get(), padded, q_rows.get());
         load_rows(a.grad_out + first * a.heads * dim + head * dim, a.heads * dim, count, nullptr, nullptr, 1, go.get());
+        pair_columns(go.get(), padded, go_columns.get());
+        pair_rows(go.get(), padded, go_rows.get());
         load_rows(a.out + first * a.heads * dim + head * dim, a.heads * dim, count, nullptr, nullptr, 1, o.get());
         std::memset(gq.get(), 0, size * sizeof(float));
         for (int row = 0; row < padded; row += row_block) {
@@ -231,19 +275,19 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
                 const int64_t i = (head * a.rows + at) * 2;
                 dots[r] += a.grad_masses[i] * a.masses[i] + a.grad_masses[i + 1] * a.masses[i + 1];
             }
-            const int rows = std::min(row_block, count - row);
+            const int real = std::min(row_block, count - row);
             for (int from = 0; from < row + row_block; from += key_chunk) {
                 const int keys = std::min(key_chunk, row + row_block - from);
                 for (int key = 0; key < keys; key += 32)
                     for (int r = 0; r < row_block; r += 8) {
-                        multiply<false>(q.get() + (row + r) * dim, dim, 1, kt.get() + (from + key) * dim, dim,
+                        multiply<false>(q.get() + (row + r) * 16, 16, 1, kt.get() + (from + key) * 16, 16,
                                         p.get() + r * chunk_stride + key, chunk_stride);
-                        multiply<false>(go.get() + (row + r) * dim, dim, 1, vt.get() + (from + key) * dim, dim,
+                        multiply<false>(go_columns.get() + (row + r) * 16, 16, 1, vt.get() + (from + key) * 16, 16,
                                         gs.get() + r * chunk_stride + key, chunk_stride);
                     }
                 for (int r = 0; r < row_block; ++r) {
                     float *line = p.get() + r * chunk_stride, *grad = gs.get() + r * chunk_stride;
-                    if (r >= rows) {
+                    if (r >= real) {
                         std::memset(line, 0, keys * sizeof(float));
                         std::memset(grad, 0, keys * sizeof(float));
                         continue;
@@ -266,13 +310,26 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
                                          _mm512_mul_ps(e, _mm512_sub_ps(_mm512_loadu_ps(grad + key), dot)));
                     }
                 }
+                for (int r = 0; r < row_block; r += 2)
+                    for (int key = 0; key < keys; key += 16) {
+                        const float *line = p.get() + r * chunk_stride + key, *grad = gs.get() + r * chunk_stride + key;
+                        _mm512_store_si512(p_rows.get() + r / 2 * key_chunk + key,
+                                           interleave(_mm512_loadu_ps(line), _mm512_loadu_ps(line + chunk_stride)));
+                        _mm512_store_si512(gs_rows.get() + r / 2 * key_chunk + key,
+                                           interleave(_mm512_loadu_ps(grad), _mm512_loadu_ps(grad + chunk_stride)));
+                    }
+                for (int r = 0; r < row_block; ++r) {
+                    float* grad = gs.get() + r * chunk_stride;  // in place, as above
+                    for (int key = 0; key < keys; key += 16)
+                        store16(reinterpret_cast<bf16*>(grad) + key, _mm512_loadu_ps(grad + key));
+                }
                 for (int r = 0; r < row_block; r += 8)
-                    multiply<true>(gs.get() + r * chunk_stride, chunk_stride, 1, k.get() + from * dim, keys,
-                                   gq.get() + (row + r) * dim, dim);
+                    multiply<true>(reinterpret_cast<const Pair*>(gs.get()) + r * chunk_stride, chunk_stride, 1,
+                                   k_rows.get() + from * 16, keys / 2, gq.get() + (row + r) * dim, dim);
                 for (int key = 0; key < keys; key += 8) {
-                    multiply<true>(gs.get() + key, 1, chunk_stride, q.get() + row * dim, row_block,
+                    multiply<true>(gs_rows.get() + key, 1, key_chunk, q_rows.get() + row * 16, row_block / 2,
                                    gk.get() + (from + key) * dim, dim);
-                    multiply<true>(p.get() + key, 1, chunk_stride, go.get() + row * dim, row_block,
+                    multiply<true>(p_rows.get() + key, 1, key_chunk, go_rows.get() + row * 16, row_block / 2,
                                    gv.get() + (from + key) * dim, dim);
                 }
             }

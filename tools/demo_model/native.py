@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 DIM = 32
-FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fopenmp", "-shared", "-fPIC"]
+FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fno-strict-aliasing", "-fopenmp", "-shared", "-fPIC"]
 
 
 class Arguments(ctypes.Structure):
