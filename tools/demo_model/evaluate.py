@@ -68,11 +68,17 @@ def free_running(model, tokenizer, talks):
 HISTORIES = {"teacher_forced": teacher_forced, "free_running": free_running}
 
 
+def longest(tokenizer, talk, tokens_max):
+    """As many of its rounds as the context holds. A dialogue of fewer rounds is the beginning of one of more."""
+    return talk[:len(Encoded(tokenizer, talk, tokens_max=tokens_max).rounds)]
+
+
 def cells(model, tokenizer, args):
     for rounds in args.rounds:
         for task in args.tasks:
             for place in PLACES:
                 talks = [dialogue(args.seed + i, rounds, kinds=[task], where=place) for i in range(args.dialogues)]
+                talks = [longest(tokenizer, talk, args.context) for talk in talks]
                 for history in args.histories:
                     while args.pause_while and os.path.exists(args.pause_while):
                         time.sleep(1)
@@ -95,6 +101,8 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--dialogues", type=int, default=200, help="for each cell")
     parser.add_argument("--rounds", type=lambda text: [int(part) for part in text.split(",")], default=[2, 8, 16, 32])
+    parser.add_argument("--context", type=int, default=4096, help="tokens; rounds that do not fit are left out: with "
+                        "--rounds 90 all dialogues are about as long as this")
     parser.add_argument("--tasks", type=lambda text: text.split(","), default=TASKS)
     parser.add_argument("--history", choices=["teacher_forced", "free_running", "both"], default="both")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first dialogue of each cell")

@@ -16,12 +16,13 @@ QUESTION = re.compile(r"(?:^|(?<=[.] ))(?:(?:What|Where|When)\b[^?.]*\?|Repeat t
 MIXED = (["recall"] * 8 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2 + ["chat"] + ["tell"])
 PINNED = ["recall"] * 3 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2
 PLACES = ["begin", "middle", "end"]
-# Until so many tokens: the most rounds of a dialogue. A dialogue of 32 rounds has some 2,000 tokens, one of lists more.
-STAGES = [(3e6, 3), (8e6, 6), (20e6, 10), (45e6, 18), (80e6, 28), (float("inf"), 44)]
+# Until so many tokens: the most rounds of a usual dialogue, and of one in ten. A dialogue of 32 rounds has some 2,000
+# tokens, one of lists 3,000; what passes the context is left out.
+STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 40), (float("inf"), 36, 64)]
 
 
-def rounds_max(tokens):
-    return next(most for until, most in STAGES if tokens < until)
+def stage(tokens):
+    return next(tuple(most) for until, *most in STAGES if tokens < until)
 
 
 def draw(rng, most, easy):
@@ -40,10 +41,10 @@ def draw(rng, most, easy):
 
 
 class Encoded:
-    """Token ids of a dialogue, and of each round: where it begins, where its answer does, from where the question is
-    known, which earlier rounds hold the evidence."""
+    """Token ids of a dialogue (as many rounds as fit), and of each round: where it begins, where its answer does, from
+    where the question is known, which earlier rounds hold the evidence."""
 
-    def __init__(self, tokenizer, rounds, answer_last=True):
+    def __init__(self, tokenizer, rounds, answer_last=True, tokens_max=None):
         begin_user, begin_answer = tokenizer.ids["<|user|>"], tokenizer.ids["<|assistant|>"]
         end = tokenizer.ids["<|end|>"]
         self.ids, self.rounds = [], []
@@ -55,6 +56,9 @@ class Encoded:
             answer = len(self.ids)
             if answer_last or i + 1 < len(rounds):
                 self.ids += [*tokenizer.encode(reply), end]
+            if tokens_max and len(self.ids) > tokens_max:
+                del self.ids[start:]
+                break
             past = [j for j in meta["evidence"] if 0 <= j < i]
             self.rounds.append({"start": start, "answer": answer, "end": len(self.ids), "known": known, "past": past,
                                 "kind": meta["kind"], "where": meta["where"]})
@@ -104,11 +108,12 @@ class Batch:
 def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0):
     """Batch `number`: exactly `tokens` tokens, the last dialogue cut. `stretch` shortens or lengthens the curriculum."""
     rng = random.Random(f"{seed}:{number}")
-    most = rounds_max(tokens_seen / stretch)
+    usual, rare = stage(tokens_seen / stretch)
     encoded, total = [], 0
     while total < tokens:
-        left = (tokens - total) // 60
-        one = Encoded(tokenizer, draw(rng, max(1, min(most, left)), most <= 3))
+        most = rare if rng.random() < 0.1 else usual
+        left = (tokens - total) // 60  # what does not fit is seldom begun
+        one = Encoded(tokenizer, draw(rng, max(1, min(most, left)), usual <= 3), tokens_max=shape.context)
         encoded.append(one)
         total += len(one.ids)
     return Batch(encoded, shape, tokens), rng

@@ -25,7 +25,7 @@ from scoring import quick_table
 from tokenizer import Tokenizer
 
 SETTINGS = {  # what decides the numbers, kept in checkpoints
-    "seed": 1, "tokens": 240e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
+    "seed": 1, "tokens": 160e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
     "layers": 10, "ffn": 512, "aux": "4:0.05,5:0.02,6:0.02,7:0.02,8:0.02,9:0.02", "sample": 0.25,
 }
 
@@ -150,8 +150,8 @@ def run(training, args):
             done = training.seen - before
             found = {layer: round(sum(f[layer] for f in sums["found"]) / len(sums["found"]), 3)
                      for layer in training.aux}
-            print(f"step {training.steps} tokens {training.seen / 1e6:.2f}M rounds<= "
-                  f"{lessons.rounds_max(training.seen / training.settings['stretch'])} "
+            print(f"step {training.steps} tokens {training.seen / 1e6:.2f}M rounds "
+                  f"{lessons.stage(training.seen / training.settings['stretch'])} "
                   f"answers {sum(sums['answers']) / len(sums['answers']):.4f} "
                   f"all {sum(sums['all']) / len(sums['all']):.4f} rate {sums['rate'][-1]:.3f} on {found} "
                   f"{done / (time.time() - wall - waited):.0f} tokens/s "
