@@ -13,9 +13,9 @@
 
 namespace {
 
-constexpr int dim = 32;           // of a head
-constexpr int row_block = 32;     // rows of queries worked on together
-constexpr int key_chunk = 256;    // keys whose P and dS stay in the first cache
+constexpr int dim = 32;         // of a head
+constexpr int row_block = 32;   // rows of queries worked on together
+constexpr int key_chunk = 256;  // keys whose P and dS stay in the first cache
 constexpr int chunk_stride = key_chunk + 16;
 using bf16 = uint16_t;
 
@@ -58,7 +58,9 @@ __m512 exp16(__m512 x) {
 // Pairs of bf16 that stand for two terms of a sum, as the processor's dot product takes them.
 using Pair = uint32_t;
 
-__m512bh pairs(__m512i x) { return reinterpret_cast<__m512bh>(x); }
+__m512bh pairs(__m512i x) {
+    return reinterpret_cast<__m512bh>(x);
+}
 
 // c[8][32] (+)= sum over pairs k of a[i * row_step + k * k_step] . b[k][32]
 template <bool add>
@@ -93,8 +95,8 @@ __m512i interleave(__m512 upper, __m512 lower) {
 void pair_rows(const float* from, int rows, Pair* to) {
     for (int r = 0; r < rows; r += 2)
         for (int d = 0; d < dim; d += 16)
-            _mm512_store_si512(to + r / 2 * dim + d,
-                               interleave(_mm512_load_ps(from + r * dim + d), _mm512_load_ps(from + (r + 1) * dim + d)));
+            _mm512_store_si512(to + r / 2 * dim + d, interleave(_mm512_load_ps(from + r * dim + d),
+                                                                _mm512_load_ps(from + (r + 1) * dim + d)));
 }
 
 // [rows][32] -> [rows][16] pairs of neighbours
@@ -151,18 +153,18 @@ extern "C" {
 
 // What one layer's attention is asked for. Rows are those of all dialogues together.
 struct Attention {
-    const bf16* qkv;          // [rows][(heads + 2 kv_heads) * 32]
-    bf16* out;                // [rows][heads * 32]
-    float* log_sums;          // [heads][rows]
-    const float* cosine;      // [positions][16]
+    const bf16* qkv;      // [rows][(heads + 2 kv_heads) * 32]
+    bf16* out;            // [rows][heads * 32]
+    float* log_sums;      // [heads][rows]
+    const float* cosine;  // [positions][16]
     const float* sine;
-    const int64_t* starts;    // [dialogues + 1]
+    const int64_t* starts;  // [dialogues + 1]
     int64_t dialogues, rows, heads, kv_heads, threads;
     // Masses of past rounds, of the rows that have an evidence mask; null where nobody asks.
-    float* masses;            // [heads][rows][2]: on evidence, on all else before past_ends[row]
-    const int64_t* past_ends; // [rows], keys of the dialogue before the row's own round
-    const int64_t* mask_at;   // [rows], where the row's mask begins, or -1
-    const float* evidence;    // masks: 1 for keys in evidence rounds
+    float* masses;             // [heads][rows][2]: on evidence, on all else before past_ends[row]
+    const int64_t* past_ends;  // [rows], keys of the dialogue before the row's own round
+    const int64_t* mask_at;    // [rows], where the row's mask begins, or -1
+    const float* evidence;     // masks: 1 for keys in evidence rounds
     // Backward only.
     const bf16* grad_out;
     const float* grad_masses;
@@ -184,8 +186,7 @@ static void forward_head_group(const Attention& a, int64_t dialogue, int64_t gro
     pair_rows(rows.get(), padded, v.get());
     const int64_t each = a.heads / a.kv_heads;
     for (int64_t head = group * each; head < (group + 1) * each; ++head) {
-        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f,
-                  rows.get());
+        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f, rows.get());
         pair_columns(rows.get(), padded, q.get());
         for (int row = 0; row < padded; row += row_block) {
             const int keys = row + row_block;
@@ -254,8 +255,7 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
     transpose_blocks(q.get(), padded, vt.get());
     const int64_t each = a.heads / a.kv_heads;
     for (int64_t head = group * each; head < (group + 1) * each; ++head) {
-        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f,
-                  rows.get());
+        load_rows(a.qkv + first * stride + head * dim, stride, count, a.cosine, a.sine, 0.17677669529f, rows.get());
         pair_columns(rows.get(), padded, q.get());
         pair_rows(rows.get(), padded, q_rows.get());
         load_rows(a.grad_out + first * a.heads * dim + head * dim, a.heads * dim, count, nullptr, nullptr, 1, go.get());
@@ -267,9 +267,9 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
             float dots[row_block];
             for (int r = 0; r < row_block; ++r) {
                 const float *x = go.get() + (row + r) * dim, *y = o.get() + (row + r) * dim;
-                dots[r] = _mm512_reduce_add_ps(_mm512_fmadd_ps(
-                    _mm512_load_ps(x), _mm512_load_ps(y),
-                    _mm512_mul_ps(_mm512_load_ps(x + 16), _mm512_load_ps(y + 16))));
+                dots[r] = _mm512_reduce_add_ps(
+                    _mm512_fmadd_ps(_mm512_load_ps(x), _mm512_load_ps(y),
+                                    _mm512_mul_ps(_mm512_load_ps(x + 16), _mm512_load_ps(y + 16))));
                 const int64_t at = first + row + r;
                 if (!a.masses || row + r >= count || a.mask_at[at] < 0) continue;
                 const int64_t i = (head * a.rows + at) * 2;
@@ -306,8 +306,7 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
                     for (int key = 0; key < keys; key += 16) {
                         const __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(line + key), log_sum));
                         _mm512_storeu_ps(line + key, e);
-                        _mm512_storeu_ps(grad + key,
-                                         _mm512_mul_ps(e, _mm512_sub_ps(_mm512_loadu_ps(grad + key), dot)));
+                        _mm512_storeu_ps(grad + key, _mm512_mul_ps(e, _mm512_sub_ps(_mm512_loadu_ps(grad + key), dot)));
                     }
                 }
                 for (int r = 0; r < row_block; r += 2)
@@ -337,17 +336,17 @@ static void backward_head_group(const Attention& a, int64_t dialogue, int64_t gr
         store_rows(gq.get(), count, a.cosine, a.sine, 0.17677669529f, a.grad_qkv + first * stride + head * dim, stride);
     }
     store_rows(gk.get(), count, a.cosine, a.sine, 1, a.grad_qkv + first * stride + (a.heads + group) * dim, stride);
-    store_rows(gv.get(), count, nullptr, nullptr, 1,
-               a.grad_qkv + first * stride + (a.heads + a.kv_heads + group) * dim, stride);
+    store_rows(gv.get(), count, nullptr, nullptr, 1, a.grad_qkv + first * stride + (a.heads + a.kv_heads + group) * dim,
+               stride);
 }
 
 void attention_forward(const Attention* a) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(a->threads))
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(a->threads))
     for (int64_t i = 0; i < a->dialogues * a->kv_heads; ++i) forward_head_group(*a, i / a->kv_heads, i % a->kv_heads);
 }
 
 void attention_backward(const Attention* a) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(a->threads))
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(a->threads))
     for (int64_t i = 0; i < a->dialogues * a->kv_heads; ++i) backward_head_group(*a, i / a->kv_heads, i % a->kv_heads);
 }
 
@@ -365,9 +364,8 @@ void add_norm_forward(const float* x, const bf16* y, const float* weight, float*
         inverse[r] = 1 / std::sqrt(_mm512_reduce_add_ps(squares) / static_cast<float>(width) + eps);
         const __m512 factor = _mm512_set1_ps(inverse[r]);
         for (int64_t i = 0; i < width; i += 16)
-            store16(out + r * width + i,
-                    _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(sum + r * width + i), factor),
-                                  _mm512_loadu_ps(weight + i)));
+            store16(out + r * width + i, _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(sum + r * width + i), factor),
+                                                       _mm512_loadu_ps(weight + i)));
     }
 }
 
