@@ -87,7 +87,7 @@ class Lessons(unittest.TestCase):
 class Kernels(unittest.TestCase):
     def test_agree_with_plain_torch(self):
         if not native.LIBRARY:
-            self.skipTest("this processor or its compiler cannot build kernels.cpp")
+            self.skipTest("this processor or its compiler cannot build kernels/")
         tokenizer, shape = train.make_tokenizer(), Shape(layers=2, ffn=256)
         batch = Batch([Encoded(tokenizer, draw(random.Random(seed), 9, False)) for seed in range(4)], shape)
         torch.manual_seed(3)

@@ -116,8 +116,9 @@ def main():
     rows = []
     for row in cells(model, tokenizer, args):
         rows.append(row)
-        print(json.dumps(row) if args.json else "{history:14} {task:8} {rounds:3} rounds {place:6} {right:4}/{dialogues} "
-              "{share:.3f} [{low:.3f}, {high:.3f}]".format(**row), flush=True)
+        line = ("{history:14} {task:8} {rounds:3} rounds {place:6} {right:4}/{dialogues} {share:.3f} "
+                "[{low:.3f}, {high:.3f}]").format(**row)
+        print(json.dumps(row) if args.json else line, flush=True)
     for line in summary(rows):
         print(line, file=sys.stderr if args.json else sys.stdout)
 

@@ -11,7 +11,8 @@ import torch
 from native import Pack
 from roundtalk import dialogue
 
-QUESTION = re.compile(r"(?:^|(?<=[.] ))(?:(?:What|Where|When)\b[^?.]*\?|Repeat the (?:last|first) \d+ things I told you\.)")
+QUESTION = re.compile(
+    r"(?:^|(?<=[.] ))(?:(?:What|Where|When)\b[^?.]*\?|Repeat the (?:last|first) \d+ things I told you\.)")
 # How often a task is asked in a mixed dialogue. roundtalk's own mix asks for lists less and chats as much.
 MIXED = (["recall"] * 8 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2 + ["chat"] + ["tell"])
 PINNED = ["recall"] * 3 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2
@@ -26,7 +27,7 @@ def stage(tokens):
 
 
 def draw(rng, most, easy):
-    """One dialogue: a third mixed as roundtalk's, a third short of words, a third of one task alone as in evaluations."""
+    """One dialogue: a third mixed as roundtalk's, a third short of words, a third of one task alone."""
     rounds = rng.randint(1, most) if rng.random() < 0.6 else rng.randint((most + 1) // 2, most)
     style, seed = rng.random(), rng.getrandbits(48)
     if easy:
@@ -106,7 +107,8 @@ class Batch:
 
 
 def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0):
-    """Batch `number`: exactly `tokens` tokens, the last dialogue cut. `stretch` shortens or lengthens the curriculum."""
+    """Batch `number` and what draws its sample of users' words: exactly `tokens` tokens, the last dialogue cut.
+    `stretch` lengthens the curriculum."""
     rng = random.Random(f"{seed}:{number}")
     usual, rare = stage(tokens_seen / stretch)
     encoded, total = [], 0

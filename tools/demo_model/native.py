@@ -1,4 +1,4 @@
-"""Compiles kernels.cpp for this processor and offers its functions to autograd; plain torch does the same elsewhere.
+"""Compiles kernels/ for this processor and offers its functions to autograd; plain torch does the same elsewhere.
 
 Tensors are packed: the rows of all dialogues lie one behind another, `starts` says where each begins.
 """
@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 
 DIM = 32
-FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fno-strict-aliasing", "-fopenmp", "-shared", "-fPIC"]
+FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fno-strict-aliasing", "-fopenmp", "-shared",
+         "-fPIC"]
 
 
 class Arguments(ctypes.Structure):
@@ -25,16 +26,18 @@ class Arguments(ctypes.Structure):
 
 def build():
     """The compiled library, or None where the processor or the compiler cannot."""
-    source = Path(__file__).with_name("kernels.cpp")
+    sources = sorted(Path(__file__).with_name("kernels").iterdir())
     try:
         processor = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
         if "avx512_bf16" not in processor or os.environ.get("RONDO_DEMO_PLAIN"):
             return None
-        digest = hashlib.sha256(source.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
+        text = b"".join(source.read_bytes() for source in sources) + " ".join(FLAGS).encode()
+        digest = hashlib.sha256(text).hexdigest()[:16]
         path = Path(tempfile.gettempdir()) / f"rondo_demo_kernels_{os.getuid()}_{digest}.so"
         if not path.exists():
             unfinished = path.with_suffix(f".{os.getpid()}")
-            subprocess.run(["g++", *FLAGS, str(source), "-o", str(unfinished)], check=True, capture_output=True)
+            compiled = [str(source) for source in sources if source.suffix == ".cpp"]
+            subprocess.run(["g++", *FLAGS, *compiled, "-o", str(unfinished)], check=True, capture_output=True)
             unfinished.rename(path)
         return ctypes.CDLL(str(path))
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Muon for matrices, AdamW for the rest. Both keep their state in plain tensors, so that a checkpoint holds all of it."""
+"""Muon for matrices, Adam for the rest. Both keep their state in plain tensors, which checkpoints hold."""
 import torch
 
 
