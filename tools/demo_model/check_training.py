@@ -9,6 +9,7 @@ The shape is small (2 layers); steps, data, optimizer, schedule and checkpoints 
 import argparse
 import re
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -52,6 +53,18 @@ class Resuming(unittest.TestCase):
             self.assertEqual(losses, again)
             self.assertTrue(same(state_of(whole), state_of(resumed)))
             self.assertLess(sum(losses[-10:]), sum(losses[:10]))
+
+    def test_waits_while_a_file_exists(self):
+        with tempfile.TemporaryDirectory() as folder:
+            training, file = train.start(folder, SMALL), Path(folder) / "quiet"
+            file.touch()
+            args = argparse.Namespace(steps=2, pause_while=str(file), save_minutes=10, log_steps=50, probe_tokens=1e9)
+            seen = []
+            timer = threading.Timer(2, lambda: (seen.append(training.steps), file.unlink()))
+            timer.start()
+            train.run(training, args)
+            self.assertEqual(seen, [0])
+            self.assertEqual(training.steps, 2)
 
     def test_keeps_the_last_two_checkpoints(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ the defaults, and an option that is given wins over both. Needs torch and numpy.
 import argparse
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -135,39 +136,58 @@ def start(folder, given):
     return training
 
 
+class Log:
+    """Means over the steps since the last line, and how fast they went."""
+
+    def __init__(self, training):
+        self.training = training
+        self.restart()
+
+    def restart(self):
+        self.wall, self.processor, self.waited = time.time(), time.process_time(), 0.0
+        self.before, self.taken = self.training.seen, []
+
+    def line(self):
+        training, taken = self.training, self.taken
+
+        def mean(values):
+            values = [value for value in values if value == value]
+            return sum(values) / max(1, len(values))
+
+        done = training.seen - self.before
+        found = " ".join(f"{layer}:{mean(one['found'][layer] for one in taken):.3f}" for layer in training.aux)
+        text = (f"step {training.steps} tokens {training.seen / 1e6:.2f}M "
+                f"rounds {lessons.stage(training.seen / training.settings['stretch'])} "
+                f"answers {mean(one['answers'] for one in taken):.4f} all {mean(one['all'] for one in taken):.4f} "
+                f"rate {taken[-1]['rate']:.3f} on {found} "
+                f"{done / (time.time() - self.wall - self.waited):.0f} tokens/s "
+                f"{done / (time.process_time() - self.processor):.0f} tokens/s of processor time")
+        self.restart()
+        return text
+
+
 def run(training, args):
-    saved = probed = time.time()
-    wall, processor, waited, before = time.time(), time.process_time(), 0.0, training.seen
+    """Steps until the tokens or the steps are done, or somebody sends SIGTERM; then saves."""
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    saved, log = time.time(), Log(training)
     probe_at = (training.seen // args.probe_tokens + 1) * args.probe_tokens
-    sums = {}
     while training.seen < training.settings["tokens"] and training.steps < args.steps:
-        while args.pause_while and os.path.exists(args.pause_while):
+        while args.pause_while and os.path.exists(args.pause_while) and not stopped:
             time.sleep(1)
-            waited += 1
-        for name, value in training.step().items():
-            sums.setdefault(name, []).append(value)
+            log.waited += 1
+        if stopped:
+            break
+        log.taken.append(training.step())
         if training.steps % args.log_steps == 0:
-            done = training.seen - before
-            found = {layer: round(sum(f[layer] for f in sums["found"]) / len(sums["found"]), 3)
-                     for layer in training.aux}
-            print(f"step {training.steps} tokens {training.seen / 1e6:.2f}M rounds "
-                  f"{lessons.stage(training.seen / training.settings['stretch'])} "
-                  f"answers {sum(sums['answers']) / len(sums['answers']):.4f} "
-                  f"all {sum(sums['all']) / len(sums['all']):.4f} rate {sums['rate'][-1]:.3f} on {found} "
-                  f"{done / (time.time() - wall - waited):.0f} tokens/s "
-                  f"{done / (time.process_time() - processor):.0f} tokens/s of processor time", flush=True)
-            wall, processor, waited, before, sums = time.time(), time.process_time(), 0.0, training.seen, {}
+            print(log.line(), flush=True)
         if time.time() - saved > 60 * args.save_minutes:
             training.save()
             saved = time.time()
         if training.seen >= probe_at:
             probe_at += args.probe_tokens
-            probed = time.time()
             print(quick_table(training.model, training.tokenizer, args.probe_dialogues), flush=True)
-            wall += time.time() - probed
-            processor = time.process_time()
-            before, sums = training.seen, {}
-            wall = time.time()
+            log.restart()
     training.save()
 
 
