@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from model import Model, Shape
-from native import DIM
+from plain import DIM
 from tokenizer import CHAT_TEMPLATE, SPECIAL, SPLIT, Tokenizer
 
 

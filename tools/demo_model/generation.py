@@ -2,7 +2,8 @@
 import torch
 import torch.nn.functional as F
 
-from native import DIM, Pack, add_norm, gate, rotate
+from native import Pack, add_norm, gate
+from plain import DIM, rotate
 
 
 class Cache:

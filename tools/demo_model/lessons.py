@@ -71,12 +71,14 @@ class Batch:
     def __init__(self, encoded, shape, limit=None):
         starts, ids, weights = [0], [], []
         past_ends, mask_at, evidence, knowing, masked = [], [], [], [], 0
+        round_of, asked = [], []
         for one in encoded:
             count = len(one.ids) if limit is None else min(len(one.ids), limit - len(ids))
             weight, ends, at, know = ([0.1] * len(one.ids), [0] * len(one.ids), [-1] * len(one.ids),
                                       [0] * len(one.ids))
-            for part in one.rounds:
+            for index, part in enumerate(one.rounds):
                 start, answer = part["start"], part["answer"]
+                round_of += [index] * max(0, min(part["end"], count) - start)
                 # A row's weight is that of the token after it.
                 weight[answer - 1:part["end"] - 1] = [1.0] * (part["end"] - answer)
                 if start == 0 or start >= count:
@@ -84,6 +86,7 @@ class Batch:
                 mask = np.zeros(start, np.float32)
                 for j in part["past"]:
                     mask[one.rounds[j]["start"]:one.rounds[j]["end"]] = 1
+                asked.append((len(ids) + start, len(ids) + min(answer, count), part["past"]))
                 at[start:answer] = [masked] * (answer - start)
                 masked += start
                 evidence.append(mask)
@@ -103,6 +106,7 @@ class Batch:
         self.weights, self.knowing = torch.tensor(weights), torch.tensor(knowing, dtype=torch.bool)
         self.pack = Pack(starts, shape.heads, shape.kv_heads, shape.theta)
         self.pack.past_ends, self.pack.mask_at = torch.tensor(past_ends), torch.tensor(mask_at)
+        self.pack.round_of, self.pack.asked = torch.tensor(round_of), asked
         self.pack.evidence = torch.from_numpy(np.concatenate(evidence)) if evidence else torch.zeros(1)
 
 

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from native import DIM, add_norm, attention, gate
+from native import add_norm, attention, gate
+from plain import DIM
 
 
 @dataclass

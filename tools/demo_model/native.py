@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-DIM = 32
+from plain import DIM, plain_attention
+
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fno-strict-aliasing", "-fopenmp", "-shared",
          "-fPIC"]
 
@@ -52,17 +53,19 @@ def pointer(tensor):
 
 
 class Pack:
-    """Where the dialogues of a batch begin, and which keys are evidence for which rows."""
+    """Where the dialogues of a batch begin, and which keys are evidence for which rows: as a mask over the keys before
+    the row's round, for the kernels; as rounds (`round_of` a row, `asked`: rows from, to, rounds), for plain torch."""
 
-    def __init__(self, starts, heads, kv_heads, theta, device="cpu"):
+    def __init__(self, starts, heads, kv_heads, theta):
         self.starts = torch.as_tensor(starts, dtype=torch.int64)
-        self.heads, self.kv_heads, self.device = heads, kv_heads, device
+        self.heads, self.kv_heads = heads, kv_heads
         self.rows = int(self.starts[-1])
         longest = int((self.starts[1:] - self.starts[:-1]).max())
         frequency = 1.0 / theta**(torch.arange(0, DIM, 2).double() / DIM)
         angles = torch.outer(torch.arange(longest).double(), frequency)
         self.cosine, self.sine = angles.cos().float(), angles.sin().float()
         self.past_ends = self.mask_at = self.evidence = None
+        self.round_of, self.asked = torch.zeros(self.rows, dtype=torch.int64), []
 
     def arguments(self, qkv, out, log_sums, masses=None):
         asks = masses is not None
@@ -142,43 +145,6 @@ class NativeGate(torch.autograd.Function):
         LIBRARY.gate_backward(pointer(both), pointer(grad_out), pointer(grad_both), ctypes.c_int64(both.shape[0]),
                               ctypes.c_int64(both.shape[1] // 2))
         return grad_both
-
-
-def rotate(x, cosine, sine):
-    low, high = x[..., :DIM // 2], x[..., DIM // 2:]
-    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
-
-
-def plain_attention(qkv, pack, with_masses):
-    """The same in torch, a dialogue at a time: for other devices, and for the tests of the compiled one."""
-    outs, masses = [], []
-    cosine, sine = pack.cosine.to(qkv.device), pack.sine.to(qkv.device)
-    for first, end in zip(pack.starts[:-1].tolist(), pack.starts[1:].tolist()):
-        count = end - first
-        x = qkv[first:end].float().view(count, -1, DIM).transpose(0, 1)
-        q, k, v = x.split([pack.heads, pack.kv_heads, pack.kv_heads])
-        q, k = rotate(q, cosine[:count], sine[:count]), rotate(k, cosine[:count], sine[:count])
-        group = pack.heads // pack.kv_heads
-        k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)
-        mask = torch.full((count, count), -1e30, device=qkv.device).triu(1)
-        p = torch.softmax(q @ k.transpose(1, 2) * DIM**-0.5 + mask, -1)
-        outs.append((p @ v).transpose(0, 1).reshape(count, -1))
-        if with_masses:
-            masses.append(plain_masses(p, pack, first, end))
-    return torch.cat(outs).to(qkv.dtype), torch.cat(masses, 1) if with_masses else None
-
-
-def plain_masses(p, pack, first, end):
-    count = end - first
-    at, ends = pack.mask_at[first:end].tolist(), pack.past_ends[first:end].tolist()
-    on = torch.zeros(count, count)
-    past = torch.zeros(count, count)
-    for row in range(count):
-        if at[row] >= 0:
-            on[row, :ends[row]] = pack.evidence[at[row]:at[row] + ends[row]]
-            past[row, :ends[row]] = 1
-    on, past = on.to(p.device), past.to(p.device)
-    return torch.stack([(p * on).sum(-1), (p * (past - on)).sum(-1)], -1)
 
 
 def attention(qkv, pack, with_masses=False):

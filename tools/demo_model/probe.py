@@ -18,7 +18,8 @@ import torch
 
 from files import load
 from lessons import Encoded
-from native import DIM, Pack, rotate
+from native import Pack
+from plain import DIM, rotate
 from roundtalk import dialogue
 
 

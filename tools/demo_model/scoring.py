@@ -12,10 +12,10 @@ PROBE_SEED = 5_000_000  # of dialogues that are only ever looked at while traini
 @torch.no_grad()
 def right_answers(model, encoded):
     """For each dialogue a list: is the answer of round i right, token for token? One packed pass."""
-    batch = Batch(encoded, model.shape)
-    hidden, _ = model.hidden(batch.ids, batch.pack)
+    batch, device = Batch(encoded, model.shape), model.embedding.device
+    hidden, _ = model.hidden(batch.ids.to(device), batch.pack)
     rows = (batch.weights > 0.5).nonzero()[:, 0]
-    likeliest = model.logits(hidden[rows]).argmax(-1)
+    likeliest = model.logits(hidden[rows.to(device)]).argmax(-1).cpu()
     hits = torch.zeros(len(batch.ids), dtype=torch.bool)
     hits[rows] = likeliest == batch.ids[rows + 1]
     out = []

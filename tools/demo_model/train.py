@@ -44,8 +44,7 @@ def evidence_loss(masses, batch):
     """What the question's rows miss: the logarithm of the mass on evidence rounds, where there are any, and of what is
     left beside other past rounds. Masses are means over the heads."""
     on, off = masses.mean(0).unbind(-1)
-    asked = batch.pack.mask_at >= 0
-    know = batch.knowing
+    asked, know = (batch.pack.mask_at >= 0).to(on.device), batch.knowing.to(on.device)
     missed = -(on[know] + 1e-4).log().mean() if know.any() else on.sum() * 0
     strayed = -(1 - off[asked] + 1e-3).log().mean() if asked.any() else off.sum() * 0
     return missed + strayed, on[know].mean().item() if know.any() else float("nan")
@@ -85,10 +84,10 @@ class Training:
         weights = torch.where(weights > 0.5, weights, weights / settings["sample"])
         loss = (losses * weights).sum() / weights.sum()
         answers = (losses * (weights >= 1)).sum() / (weights >= 1).sum()
-        extra, found = 0.0, {}
+        found = {}
         for layer, weight in self.aux.items():
-            missed, found[layer] = evidence_loss(masses[layer].cpu(), batch)
-            loss = loss + weight * missed.to(device)
+            missed, found[layer] = evidence_loss(masses[layer], batch)
+            loss = loss + weight * missed
         loss.backward()
         rate = self.rate()
         self.muon.step(settings["rate"] * rate)
