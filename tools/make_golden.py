@@ -14,12 +14,15 @@ those of the weights rounded to bf16.
 
 quantized.json has one model for each quantized type of GGUF: its matrices are blocks of the same bits, eight bytes of
 each number, first byte lowest, with scale and minimum replaced (BLOCKS); "f32" holds the logits of what they stand for.
+
+attention.json has one model of more layers, and of a dialogue what tools/attention_figures.py says of its attention.
 """
 import json
 import os
 
 import numpy as np
 
+from attention_figures import LookingModel, figures, plain
 from gguf_files import TYPES
 from model_files import ARCHITECTURES, from_bf16, tensor_shapes, to_bf16
 from reference import Model
@@ -54,6 +57,12 @@ QUANTIZED = {
     "vocab_size": VOCABULARY, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 256,
     "tie_word_embeddings": False, "hidden_act": "silu", "bos_token_id": 1, "eos_token_id": 2,
 }
+
+
+# A dialogue of five rounds behind a system's message of six tokens: where rounds begin, where the last one's words do,
+# and where the model began to answer.
+ATTENTION = {"rounds": [6, 41, 60, 97, 118], "question": 121, "turns": [30, 52, 88, 110, 139],
+             "prompt": 139, "tokens": 150, "layers": 6, "gamma": 0.168, "layer_ratio": 0.5}
 
 
 def fnv1a64(text):
@@ -135,6 +144,23 @@ def quantized_case(kind):
     return json.dumps(head)[:-1] + f',\n "f32": [{numbers}],\n "bf16": []' + "}"
 
 
+def attention_case():
+    config = {**QUANTIZED, "hidden_size": 64, "intermediate_size": 136, "num_hidden_layers": ATTENTION["layers"],
+              "head_dim": 32}
+    seed = 3000
+    tokens = np.random.default_rng(seed).integers(0, VOCABULARY, ATTENTION["tokens"]).tolist()
+    weights = {name: tensor(seed, name, shape) for name, shape in tensor_shapes(config).items()}
+    model = LookingModel(config, weights)
+    found = figures(model, tokens, ATTENTION["prompt"], ATTENTION["rounds"], ATTENTION["question"],
+                    ATTENTION["turns"], ATTENTION["gamma"], ATTENTION["layer_ratio"])
+    rows = [ATTENTION["tokens"] - 1]
+    numbers = ",".join(f"{x:.9g}" for x in model.logits(tokens)[rows].ravel())
+    head = {"name": "attention_six_layers", "seed": seed, "config": config, "tokens": tokens, "rows": rows}
+    told = {key: ATTENTION[key] for key in ("rounds", "question", "turns", "prompt", "gamma", "layer_ratio")}
+    lines = "".join(f',\n "{key}": {json.dumps(value)}' for key, value in {**told, **plain(found)}.items())
+    return json.dumps(head)[:-1] + f',\n "f32": [{numbers}],\n "bf16": []' + lines + "}"
+
+
 def write_cases(name, cases):
     path = os.path.join(FOLDER, name + ".json")
     with open(path, "w", encoding="utf-8") as file:
@@ -151,6 +177,7 @@ def main():
         cases = [case(kind, *shape, number) for number, shape in enumerate(shapes)]
         write_cases(kind, cases)
     write_cases("quantized", [quantized_case(kind) for kind in BLOCKS])
+    write_cases("attention", [attention_case()])
 
 
 if __name__ == "__main__":

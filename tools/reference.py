@@ -91,8 +91,13 @@ class Model:
             scores = q[:, head] @ k[:, shared].T / np.sqrt(size)
             scores[hidden] = -np.inf
             scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-            out[:, head] = scores / scores.sum(axis=1, keepdims=True) @ v[:, shared]
+            weights = scores / scores.sum(axis=1, keepdims=True)
+            self.look(prefix, head, weights)
+            out[:, head] = weights @ v[:, shared]
         return self.linear(out.reshape(count, heads * size), prefix + "o_proj")
+
+    def look(self, prefix, head, weights):
+        """For who wants to know what rows attend to: weights [n, n] of a query head."""
 
     def feed_forward(self, x, prefix):
         gate = self.linear(x, prefix + "gate_proj")
