@@ -21,6 +21,7 @@ void add_tokenize(CLI::App& app, Action& run);
 void add_inspect(CLI::App& app, Action& run);
 /// Below inspect.
 void add_inspect_store(CLI::App& inspect, Action& run);
+void add_inspect_attention(CLI::App& inspect, Action& run);
 void add_bench(CLI::App& app, Action& run);
 void add_eval(CLI::App& app, Action& run);
 /// Knows the commands that were added before it.

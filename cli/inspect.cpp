@@ -72,7 +72,8 @@ Status inspect(const Options& options) {
 
 void add_inspect(CLI::App& app, Action& run) {
     auto options = std::make_shared<Options>();
-    CLI::App* const command = app.add_subcommand("inspect", "what is in a model or a store");
+    CLI::App* const command =
+        app.add_subcommand("inspect", "what is in a model or a store, and what a model attends to");
     command->require_subcommand(1);
     CLI::App* const model = command->add_subcommand("model", "shape, types and sizes of a model");
     model->add_option("path", options->model, "Hugging Face folder or .gguf file (default: the demo model)")
@@ -80,6 +81,7 @@ void add_inspect(CLI::App& app, Action& run) {
     model->add_flag("--json", options->json);
     model->callback([options, &run] { run = [options] { return inspect(*options); }; });
     add_inspect_store(*command, run);
+    add_inspect_attention(*command, run);
 }
 
 }  // namespace rondo::cli

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/measure/eval/eval_tables.hpp"
+#include "cli/measure/eval/option_list.hpp"
 
 namespace rondo::cli::eval {
 
@@ -15,22 +16,6 @@ const std::vector<std::string> small_scale = {
     "pipeline.prefill.attention.min_tokens=0", "pipeline.decode.attention.cold_tokens=2",
     "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=4",
     "pipeline.decode.attention.lag_steps=0"};
-
-/// "a,b", none of them twice: answers that stand there twice would look like more evidence.
-template <class Item>
-Result<std::vector<Item>> parse_list(const std::string& flag, const std::string& list,
-                                     Result<Item> (*parse)(std::string_view)) {
-    std::vector<Item> items;
-    for (size_t begin = 0; begin <= list.size();) {
-        const size_t end = std::min(list.find(',', begin), list.size());
-        RONDO_ASSIGN(const Item item, parse(std::string_view(list).substr(begin, end - begin)));
-        if (std::ranges::find(items, item) != items.end())
-            return make_error(ErrorCode::invalid_argument, flag + " " + list + ": each must be there only once");
-        items.push_back(item);
-        begin = end + 1;
-    }
-    return items;
-}
 
 Result<std::vector<int>> parse_budgets(const std::string& list) {
     RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_numbers(list, "--budgets"));

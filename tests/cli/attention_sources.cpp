@@ -1,0 +1,12 @@
+// The parts of `rondo inspect attention` that are tested one by one.
+#include "cli/measure/attention/attention_json.cpp"
+#include "cli/measure/attention/attention_plot.cpp"
+#include "cli/measure/attention/attention_probe.cpp"
+#include "cli/measure/attention/attention_text.cpp"
+#include "cli/measure/attention/dialogue.cpp"
+#include "cli/measure/attention/dialogue_file.cpp"
+#include "cli/measure/attention/layer_pairs.cpp"
+#include "cli/measure/attention/measure_dialogue.cpp"
+#include "cli/measure/attention/round_figures.cpp"
+#include "cli/measure/attention/summary.cpp"
+#include "cli/measure/attention/top_lines.cpp"
