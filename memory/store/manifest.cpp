@@ -1,45 +1,24 @@
 #include "memory/store/manifest.hpp"
 
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/options.h>
+#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
+
+#include "memory/store/manifest_rescue.hpp"
+#include "memory/store/rocks/own_files.hpp"
+#include "memory/store/rocks/rocks_status.hpp"
 
 namespace rondo {
 
 namespace {
-
-/// Everything that it makes is this user's alone.
-class OwnFiles : public rocksdb::EnvWrapper {
-public:
-    OwnFiles() : rocksdb::EnvWrapper(rocksdb::Env::Default()) {}
-
-    rocksdb::Status NewWritableFile(const std::string& name, std::unique_ptr<rocksdb::WritableFile>* file,
-                                    const rocksdb::EnvOptions& options) override {
-        return closed_to_others(name, rocksdb::EnvWrapper::NewWritableFile(name, file, options));
-    }
-    rocksdb::Status ReopenWritableFile(const std::string& name, std::unique_ptr<rocksdb::WritableFile>* file,
-                                       const rocksdb::EnvOptions& options) override {
-        return closed_to_others(name, rocksdb::EnvWrapper::ReopenWritableFile(name, file, options));
-    }
-    rocksdb::Status ReuseWritableFile(const std::string& name, const std::string& old,
-                                      std::unique_ptr<rocksdb::WritableFile>* file,
-                                      const rocksdb::EnvOptions& options) override {
-        return closed_to_others(name, rocksdb::EnvWrapper::ReuseWritableFile(name, old, file, options));
-    }
-
-private:
-    static rocksdb::Status closed_to_others(const std::string& name, rocksdb::Status made) {
-        if (made.ok() && chmod(name.c_str(), S_IRUSR | S_IWUSR) != 0)
-            return rocksdb::Status::IOError("cannot be closed to others", name);
-        return made;
-    }
-};
 
 /// On a full disk a log that is a file ends the process: RocksDB asserts that nothing is appended behind an error.
 class NoLog : public rocksdb::Logger {
@@ -47,6 +26,19 @@ public:
     using rocksdb::Logger::Logv;
     void Logv(const char*, va_list) override {}
 };
+
+/// Tables that TableFile can prove and read, whatever another RocksDB would write by itself.
+void use_known_tables(rocksdb::Options& options) {
+    rocksdb::BlockBasedTableOptions table;
+    table.format_version = 5;
+    table.checksum = rocksdb::kXXH3;
+    table.index_type = rocksdb::BlockBasedTableOptions::kBinarySearch;
+    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+    const std::vector<rocksdb::CompressionType> known = rocksdb::GetSupportedCompressions();
+    const bool has_snappy = std::ranges::find(known, rocksdb::kSnappyCompression) != known.end();
+    options.compression = has_snappy ? rocksdb::kSnappyCompression : rocksdb::kNoCompression;
+    options.bottommost_compression = options.compression;
+}
 
 rocksdb::Options options_with(rocksdb::Env* env) {
     rocksdb::Options options;
@@ -62,6 +54,7 @@ rocksdb::Options options_with(rocksdb::Env* env) {
     options.info_log = std::make_shared<NoLog>();
     options.stats_dump_period_sec = 0;
     options.stats_persist_period_sec = 0;
+    use_known_tables(options);
     return options;
 }
 
@@ -92,13 +85,15 @@ Error closed() {
     return make_error(ErrorCode::out_of_memory, "the store's manifest is closed, and the disk has no room to open it");
 }
 
-Status to_status(const rocksdb::Status& status) {
-    if (status.ok()) return Status::ok();
-    const std::string what = "the store's manifest: " + status.ToString();
-    if (status.IsNotFound()) return make_error(ErrorCode::not_found, what);
-    if (status.IsCorruption()) return make_error(ErrorCode::corrupt, what);
-    if (status.IsNoSpace() || status.IsMemoryLimit()) return make_error(ErrorCode::out_of_memory, what);
-    return make_error(ErrorCode::io, what);
+Status lock_folder(rocksdb::Env& env, const std::string& folder, rocksdb::FileLock*& lock) {
+    const rocksdb::Status locked = env.LockFile(folder + "/LOCK", &lock);
+    if (locked.ToString().find("open a file") != std::string::npos) RONDO_TRY(status_of_rocksdb(locked));
+    return locked.ok() ? Status::ok() : Status(open_elsewhere(folder));
+}
+
+/// Also where a file is missing.
+bool is_damage(const rocksdb::Status& status) {
+    return status.IsCorruption() || status.IsPathNotFound();
 }
 
 }  // namespace
@@ -119,33 +114,63 @@ void Manifest::Changes::remove(std::string_view key) {
 Manifest::Manifest(const std::string& folder)
     : folder_(folder), reserve_(folder + "/reserve", reserve_bytes), env_(std::make_unique<OwnFiles>()) {}
 
-Status Manifest::open_database(bool& repaired) {
-    const rocksdb::Options options = options_with(env_.get());
+rocksdb::Status Manifest::try_to_open(const rocksdb::Options& options) {
+    if (const Status proved = prove_description(folder_, *env_); !proved)
+        return rocksdb::Status::Corruption(proved.error().message);
     rocksdb::DB* database = nullptr;
     rocksdb::Status status = rocksdb::DB::Open(options, folder_, &database);
-    if (status.IsCorruption()) {
-        repaired = true;
-        status = rocksdb::RepairDB(folder_, options);
-        if (status.ok()) status = rocksdb::DB::Open(options, folder_, &database);
-        std::error_code ignored;  // whatever is left there has been removed, or cannot be read
-        if (status.ok()) std::filesystem::remove_all(folder_ + "/lost", ignored);
-    }
-    if (status.IsNoSpace()) {
-        reserve_.give_up();
-        status = rocksdb::DB::Open(options_on_full_disk(options, folder_), folder_, &database);
+    if (!status.ok()) return status;
+    database_.reset(database);
+    if (proves_all_) status = database->VerifyChecksum();
+    if (!status.ok()) close();
+    return status;
+}
+
+Status Manifest::open_database() {
+    const rocksdb::Options options = options_with(env_.get());
+    bool full = false, rescued = false;
+    rocksdb::Status status = try_to_open(options);
+    while (!status.ok()) {
+        if (is_damage(status) && !std::exchange(rescued, true)) {
+            RONDO_ASSIGN(note_, rescue(status.ToString()));
+        } else if (has_no_space(status) && !std::exchange(full, true)) {
+            reserve_.give_up();
+        } else {
+            break;
+        }
+        status = try_to_open(full ? options_on_full_disk(options, folder_) : options);
     }
     if (!status.ok() && status.ToString().find("lock") != std::string::npos) return open_elsewhere(folder_);
-    RONDO_TRY(to_status(status));
-    database_.reset(database);
-    failed_ = false;
+    RONDO_TRY(status_of_rocksdb(status));
+    failed_ = proves_all_ = false;
     reserve_.take();
     return Status::ok();
+}
+
+/// What there was and what is left of it.
+Result<std::string> Manifest::rescue(const std::string& why) {
+    rocksdb::FileLock* lock = nullptr;
+    RONDO_TRY(lock_folder(*env_, folder_, lock));
+    auto rescued = rescue_manifest(folder_, *env_);
+    if (!rescued && rescued.error().code == ErrorCode::out_of_memory) {
+        reserve_.give_up();
+        rescued = rescue_manifest(folder_, *env_);
+    }
+    static_cast<void>(env_->UnlockFile(lock));
+    if (!rescued) return make_error(rescued.error().code, why + "; " + rescued.error().message);
+    return folder_ + " was damaged (" + why + "): " + std::to_string(rescued->entries) +
+           " entries are kept; damaged are " + std::to_string(rescued->damaged_blocks) + " blocks of its tables and " +
+           std::to_string(rescued->damaged_logs) + " of its logs";
 }
 
 Result<Manifest::Opened> Manifest::open(const std::string& folder) {
     Opened made;
     made.manifest.reset(new Manifest(folder));
-    RONDO_TRY(made.manifest->open_database(made.repaired));
+    RONDO_TRY(made.manifest->open_database());
+    made.note = made.manifest->note_;
+    made.repaired = !made.note.empty();
+    std::error_code ignored;  // where older versions' repairs left what they had replaced
+    std::filesystem::remove_all(folder + "/lost", ignored);
     return made;
 }
 
@@ -154,20 +179,23 @@ Result<std::unique_ptr<Manifest>> Manifest::open_to_read(const std::string& fold
     std::unique_ptr<Manifest> made(new Manifest(folder));
     if (!made->env_->FileExists(folder + "/CURRENT").ok())
         return make_error(ErrorCode::not_found, folder + ": there is no store's manifest");
-    const rocksdb::Status locked = made->env_->LockFile(folder + "/LOCK", &made->lock_);
-    if (locked.ToString().find("open a file") != std::string::npos) RONDO_TRY(to_status(locked));
-    if (!locked.ok()) return open_elsewhere(folder);
+    RONDO_TRY(lock_folder(*made->env_, folder, made->lock_));
+    RONDO_TRY(prove_description(folder, *made->env_));
     rocksdb::Options options = options_with(made->env_.get());
     options.create_if_missing = false;
     rocksdb::DB* database = nullptr;
-    RONDO_TRY(to_status(rocksdb::DB::OpenForReadOnly(options, folder, &database)));
+    RONDO_TRY(status_of_rocksdb(rocksdb::DB::OpenForReadOnly(options, folder, &database)));
     made->database_.reset(database);
     return made;
 }
 
-Manifest::~Manifest() {
+void Manifest::close() {
     if (database_ != nullptr) static_cast<void>(database_->Close());
     database_.reset();
+}
+
+Manifest::~Manifest() {
+    close();
     if (lock_ != nullptr) static_cast<void>(env_->UnlockFile(lock_));
 }
 
@@ -175,11 +203,9 @@ Manifest::~Manifest() {
 /// at the next write that nobody does so.
 Status Manifest::open_again() {
     if (lock_ != nullptr) return make_error(ErrorCode::invalid_argument, "the store's manifest is only read");
-    if (database_ != nullptr) static_cast<void>(database_->Close());
-    database_.reset();
+    close();
     failed_ = true;
-    bool repaired = false;
-    return open_database(repaired);
+    return open_database();
 }
 
 /// To be opened again without the reserve.
@@ -189,20 +215,26 @@ bool Manifest::has_room() const {
     return statvfs(folder_.c_str(), &disk) == 0 && uint64_t{disk.f_bavail} * disk.f_frsize >= enough_bytes;
 }
 
+/// Of the whole manifest, not of a key.
+void Manifest::note_failure(const rocksdb::Status& status) {
+    failed_ = !status.ok();
+    proves_all_ = proves_all_ || status.IsCorruption();
+}
+
 Status Manifest::write(Changes& changes, bool removes) {
     rocksdb::WriteOptions durable;
     durable.sync = true;
     rocksdb::Status status = rocksdb::Status::NoSpace("since an earlier error");
     if (!failed_) status = database_->Write(durable, changes.batch_.get());
-    failed_ = !status.ok();
+    note_failure(status);
     if (failed_ && (removes || has_room())) {
         if (!has_room()) reserve_.give_up();
         RONDO_TRY(open_again());
         status = database_->Write(durable, changes.batch_.get());
-        failed_ = !status.ok();
+        note_failure(status);
     }
     if (!failed_) reserve_.take();
-    return to_status(status);
+    return status_of_rocksdb(status);
 }
 
 Status Manifest::commit(Changes changes) {
@@ -216,7 +248,7 @@ Status Manifest::commit_removal(Changes changes) {
 Result<std::string> Manifest::get(std::string_view key) const {
     if (database_ == nullptr) return closed();
     std::string value;
-    RONDO_TRY(to_status(database_->Get(rocksdb::ReadOptions(), slice(key), &value)));
+    RONDO_TRY(status_of_rocksdb(database_->Get(rocksdb::ReadOptions(), slice(key), &value)));
     return value;
 }
 
@@ -225,7 +257,7 @@ Status Manifest::each(std::string_view begin, const Each& each) const {
     const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
     for (at->Seek(slice(begin)); at->Valid() && at->key().starts_with(slice(begin)); at->Next())
         RONDO_TRY(each(at->key().ToStringView(), at->value().ToStringView()));
-    return to_status(at->status());
+    return status_of_rocksdb(at->status());
 }
 
 Status Manifest::forget_removed() {
@@ -244,8 +276,8 @@ Status Manifest::forget() {
     if (status.ok()) status = database_->CompactRange(everything, nullptr, nullptr);
     // Looks for all files that nobody needs, also those that a killed process has left.
     if (status.ok()) status = database_->EnableFileDeletions(true);
-    failed_ = !status.ok();
-    return to_status(status);
+    note_failure(status);
+    return status_of_rocksdb(status);
 }
 
 }  // namespace rondo

@@ -13,7 +13,9 @@ namespace rocksdb {
 class DB;
 class Env;
 class FileLock;
+class Status;
 class WriteBatch;
+struct Options;
 }  // namespace rocksdb
 
 namespace rondo {
@@ -44,10 +46,11 @@ public:
     struct Opened {
         std::unique_ptr<Manifest> manifest;
         bool repaired = false;  ///< it was damaged: what could be read is there
+        std::string note = {};  ///< what was damaged then, and what is there, in a line
     };
 
-    /// A damaged one is repaired; where that fails, the error is `corrupt`. One that another process has open is
-    /// refused.
+    /// Every byte is proved. A damaged one is repaired; where that fails, the error says why. One that another process
+    /// has open is refused.
     static Result<Opened> open(const std::string& folder);
     /// To read alone, and nothing in the folder changes: not_found where there is none, and a damaged one is not
     /// repaired but `corrupt`. Nobody else may have it open either.
@@ -69,8 +72,12 @@ public:
 
 private:
     explicit Manifest(const std::string& folder);
-    Status open_database(bool& repaired);
+    rocksdb::Status try_to_open(const rocksdb::Options& options);
+    Status open_database();
+    Result<std::string> rescue(const std::string& why);
     Status open_again();
+    void close();
+    void note_failure(const rocksdb::Status& status);
     Status write(Changes& changes, bool removes);
     bool has_room() const;
     Status forget();
@@ -80,6 +87,8 @@ private:
     std::unique_ptr<rocksdb::Env> env_;      // outlives the database
     std::unique_ptr<rocksdb::DB> database_;  // null: it could not be opened again
     bool failed_ = false;                    // it must be opened again before it is written to
+    bool proves_all_ = true;                 // when it is opened next
+    std::string note_;                       // of the latest repair
     rocksdb::FileLock* lock_ = nullptr;      // of a manifest that is read alone; others have their database's
 };
 
