@@ -6,7 +6,6 @@
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -208,11 +207,14 @@ Status Manifest::open_again() {
     return open_database();
 }
 
-/// To be opened again without the reserve.
+/// To be opened again without the reserve. What is free says nothing of what this user may have: some of it is taken.
 bool Manifest::has_room() const {
     constexpr uint64_t enough_bytes = uint64_t{1} << 20;
-    struct statvfs disk = {};
-    return statvfs(folder_.c_str(), &disk) == 0 && uint64_t{disk.f_bavail} * disk.f_frsize >= enough_bytes;
+    DiskReserve room(folder_ + "/room", enough_bytes);
+    room.take();
+    const bool enough = room.bytes_missing() == 0;
+    room.give_up();
+    return enough;
 }
 
 /// Of the whole manifest, not of a key.

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +29,18 @@ Error refused(const std::string& path, const std::string& why) {
 
 Error failed(const std::string& path, const char* what) {
     return disk_error(errno, (path + ": cannot " + what).c_str());
+}
+
+/// Of what a user or a group may have of the disk that a file lies on; without a limit all there is.
+uint64_t quota_left(int file, int whose, uint32_t id) {
+    constexpr uint64_t unit_bytes = 1024, none = UINT64_MAX;
+    struct dqblk quota = {};
+    if (syscall(SYS_quotactl_fd, file, QCMD(Q_GETQUOTA, whose), id, &quota) != 0) return none;
+    uint64_t limit = none;
+    for (const uint64_t one : {quota.dqb_bhardlimit, quota.dqb_bsoftlimit})
+        if (one > 0) limit = std::min(limit, one * unit_bytes);
+    if (limit == none) return none;
+    return limit - std::min<uint64_t>(limit, quota.dqb_curspace);
 }
 
 }  // namespace
@@ -137,7 +151,8 @@ Result<std::vector<std::string>> StoreFolder::names() const {
 Result<uint64_t> StoreFolder::bytes_free() const {
     struct statvfs disk = {};
     if (fstatvfs(file_, &disk) != 0) return failed(path_, "ask for its free space");
-    return uint64_t{disk.f_bavail} * disk.f_frsize;
+    return std::min({uint64_t{disk.f_bavail} * disk.f_frsize, quota_left(file_, USRQUOTA, geteuid()),
+                     quota_left(file_, GRPQUOTA, getegid())});
 }
 
 }  // namespace rondo

@@ -2,12 +2,15 @@
 
 #include <rocksdb/status.h>
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 
 namespace rondo {
 
 bool has_no_space(const rocksdb::Status& status) {
-    return status.IsNoSpace();
+    if (status.IsNoSpace()) return true;
+    return status.IsIOError() && status.ToString().find(std::strerror(EDQUOT)) != std::string::npos;
 }
 
 Status status_of_rocksdb(const rocksdb::Status& status) {

@@ -8,7 +8,7 @@ class Status;
 
 namespace rondo {
 
-/// The disk is full.
+/// The disk is full, or the user has used up what he may have of it. RocksDB knows the first alone.
 bool has_no_space(const rocksdb::Status& status);
 
 /// No space is out_of_memory.

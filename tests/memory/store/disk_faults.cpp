@@ -138,7 +138,7 @@ std::string path_below(int folder, const char* name) {
 }
 
 int no_space() {
-    errno = ENOSPC;
+    errno = disk().plan.kind == DiskFaults::Kind::quota ? EDQUOT : ENOSPC;
     return -1;
 }
 

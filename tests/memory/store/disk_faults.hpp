@@ -14,7 +14,8 @@ public:
         none,             ///< boundaries are counted
         kill,             ///< the process is killed
         kill_and_forget,  ///< the same, and each 4 KiB that was not synced may be as it was before
-        no_space,         ///< calls that need space fail
+        no_space,         ///< calls that need space fail: the disk is full
+        quota,            ///< the same: the user has used up what he may have of it
     };
     struct Plan {
         std::string folder;

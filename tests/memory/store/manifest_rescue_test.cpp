@@ -240,7 +240,8 @@ TEST_F(ManifestRescueTest, WithoutSpaceNothingIsLost) {
     for (int64_t from = 1; !HasFailure(); from += stride) {
         const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(from));
         set_all(damaged);
-        DiskFaults::begin({path_, DiskFaults::Kind::no_space, from, 1000, from % 2 == 0});
+        const auto kind = from % 4 < 2 ? DiskFaults::Kind::no_space : DiskFaults::Kind::quota;
+        DiskFaults::begin({path_, kind, from, 1000, from % 2 == 0});
         auto opened = Manifest::open(path_);
         if (opened) {
             EXPECT_EQ(all(*opened->manifest), made());

@@ -7,7 +7,7 @@
 #include "tests/memory/store/fault_amount.hpp"
 #include "tests/memory/store/store_work.hpp"
 
-/// A disk without space, from every call that needs some on, and for a while.
+/// A disk without space, or a user without space on it, from every call that needs some on, and for a while.
 namespace rondo {
 namespace {
 
@@ -89,6 +89,9 @@ protected:
                 }
         }
     }
+    static DiskFaults::Kind some_kind(int64_t turn) {
+        return turn % 4 < 2 ? DiskFaults::Kind::no_space : DiskFaults::Kind::quota;
+    }
     uint64_t segments() const {
         return static_cast<uint64_t>(std::ranges::count_if(
             segment_files(), [](const auto& file) { return Segments::number_of(file.filename()) != 0; }));
@@ -109,7 +112,7 @@ TEST_F(StoreNoSpaceTest, NothingHalfIsSeenAndWritingGoesOn) {
             const int64_t counts[] = {1000, 3, 1, 20, 100};
             const int64_t count = counts[length];
             DiskFaults::begin(
-                {options_.path, DiskFaults::Kind::no_space, from, count, from % 2 == 0, static_cast<uint64_t>(from)});
+                {options_.path, some_kind(from), from, count, from % 2 == 0, static_cast<uint64_t>(from)});
             try_to_work(static_cast<uint64_t>(from));
             const auto met = static_cast<int64_t>(DiskFaults::end().size());
             if (met < from) break;
@@ -126,6 +129,26 @@ TEST_F(StoreNoSpaceTest, NothingHalfIsSeenAndWritingGoesOn) {
     }
     std::cout << "no space at " << failed << " boundaries\n";
     EXPECT_GE(failed, fault_amount(10, 400));
+}
+
+/// RocksDB calls it an error of the disk.
+TEST_F(StoreNoSpaceTest, AUsedUpQuotaIsAFullDisk) {
+    for (int i = 0; i < 5; ++i) try_to_write(next_++);
+    ASSERT_TRUE(has(0));
+    ASSERT_EQ(store_->manifest().reserve_missing_bytes(), 0U);
+    DiskFaults::begin({options_.path, DiskFaults::Kind::quota, 1, 1'000'000});
+    const Status refused = store_->remove_if_nobodys(name_of(numbered(0)));
+    EXPECT_EQ(store_->manifest().reserve_missing_bytes(), Manifest::reserve_bytes) << "it was given up for this";
+    DiskFaults::end();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message;
+    EXPECT_EQ(std::ranges::count(refused.error().message, '\n'), 0);
+    EXPECT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    EXPECT_EQ(store_->manifest().reserve_missing_bytes(), 0U);
+    open();
+    EXPECT_FALSE(has(0));
+    EXPECT_FALSE(has(1));
+    EXPECT_TRUE(check_bytes(2));
 }
 
 /// What has no name that is synced may be gone after a stop of the machine, with all records in it.
@@ -150,7 +173,7 @@ TEST_F(StoreNoSpaceTest, AStartThatFailedIsMadeAgain) {
         const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(from));
         try_to_write(next_++);
         close();
-        DiskFaults::begin({options_.path, DiskFaults::Kind::no_space, from, 1000, from % 2 == 0});
+        DiskFaults::begin({options_.path, some_kind(from), from, 1000, from % 2 == 0});
         auto opened = KvStore::open(options_, *queue_);
         if (!opened) expect_one_line(opened.status());
         failed += !opened;
