@@ -139,7 +139,7 @@ Status Manifest::open_database() {
         }
         status = try_to_open(full ? options_on_full_disk(options, folder_) : options);
     }
-    if (!status.ok() && status.ToString().find("lock") != std::string::npos) return open_elsewhere(folder_);
+    if (status.IsIOError() && status.ToString().find("lock ") != std::string::npos) return open_elsewhere(folder_);
     RONDO_TRY(status_of_rocksdb(status));
     failed_ = proves_all_ = false;
     reserve_.take();

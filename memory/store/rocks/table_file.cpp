@@ -177,7 +177,8 @@ Status TableFile::prove() const {
     return entry_blocks(all).status();
 }
 
-/// Where the blocks of entries lie. A newer format has a difference of lengths alone where a key shares bytes.
+/// Where the blocks of entries lie: one behind the other. A newer format has a difference of lengths alone where a key
+/// shares bytes. Which format it is nothing proves: of another one the places would not fit.
 Result<std::vector<TableFile::Block>> TableFile::entry_blocks(const Footer& footer) const {
     RONDO_ASSIGN(const std::string index, block(footer.index, footer.checksum, "places"));
     const auto entries = entries_of(index);
@@ -199,7 +200,8 @@ Result<std::vector<TableFile::Block>> TableFile::entry_blocks(const Footer& foot
             next.offset = in.varint();
             next.bytes = in.varint();
         }
-        if (!in.is_whole()) return damaged("the block of places is damaged");
+        const uint64_t begin = found.empty() ? 0 : found.back().offset + found.back().bytes + trailer_bytes;
+        if (!in.is_whole() || next.offset != begin) return damaged("the block of places is damaged");
         found.push_back(next);
     }
     return found;
