@@ -19,6 +19,8 @@ namespace rondo {
 
 namespace {
 
+constexpr const char* room_file = "/room";
+
 /// On a full disk a log that is a file ends the process: RocksDB asserts that nothing is appended behind an error.
 class NoLog : public rocksdb::Logger {
 public:
@@ -111,7 +113,7 @@ void Manifest::Changes::remove(std::string_view key) {
 }
 
 Manifest::Manifest(const std::string& folder)
-    : folder_(folder), reserve_(folder + "/reserve", reserve_bytes), env_(std::make_unique<OwnFiles>()) {}
+    : folder_(folder), reserve_(folder + "/reserve", reserve_bytes), env_(make_own_files()) {}
 
 rocksdb::Status Manifest::try_to_open(const rocksdb::Options& options) {
     if (const Status proved = prove_description(folder_, *env_); !proved)
@@ -121,7 +123,8 @@ rocksdb::Status Manifest::try_to_open(const rocksdb::Options& options) {
     if (!status.ok()) return status;
     database_.reset(database);
     if (proves_all_) status = database->VerifyChecksum();
-    if (!status.ok()) close();
+    if (!status.IsCorruption()) return rocksdb::Status::OK();  // what cannot be read now is an error when it is wanted
+    close();
     return status;
 }
 
@@ -170,6 +173,7 @@ Result<Manifest::Opened> Manifest::open(const std::string& folder) {
     made.repaired = !made.note.empty();
     std::error_code ignored;  // where older versions' repairs left what they had replaced
     std::filesystem::remove_all(folder + "/lost", ignored);
+    std::filesystem::remove(folder + room_file, ignored);  // a killed process may have been asking
     return made;
 }
 
@@ -210,7 +214,7 @@ Status Manifest::open_again() {
 /// To be opened again without the reserve. What is free says nothing of what this user may have: some of it is taken.
 bool Manifest::has_room() const {
     constexpr uint64_t enough_bytes = uint64_t{1} << 20;
-    DiskReserve room(folder_ + "/room", enough_bytes);
+    DiskReserve room(folder_ + room_file, enough_bytes);
     room.take();
     const bool enough = room.bytes_missing() == 0;
     room.give_up();
