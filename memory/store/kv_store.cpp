@@ -21,6 +21,7 @@ Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue
     RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->options_.path + "/manifest"));
     made->manifest_ = std::move(manifest.manifest);
     made->repaired_ = manifest.repaired;
+    if (!manifest.note.empty()) made->notes_.push_back(std::move(manifest.note));
     RONDO_ASSIGN(const bool key_made, made->take_key(keys));  // before anything is removed
     RONDO_ASSIGN(made->segments_, Segments::open(*made->folder_, queue, made->options_.segments));
     RONDO_TRY(made->load());

@@ -290,5 +290,21 @@ TEST_P(KvStoreTest, AKillLeavesWholeRecords) {
     queue_ = DiskQueue::open({}).value();
 }
 
+class KvStoreRepairTest : public testing::StoreTest {};
+
+/// A description that is torn: whoever operates it hears what was damaged and what there is.
+TEST_F(KvStoreRepairTest, ARepairOfItsManifestIsSaid) {
+    open();
+    const Round first = round("t", nullptr, 0, 40);
+    ASSERT_EQ(write(first), KvStore::Refusal::none);
+    close();
+    for (const auto& entry : std::filesystem::directory_iterator(options_.path + "/manifest"))
+        if (entry.path().filename().string().starts_with("MANIFEST-"))
+            std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+    open();
+    EXPECT_THAT(store_->notes(), ::testing::ElementsAre(::testing::HasSubstr("was damaged")));
+    EXPECT_TRUE(is_there(first));
+}
+
 }  // namespace
 }  // namespace rondo
