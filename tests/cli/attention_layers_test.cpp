@@ -102,7 +102,8 @@ TEST(Overlap, IsOfLinesThatTheEarlierTurnHadToo) {
     EXPECT_DOUBLE_EQ(overlap(before, {.columns = {0, 7}, .diagonals = {0, 1, 6}, .keys = 9}).value(), 2.0 / 4.0);
     EXPECT_DOUBLE_EQ(overlap(before, {.columns = {3, 4}, .diagonals = {}, .keys = 9}).value(), 1.0 / 4.0);
     EXPECT_DOUBLE_EQ(overlap(before, before).value(), 1.0);
-    EXPECT_FALSE(overlap({.keys = 5}, {.columns = {8}, .keys = 9}).has_value());
+    EXPECT_FALSE(
+        overlap({.columns = {}, .diagonals = {}, .keys = 5}, {.columns = {8}, .diagonals = {}, .keys = 9}).has_value());
 }
 
 TEST(ChunkPlanOf, KeepsRowsWithinItsBytesWhateverTheModel) {
