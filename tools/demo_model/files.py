@@ -34,9 +34,9 @@ def named_weights(model):
     return out
 
 
-def save_weights(model, path):
+def save_weights(named, path):
     header, offset, blobs = {"__metadata__": {"format": "pt"}}, 0, []
-    for name, weight in named_weights(model).items():
+    for name, weight in named.items():
         blob = weight.detach().cpu().to(torch.bfloat16).view(torch.int16).contiguous().numpy().tobytes()
         header[name] = {"dtype": "BF16", "shape": list(weight.shape), "data_offsets": [offset, offset + len(blob)]}
         offset += len(blob)
@@ -86,7 +86,7 @@ def save_folder(model, tokenizer, folder):
     write("generation_config.json", {"eos_token_id": end})
     write("tokenizer.json", tokenizer_json(tokenizer))
     write("tokenizer_config.json", tokenizer_config, indent=1)
-    save_weights(model, folder / "model.safetensors")
+    save_weights(named_weights(model), folder / "model.safetensors")
 
 
 def load_checkpoint(path):

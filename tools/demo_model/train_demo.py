@@ -11,115 +11,20 @@ import json
 import math
 import os
 import random
-import re
-import struct
 import time
-from collections import Counter
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from files import save_weights, tokenizer_json
 from roundtalk import dialogue, render
-
-SPECIAL = ["<|end|>", "<|user|>", "<|assistant|>", "<|system|>"]
-SPLIT = r"'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-# The same for Python's re, which knows no classes of Unicode; roundtalk is ASCII.
-WORDS = re.compile(
-    r"'(?:[sdmt]|ll|ve|re)|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-SPECIALS = re.compile("(" + "|".join(re.escape(token) for token in SPECIAL) + ")")
-CHAT_TEMPLATE = ("{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
-                 "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
-
+from tokenizer import CHAT_TEMPLATE, Tokenizer
 
 class Shape:
     width, layers, heads, kv_heads, head_dim, ffn = 192, 8, 6, 3, 32, 512
     vocabulary = 640
     theta, eps = 100000.0, 1e-5
-
-
-def byte_alphabet():
-    """The printable character each byte is written as in byte-level BPE."""
-    keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    out, others = {}, 0
-    for byte in range(256):
-        if byte in keep:
-            out[byte] = chr(byte)
-        else:
-            out[byte] = chr(256 + others)
-            others += 1
-    return out
-
-
-ALPHABET = byte_alphabet()
-
-
-def spell(word):
-    return [ALPHABET[byte] for byte in word.encode()]
-
-
-def merge_pair(symbols, pair):
-    i = 0
-    while i + 1 < len(symbols):
-        if (symbols[i], symbols[i + 1]) == pair:
-            symbols[i:i + 2] = [symbols[i] + symbols[i + 1]]
-        else:
-            i += 1
-
-
-class Tokenizer:
-    def __init__(self, merges):
-        self.merges = merges
-        self.rank = {pair: i for i, pair in enumerate(merges)}
-        self.tokens = list(ALPHABET.values()) + [left + right for left, right in merges] + SPECIAL
-        self.ids = {token: i for i, token in enumerate(self.tokens)}
-        self.cache = {}
-
-    @staticmethod
-    def train(texts, size):
-        words = Counter()
-        for text in texts:
-            for part in SPECIALS.split(text):
-                if part not in SPECIAL:
-                    words.update("".join(spell(word)) for word in WORDS.findall(part))
-        spelled = {word: list(word) for word in words}
-        merges = []
-        while 256 + len(merges) + len(SPECIAL) < size:
-            pairs = Counter()
-            for word, symbols in spelled.items():
-                for pair in zip(symbols, symbols[1:]):
-                    pairs[pair] += words[word]
-            if not pairs:
-                break
-            best, count = max(pairs.items(), key=lambda item: (item[1], item[0]))
-            if count < 2:
-                break
-            merges.append(best)
-            for symbols in spelled.values():
-                merge_pair(symbols, best)
-        return Tokenizer(merges)
-
-    def encode_word(self, word):
-        if word not in self.cache:
-            symbols = spell(word)
-            never = len(self.merges)
-            while len(symbols) > 1:
-                rank, i = min((self.rank.get(pair, never), i) for i, pair in enumerate(zip(symbols, symbols[1:])))
-                if rank == never:
-                    break
-                symbols[i:i + 2] = [symbols[i] + symbols[i + 1]]
-            self.cache[word] = [self.ids[symbol] for symbol in symbols]
-        return self.cache[word]
-
-    def encode(self, text):
-        out = []
-        for part in SPECIALS.split(text):
-            if part in SPECIAL:
-                out.append(self.ids[part])
-            else:
-                for word in WORDS.findall(part):
-                    out += self.encode_word(word)
-        return out
 
 
 class RmsNorm(nn.Module):
@@ -286,36 +191,6 @@ def named_weights(model):
     return out
 
 
-def save_weights(model, path):
-    header, offset, blobs = {"__metadata__": {"format": "pt"}}, 0, []
-    for name, weight in named_weights(model).items():
-        blob = weight.detach().cpu().to(torch.bfloat16).view(torch.int16).contiguous().numpy().tobytes()
-        header[name] = {"dtype": "BF16", "shape": list(weight.shape), "data_offsets": [offset, offset + len(blob)]}
-        offset += len(blob)
-        blobs.append(blob)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for blob in blobs:
-            file.write(blob)
-
-
-def tokenizer_json(tokenizer):
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    split = {"type": "Split", "pattern": {"Regex": SPLIT}, "behavior": "Isolated", "invert": False}
-    return {
-        "version": "1.0",
-        "normalizer": None,
-        "added_tokens": [{"id": tokenizer.ids[token], "content": token, **flags} for token in SPECIAL],
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
-        "decoder": byte_level,
-        "model": {"type": "BPE", "unk_token": None, "fuse_unk": False, "byte_fallback": False, "vocab": tokenizer.ids,
-                  "merges": [f"{left} {right}" for left, right in tokenizer.merges]},
-    }
-
-
 def save(model, tokenizer, folder):
     end = tokenizer.ids["<|end|>"]
     config = {
@@ -337,7 +212,7 @@ def save(model, tokenizer, folder):
     write("generation_config.json", {"eos_token_id": end})
     write("tokenizer.json", tokenizer_json(tokenizer))
     write("tokenizer_config.json", tokenizer_config, indent=1)
-    save_weights(model, os.path.join(folder, "model.safetensors"))
+    save_weights(named_weights(model), os.path.join(folder, "model.safetensors"))
 
 
 def lengths(share, resumed, long_share):
