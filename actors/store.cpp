@@ -9,6 +9,7 @@ namespace {
 // So that many removals are one rewriting of the manifest's files.
 constexpr auto forgets_after = std::chrono::seconds(3);
 constexpr double expires_every = 600.0;
+constexpr double looks_every = 1.0;
 // Whoever needs the blocks of what is written waits for so long before that is given up.
 constexpr auto patience = std::chrono::milliseconds(100);
 
@@ -95,6 +96,7 @@ Store::behavior_type Store::make_behavior() {
             commit();
             give_room();
             tell_figures();
+            look_at_folder();
         },
     };
 }
@@ -155,6 +157,13 @@ void Store::commit_soon() {
 void Store::commit() {
     commits_ = false;
     if (!opened_.conversations->commit()) ++figures_->conversations_failed;
+}
+
+/// What is written to a folder that was removed is lost at the end, so nobody is told that it is kept.
+void Store::look_at_folder() {
+    if (now() - looked_at_ < looks_every) return;
+    looked_at_ = now();
+    if (!opened_.store->is_there()) quit(to_caf(make_error(ErrorCode::not_found, "its folder was removed or replaced")));
 }
 
 /// All that were put hold nothing any more.

@@ -31,6 +31,7 @@ private:
     void tell_figures();
     void commit_soon();
     void commit();
+    void look_at_folder();
     void give_room();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -46,6 +47,7 @@ private:
     bool forgets_ = false;  // what was removed is taken out of the manifest's files soon
     std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
     double expired_at_ = 0.0;
+    double looked_at_ = 0.0;
 };
 
 }  // namespace rondo

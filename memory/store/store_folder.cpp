@@ -78,6 +78,13 @@ StoreFolder::~StoreFolder() {
     if (file_ >= 0) close(file_);
 }
 
+bool StoreFolder::is_there() const {
+    struct stat now = {}, ours = {};
+    if (fstat(file_, &ours) != 0) return true;
+    if (lstat(path_.c_str(), &now) != 0) return errno != ENOENT && errno != ENOTDIR;  // another error says nothing
+    return now.st_dev == ours.st_dev && now.st_ino == ours.st_ino;
+}
+
 Result<int> StoreFolder::open_file(const std::string& name, int flags) const {
     const std::string shown = path_ + "/" + name;
     const int file = openat(file_, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);

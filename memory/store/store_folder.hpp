@@ -25,6 +25,8 @@ public:
     ~StoreFolder();
 
     const std::string& path() const { return path_; }
+    /// Its path leads to it: nobody has removed it or put another in its place.
+    bool is_there() const;
     /// Opens a regular file of this user's, made (0600) where `flags` say so.
     Result<int> open_file(const std::string& name, int flags) const;
     Status remove(const std::string& name) const;

@@ -186,6 +186,31 @@ TEST_F(StoreActorTest, AFolderThatCannotBeUsedIsSaidAndServingGoesOn) {
     EXPECT_EQ(turn(continue_ids(some_ids(40), 4)).ids.size(), 4U);
 }
 
+/// Who removes it, or puts another in its place, is told; serving goes on, and nothing is said to be kept any more.
+TEST_F(StoreActorTest, AFolderThatIsRemovedEndsTheStoreAndServingGoesOn) {
+    for (const bool replaced : {false, true}) {
+        std::vector<std::string> log;
+        Engine::Options options;
+        options.log = [&](const std::string& line) { log.push_back(line); };
+        stage_.reset();
+        stage_.emplace(settings_of(overrides()), std::move(options));
+        const Heard first = turn(continue_ids(some_ids(100), 4));
+        wait_until_written();
+        ASSERT_TRUE(figures().serves);
+        ASSERT_THAT(log, ::testing::IsEmpty());
+        const std::string path = folder_.path() + "/kv";
+        std::filesystem::rename(path, path + "-elsewhere");
+        if (replaced) std::filesystem::create_directory(path);
+        EXPECT_EQ(turn(continue_ids(some_ids(150), 4)).ids.size(), 4U);
+        run_until([&] { return !figures().serves; });
+        EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("its folder was removed or replaced")));
+        EXPECT_EQ(turn(continue_ids(some_ids(100), 4)).ids, first.ids);
+        stage_.reset();
+        std::filesystem::remove_all(path);
+        std::filesystem::rename(path + "-elsewhere", path);
+    }
+}
+
 TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
     start();
     const Heard first = turn(continue_ids(some_ids(100), 20));
