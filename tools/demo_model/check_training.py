@@ -8,6 +8,8 @@ The shape is small (2 layers); steps, data, optimizer, schedule and checkpoints 
 """
 import argparse
 import re
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -53,6 +55,23 @@ class Resuming(unittest.TestCase):
             self.assertEqual(losses, again)
             self.assertTrue(same(state_of(whole), state_of(resumed)))
             self.assertLess(sum(losses[-10:]), sum(losses[:10]))
+
+    def test_equals_it_with_two_processes_too(self):
+        torch.set_num_threads(1)
+        with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as parts:
+            for folder, stops in ((whole, [30]), (parts, [13, 30])):
+                for steps in stops:
+                    self.train_elsewhere(folder, {**SMALL, "processes": 2}, steps)
+            left, right = (torch.load(train.latest(folder)) for folder in (whole, parts))
+            self.assertEqual((left["steps"], left["seen"]), (30, 30 * 2 * SMALL["batch"]))
+            self.assertTrue(same({**left, "folder": 0}, {**right, "folder": 0}))
+
+    @staticmethod
+    def train_elsewhere(folder, settings, steps):
+        """In a process of its own, which has not computed anything before."""
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+        subprocess.run([sys.executable, train.__file__, folder, *options, f"--steps={steps}"], check=True,
+                       stdout=subprocess.DEVNULL)
 
     def test_waits_while_a_file_exists(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -23,11 +23,12 @@ from model import Model, Shape
 from optimizer import Adam, Muon
 from roundtalk import dialogue, render
 from scoring import quick_table
+from team import Team
 from tokenizer import Tokenizer
 
 SETTINGS = {  # what decides the numbers, kept in checkpoints
     "seed": 1, "tokens": 160e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
-    "layers": 10, "ffn": 512, "aux": "4:0.05,5:0.02,6:0.02,7:0.02,8:0.02,9:0.02", "sample": 0.25,
+    "layers": 10, "ffn": 512, "aux": "4:0.05,5:0.02,6:0.02,7:0.02,8:0.02,9:0.02", "sample": 0.25, "processes": 1,
 }
 
 
@@ -60,6 +61,7 @@ class Training:
         self.model = Model(self.shape).to(self.device)
         self.muon, self.adam = Muon(list(self.model.matrices())), Adam(self.model.others())
         self.aux = parse_aux(settings["aux"])
+        self.team = Team(settings["processes"], list(self.model.parameters()))
         self.steps, self.seen = 0, 0
 
     def rate(self):
@@ -69,10 +71,11 @@ class Training:
         return min(1, (self.steps + 1) / 100) * falling
 
     def step(self):
-        """One batch; its losses."""
-        settings = self.settings
-        batch, rng = lessons.batch(self.tokenizer, self.shape, settings["seed"], self.steps, self.seen,
-                                   settings["batch"], settings["stretch"])
+        """One batch of each process; the losses of this one's."""
+        settings, team = self.settings, self.team
+        batch, rng = lessons.batch(self.tokenizer, self.shape, settings["seed"],
+                                   self.steps * team.members + team.number, self.seen, settings["batch"],
+                                   settings["stretch"])
         # Of the users' words, most of which nobody could foretell, a sample is enough.
         keep = torch.tensor([w > 0.5 or (w > 0 and rng.random() < settings["sample"]) for w in batch.weights.tolist()])
         rows = keep.nonzero()[:, 0]
@@ -89,13 +92,14 @@ class Training:
             missed, found[layer] = evidence_loss(masses[layer], batch)
             loss = loss + weight * missed
         loss.backward()
+        team.take_mean()
         rate = self.rate()
         self.muon.step(settings["rate"] * rate)
         self.adam.step(settings["adam_rate"] * rate)
         for p in self.model.parameters():
             p.grad = None
         self.steps += 1
-        self.seen += len(ids)
+        self.seen += len(ids) * team.members
         return {"answers": answers.item(), "all": loss.item(), "rate": rate, "found": found}
 
     def save(self):
@@ -169,6 +173,7 @@ def run(training, args):
     """Steps until the tokens or the steps are done, or somebody sends SIGTERM; then saves."""
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    training.team.begin(training.step)
     saved, log = time.time(), Log(training)
     probe_at = (training.seen // args.probe_tokens + 1) * args.probe_tokens
     while training.seen < training.settings["tokens"] and training.steps < args.steps:
