@@ -164,7 +164,8 @@ void RoundReader::read_some(const ReadingPtr& reading, bool& disk_is_busy) {
         if (record.held != nullptr) {
             if (!has_room(copied_, record.layer_bytes)) return;
         } else {
-            disk_is_busy = disk_is_busy || !has_room(read_, record.layer_bytes);
+            const bool copies_wait = copied_ > options_.bytes_under_way;
+            disk_is_busy = disk_is_busy || copies_wait || !has_room(read_, record.layer_bytes);
             if (disk_is_busy) return;
         }
         read_layer(reading, index, layer);
@@ -187,7 +188,7 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
     if (blocks.empty()) return read_staged(reading, index, layer);
     store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), std::move(blocks),
                       [=, this, alive = alive_](const Status& status) {
-                          if (*alive) end_layer(reading, index, layer, status);
+                          if (*alive) end_layer(reading, index, layer, read_, status);
                       });
 }
 
@@ -206,9 +207,14 @@ void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer
     store_.read_layer(record.reading, place, from.bytes, [=, this, alive = alive_](const Status& status) {
         if (!*alive) return;
         fill(reading->records[index], status);
-        if (status && reading->records[index].round < reading->whole) return copy_layer(reading, index, layer, from);
+        if (status && reading->records[index].round < reading->whole) {
+            read_ -= reading->records[index].layer_bytes;
+            copied_ += reading->records[index].layer_bytes;
+            copy_layer(reading, index, layer, from);
+            return go_on();  // the disk does not wait for the copy
+        }
         if (from.staged) staging_.give(*from.staged);
-        end_layer(reading, index, layer, status);
+        end_layer(reading, index, layer, read_, status);
     });
 }
 
@@ -231,7 +237,7 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
     // Blocks and bytes are held until the stream has passed.
     const auto copied = here([=, this](const Status& status) {
         if (from.staged) staging_.give(*from.staged);
-        end_layer(reading, index, layer, put ? status : put);
+        end_layer(reading, index, layer, copied_, put ? status : put);
     });
     const Status told = device_.notify(StreamId::load, copied);
     if (told) return;
@@ -239,9 +245,10 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
     copied(told);
 }
 
-void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, const Status& status) {
+/// `counted`: where its bytes have been under way.
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, size_t& counted, const Status& status) {
     const Record& record = reading->records[index];
-    (record.held != nullptr ? copied_ : read_) -= record.layer_bytes;
+    counted -= record.layer_bytes;
     --reading->under_way;
     if (!status) {
         reading->whole = std::min(reading->whole, record.round);

@@ -48,11 +48,11 @@ public:
         slab->cut = 0;
         if (slab != slab_) spare_.push_back(slab);
     }
-    /// What is not in use goes; of what is pinned some stays, since a GPU stops while that is given back.
+    /// What is not in use goes, but for some: its pages need not be taken anew, and a GPU stops while pinned memory is
+    /// given back.
     void clear() {
         free_.clear();
         if (slab_ != nullptr && slab_->out == 0) spare_.push_back(std::exchange(slab_, nullptr));
-        const size_t kept_max = device_.computes_in_host_memory() ? 0 : pinned_kept_max;
         size_t kept = 0;
         std::erase_if(spare_, [&](const std::shared_ptr<Slab>& slab) {
             const bool goes = kept + slab->memory.size() > kept_max;
@@ -63,7 +63,7 @@ public:
 
 private:
     static constexpr size_t slab_bytes = size_t{8} << 20;
-    static constexpr size_t pinned_kept_max = size_t{64} << 20;
+    static constexpr size_t kept_max = size_t{64} << 20;
 
     Piece cut(size_t bytes) {
         if (slab_ == nullptr || slab_->memory.size() - slab_->cut < bytes) {
