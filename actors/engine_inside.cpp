@@ -170,12 +170,12 @@ void EngineInside::start_store(OpenedStore opened, const Engine::Options& option
                       : system_->spawn<Store>(runtime_, std::move(opened), load_, store_figures_, false);
     store_figures_->serves = true;
     metrics_->store(store_figures_);
-    store_->attach_functor([log = options.log, figures = store_figures_, ending = ending_,
-                            system = system_](const caf::error& why) {
-        figures->serves = false;
-        if (*ending || !log) return;
-        log("the store died (" + text_of(why, *system) + "): conversations are not put away any more");
-    });
+    store_->attach_functor(
+        [log = options.log, figures = store_figures_, ending = ending_, system = system_](const caf::error& why) {
+            figures->serves = false;
+            if (*ending || !log) return;
+            log("the store died (" + text_of(why, *system) + "): conversations are not put away any more");
+        });
 }
 
 /// Nobody can take over what these know, so without one of them the engine gives up.

@@ -163,7 +163,8 @@ void Store::commit() {
 void Store::look_at_folder() {
     if (now() - looked_at_ < looks_every) return;
     looked_at_ = now();
-    if (!opened_.store->is_there()) quit(to_caf(make_error(ErrorCode::not_found, "its folder was removed or replaced")));
+    if (!opened_.store->is_there())
+        quit(to_caf(make_error(ErrorCode::not_found, "its folder was removed or replaced")));
 }
 
 /// All that were put hold nothing any more.
