@@ -8,6 +8,7 @@ change what a decode step reads and computes; that the server holds all of them,
 import argparse
 import json
 import os
+import socket
 import struct
 import subprocess
 import time
@@ -76,6 +77,9 @@ class Server:
 
     def __init__(self, model, context, threads, flags=("-fa", "on")):
         os.makedirs(os.path.join(peer_setup.PEER_ROOT, SLOTS), exist_ok=True)
+        with socket.socket() as other:  # one that a killed run has left would answer in place of this one
+            if other.connect_ex(("127.0.0.1", PORT)) == 0:
+                raise SystemExit(f"port {PORT} must be free: another llama-server listens there")
         self.process = subprocess.Popen(
             [os.path.join(peer_setup.TOOLS, "peer.sh"), "run", "llama-server", "-m", model, "-c", str(context), "-np", "1",
              "-t", str(threads), *flags, "--port", str(PORT), "--slot-save-path", f"/{SLOTS}/"],
