@@ -5,7 +5,8 @@
 
 Runs `rondo serve` on the demo model; needs nothing but Python. Two conversations have a secret word each. Of the first
 one the text, the id, the token ids and pieces of its KV are looked for in all files of the folder: they must be there
-before DELETE (with a key: never), and nowhere --within-s seconds later; the second one stays. Exit status 1 otherwise.
+before DELETE (with a key no text, id or token ids, and sealed pieces), and nowhere --within-s seconds later; the second
+one stays. Exit status 1 otherwise.
 """
 import argparse
 import json
