@@ -9,7 +9,7 @@ from an exponential distribution of mean --gap-s. Prints the median and the 90th
 token. Validates that both servers give the same answers.
 
 With --peer llama-server does the same work on the same weights (FOLDER/model.gguf), and has as much memory: one slot,
-and the rest of the pool as --cache-ram. Needs root (tools/peer.sh).
+and the rest of the pool as --cache-ram. That takes half an hour and more. Needs root (tools/peer.sh).
 """
 import argparse
 import functools
@@ -56,10 +56,11 @@ def run(args, store, log):
 
 
 def run_peer(args, model):
-    """One slot, and beside it what else the pool has; how many prompts were in memory as well."""
+    """One slot, and beside it what else the pool has; also its flag, and how many prompts were in memory."""
     context = (args.tokens + 64 + 255) // 256 * 256
+    flash = args.flash or peer_store.faster_flash(model, context, args.threads, prompt(args, 0))
     slot_mib = context * peer_store.kv_bytes_per_token(args.model) / 2**20
-    flags = ("-fa", args.flash, "--cache-ram", str(round(args.pool_mib - slot_mib)))
+    flags = ("-fa", flash, "--cache-ram", str(round(args.pool_mib - slot_mib)))
     held = []
 
     def one(server, ids, tokens):
@@ -69,7 +70,15 @@ def run_peer(args, model):
 
     with peer_store.Server(model, context, args.threads, flags) as server:
         found = converse(args, functools.partial(one, server))
-    return *found, sum(held[args.conversations:])
+    return *found, flash, sum(held[args.conversations:])
+
+
+def figures_of(args, name, seconds):
+    """Median and 90th percentile, told at once: a part that fails later does not take them along."""
+    found = {"p50_s": statistics.median(seconds), "p90_s": statistics.quantiles(seconds, n=10)[-1]}
+    if not args.json:
+        print(f"{name}: first token p50 / p90 {found['p50_s']:.3f} / {found['p90_s']:.3f} s", flush=True)
+    return found
 
 
 def main():
@@ -80,13 +89,15 @@ def main():
     parser.add_argument("--gap-s", type=float, default=0.0, help="mean of the gaps before requests")
     parser.add_argument("--seed", type=int, default=1, help="of the order and the gaps")
     parser.add_argument("--peer", action="store_true", help="llama-server has the same conversations")
-    parser.add_argument("--flash", choices=peer_store.FLASH, default="on", help="llama-server's flash attention")
+    parser.add_argument("--flash", choices=peer_store.FLASH, help="llama-server's flash attention; without "
+                        "this what computes one prompt sooner")
     args = parser.parse_args()
     model = peer_store.set_up(args.model) if args.peer else None
     folder = tempfile.mkdtemp(prefix="rondo-idle-", dir=args.folder)
     with open(os.devnull, "w") as log:
         try:
             stored, texts = run(args, folder + "/kv", log)
+            figures = {"with_store": figures_of(args, "with a store", stored)}
             files = segment_files(folder + "/kv")
             one_bytes = sum(file.stat().st_size for file in files) / args.conversations
             raw_s = one_bytes / raw_rate(files)
@@ -95,26 +106,22 @@ def main():
             shutil.rmtree(folder)
     if texts != others:
         sys.exit("the answers of a conversation that came back are others")
-    found = {"with_store": stored, "without": computed}
-    if args.peer:
-        found["peer"], peer_texts, held = run_peer(args, model)
-    figures = {name: {"p50_s": statistics.median(some), "p90_s": statistics.quantiles(some, n=10)[-1]}
-               for name, some in found.items()}
-    if args.peer:
-        figures["peer"] |= {"held_in_memory": held, "same_answers": sum(a == b for a, b in zip(texts, peer_texts))}
-    figures |= {"bytes": one_bytes, "raw_s": raw_s}
+    figures |= {"without": figures_of(args, "without", computed), "bytes": one_bytes, "raw_s": raw_s}
     figures["sooner"] = figures["without"]["p50_s"] / figures["with_store"]["p50_s"]
+    if not args.json:
+        print(f"{args.conversations} conversations of {args.tokens} tokens, the same answers: "
+              f"{figures['sooner']:.1f} times sooner with a store; a raw read of one ({one_bytes / 1e6:.0f} MB) takes "
+              f"{raw_s:.3f} s", flush=True)
+    if args.peer:
+        seconds, peer_texts, flash, held = run_peer(args, model)
+        figures["peer"] = figures_of(args, f"llama-server (-fa {flash})", seconds)
+        figures["peer"] |= {"flash": flash, "held_in_memory": held,
+                            "same_answers": sum(a == b for a, b in zip(texts, peer_texts))}
     if args.json:
         print(json.dumps(figures))
-        return
-    both = {name: f"{figures[name]['p50_s']:.3f} / {figures[name]['p90_s']:.3f} s" for name in found}
-    print(f"{args.conversations} conversations of {args.tokens} tokens, first token p50 / p90: with a store "
-          f"{both['with_store']} (a raw read of {one_bytes / 1e6:.0f} MB takes {raw_s:.3f} s), without "
-          f"{both['without']}: {figures['sooner']:.1f} times sooner")
-    if args.peer:
-        peer = figures["peer"]
-        print(f"llama-server (-fa {args.flash}) {both['peer']}; it had {peer['held_in_memory']} of "
-              f"{args.conversations} in memory; {peer['same_answers']} of its answers are ours")
+    elif args.peer:
+        print(f"{figures['peer']['p50_s'] / figures['with_store']['p50_s']:.1f} times later than with a store; it had "
+              f"{held} of {args.conversations} in memory; {figures['peer']['same_answers']} of its answers are ours")
 
 
 if __name__ == "__main__":
