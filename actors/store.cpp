@@ -164,7 +164,7 @@ void Store::look_at_folder() {
     if (now() - looked_at_ < looks_every) return;
     looked_at_ = now();
     if (!opened_.store->is_there())
-        quit(to_caf(make_error(ErrorCode::not_found, "its folder was removed or replaced")));
+        quit(to_caf(make_error(ErrorCode::not_found, "its folder, or what is in it, was removed or replaced")));
 }
 
 /// All that were put hold nothing any more.

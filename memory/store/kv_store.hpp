@@ -118,8 +118,8 @@ public:
 
     const Counts& counts() const { return counts_; }
     uint64_t bytes() const { return segments_->bytes(); }
-    /// What is written now is found at the next start: nobody has removed the folder.
-    bool is_there() const { return folder_->is_there(); }
+    /// What is written now is found at the next start: nobody has removed the folder, or what it lies in there.
+    bool is_there() const { return folder_->is_there() && segments_->is_there() && manifest_->is_there(); }
     /// That one tenant may have.
     uint64_t tenant_bytes_max() const {
         return options_.tenant_bytes_max > 0 ? options_.tenant_bytes_max : options_.bytes_max;

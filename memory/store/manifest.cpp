@@ -266,6 +266,11 @@ Status Manifest::each(std::string_view begin, const Each& each) const {
     return status_of_rocksdb(at->status());
 }
 
+bool Manifest::is_there() const {
+    std::error_code why;  // of which any but "it is not there" says nothing
+    return std::filesystem::exists(folder_ + "/CURRENT", why) || why;
+}
+
 Status Manifest::forget_removed() {
     if (!failed_ && forget()) return Status::ok();
     if (!has_room()) reserve_.give_up();

@@ -63,6 +63,8 @@ public:
     Status commit_removal(Changes changes);
     /// What a later commit sets aside again, if that much is free then.
     uint64_t reserve_missing_bytes() const { return reserve_.bytes_missing(); }
+    /// Nobody has removed its files.
+    bool is_there() const;
     Result<std::string> get(std::string_view key) const;  ///< not_found
     /// All whose keys begin so, in order of the keys, until one is refused. Nothing is committed meanwhile.
     using Each = std::function<Status(std::string_view key, std::string_view value)>;

@@ -220,6 +220,12 @@ Status Segments::give_back(const RecordPlace& place) {
     return punch(file, place.offset, place.bytes);
 }
 
+bool Segments::is_there() const {
+    const auto found = files_.find(writing_);
+    struct stat what = {};
+    return found == files_.end() || fstat(found->second.file, &what) != 0 || what.st_nlink > 0;
+}
+
 bool Segments::is_within(const RecordPlace& place) const {
     const auto found = files_.find(place.segment);
     return found != files_.end() && fits(place, found->second.end);

@@ -66,6 +66,8 @@ public:
 
     /// Of a segment, made with it: random, so that what is written in two segments is never the same under one key.
     Result<Salt> salt(uint64_t segment) const;
+    /// What is appended next to the last record is found at the next start: nobody has removed its file.
+    bool is_there() const;
     bool exists(uint64_t segment) const { return files_.contains(segment); }
     /// Ends where the segment does.
     bool is_within(const RecordPlace& place) const;

@@ -188,7 +188,20 @@ TEST_F(StoreActorTest, AFolderThatCannotBeUsedIsSaidAndServingGoesOn) {
 
 /// Who removes it, or puts another in its place, is told; serving goes on, and nothing is said to be kept any more.
 TEST_F(StoreActorTest, AFolderThatIsRemovedEndsTheStoreAndServingGoesOn) {
-    for (const bool replaced : {false, true}) {
+    const std::string path = folder_.path() + "/kv", elsewhere = path + "-elsewhere";
+    const std::function<void()> removals[] = {
+        [&] { std::filesystem::rename(path, elsewhere); },
+        [&] {
+            std::filesystem::rename(path, elsewhere);
+            std::filesystem::create_directory(path);
+        },
+        [&] { std::filesystem::remove_all(path + "/manifest"); },
+        [&] {
+            for (const auto& entry : std::filesystem::directory_iterator(path))
+                if (entry.path().filename().string().starts_with("kv-")) std::filesystem::remove(entry.path());
+        },
+    };
+    for (const auto& remove : removals) {
         std::vector<std::string> log;
         Engine::Options options;
         options.log = [&](const std::string& line) { log.push_back(line); };
@@ -198,16 +211,13 @@ TEST_F(StoreActorTest, AFolderThatIsRemovedEndsTheStoreAndServingGoesOn) {
         wait_until_written();
         ASSERT_TRUE(figures().serves);
         ASSERT_THAT(log, ::testing::IsEmpty());
-        const std::string path = folder_.path() + "/kv";
-        std::filesystem::rename(path, path + "-elsewhere");
-        if (replaced) std::filesystem::create_directory(path);
+        remove();
         EXPECT_EQ(turn(continue_ids(some_ids(150), 4)).ids.size(), 4U);
         run_until([&] { return !figures().serves; });
-        EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("its folder was removed or replaced")));
+        EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("was removed or replaced")));
         EXPECT_EQ(turn(continue_ids(some_ids(100), 4)).ids, first.ids);
         stage_.reset();
-        std::filesystem::remove_all(path);
-        std::filesystem::rename(path + "-elsewhere", path);
+        for (const std::string& left : {path, elsewhere}) std::filesystem::remove_all(left);
     }
 }
 
