@@ -77,6 +77,17 @@ test('the panel says what is in the store, and what came back of it', async () =
     await shoot_all('store');
 });
 
+test('what lies in host memory as well shows where the server keeps any', async () => {
+    await serve_store({ ...some_store, host_bytes: 512 * 1024 });
+    await page.reload();
+    await part('store').waitFor();
+    assert.equal((await store_shown())['Of it in host memory'], '512 KiB');
+    await serve_store({ ...some_store, host_bytes: 0 });
+    await page.reload();
+    await part('store').waitFor();
+    assert.equal((await store_shown())['Of it in host memory'], undefined);
+});
+
 test('behind a turn the figures are read anew, with the sources of its prompt', async () => {
     await serve_store(some_store);
     await page.reload();

@@ -32,11 +32,14 @@ const number_of = (value) => (Number.isFinite(value) && value >= 0 ? value : 0);
 function figures_of(store) {
     const asked = number_of(store.prompt_tokens_asked);
     const restored = number_of(store.prompt_tokens_restored);
-    const rows = [
-        ['On the disk', `${format_bytes(number_of(store.bytes))} of ${format_bytes(number_of(store.bytes_max))}`],
+    const in_host_memory = number_of(store.host_bytes);
+    const on_the_disk = `${format_bytes(number_of(store.bytes))} of ${format_bytes(number_of(store.bytes_max))}`;
+    const rows = [['On the disk', on_the_disk]];
+    if (in_host_memory > 0) rows.push(['Of it in host memory', format_bytes(in_host_memory)]);
+    rows.push(
         ['Conversations', format_count(number_of(store.conversations))],
         ['Tokens restored', format_count(restored)],
-    ];
+    );
     if (asked > 0) rows.push(['Of what memory lacked', format_share(restored, asked)]);
     return rows;
 }
