@@ -10,8 +10,6 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t vocabulary = 100;
-
 /// A body whose messages are these.
 ApiResult<ChatRequest> saying(const std::string& messages) {
     return parse_chat_request(R"({"messages":)" + messages + "}", vocabulary);
@@ -20,11 +18,6 @@ ApiResult<ChatRequest> saying(const std::string& messages) {
 /// Messages of which one calls tools.
 std::string calling(const std::string& calls) {
     return R"([{"role":"assistant","content":null,"tool_calls":[)" + calls + "]}]";
-}
-
-ChatRequest accepted(const ApiResult<ChatRequest>& request) {
-    EXPECT_TRUE(request.is_ok()) << request.error().message;
-    return request ? *request : ChatRequest{};
 }
 
 TEST(ChatMessages, ReadsEveryRoleAndKindOfContent) {

@@ -8,17 +8,10 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t vocabulary = 100;
-
 /// A right body with one more member.
-ApiResult<ChatRequest> with(const std::string& member) {
+ApiResult<ChatRequest> chat_with(const std::string& member) {
     return parse_chat_request(R"({"model":"demo","messages":[{"role":"user","content":"Hi"}],)" + member + "}",
                               vocabulary);
-}
-
-ChatRequest accepted(const ApiResult<ChatRequest>& request) {
-    EXPECT_TRUE(request.is_ok()) << request.error().message;
-    return request ? *request : ChatRequest{};
 }
 
 TEST(ChatRequest, MeansByAbsentFieldsWhatOpenAiMeans) {
@@ -43,14 +36,14 @@ TEST(ChatRequest, MeansByAbsentFieldsWhatOpenAiMeans) {
 }
 
 TEST(ChatRequest, ReadsEveryField) {
-    const ChatRequest request = accepted(
-        with(R"("max_tokens":7,"max_completion_tokens":7,"temperature":0.5,"top_p":0.25,"top_k":5,"min_p":0.125,)"
-             R"("repetition_penalty":1.5,"presence_penalty":-1,"frequency_penalty":2,"seed":-3,"stop":["a","b"],"n":2,)"
-             R"("stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},"logprobs":true,)"
-             R"("top_logprobs":4,"logit_bias":{"0":-100,"99":1.5},"ignore_eos":true,"priority":-10,"deadline_s":0.5,)"
-             R"("method":"round_top-k","response_format":{"type":"text"},"tools":[],"tool_choice":"none",)"
-             R"("parallel_tool_calls":false,"modalities":["text"],"user":"u","metadata":{"a":"b"},"store":false,)"
-             R"("service_tier":"auto","safety_identifier":"s","prompt_cache_key":"k")"));
+    const ChatRequest request = accepted(chat_with(
+        R"("max_tokens":7,"max_completion_tokens":7,"temperature":0.5,"top_p":0.25,"top_k":5,"min_p":0.125,)"
+        R"("repetition_penalty":1.5,"presence_penalty":-1,"frequency_penalty":2,"seed":-3,"stop":["a","b"],"n":2,)"
+        R"("stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},"logprobs":true,)"
+        R"("top_logprobs":4,"logit_bias":{"0":-100,"99":1.5},"ignore_eos":true,"priority":-10,"deadline_s":0.5,)"
+        R"("method":"round_top-k","response_format":{"type":"text"},"tools":[],"tool_choice":"none",)"
+        R"("parallel_tool_calls":false,"modalities":["text"],"user":"u","metadata":{"a":"b"},"store":false,)"
+        R"("service_tier":"auto","safety_identifier":"s","prompt_cache_key":"k")"));
     const SamplingParams& sampling = request.options.sampling;
     EXPECT_EQ(request.model, "demo");
     EXPECT_EQ(request.options.tokens_max, 7);
@@ -75,11 +68,11 @@ TEST(ChatRequest, ReadsEveryField) {
     EXPECT_EQ(request.deadline_s, 0.5);
     EXPECT_EQ(request.method, "round_top-k");
     EXPECT_TRUE(request.options.check(vocabulary).is_ok());
-    EXPECT_EQ(accepted(with(R"("conversation":"a/b 日本")")).conversation, "a/b 日本");
-    EXPECT_EQ(accepted(with(R"("stop":"END")")).options.stops, std::vector<std::string>{"END"});
-    EXPECT_EQ(accepted(with(R"("stop_token_ids":[3,7])")).options.stop_ids, (std::vector<int32_t>{3, 7}));
-    EXPECT_EQ(accepted(with(R"("max_completion_tokens":9)")).options.tokens_max, 9);
-    EXPECT_EQ(accepted(with(R"("logprobs":true)")).options.sampling.logprobs, 0);
+    EXPECT_EQ(accepted(chat_with(R"("conversation":"a/b 日本")")).conversation, "a/b 日本");
+    EXPECT_EQ(accepted(chat_with(R"("stop":"END")")).options.stops, std::vector<std::string>{"END"});
+    EXPECT_EQ(accepted(chat_with(R"("stop_token_ids":[3,7])")).options.stop_ids, (std::vector<int32_t>{3, 7}));
+    EXPECT_EQ(accepted(chat_with(R"("max_completion_tokens":9)")).options.tokens_max, 9);
+    EXPECT_EQ(accepted(chat_with(R"("logprobs":true)")).options.sampling.logprobs, 0);
 }
 
 TEST(ChatRequest, ChecksTheRangeOfEveryNumber) {
@@ -103,15 +96,15 @@ TEST(ChatRequest, ChecksTheRangeOfEveryNumber) {
         {"min_tokens", {"0", "16777216"}, {"-1", "16777217", "2147483647000", "1.5"}, "0 to 16777216"},
         {"priority", {"-10", "10"}, {"-11", "11", "2147483647", "-2147483648"}, "-10 to 10"},
         {"deadline_s", {"0.001", "86400"}, {"0", "-1", "86400.1", "2147483647"}, "above 0 to 86400"}};
-    expect_numbers_checked(fields, with);
+    expect_numbers_checked(fields, chat_with);
 }
 
 TEST(ChatRequest, SaysWhatWasGivenAndWhatWouldBeRight) {
-    EXPECT_EQ(with(R"("n":9)").error().message, "n is 9, must be 1 to 8");
-    EXPECT_EQ(with(R"("n":2.5)").error().message, "n is 2.5, must be a whole number from 1 to 8");
-    EXPECT_EQ(with(R"("temperature":2.0000001)").error().message, "temperature is 2.0000001, must be 0 to 2");
-    EXPECT_EQ(with(R"("temperature":1e308)").error().message, "temperature is 1e+308, must be 0 to 2");
-    EXPECT_EQ(with(R"("top_p":"secret words")").error().message, "top_p is a string, must be above 0 to 1");
+    EXPECT_EQ(chat_with(R"("n":9)").error().message, "n is 9, must be 1 to 8");
+    EXPECT_EQ(chat_with(R"("n":2.5)").error().message, "n is 2.5, must be a whole number from 1 to 8");
+    EXPECT_EQ(chat_with(R"("temperature":2.0000001)").error().message, "temperature is 2.0000001, must be 0 to 2");
+    EXPECT_EQ(chat_with(R"("temperature":1e308)").error().message, "temperature is 1e+308, must be 0 to 2");
+    EXPECT_EQ(chat_with(R"("top_p":"secret words")").error().message, "top_p is a string, must be above 0 to 1");
 }
 
 TEST(ChatRequest, NamesTheFieldOfAWrongType) {
@@ -133,7 +126,7 @@ TEST(ChatRequest, NamesTheFieldOfAWrongType) {
         }
         rows.push_back({R"("stream":true,"stream_options":)" + std::string(value), "stream_options", ""});
     }
-    expect_refused(rows, with);
+    expect_refused(rows, chat_with);
 }
 
 TEST(ChatRequest, TakesNullForAbsent) {
@@ -199,7 +192,7 @@ TEST(ChatRequest, RefusesWhatItDoesNotSupportByName) {
                     {R"("service_tier":"flex")", "service_tier", "auto or default"},
                     {R"("temprature":1)", "temprature", "not a field"},
                     {R"("stream":true,"stream_options":{"x":1})", "stream_options.x", "not a field"}},
-                   with);
+                   chat_with);
 }
 
 TEST(ChatRequest, ChecksFieldsAgainstEachOther) {
@@ -208,7 +201,7 @@ TEST(ChatRequest, ChecksFieldsAgainstEachOther) {
                     {R"("logprobs":false,"top_logprobs":1)", "top_logprobs", "logprobs"},
                     {R"("stream_options":{"include_usage":true})", "stream_options", "without stream"},
                     {R"("n":2,"conversation":"a")", "n", "must be 1"}},
-                   with);
+                   chat_with);
 }
 
 TEST(ChatRequest, BoundsItsLists) {
@@ -249,7 +242,7 @@ TEST(ChatRequest, BoundsItsLists) {
                     {R"("method":{"budget":64})", "method.budget", "not a field"},
                     {R"("max_tokens":5,"min_tokens":6)", "min_tokens", "0 to max_tokens, which is 5"},
                     {R"("user":")" + std::string(1025, 'a') + "\"", "user", "1024"}},
-                   with);
+                   chat_with);
 }
 
 /// By their own words, or for want of anything to change.
@@ -260,29 +253,29 @@ TEST(ChatRequest, TakesWhatChangesNothing) {
           R"("functions":[{"name":"f"}],"function_call":"none")", R"("tool_choice":"auto")", R"("tool_choice":"none")",
           R"("tools":[],"tool_choice":"auto")", R"("add_generation_prompt":true,"continue_final_message":false)",
           R"("include_stop_str_in_output":false,"echo":false)"}) {
-        const ChatRequest request = accepted(with(member));
+        const ChatRequest request = accepted(chat_with(member));
         EXPECT_EQ(request.messages.size(), 1U) << member;
         EXPECT_EQ(request.for_template.variables.size(), 0U) << member;
     }
 }
 
 TEST(ChatRequest, ReadsAMethodWithItsBudget) {
-    const ChatRequest both = accepted(with(R"("method":{"name":"snapkv","budget_tokens":64})"));
+    const ChatRequest both = accepted(chat_with(R"("method":{"name":"snapkv","budget_tokens":64})"));
     EXPECT_EQ(both.method, "snapkv");
     EXPECT_EQ(both.budget_tokens, 64);
-    const ChatRequest configured = accepted(with(R"("method":{"budget_tokens":64})"));
+    const ChatRequest configured = accepted(chat_with(R"("method":{"budget_tokens":64})"));
     EXPECT_EQ(configured.method, "");
     EXPECT_EQ(configured.budget_tokens, 64);
-    EXPECT_EQ(accepted(with(R"("method":"snapkv")")).budget_tokens, 0);
-    EXPECT_EQ(accepted(with(R"("method":{"name":"snapkv","budget_tokens":null})")).budget_tokens, 0);
+    EXPECT_EQ(accepted(chat_with(R"("method":"snapkv")")).budget_tokens, 0);
+    EXPECT_EQ(accepted(chat_with(R"("method":{"name":"snapkv","budget_tokens":null})")).budget_tokens, 0);
 }
 
 TEST(ChatRequest, ReadsWhenAnswersMayEndAndHowTheyAreWritten) {
-    const ChatRequest request = accepted(with(R"("min_tokens":5,"max_tokens":5,"skip_special_tokens":false)"));
+    const ChatRequest request = accepted(chat_with(R"("min_tokens":5,"max_tokens":5,"skip_special_tokens":false)"));
     EXPECT_EQ(request.options.tokens_min, 5);
     EXPECT_TRUE(request.options.special_text);
-    EXPECT_FALSE(accepted(with(R"("skip_special_tokens":true)")).options.special_text);
-    EXPECT_EQ(accepted(with(R"("min_tokens":5000)")).options.tokens_min, 5000) << "as long as the context allows";
+    EXPECT_FALSE(accepted(chat_with(R"("skip_special_tokens":true)")).options.special_text);
+    EXPECT_EQ(accepted(chat_with(R"("min_tokens":5000)")).options.tokens_min, 5000) << "as long as the context allows";
 }
 
 TEST(ChatRequest, BoundsWhatItGivesTheTemplate) {
@@ -303,8 +296,8 @@ TEST(ChatRequest, BoundsWhatItGivesTheTemplate) {
         rows.push_back({R"("chat_template_kwargs":{")" + std::string(name) + "\":1}",
                         "chat_template_kwargs." + std::string(name), "by the server alone"});
     }
-    expect_refused(rows, with);
-    EXPECT_EQ(accepted(with(R"("chat_template_kwargs":{"enable_thinking":false})")).for_template.variables.dump(),
+    expect_refused(rows, chat_with);
+    EXPECT_EQ(accepted(chat_with(R"("chat_template_kwargs":{"enable_thinking":false})")).for_template.variables.dump(),
               R"({"enable_thinking":false})");
 }
 

@@ -9,12 +9,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-const AnswerHead head{"chatcmpl-1", 1700000000, "demo", false};
+const AnswerHead chat_head{"chatcmpl-1", 1700000000, "demo", false};
 const AnswerHead head_with_usage{"chatcmpl-1", 1700000000, "demo", true};
 
 TEST(ChatResponse, HasTheShapeOfOpenAi) {
     const std::vector<FinishedAnswer> answers = {{{"Hé\n", {0, 1, 2}, {}}, ended(TurnOutcome::stop, 3)}};
-    EXPECT_EQ(Json::parse(chat_response(head, answers, bytes_of_test_token)), parsed(R"({
+    EXPECT_EQ(Json::parse(chat_response(chat_head, answers, bytes_of_test_token)), parsed(R"({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1700000000, "model": "demo",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hé\n"}, "logprobs": null,
                      "finish_reason": "stop"}],
@@ -31,7 +31,7 @@ TEST(ChatResponse, CountsThePromptOfSeveralAnswersOnce) {
                                            {{"b", {}, {}}, ended(TurnOutcome::length, 5)}};
     answers[1].end.usage.cached_tokens = 10;
     answers[1].end.timings.decode = 2.0;
-    const Json response = Json::parse(chat_response(head, answers, bytes_of_test_token));
+    const Json response = Json::parse(chat_response(chat_head, answers, bytes_of_test_token));
     EXPECT_EQ(response["choices"][1]["index"], 1);
     EXPECT_EQ(response["choices"][1]["message"]["content"], "b");
     EXPECT_EQ(response["choices"][1]["finish_reason"], "length");
@@ -49,7 +49,7 @@ TEST(ChatResponse, CountsThePromptOfSeveralAnswersOnce) {
 TEST(ChatResponse, GivesTheBytesOfTokensThatAreHalfACharacter) {
     const FinishedAnswer answer{{"é", {1, 2}, {{{1, -0.5F}, {1, -0.5F}, {0, -1.0F}}, {{2, 0.0F}, {4, -2.0F}}}},
                                 ended(TurnOutcome::stop, 2)};
-    const Json response = Json::parse(chat_response(head, {&answer, 1}, bytes_of_test_token));
+    const Json response = Json::parse(chat_response(chat_head, {&answer, 1}, bytes_of_test_token));
     EXPECT_EQ(response["choices"][0]["logprobs"], parsed(R"({"content": [
         {"token": "\ufffd", "logprob": -0.5, "bytes": [195], "top_logprobs": [
             {"token": "\ufffd", "logprob": -0.5, "bytes": [195]},
@@ -88,18 +88,19 @@ TEST(ChatStream, GivesRoleThenDeltasThenFinishThenUsageThenDone) {
 }
 
 TEST(ChatStream, SaysNothingOfUsageUnasked) {
-    EXPECT_FALSE(event_json(chat_role_event(head, 0)).contains("usage"));
-    EXPECT_FALSE(event_json(chat_finish_event(head, 0, ended(TurnOutcome::stop, 1))).contains("usage"));
-    EXPECT_EQ(chat_usage_event(head, {}), "");
+    EXPECT_FALSE(event_json(chat_role_event(chat_head, 0)).contains("usage"));
+    EXPECT_FALSE(event_json(chat_finish_event(chat_head, 0, ended(TurnOutcome::stop, 1))).contains("usage"));
+    EXPECT_EQ(chat_usage_event(chat_head, {}), "");
 }
 
 TEST(ChatStream, HasNoEventForADeltaThatTellsNothing) {
-    EXPECT_EQ(chat_delta_event(head, 0, {"", {7}, {}}, bytes_of_test_token), "");
-    EXPECT_NE(chat_delta_event(head, 0, {"", {1}, {{{1, -1.0F}}}}, bytes_of_test_token), "");
+    EXPECT_EQ(chat_delta_event(chat_head, 0, {"", {7}, {}}, bytes_of_test_token), "");
+    EXPECT_NE(chat_delta_event(chat_head, 0, {"", {1}, {{{1, -1.0F}}}}, bytes_of_test_token), "");
 }
 
 TEST(ChatStream, KeepsLineBreaksOfAnAnswerInsideItsEvent) {
-    const Json delta = event_json(chat_delta_event(head, 0, {"a\n\ndata: [DONE]\r\n\n", {}, {}}, bytes_of_test_token));
+    const Json delta =
+        event_json(chat_delta_event(chat_head, 0, {"a\n\ndata: [DONE]\r\n\n", {}, {}}, bytes_of_test_token));
     EXPECT_EQ(delta["choices"][0]["delta"]["content"], "a\n\ndata: [DONE]\r\n\n");
 }
 

@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-ApiResult<CompletionRequest> with(const std::string& member) {
+ApiResult<CompletionRequest> completion_with(const std::string& member) {
     return parse_completion_request(R"({"prompt":"Hi",)" + member + "}", 100);
 }
 
@@ -65,10 +65,10 @@ TEST(CompletionRequest, TakesPromptsAsTextsOrIds) {
 }
 
 TEST(CompletionRequest, SharesTheFieldsOfEveryAnswer) {
-    const auto request =
-        with(R"("model":"m","max_tokens":3,"temperature":0,"logprobs":5,"n":8,"stop":"x","seed":1,"stream":true,)"
-             R"("stream_options":{"include_usage":true},"echo":false,"suffix":"","best_of":1,"user":"u","priority":1,)"
-             R"("deadline_s":9,"ignore_eos":true,"method":"dense")");
+    const auto request = completion_with(
+        R"("model":"m","max_tokens":3,"temperature":0,"logprobs":5,"n":8,"stop":"x","seed":1,"stream":true,)"
+        R"("stream_options":{"include_usage":true},"echo":false,"suffix":"","best_of":1,"user":"u","priority":1,)"
+        R"("deadline_s":9,"ignore_eos":true,"method":"dense")");
     ASSERT_TRUE(request.is_ok()) << request.error().message;
     EXPECT_EQ(request->options.tokens_max, 3);
     EXPECT_TRUE(request->tokens_max_given);
@@ -79,8 +79,8 @@ TEST(CompletionRequest, SharesTheFieldsOfEveryAnswer) {
     EXPECT_TRUE(request->options.check(100).is_ok());
     expect_numbers_checked({{"logprobs", {"0", "20"}, {"-1", "21", "2147483647", "1.5"}, "0 to 20"},
                             {"max_tokens", {"1"}, {"0", "-1", "2147483647"}, "1 to 16777216"}},
-                           with);
-    EXPECT_TRUE(with(R"("echo":true,"min_tokens":16)")->echo);
+                           completion_with);
+    EXPECT_TRUE(completion_with(R"("echo":true,"min_tokens":16)")->echo);
 }
 
 TEST(CompletionRequest, RefusesWhatItDoesNotSupportByName) {
@@ -91,7 +91,7 @@ TEST(CompletionRequest, RefusesWhatItDoesNotSupportByName) {
                     {R"("best_of":2)", "best_of", "not supported"},
                     {R"("messages":[])", "messages", "not a field"},
                     {R"("max_completion_tokens":1)", "max_completion_tokens", "not a field"}},
-                   with);
+                   completion_with);
 }
 
 }  // namespace

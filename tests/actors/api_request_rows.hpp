@@ -2,12 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "actors/gateway/bodies/api_error.hpp"
 
 namespace rondo {
+
+constexpr int64_t vocabulary = 100;
+
+template <class Request>
+Request accepted(const ApiResult<Request>& request) {
+    EXPECT_TRUE(request.is_ok()) << request.error().message;
+    return request ? *request : Request{};
+}
 
 /// A member that makes an otherwise right body wrong, the parameter its error must name, and a part of its message.
 struct WrongMember {
@@ -42,7 +51,7 @@ struct NumberField {
     std::string range;  ///< as errors write it
 };
 
-/// The rows of RELIABILITY.md for absurd parameters, for each field: what is beyond either end, absurd numbers, other
+/// For each field: what is beyond either end, absurd numbers, other
 /// types. Values within and null must pass.
 template <class Parse>
 void expect_numbers_checked(const std::vector<NumberField>& fields, const Parse& parse) {

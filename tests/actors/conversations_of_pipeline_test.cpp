@@ -13,10 +13,11 @@ namespace {
 using testing::chat;
 using testing::Heard;
 using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 TEST(ConversationsOfAPipeline, RefuseTurnsAndCountThem) {
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    Stage stage(small_settings());
     std::vector<Heard> heard(10);
     for (Heard& one : heard) stage.engine().ask(chat("c", "Hello!", 1), one.callbacks());
     stage.run();
@@ -27,7 +28,7 @@ TEST(ConversationsOfAPipeline, RefuseTurnsAndCountThem) {
 }
 
 TEST(ConversationsOfAPipeline, AreListedWithTheirRoundsCounted) {
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    Stage stage(small_settings());
     Heard heard;
     stage.engine().ask(chat("c", "Hello!", 1), heard.callbacks());
     stage.run();
@@ -54,7 +55,7 @@ TEST(ConversationsOfAPipeline, AreListedWithTheirRoundsCounted) {
 
 /// Whoever was not used for long leaves; its KV may be found again, and whoever goes on is told.
 TEST(ConversationsOfAPipeline, LeaveByAge) {
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "server.conversation_idle_s=60"}));
+    Stage stage(small_settings({"server.conversation_idle_s=60"}));
     const auto turn = [&](const std::string& conversation, bool goes_on) {
         Heard heard;
         Ask asked = chat(conversation, "Hello!", 1);
@@ -82,7 +83,7 @@ TEST(ConversationsOfAPipeline, LeaveByAge) {
 
 /// There is room for a new one as long as there is one without a turn.
 TEST(ConversationsOfAPipeline, LeaveForOthers) {
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "server.conversations_max=3"}));
+    Stage stage(small_settings({"server.conversations_max=3"}));
     for (int i = 0; i < 50; ++i) {
         Heard heard;
         stage.engine().ask(chat("c" + std::to_string(i), "Hello!", 1), heard.callbacks());

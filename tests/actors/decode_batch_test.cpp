@@ -12,12 +12,11 @@
 namespace rondo {
 namespace {
 
-using Outcome = StageReply::Outcome;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::must;
 
-constexpr int lag = 3;
+constexpr int lag_steps = 3;
 constexpr size_t blocks = 24;
 
 class DecodeBatchTest : public ::testing::Test {
@@ -32,7 +31,7 @@ protected:
     /// One that chooses keys once its prompt is complete, for steps from the third on.
     TurnPtr choosing(TurnId id) {
         TurnPtr made = turn(id, 0, 40);
-        testing::choose_first_key(*made, lag);
+        testing::choose_first_key(*made, lag_steps);
         return made;
     }
     /// A step as its actor and a device do it; by ids, those that took part.
@@ -59,7 +58,7 @@ TEST_F(DecodeBatchTest, StepsInOrderOfJoiningAndNoMoreThanItMay) {
     EXPECT_FALSE(batch.can_step());
     for (const TurnId id : {7, 3, 5}) batch.join(turn(id));
     EXPECT_THAT(step(batch), ElementsAre(7, 3));
-    EXPECT_TRUE(batch.leave(3, Outcome::refused));
+    EXPECT_TRUE(batch.leave(3, StageReply::Outcome::refused));
     EXPECT_THAT(step(batch), ElementsAre(7, 5));
 }
 
@@ -83,13 +82,13 @@ TEST_F(DecodeBatchTest, AWithdrawnTurnIsNamedUntilItLeaves) {
     EXPECT_TRUE(batch.withdraw(2));
     EXPECT_TRUE(batch.withdraw(2));
     EXPECT_THAT(batch.withdrawn(), ElementsAre(2));
-    const auto left = batch.leave(2, Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
+    const auto left = batch.leave(2, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn"));
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn->id, 2U);
-    EXPECT_EQ(left->outcome, Outcome::refused);
+    EXPECT_EQ(left->outcome, StageReply::Outcome::refused);
     EXPECT_EQ(left->error.code, ErrorCode::cancelled);
     EXPECT_THAT(batch.withdrawn(), IsEmpty());
-    EXPECT_FALSE(batch.leave(2, Outcome::refused)) << "it has left";
+    EXPECT_FALSE(batch.leave(2, StageReply::Outcome::refused)) << "it has left";
     EXPECT_FALSE(batch.withdraw(2));
 }
 
@@ -102,7 +101,7 @@ TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
     batch.join(turn(9, 2));
     for (const TurnId next : {3, 2, 4, 9}) {
         ASSERT_EQ(batch.to_preempt(), next);
-        const auto left = batch.leave(next, Outcome::preempted);
+        const auto left = batch.leave(next, StageReply::Outcome::preempted);
         ASSERT_TRUE(left);
         EXPECT_EQ(left->turn->preemptions, 1);
     }
@@ -120,7 +119,7 @@ TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
     ASSERT_TRUE(batch.can_step());
     EXPECT_EQ(batch.set_places_aside()[LayerGroup::upper], 3) << "one block is left for four";
     EXPECT_EQ(batch.set_places_aside()[LayerGroup::upper], 3) << "whoever has a place keeps it";
-    EXPECT_TRUE(batch.leave(4, Outcome::preempted));
+    EXPECT_TRUE(batch.leave(4, StageReply::Outcome::preempted));
 }
 
 TEST_F(DecodeBatchTest, StepsAreNumbered) {
@@ -134,7 +133,7 @@ TEST_F(DecodeBatchTest, StepsAreNumbered) {
     const ChoiceJobPtr job = batch.begin_choice(1);
     ASSERT_TRUE(job);
     EXPECT_EQ(job->turn, 1U);
-    EXPECT_EQ(job->due_step, 2U + lag);
+    EXPECT_EQ(job->due_step, 2U + lag_steps);
     EXPECT_EQ(job->runtime, runtime_);
 }
 
@@ -148,7 +147,7 @@ TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsLateWaitsAloneAndIsCountedOnce) {
     EXPECT_FALSE(batch.begin_choice(1)) << "somebody has it";
     EXPECT_FALSE(batch.begin_choice(2)) << "it attends to everything";
     EXPECT_FALSE(batch.begin_choice(3));
-    for (int i = 0; i < lag; ++i) EXPECT_THAT(step(batch), ElementsAre(1, 2));
+    for (int i = 0; i < lag_steps; ++i) EXPECT_THAT(step(batch), ElementsAre(1, 2));
     for (int i = 0; i < 4; ++i) EXPECT_THAT(step(batch), ElementsAre(2));
     EXPECT_EQ(chooses->choices_waited, 1);
     testing::complete(*job->choice);
@@ -181,7 +180,7 @@ TEST_F(DecodeBatchTest, AChoiceThatIsGivenUpHoldsUpNobody) {
     batch.join(chooses);
     const ChoiceJobPtr job = batch.begin_choice(1);
     ASSERT_TRUE(job);
-    for (int i = 0; i < lag; ++i) step(batch);
+    for (int i = 0; i < lag_steps; ++i) step(batch);
     EXPECT_THAT(step(batch), IsEmpty());
     EXPECT_FALSE(batch.end_choice(job)) << "as far as it came";
     EXPECT_THAT(step(batch), ElementsAre(1));
@@ -197,7 +196,7 @@ TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsOutLeavesWhenItIsBack) {
     const ChoiceJobPtr job = batch.begin_choice(1);
     ASSERT_TRUE(job);
     batch.withdraw(1);
-    EXPECT_FALSE(batch.leave(1, Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn")));
+    EXPECT_FALSE(batch.leave(1, StageReply::Outcome::refused, make_error(ErrorCode::cancelled, "withdrawn")));
     EXPECT_TRUE(batch.is_leaving());
     EXPECT_THAT(batch.withdrawn(), IsEmpty()) << "it has begun to leave";
     EXPECT_FALSE(batch.to_preempt()) << "somebody gives memory back anyway";
@@ -205,7 +204,7 @@ TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsOutLeavesWhenItIsBack) {
     const auto left = batch.end_choice(job);
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn, chooses);
-    EXPECT_EQ(left->outcome, Outcome::refused);
+    EXPECT_EQ(left->outcome, StageReply::Outcome::refused);
     EXPECT_EQ(left->error.code, ErrorCode::cancelled);
     EXPECT_EQ(runtime_->pool->references(LayerGroup::upper, chooses->kv.blocks(LayerGroup::upper)[0]), 1)
         << "the choice holds none of its blocks";
@@ -221,9 +220,9 @@ TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
     ASSERT_TRUE(job);
     testing::complete(*job->choice);
     EXPECT_FALSE(batch.end_choice(job));
-    for (int i = 0; i <= lag; ++i) step(batch);
+    for (int i = 0; i <= lag_steps; ++i) step(batch);
     ASSERT_TRUE(chooses->step_attention->serving());
-    const auto left = batch.leave(1, Outcome::preempted);
+    const auto left = batch.leave(1, StageReply::Outcome::preempted);
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn->answer_attention.selections, 1);
     EXPECT_FALSE(chooses->step_attention->serving());
@@ -264,10 +263,11 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
         switch (roll(5)) {
             case 0:
                 batch.withdraw(id);
-                for (const TurnId gone : batch.withdrawn()) leaves(batch.leave(gone, Outcome::refused));
+                for (const TurnId gone : batch.withdrawn()) leaves(batch.leave(gone, StageReply::Outcome::refused));
                 break;
             case 1:
-                if (const auto victim = batch.to_preempt()) leaves(batch.leave(*victim, Outcome::preempted));
+                if (const auto victim = batch.to_preempt())
+                    leaves(batch.leave(*victim, StageReply::Outcome::preempted));
                 break;
             case 2:
                 if (out.empty()) break;
@@ -283,7 +283,7 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
                     EXPECT_TRUE(here.contains(stepping->id));
                     EXPECT_TRUE(stepping->kv.extend(1));
                     stepping->take({1, "", {}, roll(4) == 0});
-                    if (batch.stepped(*stepping)) leaves(batch.leave(stepping->id, Outcome::over));
+                    if (batch.stepped(*stepping)) leaves(batch.leave(stepping->id, StageReply::Outcome::over));
                 }
             }
         }

@@ -19,6 +19,7 @@ namespace {
 using testing::chat;
 using testing::must;
 using testing::settings_of;
+using testing::small_settings;
 
 class HostedEngine : public ::testing::Test {
 protected:
@@ -27,7 +28,7 @@ protected:
         system = std::make_unique<caf::actor_system>(config_);
         Engine::Options options;
         options.host = system.get();
-        engine = must(Engine::open(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), options));
+        engine = must(Engine::open(small_settings(), options));
     }
 
     caf::actor_system_config config_;
@@ -37,7 +38,7 @@ protected:
 
 /// Each worker that a message wakes takes a core from the step under way.
 TEST(Engine, HasFewWorkersOfItsOwn) {
-    const auto engine = must(Engine::open(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"})));
+    const auto engine = must(Engine::open(small_settings()));
     EXPECT_LE(engine->system().scheduler().num_workers(), std::max(std::thread::hardware_concurrency() / 4, 2U));
 }
 

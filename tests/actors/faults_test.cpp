@@ -14,6 +14,7 @@ using testing::Heard;
 using testing::question;
 using testing::right_answer;
 using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 constexpr auto exit_kill = caf::exit_reason::kill;
@@ -185,7 +186,7 @@ TEST(Supervisor, GivesUpWhenStagesKeepDying) {
     Engine::Options options;
     std::vector<Error> reasons;
     options.gave_up = [&](Error why) { reasons.push_back(std::move(why)); };
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), std::move(options));
+    Stage stage(small_settings(), std::move(options));
     for (int i = 0; i < 7; ++i) {
         kill_actor(stage.pipeline().stages.decode);
         stage.run();
@@ -208,7 +209,7 @@ TEST_P(LastOnes, EndEveryTurnWhenTheyDie) {
         Engine::Options options;
         std::vector<Error> reasons;
         options.gave_up = [&](Error why) { reasons.push_back(std::move(why)); };
-        Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}), std::move(options));
+        Stage stage(small_settings(), std::move(options));
         Heard heard, waiting, late;
         stage.engine().ask(chat("c", question), heard.callbacks());
         stage.engine().ask(chat("c", question), waiting.callbacks());

@@ -22,12 +22,11 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::must;
 using ::testing::Not;
-
-constexpr const char* fact = "The code of the red box is 4817. What is the code of the red box?";
+using testing::question;
 
 class GatewayAbuse : public testing::GatewayFixture {
 protected:
-    void TearDown() override { EXPECT_EQ(text_of(answer(chat(fact))), "The code of the red box is 4817."); }
+    void TearDown() override { EXPECT_EQ(text_of(answer(chat(question))), "The code of the red box is 4817."); }
 
     static HttpResponse post(const std::string& path, const std::string& body) {
         HttpClient asking = client();
@@ -289,7 +288,7 @@ TEST_F(GatewayAbuse, ASlowReaderCostsHisTurnAndNobodyElses) {
     reader.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
                 std::to_string(text.size()) + "\r\n\r\n" + text);
     EXPECT_EQ(reader.read_head().status, 200);
-    EXPECT_EQ(text_of(answer(chat(fact))), "The code of the red box is 4817.");
+    EXPECT_EQ(text_of(answer(chat(question))), "The code of the red box is 4817.");
     EXPECT_TRUE(becomes_true([&] { return metric("request_success_total", "abort") == before + 1; }));
     EXPECT_TRUE(becomes_true([&] { return metric("kv_blocks_in_turns") == 0; }));
 }

@@ -14,8 +14,8 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::must;
+using testing::question;
 
-constexpr const char* fact = "The code of the red box is 4817. What is the code of the red box?";
 constexpr const char* right = "The code of the red box is 4817.";
 
 std::string read(const std::filesystem::path& path) {
@@ -118,7 +118,7 @@ TEST_F(PlainModel, IsServedByItsNames) {
         EXPECT_EQ(json::parse(server->call("GET", path).body)["id"], "org/demo") << path;
     EXPECT_EQ(json::parse(server->call("GET", "/v1/models/gpt-4o").body)["id"], "gpt-4o");
     EXPECT_EQ(server->call("GET", "/v1/models/plain_model").status, 404) << "its folder's name is no name of it";
-    json body = said(fact);
+    json body = said(question);
     for (const char* name : {"", "org/demo", "gpt-4o"}) {
         if (*name != '\0') body["model"] = name;
         EXPECT_EQ(server->answer(chats, body)["model"], "org/demo");
@@ -179,7 +179,7 @@ TEST_F(PlainModel, EchoesPrompts) {
 }
 
 TEST_F(PlainModel, AnswersAtLeastSoMuchAndWithItsSpecialTokens) {
-    json body = said(fact);
+    json body = said(question);
     body["min_tokens"] = 30;
     body["max_tokens"] = 40;
     EXPECT_GE(server->answer(chats, body)["usage"]["completion_tokens"], 30);
@@ -191,7 +191,7 @@ TEST_F(PlainModel, AnswersAtLeastSoMuchAndWithItsSpecialTokens) {
 }
 
 TEST_F(PlainModel, AttendsByTheBudgetThatIsAskedFor) {
-    json body = said(std::string(fact) + " The sky was grey over the harbour and nobody went out that day.");
+    json body = said(question + " The sky was grey over the harbour and nobody went out that day.");
     body["max_tokens"] = 24;
     body["ignore_eos"] = true;
     body["method"] = "snapkv";
@@ -217,7 +217,7 @@ TEST_F(PlainModel, AttendsByTheBudgetThatIsAskedFor) {
 }
 
 TEST_F(PlainModel, TakesWhatChangesNothing) {
-    json body = said(fact);
+    json body = said(question);
     body.update({{"store", true},
                  {"verbosity", "medium"},
                  {"reasoning_effort", "medium"},
@@ -290,7 +290,7 @@ protected:
         return words;
     }
     static json thinking() {
-        json body = said(fact);
+        json body = said(question);
         body["ignore_eos"] = true;
         body["max_tokens"] = 40;
         return body;
@@ -339,7 +339,7 @@ TEST_P(ThinkingModel, LeavesThemInTheTextWhereThatIsSet) {
 /// What a server keeps of a conversation is what was said, thoughts included: what becomes of them is the template's.
 TEST_P(ThinkingModel, KeepsConversationsWhole) {
     ModelServer server(GetParam() ? "thinking_kept" : "thinking_kept_plain", words(GetParam()));
-    json body = said(fact);
+    json body = said(question);
     body["conversation"] = "c";
     EXPECT_EQ(server.answer(chats, body)["choices"][0]["message"]["reasoning_content"], right);
     body = said("What is the code of the red box?");

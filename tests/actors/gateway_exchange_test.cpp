@@ -37,13 +37,13 @@ struct KeptReply : HttpReply {
 };
 
 /// What a request's client hears of an error, and what the log says of it.
-struct Told {
+struct ToldOfError {
     KeptReply client;
     std::string log;
 };
 
 template <class AnyError>
-Told told(const AnyError& error, bool failures_only = false) {
+ToldOfError told(const AnyError& error, bool failures_only = false) {
     const auto reply = std::make_shared<KeptReply>();
     std::string log;
     Exchange({}, reply, {[&](const std::string& line) { log += line; }, failures_only}, "").send_error(error);
@@ -52,7 +52,7 @@ Told told(const AnyError& error, bool failures_only = false) {
 
 TEST(Exchange, LogsWhatItsClientIsNotTold) {
     for (const bool failures_only : {false, true}) {
-        const Told failed = told(make_error(ErrorCode::io, "/var/lib/rondo: disk full"), failures_only);
+        const ToldOfError failed = told(make_error(ErrorCode::io, "/var/lib/rondo: disk full"), failures_only);
         EXPECT_EQ(failed.client.status, 500);
         EXPECT_THAT(failed.client.body, HasSubstr("its log says where"));
         EXPECT_THAT(failed.client.body, Not(HasSubstr("/var/lib")));

@@ -9,13 +9,12 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::must;
-
-constexpr const char* fact = "The code of the red box is 4817. What is the code of the red box?";
+using testing::question;
 
 class GatewayTest : public testing::GatewayFixture {};
 
 TEST_F(GatewayTest, AnswersAChat) {
-    const json reply = answer(chat(fact));
+    const json reply = answer(chat(question));
     EXPECT_EQ(text_of(reply), "The code of the red box is 4817.");
     EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
 }
@@ -35,7 +34,7 @@ TEST_F(GatewayTest, CompletesATextAsItsIds) {
 }
 
 TEST_F(GatewayTest, StreamsWhatItAnswersWhole) {
-    json body = chat(fact);
+    json body = chat(question);
     body["stream"] = true;
     HttpClient asking = client();
     std::string events;
@@ -330,8 +329,7 @@ TEST(GatewayWithoutATokenizer, RefusesTextAndServesIds) {
     std::filesystem::create_directory(folder);
     for (const char* file : {"config.json", "model.safetensors"})
         std::filesystem::copy_file(demo / file, folder / file, std::filesystem::copy_options::overwrite_existing);
-    const auto engine = must(Engine::open(
-        testing::settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "model.path=" + folder.string()})));
+    const auto engine = must(Engine::open(testing::small_settings({"model.path=" + folder.string()})));
     Gateway::Options options;
     options.server.port = 0;
     const auto gateway = must(Gateway::start(*engine, std::move(options)));

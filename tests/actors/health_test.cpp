@@ -11,27 +11,23 @@ namespace {
 using testing::chat;
 using testing::Heard;
 using testing::question;
-using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 using Moment = std::chrono::steady_clock::time_point;
 using std::chrono::seconds;
-
-Settings small() {
-    return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
-}
 
 Moment moment(int64_t ns) {
     return Moment(std::chrono::nanoseconds(ns));
 }
 
 TEST(Health, DoesNotMindThatNothingIsAsked) {
-    Stage stage(small());
+    Stage stage(small_settings());
     EXPECT_TRUE(Health(stage.engine()).look(std::chrono::steady_clock::now() + std::chrono::hours(24)).good);
 }
 
 /// However alive every thread is: under the test scheduler nothing moves unless it is told to.
 TEST(Health, FailsWhenAskedTurnsDoNotMove) {
-    Stage stage(small());
+    Stage stage(small_settings());
     const Health health(stage.engine());
     Heard heard;
     stage.engine().ask(chat("c", question), heard.callbacks());
@@ -56,7 +52,7 @@ TEST(Health, FailsWhenAskedTurnsDoNotMove) {
 
 /// Though another device goes on.
 TEST(Health, FailsWhenOneDeviceStaysAtItsWork) {
-    Stage stage(small());
+    Stage stage(small_settings());
     const Health health(stage.engine());
     const std::atomic<int64_t>& since = stage.inside().progress().at_work_since_ns[0];
     Heard heard;
@@ -73,7 +69,7 @@ TEST(Health, FailsWhenOneDeviceStaysAtItsWork) {
 }
 
 TEST(Health, FailsOnceThePipelineGaveUp) {
-    Stage stage(small());
+    Stage stage(small_settings());
     const Health health(stage.engine());
     for (int i = 0; i < 6; ++i) {
         EXPECT_TRUE(health.look(std::chrono::steady_clock::now()).good);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::chat;
 using testing::Heard;
-using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 /// Who was answered with what, in order.
@@ -44,7 +44,7 @@ protected:
                        ListJobPtr(std::make_shared<ListJob>(ListJob{std::move(exchange), {tenant, "", 20}})));
     }
 
-    Stage stage_{settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"})};
+    Stage stage_{small_settings()};
     Answers answers_;
     list_desk_actor desk_;
 };

@@ -49,8 +49,7 @@ TEST(Metrics, PromptsOfTurnsThatWereNeverLetInAreNotCounted) {
 
 /// A turn that waits for a place is cancelled: nothing of it was looked up.
 TEST(Metrics, ATurnThatIsCancelledWhileItWaitsDoesNotLowerTheRateOfHits) {
-    Stage stage(
-        testing::settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "pipeline.decode.batch_max=1"}));
+    Stage stage(testing::small_settings({"pipeline.decode.batch_max=1"}));
     Heard runs, waits;
     stage.engine().ask(testing::chat("a", "Hello!", 200), runs.callbacks());
     while (runs.text.empty()) ASSERT_TRUE(stage.run_one());

@@ -27,6 +27,12 @@ inline Settings settings_of(const std::vector<std::string>& overrides) {
     return must(settings_from_yaml("", "test", overrides));
 }
 
+/// Of an engine that is soon open.
+inline Settings small_settings(std::vector<std::string> overrides = {}) {
+    overrides.insert(overrides.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    return settings_of(overrides);
+}
+
 inline Ask chat(const std::string& conversation, const std::string& text, int64_t tokens_max = 64) {
     Ask ask;
     ask.conversation = {"t", conversation};

@@ -16,6 +16,7 @@ using testing::continue_ids;
 using testing::Heard;
 using testing::must;
 using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 /// Prompts of a conversation's turns: each begins with the turn before it, answer included.
@@ -296,7 +297,7 @@ TEST_F(ShortRounds, AnAnswerGoesOnWhenItTakesTheLastBlock) {
 }
 
 TEST(Pipeline, ASystemTextThatFitsNoContextIsRefused) {
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"}));
+    Stage stage(small_settings());
     const auto largest = static_cast<size_t>(stage.engine().context_tokens()) * limits::prompt_bytes_per_token_max;
     std::vector<std::string> errors;
     // What is spawned takes an argument because CAF 0.17 goes through a null pointer for a function without one.

@@ -13,14 +13,13 @@ namespace {
 using testing::chat;
 using testing::Heard;
 using testing::question;
-using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 class PlacesOfARequest : public ::testing::Test {
 protected:
     // Room for three turns.
-    Stage stage{settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "pipeline.decode.batch_max=1",
-                             "server.requests_waiting_max=2"})};
+    Stage stage{small_settings({"pipeline.decode.batch_max=1", "server.requests_waiting_max=2"})};
     std::shared_ptr<Places> places = std::make_shared<Places>(3);
 
     Ask one_of_them() const {

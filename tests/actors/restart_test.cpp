@@ -13,19 +13,15 @@ using testing::chat;
 using testing::Heard;
 using testing::question;
 using testing::right_answer;
-using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
-
-Settings small() {
-    return settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1"});
-}
 
 void kill_decode(Stage& stage) {
     caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
 }
 
 TEST(Restart, WaitsForTheOldRunnerAndTurnsWaitWithIt) {
-    Stage stage(small());
+    Stage stage(small_settings());
     Busy busy(stage);
     kill_decode(stage);
     busy.run();
@@ -58,7 +54,7 @@ TEST(Restart, IsGivenUpWhenAStageDoesNotEnd) {
     Engine::Options options;
     std::vector<Error> reasons;
     options.gave_up = [&](Error why) { reasons.push_back(std::move(why)); };
-    Stage stage(small(), std::move(options));
+    Stage stage(small_settings(), std::move(options));
     Busy busy(stage);
     kill_decode(stage);
     busy.run();
@@ -80,7 +76,7 @@ TEST(Restart, IsGivenUpWhenAStageDoesNotEnd) {
 }
 
 TEST(Restart, AnEngineMayEndMeanwhile) {
-    Stage stage(small());
+    Stage stage(small_settings());
     Busy busy(stage);
     kill_decode(stage);
     busy.run();
@@ -97,7 +93,7 @@ TEST(Restart, AnEngineMayEndMeanwhile) {
 
 /// Of a conversation's turns only the one that was under way is lost.
 TEST(Restart, WaitingTurnsStartWithTheNewStages) {
-    Stage stage(small());
+    Stage stage(small_settings());
     Heard lost, second, third;
     stage.engine().ask(chat("c", question), lost.callbacks());
     stage.engine().ask(chat("c", question), second.callbacks());

@@ -12,13 +12,8 @@ using testing::Busy;
 using testing::chat;
 using testing::Heard;
 using testing::question;
-using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
-
-Settings small(std::vector<std::string> overrides = {}) {
-    overrides.insert(overrides.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
-    return settings_of(overrides);
-}
 
 size_t timers(Stage& stage) {
     return stage.scheduler().clock().schedule().size();
@@ -27,7 +22,7 @@ size_t timers(Stage& stage) {
 /// The router sends itself one message for the earliest deadline; those of later ones that were sent before change
 /// nothing.
 TEST(Deadlines, DoNotMultiplyMessages) {
-    Stage stage(small());
+    Stage stage(small_settings());
     Busy busy(stage);
     caf::anon_send_exit(stage.pipeline().stages.decode, caf::exit_reason::kill);
     busy.run();
@@ -50,7 +45,7 @@ TEST(Deadlines, DoNotMultiplyMessages) {
 class Timers : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(Timers, GoWithTheAnswers) {
-    Stage stage(small(GetParam()));
+    Stage stage(small_settings(GetParam()));
     for (int i = 0; i < 10; ++i) {
         Heard heard;
         stage.engine().ask(chat(i % 2 == 0 ? "" : "c", question), heard.callbacks());
@@ -76,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Timers,
 /// One timer is there for all steps: what hangs is found when it comes, or when it comes again.
 TEST(TimeLimits, ADeviceThatHangsFailsItsTurns) {
     for (const size_t tokens : {1, 5}) {
-        Stage stage(small());
+        Stage stage(small_settings());
         Heard heard;
         stage.engine().ask(chat("a", question), heard.callbacks());
         while (heard.ids.size() < tokens) ASSERT_TRUE(stage.run_one());

@@ -21,6 +21,7 @@ using testing::must;
 using testing::question;
 using testing::right_answer;
 using testing::settings_of;
+using testing::small_settings;
 using testing::Stage;
 
 /// What the router answers to a request about a conversation: its rounds, or the error.
@@ -132,8 +133,7 @@ TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
 
 TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {
     // With keys, as those of several tenants are counted.
-    Stage stage(settings_of({"memory.device_kv_mib=4", "devices.cpu.threads=1", "server.conversations_max=4",
-                             "server.api_keys_file=keys"}));
+    Stage stage(small_settings({"server.conversations_max=4", "server.api_keys_file=keys"}));
     for (int i = 0; i < 20; ++i) {
         const ConversationName name{"t", "c" + std::to_string(i)};
         const auto made = ask_router(stage, create_atom::value, name, Preamble{});
