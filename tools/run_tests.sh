@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of a build directory and, when one is named, the fuzz targets of another, and sums them up:
-# a GoogleTest program counts by its cases, any other test as one.
+# a GoogleTest program counts by its cases, any other test as one. As many programs run at once as there are cores.
 #   run_tests.sh BUILD_DIR [FUZZ_BUILD_DIR]
 set -uo pipefail
 build=$1
@@ -11,9 +11,9 @@ mkdir -p "$reports"
 
 status=0
 export GTEST_OUTPUT=xml:$reports/
-ctest --test-dir "$build" --output-on-failure --output-junit "$reports/ctest.junit" || status=1
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --output-junit "$reports/ctest.junit" || status=1
 if [ -n "$fuzz_build" ]; then
-    ctest --test-dir "$fuzz_build" --output-on-failure --output-junit "$reports/fuzz.junit" || status=1
+    ctest --test-dir "$fuzz_build" -j "$(nproc)" --output-on-failure --output-junit "$reports/fuzz.junit" || status=1
 fi
 
 # A program that crashed has written no report of its own, so ctest's line counts for it.
