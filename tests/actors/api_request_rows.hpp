@@ -51,8 +51,7 @@ struct NumberField {
     std::string range;  ///< as errors write it
 };
 
-/// For each field: what is beyond either end, absurd numbers, other
-/// types. Values within and null must pass.
+/// For each field: what is beyond either end, absurd numbers, other types. Values within and null must pass.
 template <class Parse>
 void expect_numbers_checked(const std::vector<NumberField>& fields, const Parse& parse) {
     const std::vector<std::string> never = {

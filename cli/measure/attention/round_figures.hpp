@@ -37,9 +37,9 @@ struct Watershed {
     int layer = 0;
     bool is_minimum = false;  ///< a local minimum of D; else the least D of the first half of the layers
 };
-/// Round Attention: the first local minimum of D_i that lies within a quarter of the spread above the
-/// least; the model's last two layers are no candidates. A minimum lies below the layer before it, so the first layer
-/// is none. `divergences` are those of each layer but the last.
+/// Round Attention: the first local minimum of D_i that lies within a quarter of the spread above the least; the
+/// model's last two layers are no candidates. A minimum lies below the layer before it, so the first layer is none.
+/// `divergences` are those of each layer but the last.
 std::optional<Watershed> find_watershed(std::span<const double> divergences);
 
 }  // namespace rondo::cli::attention
