@@ -209,15 +209,15 @@ KvLayer KvPool::layer(int layer) const {
     assert(layer >= 0 && layer < shape_.layers);
     const LayerGroup group = shape_.group_of(layer);
     const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
-    const size_t layer_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
-    return {groups_[group].storage.as<std::byte>() + static_cast<size_t>(within) * layer_bytes,
-            shape_.block_bytes(group), shape_.kv_heads, shape_.atom};
+    const size_t block_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
+    return {atoms(group) + static_cast<size_t>(within) * blocks_total(group) * block_bytes, block_bytes,
+            shape_.kv_heads, shape_.atom};
 }
 
 int32_t KvPool::atom_index(int32_t block, int layer, int head) const {
     const LayerGroup group = shape_.group_of(layer);
     const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
-    return block * atoms_each_block(group) + within * shape_.kv_heads + head;
+    return (within * static_cast<int32_t>(blocks_total(group)) + block) * shape_.kv_heads + head;
 }
 
 void KvPool::add_reference(LayerGroup group, std::span<const int32_t> blocks) {

@@ -28,7 +28,7 @@ struct KvShape {
     BlockCounts blocks_of_each(int64_t count) const {
         return {has(LayerGroup::lower) ? count : 0, has(LayerGroup::upper) ? count : 0};
     }
-    /// A canonical block: 16 tokens × the group's layers × heads, contiguous, layer-major.
+    /// A canonical block: 16 tokens × the group's layers × heads. Blocks of one layer lie one behind the other.
     size_t block_bytes(LayerGroup group) const {
         return static_cast<size_t>(layers_in(group)) * static_cast<size_t>(kv_heads) * atom.bytes();
     }
@@ -97,7 +97,7 @@ public:
     const KvShape& shape() const { return shape_; }
     /// The pool's view of one layer for kernels.
     KvLayer layer(int layer) const;
-    /// Where the atoms of a group begin, for kernels that address them one by one: a block is so many in a row.
+    /// Where the atoms of a group begin, for kernels that address them one by one.
     std::byte* atoms(LayerGroup group) const { return groups_[group].storage.as<std::byte>(); }
     /// The same as a kernel's layer: each atom is a block of one head.
     KvLayer each_atom(LayerGroup group) const { return {atoms(group), shape_.atom.bytes(), 1, shape_.atom}; }

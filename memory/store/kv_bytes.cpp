@@ -9,11 +9,28 @@ namespace rondo {
 
 namespace {
 
-// A disk reads smaller parts more slowly than one piece that is copied: 8 KiB at half its rate, 64 KiB at 5/6 of it.
+// On average. A disk reads smaller parts more slowly than one piece that is copied: 8 KiB at half its rate, 64 KiB at
+// 5/6 of it.
 constexpr size_t part_bytes_min = size_t{64} << 10;
 
 size_t bytes_of_block(const KvPool& pool) {
     return static_cast<size_t>(pool.shape().kv_heads) * pool.shape().atom.bytes();
+}
+
+/// A layer's blocks where they lie, those that follow one another in one part.
+MemoryParts blocks_of_layer(const KvPool& pool, int layer, std::span<const int32_t> blocks) {
+    const KvLayer at = pool.layer(layer);
+    const size_t bytes = bytes_of_block(pool);
+    MemoryParts parts;
+    for (const int32_t block : blocks) {
+        std::byte* const begin = at.at(block, 0);
+        if (parts.empty() || parts.back().data() + parts.back().size() != begin) {
+            parts.emplace_back(begin, bytes);
+        } else {
+            parts.back() = {parts.back().data(), parts.back().size() + bytes};
+        }
+    }
+    return parts;
 }
 
 void clear(std::byte* from, size_t bytes) {
@@ -51,10 +68,12 @@ size_t bytes_of_layer(const KvPool& pool, size_t blocks) {
 Status copy_out(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
                 std::span<std::byte> to) {
     assert(to.size() >= bytes_of_layer(pool, blocks.size()));
-    const KvLayer from = pool.layer(layer);
-    const size_t bytes = bytes_of_block(pool);
     std::vector<Device::Copy> copies;
-    for (size_t i = 0; i < blocks.size(); ++i) copies.push_back({to.data() + i * bytes, from.at(blocks[i], 0), bytes});
+    std::byte* next = to.data();
+    for (const auto part : blocks_of_layer(pool, layer, blocks)) {
+        copies.push_back({next, part.data(), part.size()});
+        next += part.size();
+    }
     return device.copy_all(copies, StreamId::store);
 }
 
@@ -70,31 +89,23 @@ void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<st
 
 MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks) {
     if (!device.computes_in_host_memory()) return {};
-    const KvLayer at = pool.layer(layer);
-    const size_t bytes = bytes_of_block(pool);
-    MemoryParts parts;
-    for (const int32_t block : blocks) {
-        auto* const begin = static_cast<std::byte*>(at.at(block, 0));
-        if (bytes < part_bytes_min || bytes % disk_alignment != 0 ||
-            reinterpret_cast<uintptr_t>(begin) % disk_alignment != 0)
-            return {};
-        parts.emplace_back(begin, bytes);
-    }
+    MemoryParts parts = blocks_of_layer(pool, layer, blocks);
+    const bool aligned = std::ranges::all_of(parts, [](std::span<std::byte> part) {
+        return part.size() % disk_alignment == 0 && reinterpret_cast<uintptr_t>(part.data()) % disk_alignment == 0;
+    });
+    if (!aligned || bytes_of_layer(pool, blocks.size()) < parts.size() * part_bytes_min) return {};
     return parts;
 }
 
 Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks,
                const MemoryParts& from) {
     assert(bytes_of(from) >= bytes_of_layer(pool, blocks.size()));
-    const KvLayer to = pool.layer(layer);
-    const size_t bytes = bytes_of_block(pool);
     std::vector<Device::Copy> copies;
     size_t part = 0, used = 0;  // bytes of it
-    for (const int32_t block : blocks) {
-        auto* const begin = static_cast<std::byte*>(to.at(block, 0));
-        for (size_t done = 0; done < bytes;) {  // a block may lie in two parts
-            const size_t count = std::min(bytes - done, from[part].size() - used);
-            copies.push_back({begin + done, from[part].data() + used, count});
+    for (const auto to : blocks_of_layer(pool, layer, blocks)) {
+        for (size_t done = 0; done < to.size();) {  // it may lie in two parts
+            const size_t count = std::min(to.size() - done, from[part].size() - used);
+            copies.push_back({to.data() + done, from[part].data() + used, count});
             done += count;
             used += count;
             if (used == from[part].size()) {

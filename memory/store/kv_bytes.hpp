@@ -21,8 +21,8 @@ Status copy_out(Device& device, const KvPool& pool, int layer, std::span<const i
                 std::span<std::byte> to);
 /// Zeros what stands in the slots behind the last key: nobody wrote it for this round, and it may be another's.
 void clear_unwritten(const KvAtom& atom, int heads, int64_t tokens, std::span<std::byte> layer);
-/// A layer's blocks where they lie, one part each; empty where a disk cannot read into them, or had rather not: in a
-/// GPU's memory, or where they are small, or no multiples of what it reads.
+/// A layer's blocks where they lie, those that follow one another in one part; empty where a disk cannot read into
+/// them, or had rather not: in a GPU's memory, or where parts are small, or no multiples of what it reads.
 MemoryParts parts_of_layer(const Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks);
 /// Puts the copies on the device's load stream: from `from`, which is host memory, to the pool's blocks.
 Status copy_in(Device& device, const KvPool& pool, int layer, std::span<const int32_t> blocks, const MemoryParts& from);

@@ -135,7 +135,7 @@ TEST(KvPool, CountsBlocksOfGroupsThatHaveLayers) {
     EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{3, 0}));
 }
 
-TEST(KvPool, LayersOfABlockLieOneAfterAnother) {
+TEST(KvPool, BlocksOfALayerLieOneAfterAnother) {
     FakeDevice device;
     const auto pool = make_pool(device, 7);
     // Every atom of every layer, head and block of a group: together they tile the group's storage exactly.
@@ -144,10 +144,14 @@ TEST(KvPool, LayersOfABlockLieOneAfterAnother) {
         const int first = group == lower ? 0 : small.lower_layers;
         for (int layer = first; layer < first + small.layers_in(group); ++layer) {
             const KvLayer view = pool->layer(layer);
-            EXPECT_EQ(view.block_stride, small.block_bytes(group));
+            EXPECT_EQ(view.block_stride, static_cast<size_t>(small.kv_heads) * small.atom.bytes());
             EXPECT_EQ(view.heads, small.kv_heads);
             for (int block = 0; block < 7; ++block)
-                for (int head = 0; head < view.heads; ++head) atoms.insert(view.at(block, head));
+                for (int head = 0; head < view.heads; ++head) {
+                    atoms.insert(view.at(block, head));
+                    const auto atom = static_cast<size_t>(pool->atom_index(block, layer, head));
+                    EXPECT_EQ(pool->atoms(group) + atom * small.atom.bytes(), view.at(block, head));
+                }
         }
         EXPECT_EQ(atoms.size() * small.atom.bytes(), 7 * small.block_bytes(group));
         EXPECT_EQ(*atoms.rbegin() - *atoms.begin() + static_cast<ptrdiff_t>(small.atom.bytes()),

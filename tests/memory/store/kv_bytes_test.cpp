@@ -97,5 +97,44 @@ INSTANTIATE_TEST_SUITE_P(Types, KvBytes,
                                     (of.param.lower_layers > 0 ? "_two_groups" : "");
                          });
 
+/// Parts are read into where they have 64 KiB on average: how large a block is does not matter.
+TEST(PartsOfLayer, BlocksThatFollowOneAnotherAreOne) {
+    const auto device = open_device({DeviceKind::cpu, 0, 1}).value();
+    const auto pool_of = [&](int d) {
+        return KvPool::create(*device, KvShape{.layers = 3, .kv_heads = 2, .atom = {DType::bf16, d}}, {0, 64}).value();
+    };
+    const auto blocks = [](std::initializer_list<std::pair<int, int>> runs) {
+        std::vector<int32_t> all;
+        for (const auto& [first, count] : runs)
+            for (int i = 0; i < count; ++i) all.push_back(first + i);
+        return all;
+    };
+    const auto pool = pool_of(64);  // a block of a layer has 8 KiB
+    const auto size = bytes_of_layer(*pool, 1);
+    ASSERT_EQ(size, 8192U);
+    for (int layer = 0; layer < 3; ++layer) {
+        const auto is = [&](const std::vector<int32_t>& of, const std::vector<std::pair<int, size_t>>& expected) {
+            const MemoryParts parts = parts_of_layer(*device, *pool, layer, of);
+            ASSERT_EQ(parts.size(), expected.size());
+            for (size_t i = 0; i < parts.size(); ++i) {
+                EXPECT_EQ(parts[i].data(), pool->layer(layer).at(expected[i].first, 0));
+                EXPECT_EQ(parts[i].size(), expected[i].second * size);
+            }
+        };
+        is(blocks({{10, 24}}), {{10, 24}});
+        is(blocks({{0, 64}}), {{0, 64}});
+        is(blocks({{20, 8}, {3, 8}}), {{20, 8}, {3, 8}});
+        is(blocks({{20, 15}, {3, 1}}), {{20, 15}, {3, 1}});
+        is(blocks({{20, 14}, {3, 1}}), {});
+        is(blocks({{1, 1}, {0, 1}}), {});
+        is(blocks({{10, 7}}), {});
+        is({}, {});
+    }
+    const auto odd = pool_of(24);  // 3 KiB: a disk reads multiples of 4 KiB
+    EXPECT_TRUE(parts_of_layer(*device, *odd, 0, blocks({{0, 63}})).empty());
+    EXPECT_TRUE(parts_of_layer(*device, *odd, 0, blocks({{1, 60}})).empty());
+    EXPECT_EQ(parts_of_layer(*device, *odd, 0, blocks({{0, 64}})).size(), 1U);
+}
+
 }  // namespace
 }  // namespace rondo
