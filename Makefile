@@ -3,7 +3,7 @@ SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 minutes ?= 5
-store_faults := '*StoreKill*:*StoreNoSpace*:*StoreDamage*:*FullDisk*'
+store_faults := '*StoreKill*:*StoreNoSpace*:*StoreDamage*:*FullDisk*:*ManifestRescue*'
 
 .PHONY: build program test test-clients soak chat serve bench check clean packages
 
