@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 /// 100 dialogues at two places: dense always right, the rival nearly, the other less often at the end alone.
-PageAnswers some_answers() {
+PageAnswers answers_of_a_page() {
     PageAnswers made;
     for (uint64_t i = 0; i < 100; ++i) {
         for (const Place place : {Place::begin, Place::end}) {
@@ -38,7 +38,7 @@ PageAnswers some_answers() {
 
 TEST(MethodsPage, SaysInWordsWhatTheIntervalsSay) {
     const std::string page = methods_page({"roundtalk", "demo", "rondo eval --report", {}, "Seeds of report."},
-                                          {some_answers(), some_answers()});
+                                          {answers_of_a_page(), answers_of_a_page()});
     EXPECT_THAT(page, HasSubstr("100 dialogues a place, seeds 20000000 to 20000099. Seeds of report."));
     EXPECT_THAT(page,
                 HasSubstr("- snapkv@pooled at 20%: below progressive@pooled at the end; not told apart at the begin."));
@@ -49,7 +49,7 @@ TEST(MethodsPage, SaysInWordsWhatTheIntervalsSay) {
 }
 
 TEST(MethodsPage, ShowsFaults) {
-    PageAnswers answers = some_answers();
+    PageAnswers answers = answers_of_a_page();
     answers.records.push_back(answers.records.back());
     EXPECT_THAT(methods_page({"roundtalk", "demo", "rondo eval --report", {}}, {answers, answers}),
                 HasSubstr("**Fault:** snapkv@pooled at 20%: dialogue 20000099 counts twice."));

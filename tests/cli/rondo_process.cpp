@@ -82,6 +82,12 @@ nlohmann::json run_json(std::vector<std::string> arguments, const std::string& i
     return json;
 }
 
+std::string joined(const std::vector<int32_t>& ids) {
+    std::string out;
+    for (const int32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
+    return out;
+}
+
 void expect_error(const Outcome& outcome, int status, const std::string& words) {
     EXPECT_EQ(outcome.status, status) << outcome.err;
     EXPECT_EQ(outcome.out, "");

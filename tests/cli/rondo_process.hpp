@@ -28,6 +28,9 @@ Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& 
 /// What --json printed; standard error must be silent and the status 0.
 nlohmann::json run_json(std::vector<std::string> arguments, const std::string& input = "");
 
+/// Token ids as an argument: 1,2,3.
+std::string joined(const std::vector<int32_t>& ids);
+
 /// An error as users and scripts expect it: this status, nothing on standard output, one line on standard error that
 /// holds `words`; at once, and without much memory.
 void expect_error(const Outcome& outcome, int status, const std::string& words);

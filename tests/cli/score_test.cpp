@@ -15,18 +15,13 @@ namespace {
 
 using testing::expect_failure;
 using ::testing::HasSubstr;
+using testing::joined;
 using testing::run_json;
 using testing::run_rondo;
 using testing::TemporaryFolder;
 
 const std::vector<int32_t> some_ids = {84, 104, 101, 32,  300, 265, 261, 275, 1, 2,
                                        3,  255, 256, 511, 639, 0,   7,   7,   7, 100};
-
-std::string joined(const std::vector<int32_t>& ids) {
-    std::string out;
-    for (const int32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
-    return out;
-}
 
 struct Npy {
     std::string header;

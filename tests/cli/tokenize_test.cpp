@@ -4,14 +4,9 @@ namespace rondo {
 namespace {
 
 using testing::expect_failure;
+using testing::joined;
 using testing::run_json;
 using testing::run_rondo;
-
-std::string joined(const std::vector<int32_t>& ids) {
-    std::string out;
-    for (const int32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
-    return out;
-}
 
 TEST(Tokenize, RoundTripGivesTheTextBack) {
     for (const std::string text :

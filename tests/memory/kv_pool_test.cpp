@@ -17,7 +17,7 @@ namespace {
 using testing::FakeDevice;
 
 const KvShape small{.layers = 5, .lower_layers = 2, .kv_heads = 3, .atom = {DType::bf16, 8}};
-constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
+using enum LayerGroup;
 
 std::unique_ptr<KvPool> make_pool(Device& device, size_t blocks, const KvShape& shape = small) {
     auto pool = KvPool::create(device, shape, {blocks, blocks});

@@ -12,7 +12,7 @@ using testing::begins;
 using testing::FakeDevice;
 using testing::make_pool;
 
-constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
+using enum LayerGroup;
 
 TEST(SequenceKv, AnotherMayBeginAsItDoes) {
     FakeDevice device;

@@ -14,7 +14,7 @@ namespace {
 using testing::FakeDevice;
 using Numbers = std::vector<int32_t>;
 
-constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
+using enum LayerGroup;
 
 /// Rounds as lists of block sizes in each group, and which blocks they are.
 struct Naive {

@@ -11,7 +11,7 @@ namespace {
 using testing::FakeDevice;
 using Numbers = std::vector<int32_t>;
 
-constexpr LayerGroup lower = LayerGroup::lower, upper = LayerGroup::upper;
+using enum LayerGroup;
 
 std::unique_ptr<KvPool> make_pool(Device& device, size_t lower_blocks, size_t upper_blocks) {
     const KvShape shape{.layers = 3, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};

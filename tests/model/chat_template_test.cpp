@@ -49,12 +49,12 @@ Result<std::string> render(const std::string& source, const ChatTemplateInput& i
     return program->render(input);
 }
 
-std::string error_of(const std::string& source, const ChatTemplateInput& input = {}) {
+std::string template_error(const std::string& source, const ChatTemplateInput& input = {}) {
     const auto text = render(source, input);
     return text ? "rendered: " + text->substr(0, 200) : text.error().message;
 }
 
-std::string parse_error_of(const std::string& source) {
+std::string parse_error(const std::string& source) {
     const auto program = ChatTemplate::parse(source, "test");
     return program ? "parsed" : program.error().message;
 }
@@ -99,77 +99,79 @@ TEST(ChatTemplate, RendersTheTemplateOfTheDemoModel) {
 }
 
 TEST(ChatTemplate, NamesAnUnsupportedConstructAndItsLineWhenParsing) {
-    EXPECT_EQ(parse_error_of("a\n{% include 'x' %}"), "test:2: the chat template tag 'include' is not supported");
-    EXPECT_EQ(parse_error_of("{{ x | wordwrap(3) }}"), "test:1: the chat template filter 'wordwrap' is not supported");
-    EXPECT_EQ(parse_error_of("\n\n{{ x is escaped }}"), "test:3: the chat template test 'escaped' is not supported");
-    EXPECT_EQ(parse_error_of("{{ x.zfill(3) }}"), "test:1: the chat template method 'zfill' is not supported");
-    EXPECT_EQ(parse_error_of("{{ lipsum() }}"), "test:1: the chat template function 'lipsum' is not supported");
-    EXPECT_THAT(parse_error_of("{{ x | int(base=16) }}"), HasSubstr("'int' takes no argument 'base' here"));
-    EXPECT_THAT(parse_error_of("{{ x | map('wordcount') }}"), HasSubstr("filter 'wordcount' is not supported"));
-    EXPECT_THAT(parse_error_of("{{ x | selectattr('a', 'sameas', 1) }}"), HasSubstr("test 'sameas' is not supported"));
-    EXPECT_THAT(parse_error_of("{{ range(*x) }}"), HasSubstr("'*' is not supported"));
-    EXPECT_THAT(parse_error_of("{% for x in y recursive %}{% endfor %}"), HasSubstr("recursive loops"));
-    EXPECT_THAT(parse_error_of("{% macro m() %}{{ caller }}{% endmacro %}"), HasSubstr("'caller'"));
-    EXPECT_THAT(parse_error_of("{{ x.__class__ }}"), HasSubstr("'__class__' is not allowed"));
-    EXPECT_THAT(parse_error_of("{{ 0x10 }}"), HasSubstr("base 2, 8 or 16"));
+    EXPECT_EQ(parse_error("a\n{% include 'x' %}"), "test:2: the chat template tag 'include' is not supported");
+    EXPECT_EQ(parse_error("{{ x | wordwrap(3) }}"), "test:1: the chat template filter 'wordwrap' is not supported");
+    EXPECT_EQ(parse_error("\n\n{{ x is escaped }}"), "test:3: the chat template test 'escaped' is not supported");
+    EXPECT_EQ(parse_error("{{ x.zfill(3) }}"), "test:1: the chat template method 'zfill' is not supported");
+    EXPECT_EQ(parse_error("{{ lipsum() }}"), "test:1: the chat template function 'lipsum' is not supported");
+    EXPECT_THAT(parse_error("{{ x | int(base=16) }}"), HasSubstr("'int' takes no argument 'base' here"));
+    EXPECT_THAT(parse_error("{{ x | map('wordcount') }}"), HasSubstr("filter 'wordcount' is not supported"));
+    EXPECT_THAT(parse_error("{{ x | selectattr('a', 'sameas', 1) }}"), HasSubstr("test 'sameas' is not supported"));
+    EXPECT_THAT(parse_error("{{ range(*x) }}"), HasSubstr("'*' is not supported"));
+    EXPECT_THAT(parse_error("{% for x in y recursive %}{% endfor %}"), HasSubstr("recursive loops"));
+    EXPECT_THAT(parse_error("{% macro m() %}{{ caller }}{% endmacro %}"), HasSubstr("'caller'"));
+    EXPECT_THAT(parse_error("{{ x.__class__ }}"), HasSubstr("'__class__' is not allowed"));
+    EXPECT_THAT(parse_error("{{ 0x10 }}"), HasSubstr("base 2, 8 or 16"));
 }
 
 TEST(ChatTemplate, SafeIsRefusedWhereMarkupWouldEscapeWhatItIsJoinedTo) {
     EXPECT_EQ(*render("{{ '<' | safe }}"), "<");
-    EXPECT_THAT(parse_error_of("{{ 'a' + ('<' | safe) }}"), HasSubstr("'safe' is supported only at the end"));
-    EXPECT_THAT(parse_error_of("{% set x = '<' | safe %}"), HasSubstr("'safe' is supported only at the end"));
+    EXPECT_THAT(parse_error("{{ 'a' + ('<' | safe) }}"), HasSubstr("'safe' is supported only at the end"));
+    EXPECT_THAT(parse_error("{% set x = '<' | safe %}"), HasSubstr("'safe' is supported only at the end"));
 }
 
 TEST(ChatTemplate, RefusesBadSyntaxWithItsLine) {
-    EXPECT_EQ(parse_error_of("{% if x %}\n{{ x"),
+    EXPECT_EQ(parse_error("{% if x %}\n{{ x"),
               "test:2: the chat template expected '}}', found the end of the template");
-    EXPECT_THAT(parse_error_of("{% if x %}\n"), HasSubstr("expected {% endif %}"));
-    EXPECT_THAT(parse_error_of("{# open"), HasSubstr("comment is not closed"));
-    EXPECT_THAT(parse_error_of("{% raw %} {% end %}"), HasSubstr("raw block is not closed"));
-    EXPECT_THAT(parse_error_of("{{ 'open }}"), HasSubstr("string is not closed"));
-    EXPECT_THAT(parse_error_of("{{ (1] }}"), HasSubstr("unexpected ']'"));
-    EXPECT_THAT(parse_error_of("{{ '\\ud83d' }}"), HasSubstr("no character"));
-    EXPECT_THAT(parse_error_of("{% break %}"), HasSubstr("outside of a loop"));
-    EXPECT_THAT(parse_error_of("{% for x in y %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}"),
+    EXPECT_THAT(parse_error("{% if x %}\n"), HasSubstr("expected {% endif %}"));
+    EXPECT_THAT(parse_error("{# open"), HasSubstr("comment is not closed"));
+    EXPECT_THAT(parse_error("{% raw %} {% end %}"), HasSubstr("raw block is not closed"));
+    EXPECT_THAT(parse_error("{{ 'open }}"), HasSubstr("string is not closed"));
+    EXPECT_THAT(parse_error("{{ (1] }}"), HasSubstr("unexpected ']'"));
+    EXPECT_THAT(parse_error("{{ '\\ud83d' }}"), HasSubstr("no character"));
+    EXPECT_THAT(parse_error("{% break %}"), HasSubstr("outside of a loop"));
+    EXPECT_THAT(parse_error("{% for x in y %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}"),
                 HasSubstr("outside of a loop"));
-    EXPECT_THAT(parse_error_of("{% for loop in y %}{% endfor %}"), HasSubstr("cannot assign to 'loop'"));
-    EXPECT_THAT(parse_error_of("{{ 99999999999999999999 }}"), HasSubstr("64 bits"));
-    EXPECT_THAT(parse_error_of("\xff"), HasSubstr("UTF-8"));
+    EXPECT_THAT(parse_error("{% for loop in y %}{% endfor %}"), HasSubstr("cannot assign to 'loop'"));
+    EXPECT_THAT(parse_error("{{ 99999999999999999999 }}"), HasSubstr("64 bits"));
+    EXPECT_THAT(parse_error("\xff"), HasSubstr("UTF-8"));
 }
 
 TEST(ChatTemplate, RaiseExceptionIsAnErrorOfRenderOnOneLine) {
-    EXPECT_EQ(error_of("a\n{{ raise_exception('no\nway') }}"),
+    EXPECT_EQ(template_error("a\n{{ raise_exception('no\nway') }}"),
               "test:2: the chat template the template refuses: no way");
 }
 
 TEST(ChatTemplate, UndefinedPrintsEmptyButItsAttributesAreErrors) {
     EXPECT_EQ(*render("[{{ x }}{{ x ~ 1 }}{% for y in x %}{% endfor %}]"), "[1]");
-    EXPECT_EQ(error_of("{{ x.y }}"), "test:1: the chat template uses 'x', which is undefined");
-    EXPECT_THAT(error_of("{{ messages[3].role }}"), HasSubstr("an item that is not there, which is undefined"));
-    EXPECT_THAT(error_of("{{ x + 1 }}"), HasSubstr("uses 'x'"));
-    EXPECT_THAT(error_of("{{ x[1:] }}"), HasSubstr("uses 'x'"));
-    EXPECT_THAT(error_of("{{ x < 1 }}"), HasSubstr("uses 'x'"));
+    EXPECT_EQ(template_error("{{ x.y }}"), "test:1: the chat template uses 'x', which is undefined");
+    EXPECT_THAT(template_error("{{ messages[3].role }}"), HasSubstr("an item that is not there, which is undefined"));
+    EXPECT_THAT(template_error("{{ x + 1 }}"), HasSubstr("uses 'x'"));
+    EXPECT_THAT(template_error("{{ x[1:] }}"), HasSubstr("uses 'x'"));
+    EXPECT_THAT(template_error("{{ x < 1 }}"), HasSubstr("uses 'x'"));
 }
 
 TEST(ChatTemplate, WhatPythonWouldRefuseOrPrintOtherwiseIsAnErrorOfRender) {
-    EXPECT_THAT(error_of("{{ 'a' + 1 }}"), HasSubstr("'+' does not work between string and int"));
-    EXPECT_THAT(error_of("{{ 'a' < 1 }}"), HasSubstr("an order does not work between string and int"));
-    EXPECT_THAT(error_of("{{ 1 // 0 }}"), HasSubstr("division by zero"));
-    EXPECT_THAT(error_of("{{ 'a%s' % 1 }}"), HasSubstr("formatting a string with %"));
-    EXPECT_THAT(error_of("{{ 9223372036854775807 + 1 }}"), HasSubstr("64 bits"));
-    EXPECT_THAT(error_of("{{ 3 ** 99 }}"), HasSubstr("64 bits"));
-    EXPECT_THAT(error_of("{{ 9007199254740993 / 3 }}"), HasSubstr("2^53"));
-    EXPECT_THAT(error_of("{% for x in 3 %}{% endfor %}"), HasSubstr("a int cannot be iterated over"));
-    EXPECT_THAT(error_of("{% for x, y in [[1]] %}{% endfor %}"), HasSubstr("unpacks 1 values into 2 names"));
-    EXPECT_THAT(error_of("{{ [1] | map('string') }}"), HasSubstr("lazy sequence has no text"));
-    EXPECT_THAT(error_of("{% set x = [1] | map('string') %}{{ x | list }}{{ x | list }}"), HasSubstr("second time"));
-    EXPECT_THAT(error_of("{{ 'a'.isdigit }}"), HasSubstr("attribute 'isdigit' of a string is not supported"));
-    EXPECT_THAT(error_of("{% set x = {} %}{{ x.update is defined }}"), HasSubstr("'update' of a dict"));
-    EXPECT_THAT(error_of("{% set x = {} %}{% set x.y = 1 %}"), HasSubstr("'x' is not a namespace"));
-    EXPECT_THAT(error_of("{% set ns = namespace() %}{% set ns.me = ns %}"), HasSubstr("a namespace cannot be stored"));
-    EXPECT_THAT(error_of("{{ {[1]: 2} }}"), HasSubstr("cannot be the key of a dict"));
-    EXPECT_THAT(error_of("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}"), HasSubstr("no more than 1 arguments"));
-    EXPECT_THAT(error_of("{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}"), HasSubstr("'a' twice"));
+    EXPECT_THAT(template_error("{{ 'a' + 1 }}"), HasSubstr("'+' does not work between string and int"));
+    EXPECT_THAT(template_error("{{ 'a' < 1 }}"), HasSubstr("an order does not work between string and int"));
+    EXPECT_THAT(template_error("{{ 1 // 0 }}"), HasSubstr("division by zero"));
+    EXPECT_THAT(template_error("{{ 'a%s' % 1 }}"), HasSubstr("formatting a string with %"));
+    EXPECT_THAT(template_error("{{ 9223372036854775807 + 1 }}"), HasSubstr("64 bits"));
+    EXPECT_THAT(template_error("{{ 3 ** 99 }}"), HasSubstr("64 bits"));
+    EXPECT_THAT(template_error("{{ 9007199254740993 / 3 }}"), HasSubstr("2^53"));
+    EXPECT_THAT(template_error("{% for x in 3 %}{% endfor %}"), HasSubstr("a int cannot be iterated over"));
+    EXPECT_THAT(template_error("{% for x, y in [[1]] %}{% endfor %}"), HasSubstr("unpacks 1 values into 2 names"));
+    EXPECT_THAT(template_error("{{ [1] | map('string') }}"), HasSubstr("lazy sequence has no text"));
+    EXPECT_THAT(template_error("{% set x = [1] | map('string') %}{{ x | list }}{{ x | list }}"),
+                HasSubstr("second time"));
+    EXPECT_THAT(template_error("{{ 'a'.isdigit }}"), HasSubstr("attribute 'isdigit' of a string is not supported"));
+    EXPECT_THAT(template_error("{% set x = {} %}{{ x.update is defined }}"), HasSubstr("'update' of a dict"));
+    EXPECT_THAT(template_error("{% set x = {} %}{% set x.y = 1 %}"), HasSubstr("'x' is not a namespace"));
+    EXPECT_THAT(template_error("{% set ns = namespace() %}{% set ns.me = ns %}"),
+                HasSubstr("a namespace cannot be stored"));
+    EXPECT_THAT(template_error("{{ {[1]: 2} }}"), HasSubstr("cannot be the key of a dict"));
+    EXPECT_THAT(template_error("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}"), HasSubstr("no more than 1 arguments"));
+    EXPECT_THAT(template_error("{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}"), HasSubstr("'a' twice"));
 }
 
 TEST(ChatTemplate, SpecialTokensTheModelLacksAreNotDefined) {
@@ -193,7 +195,7 @@ TEST(ChatTemplate, TakesFurtherVariablesFromJson) {
     };
     for (const auto& [json, message] : bad) {
         input.extra_json = json;
-        EXPECT_THAT(error_of("x", input), HasSubstr(message)) << json;
+        EXPECT_THAT(template_error("x", input), HasSubstr(message)) << json;
     }
 }
 
@@ -236,7 +238,7 @@ TEST(ChatTemplate, HostileTemplatesEndWithAnErrorBeforeTheyTakeTimeOrMemory) {
         {"{{ 7 | round(999999999) }}", "a precision of 0 to 15"},
         {"{{ strftime_now('%c' * 1000) }}", "longer than 256"},
     };
-    for (const auto& [source, message] : hostile) EXPECT_THAT(error_of(source), HasSubstr(message)) << source;
+    for (const auto& [source, message] : hostile) EXPECT_THAT(template_error(source), HasSubstr(message)) << source;
 }
 
 TEST(ChatTemplate, DeepSourceIsRefusedNotOverflown) {
@@ -252,9 +254,9 @@ TEST(ChatTemplate, DeepSourceIsRefusedNotOverflown) {
           "{{ x" + repeat(".x", many) + " }}", "{{ x" + repeat("|d", many) + " }}",
           "{{ x" + repeat(" or x", many) + " }}", "{{ 1" + repeat(" if 1 else 1", many / 2) + " }}",
           repeat("{% if 1 %}", many / 2)}) {
-        EXPECT_THAT(parse_error_of(source), testing::AnyOf(HasSubstr("nests deeper"), HasSubstr("levels")));
+        EXPECT_THAT(parse_error(source), testing::AnyOf(HasSubstr("nests deeper"), HasSubstr("levels")));
     }
-    EXPECT_THAT(parse_error_of(std::string((size_t{1} << 20) + 1, 'x')), HasSubstr("longer than"));
+    EXPECT_THAT(parse_error(std::string((size_t{1} << 20) + 1, 'x')), HasSubstr("longer than"));
     EXPECT_EQ(
         *render("{{ 0" + repeat("+1", 150) + " }}{% if 0 %}" + repeat("{% elif 0 %}", 5000) + "{% else %}x{% endif %}"),
         "150x");
@@ -316,7 +318,7 @@ TEST(ChatTemplate, GivesMessagesTheirFurtherMembers) {
     EXPECT_EQ(*render(source, input), R"(user:a:True;assistant::Falsef{"z": 1, "a": [true, null]};)");
     for (const char* wrong : {"[1]", "{", "1", "null"}) {
         input.messages[0].more_json = wrong;
-        EXPECT_THAT(error_of(source, input), HasSubstr("a message's further members")) << wrong;
+        EXPECT_THAT(template_error(source, input), HasSubstr("a message's further members")) << wrong;
     }
 }
 
@@ -337,8 +339,9 @@ TEST(ChatTemplate, VariablesCountAmongItsSteps) {
     std::string many = "[0";
     for (int i = 1; i < 500; ++i) many += ",0";
     input.extra_json = "{\"a\": " + many + "]}";
-    EXPECT_THAT(error_of("{% for x in a %}{% for y in a %}{% for z in a %}{% endfor %}{% endfor %}{% endfor %}", input),
-                HasSubstr("steps"));
+    EXPECT_THAT(
+        template_error("{% for x in a %}{% for y in a %}{% for z in a %}{% endfor %}{% endfor %}{% endfor %}", input),
+        HasSubstr("steps"));
 }
 
 }  // namespace

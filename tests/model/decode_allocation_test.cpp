@@ -13,11 +13,11 @@ using testing::next_rows;
 
 constexpr int warm_up = 8, steps = 64;
 
-struct Types {
+struct WeightsAndKv {
     DType weights, kv;
 };
 
-class DecodeAllocation : public ::testing::TestWithParam<Types> {
+class DecodeAllocation : public ::testing::TestWithParam<WeightsAndKv> {
 protected:
     DecodeAllocation()
         : case_(golden::read_case("qwen2_gqa7_head64_untied")),
@@ -90,9 +90,10 @@ TEST_P(DecodeAllocation, BatchedStepsAllocateNothingOnceWarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, DecodeAllocation,
-                         ::testing::Values(Types{DType::f32, DType::f32}, Types{DType::bf16, DType::bf16},
-                                           Types{DType::bf16, DType::i8}, Types{DType::q8_0, DType::bf16}),
-                         [](const ::testing::TestParamInfo<Types>& info) {
+                         ::testing::Values(WeightsAndKv{DType::f32, DType::f32}, WeightsAndKv{DType::bf16, DType::bf16},
+                                           WeightsAndKv{DType::bf16, DType::i8},
+                                           WeightsAndKv{DType::q8_0, DType::bf16}),
+                         [](const ::testing::TestParamInfo<WeightsAndKv>& info) {
                              return std::string(traits(info.param.weights).name) + "_kv_" +
                                     std::string(traits(info.param.kv).name);
                          });

@@ -21,7 +21,7 @@ Result<ModelSpec> spec_of(const GgufBytes& bytes) {
     return spec_from_gguf(gguf);
 }
 
-std::string error_of(const GgufBytes& bytes) {
+std::string spec_error(const GgufBytes& bytes) {
     const auto spec = spec_of(bytes);
     return spec ? "none" : spec.error().message;
 }
@@ -53,7 +53,7 @@ TEST(SpecFromGguf, ControlTokensThatEndATurnEndAnAnswer) {
     EXPECT_THAT(spec_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", 1))->eos_ids, ElementsAre(3, 1, 4));
     EXPECT_THAT(spec_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", UINT32_MAX))->eos_ids,
                 ElementsAre(3, 4));
-    EXPECT_THAT(error_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", 5)),
+    EXPECT_THAT(spec_error(gguf_metadata("qwen2").u32("tokenizer.ggml.eot_token_id", 5)),
                 HasSubstr("'tokenizer.ggml.eot_token_id' must be an integer from -1 to 4"));
 }
 
@@ -75,7 +75,7 @@ TEST(SpecFromGguf, VocabularyComesFromTheKeyThenTheTableThenTheTokens) {
     table.tensor("token_embd.weight", {1, 8}, 0, std::string(32, '\0'));
     EXPECT_EQ(spec_of(table)->vocabulary, 8);
     EXPECT_EQ(spec_of(table.u32("llama.vocab_size", 9))->vocabulary, 9);
-    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.vocab_size", 4)),
+    EXPECT_THAT(spec_error(gguf_metadata("llama").u32("llama.vocab_size", 4)),
                 HasSubstr("token id 4 is not below the vocabulary, 4"));
 }
 
@@ -93,7 +93,7 @@ TEST(SpecFromGguf, FrequencyDivisorsAreTakenExactly) {
                   plain.inverse_frequency()[i] / static_cast<double>(1.0F + static_cast<float>(i) / 3.0F));
     }
     const auto with_divisors = [&](uint64_t count, uint32_t type, const std::string& data) {
-        return error_of(gguf_metadata("llama").tensor("rope_freqs.weight", {count}, type, data));
+        return spec_error(gguf_metadata("llama").tensor("rope_freqs.weight", {count}, type, data));
     };
     EXPECT_THAT(with_divisors(7, 0, divisors), HasSubstr("'rope_freqs.weight' must be 8 positive F32 numbers"));
     EXPECT_THAT(with_divisors(8, 1, divisors), HasSubstr("F32"));
@@ -115,34 +115,38 @@ TEST(SpecFromGguf, ScalingsAndVariantsThatAreNotComputedAreNamed) {
     ASSERT_TRUE(untyped) << untyped.error().message;
     EXPECT_EQ(untyped->rope.scaling, RopeSpec::Scaling::linear);
     EXPECT_EQ(untyped->rope.factor, 8.0);
-    EXPECT_THAT(error_of(gguf_metadata("llama").string("llama.rope.scaling.type", "yarn")),
+    EXPECT_THAT(spec_error(gguf_metadata("llama").string("llama.rope.scaling.type", "yarn")),
                 HasSubstr("'yarn' is not supported; none, linear"));
-    EXPECT_THAT(error_of(gguf_metadata("llama").u32("llama.rope.dimension_count", 8)),
+    EXPECT_THAT(spec_error(gguf_metadata("llama").u32("llama.rope.dimension_count", 8)),
                 HasSubstr("dimension_count' must be an integer from 16 to 16"));
     EXPECT_EQ(spec_of(gguf_metadata("llama").u32("llama.attention.key_length", 32))->head_dim, 32);
     EXPECT_THAT(
-        error_of(gguf_metadata("llama").u32("llama.attention.key_length", 32).u32("llama.attention.value_length", 16)),
+        spec_error(
+            gguf_metadata("llama").u32("llama.attention.key_length", 32).u32("llama.attention.value_length", 16)),
         HasSubstr("value_length"));
-    EXPECT_EQ(error_of(gguf_metadata("gemma")),
+    EXPECT_EQ(spec_error(gguf_metadata("gemma")),
               "x.gguf: architecture 'gemma' is not supported; llama, qwen2 and qwen3 are");
-    EXPECT_THAT(error_of(GgufBytes()), HasSubstr("architecture '' is not supported"));
-    EXPECT_THAT(error_of(GgufBytes().string("general.architecture", "llama")),
+    EXPECT_THAT(spec_error(GgufBytes()), HasSubstr("architecture '' is not supported"));
+    EXPECT_THAT(spec_error(GgufBytes().string("general.architecture", "llama")),
                 HasSubstr("'llama.block_count' is missing"));
 }
 
 TEST(SpecFromGguf, FilesThatAreNoDenseLanguageModelAreNamed) {
-    const auto of_type = [](const char* type) { return error_of(gguf_metadata("llama").string("general.type", type)); };
+    const auto of_type = [](const char* type) {
+        return spec_error(gguf_metadata("llama").string("general.type", type));
+    };
     EXPECT_EQ(of_type("model"), "none");
     EXPECT_EQ(of_type("adapter"),
               "x.gguf: an adapter (LoRA), not a model; merge it into its base model and give that file");
     EXPECT_EQ(of_type("mmproj"),
               "x.gguf: the image or sound part of a model (mmproj); give the language model's own file");
-    EXPECT_EQ(error_of(GgufBytes().string("general.architecture", "clip")), of_type("mmproj"));
+    EXPECT_EQ(spec_error(GgufBytes().string("general.architecture", "clip")), of_type("mmproj"));
     EXPECT_EQ(of_type("imatrix"), "x.gguf: an importance matrix, not a model; give the model's own file");
-    EXPECT_THAT(error_of(gguf_metadata("llama").u32("general.type", 1)), HasSubstr("'general.type' must be a string"));
-    EXPECT_EQ(error_of(gguf_metadata("llama").u32("llama.expert_count", 0)), "none");
+    EXPECT_THAT(spec_error(gguf_metadata("llama").u32("general.type", 1)),
+                HasSubstr("'general.type' must be a string"));
+    EXPECT_EQ(spec_error(gguf_metadata("llama").u32("llama.expert_count", 0)), "none");
     for (const char* architecture : {"llama", "qwen3moe", "deepseek2"}) {
-        EXPECT_EQ(error_of(gguf_metadata(architecture).u32(std::string(architecture) + ".expert_count", 8)),
+        EXPECT_EQ(spec_error(gguf_metadata(architecture).u32(std::string(architecture) + ".expert_count", 8)),
                   "x.gguf: a mixture of experts (" + std::string(architecture) +
                       ".expert_count is 8), which is not supported; take a dense llama, qwen2 or qwen3 model");
     }
@@ -177,7 +181,7 @@ std::string bytes_of(T value) {
 }
 
 TEST(SpecFromGguf, EveryNumberOfAWrongTypeIsRefused) {
-    ASSERT_EQ(error_of(metadata_with("llama.attention.head_count_kv", 4, bytes_of(uint32_t{2}))), "none");
+    ASSERT_EQ(spec_error(metadata_with("llama.attention.head_count_kv", 4, bytes_of(uint32_t{2}))), "none");
     const std::pair<uint32_t, std::string> no_integers[] = {{6, bytes_of(2.0F)},
                                                             {6, bytes_of(std::nanf(""))},
                                                             {7, bytes_of(uint8_t{1})},
@@ -191,14 +195,14 @@ TEST(SpecFromGguf, EveryNumberOfAWrongTypeIsRefused) {
           "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.sliding_window",
           "rope.dimension_count", "expert_count", "vocab_size"}) {
         for (const auto& [type, payload] : no_integers) {
-            EXPECT_THAT(error_of(metadata_with("llama." + name, type, payload)),
+            EXPECT_THAT(spec_error(metadata_with("llama." + name, type, payload)),
                         HasSubstr("metadata 'llama." + name + "' must be an integer from "))
                 << type;
         }
     }
     for (const std::string name : {"bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id"}) {
         for (const auto& [type, payload] : no_integers) {
-            EXPECT_THAT(error_of(metadata_with("tokenizer.ggml." + name, type, payload)),
+            EXPECT_THAT(spec_error(metadata_with("tokenizer.ggml." + name, type, payload)),
                         HasSubstr("'tokenizer.ggml." + name + "' must be an integer from "))
                 << type;
         }
@@ -206,7 +210,7 @@ TEST(SpecFromGguf, EveryNumberOfAWrongTypeIsRefused) {
 }
 
 TEST(SpecFromGguf, EveryFloatThatIsNoNumberIsRefused) {
-    ASSERT_EQ(error_of(metadata_with("llama.rope.freq_base", 12, bytes_of(5e4))), "none");
+    ASSERT_EQ(spec_error(metadata_with("llama.rope.freq_base", 12, bytes_of(5e4))), "none");
     const std::pair<uint32_t, std::string> no_floats[] = {
         {6, bytes_of(std::nanf(""))}, {6, bytes_of(-INFINITY)},     {6, bytes_of(INFINITY)},
         {6, bytes_of(0.0F)},          {12, bytes_of(std::nan(""))}, {12, bytes_of(-1.0)},
@@ -214,7 +218,7 @@ TEST(SpecFromGguf, EveryFloatThatIsNoNumberIsRefused) {
     for (const std::string name :
          {"attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scale_linear", "rope.scaling.factor"}) {
         for (const auto& [type, payload] : no_floats) {
-            EXPECT_THAT(error_of(metadata_with("llama." + name, type, payload)),
+            EXPECT_THAT(spec_error(metadata_with("llama." + name, type, payload)),
                         HasSubstr("metadata 'llama." + name + "' must be a float from "))
                 << type;
         }

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using testing::GgufBytes;
 using ::testing::HasSubstr;
 
-std::string error_of(const std::string& file) {
+std::string gguf_error(const std::string& file) {
     const auto gguf = GgufFile::parse(as_bytes(file), "x");
     return gguf ? "none" : gguf.error().message;
 }
@@ -76,11 +76,11 @@ TEST(Gguf, TruncationAtEveryByteIsAnErrorUpToTheLastTensorsEnd) {
     const size_t data_begin = (bytes.head().size() + 31) / 32 * 32;
     const size_t needed = data_begin + 96 + 12;  // 68 bytes padded to 96, then 12; the last padding may be missing
     for (size_t size = 0; size < needed; ++size) {
-        const std::string message = error_of(file.substr(0, size));
+        const std::string message = gguf_error(file.substr(0, size));
         EXPECT_NE(message, "none") << "cut at " << size;
         EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     }
-    EXPECT_EQ(error_of(file.substr(0, needed)), "none");
+    EXPECT_EQ(gguf_error(file.substr(0, needed)), "none");
 }
 
 TEST(Gguf, EveryFlippedHeaderByteIsRefusedOrStaysInsideTheFile) {
@@ -98,43 +98,43 @@ TEST(Gguf, EveryFlippedHeaderByteIsRefusedOrStaysInsideTheFile) {
 }
 
 TEST(Gguf, VersionsAndByteOrdersAreNamed) {
-    EXPECT_EQ(error_of(GgufBytes(2).file()), "none");
-    EXPECT_THAT(error_of(GgufBytes(1).file()),
+    EXPECT_EQ(gguf_error(GgufBytes(2).file()), "none");
+    EXPECT_THAT(gguf_error(GgufBytes(1).file()),
                 HasSubstr("GGUF version 1 is not supported; 2 and 3 are, which newer converters write"));
-    EXPECT_THAT(error_of(GgufBytes(4).file()), HasSubstr("version 4"));
-    EXPECT_THAT(error_of(GgufBytes(0x03000000).file()),
+    EXPECT_THAT(gguf_error(GgufBytes(4).file()), HasSubstr("version 4"));
+    EXPECT_THAT(gguf_error(GgufBytes(0x03000000).file()),
                 HasSubstr("a big-endian GGUF file; take the little-endian one of the same model"));
-    EXPECT_THAT(error_of("GGML" + std::string(40, '\0')), HasSubstr("not a GGUF file"));
+    EXPECT_THAT(gguf_error("GGML" + std::string(40, '\0')), HasSubstr("not a GGUF file"));
 }
 
 TEST(Gguf, DeclaredCountsAreNotBelieved) {
     rusage before{}, after{};
     ::getrusage(RUSAGE_SELF, &before);
-    EXPECT_THAT(error_of(GgufBytes().lie_about_counts(1'000'000'000, 0).file()),
+    EXPECT_THAT(gguf_error(GgufBytes().lie_about_counts(1'000'000'000, 0).file()),
                 HasSubstr("declares 1000000000 tensors"));
-    EXPECT_THAT(error_of(GgufBytes().lie_about_counts(0, UINT64_MAX).file()), HasSubstr("metadata entries"));
-    EXPECT_THAT(error_of(GgufBytes().lie_about_counts(100'000, 0).file()), HasSubstr("ends inside its header"));
+    EXPECT_THAT(gguf_error(GgufBytes().lie_about_counts(0, UINT64_MAX).file()), HasSubstr("metadata entries"));
+    EXPECT_THAT(gguf_error(GgufBytes().lie_about_counts(100'000, 0).file()), HasSubstr("ends inside its header"));
     for (const uint64_t count : {uint64_t{1} << 32, uint64_t{1} << 61, uint64_t{1} << 62, UINT64_MAX}) {
         for (const uint32_t element : {0U, 5U, 8U, 10U}) {
-            EXPECT_THAT(error_of(GgufBytes().raw("a", 9, GgufBytes::array_head(element, count)).file()),
+            EXPECT_THAT(gguf_error(GgufBytes().raw("a", 9, GgufBytes::array_head(element, count)).file()),
                         HasSubstr("ends inside"));
         }
         std::string length;
         testing::append(length, count);
-        EXPECT_THAT(error_of(GgufBytes().raw("a", 8, length).file()), HasSubstr("ends inside"));
+        EXPECT_THAT(gguf_error(GgufBytes().raw("a", 8, length).file()), HasSubstr("ends inside"));
     }
     ::getrusage(RUSAGE_SELF, &after);
     EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 8 << 10) << "KiB of memory for files of a few bytes";
 }
 
 TEST(Gguf, MalformedMetadataIsRefused) {
-    EXPECT_THAT(error_of(GgufBytes().u32("a", 1).u32("a", 1).file()), HasSubstr("metadata key 'a' is there twice"));
-    EXPECT_THAT(error_of(GgufBytes().raw("a", 13, "").file()), HasSubstr("unknown type 13"));
-    EXPECT_THAT(error_of(GgufBytes().raw("a", 9, GgufBytes::array_head(9, 0)).file()), HasSubstr("array of type 9"));
-    EXPECT_THAT(error_of(GgufBytes().u32("", 1).file()), HasSubstr("key of a wrong length"));
-    EXPECT_THAT(error_of(GgufBytes().u32(std::string(2000, 'k'), 1).file()), HasSubstr("key of a wrong length"));
+    EXPECT_THAT(gguf_error(GgufBytes().u32("a", 1).u32("a", 1).file()), HasSubstr("metadata key 'a' is there twice"));
+    EXPECT_THAT(gguf_error(GgufBytes().raw("a", 13, "").file()), HasSubstr("unknown type 13"));
+    EXPECT_THAT(gguf_error(GgufBytes().raw("a", 9, GgufBytes::array_head(9, 0)).file()), HasSubstr("array of type 9"));
+    EXPECT_THAT(gguf_error(GgufBytes().u32("", 1).file()), HasSubstr("key of a wrong length"));
+    EXPECT_THAT(gguf_error(GgufBytes().u32(std::string(2000, 'k'), 1).file()), HasSubstr("key of a wrong length"));
     for (const uint32_t alignment : {0U, 7U, 48U, 1U << 20}) {
-        EXPECT_THAT(error_of(GgufBytes().u32("general.alignment", alignment).file()), HasSubstr("general.alignment"));
+        EXPECT_THAT(gguf_error(GgufBytes().u32("general.alignment", alignment).file()), HasSubstr("general.alignment"));
     }
     const std::string two = GgufBytes().number("a", 7, uint8_t{2}).file();
     EXPECT_FALSE(GgufFile::parse(as_bytes(two), "x")->boolean("a", false));
@@ -154,7 +154,7 @@ TEST(Gguf, AlignmentOfTheFileIsUsed) {
 
 TEST(Gguf, TensorsThatLieAreRefused) {
     const auto one = [](const std::vector<uint64_t>& shape, uint32_t type, uint64_t offset) {
-        return error_of(GgufBytes().tensor_at("t", shape, type, offset).data(256).file());
+        return gguf_error(GgufBytes().tensor_at("t", shape, type, offset).data(256).file());
     };
     EXPECT_EQ(one({64}, 0, 0), "none");
     EXPECT_THAT(one({65}, 0, 0), HasSubstr("tensor 't': 260 bytes at offset 0 do not lie in the file's 256 bytes"));
@@ -172,11 +172,11 @@ TEST(Gguf, TensorsThatLieAreRefused) {
 }
 
 TEST(Gguf, OverlapsAndDuplicateNamesAreRefused) {
-    EXPECT_THAT(error_of(GgufBytes().tensor_at("a", {16}, 0, 0).tensor_at("b", {8}, 0, 32).data(64).file()),
+    EXPECT_THAT(gguf_error(GgufBytes().tensor_at("a", {16}, 0, 0).tensor_at("b", {8}, 0, 32).data(64).file()),
                 HasSubstr("tensor 'b': its bytes overlap those of 'a'"));
-    EXPECT_THAT(error_of(GgufBytes().tensor_at("b", {8}, 0, 0).tensor_at("a", {8}, 0, 0).data(64).file()),
+    EXPECT_THAT(gguf_error(GgufBytes().tensor_at("b", {8}, 0, 0).tensor_at("a", {8}, 0, 0).data(64).file()),
                 HasSubstr("overlap"));
-    EXPECT_EQ(error_of(GgufBytes().tensor_at("a", {8}, 0, 32).tensor_at("b", {8}, 0, 0).data(64).file()), "none");
+    EXPECT_EQ(gguf_error(GgufBytes().tensor_at("a", {8}, 0, 32).tensor_at("b", {8}, 0, 0).data(64).file()), "none");
 }
 
 TEST(Gguf, EveryUsableTypeHasItsSizeAndOthersAreNamed) {
@@ -186,8 +186,8 @@ TEST(Gguf, EveryUsableTypeHasItsSizeAndOthersAreNamed) {
         {14, DType::q6_k}, {10, DType::q2_k}, {11, DType::q3_k}, {20, DType::iq4_nl}, {23, DType::iq4_xs}};
     for (const auto& [id, dtype] : usable) {
         const size_t bytes = bytes_of(dtype, 512);
-        EXPECT_EQ(error_of(GgufBytes().tensor_at("t", {256, 2}, id, 0).data(bytes).file()), "none");
-        EXPECT_THAT(error_of(GgufBytes().tensor_at("t", {256, 2}, id, 0).data(bytes - 1).file()),
+        EXPECT_EQ(gguf_error(GgufBytes().tensor_at("t", {256, 2}, id, 0).data(bytes).file()), "none");
+        EXPECT_THAT(gguf_error(GgufBytes().tensor_at("t", {256, 2}, id, 0).data(bytes - 1).file()),
                     HasSubstr("do not lie"))
             << id;
     }

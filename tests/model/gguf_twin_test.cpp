@@ -11,14 +11,14 @@ namespace {
 
 using testing::need;
 
-struct Outcome {
+struct Computed {
     std::vector<float> logits;  // of every token of the prompt
     std::vector<int32_t> greedy;
 };
 
-Outcome run(const Model& model, Device& device, std::span<const int32_t> prompt) {
+Computed run(const Model& model, Device& device, std::span<const int32_t> prompt) {
     const auto scoring = need(Generator::create(model, device, {.chunk_tokens = 64, .kv_type = DType::f32}));
-    Outcome out;
+    Computed out;
     need(scoring->score(
         prompt, [&](std::span<const float> rows) { out.logits.insert(out.logits.end(), rows.begin(), rows.end()); }));
     const auto answering = need(Generator::create(model, device, {.chunk_tokens = 64, .kv_type = DType::f32}));
@@ -36,8 +36,8 @@ TEST_P(GgufTwin, GivesTheFoldersLogitsAndGreedyTokens) {
     files.write("twin.gguf", golden::gguf_twin(model_case));
     const Model gguf = need(load_model(files.path() / "twin.gguf", {}, *device));
     const Model folder = testing::load_case(model_case, DType::f32, *device);
-    const Outcome from_gguf = run(gguf, *device, model_case.tokens);
-    const Outcome from_folder = run(folder, *device, model_case.tokens);
+    const Computed from_gguf = run(gguf, *device, model_case.tokens);
+    const Computed from_folder = run(folder, *device, model_case.tokens);
     EXPECT_EQ(from_folder.greedy.size(), 64U);
     EXPECT_EQ(from_gguf.greedy, from_folder.greedy);
     // llama3's scaling comes as float divisors in the file, so its angles differ in the last bits.

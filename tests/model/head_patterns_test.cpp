@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-using Kind = HeadPattern::Kind;
+using PatternKind = HeadPattern::Kind;
 using testing::need;
 using testing::Pattern;
 
@@ -26,13 +26,13 @@ HeadPatterns parsed(std::string_view json) {
 
 TEST(HeadPatterns, AreReadAsTheSearchWritesThem) {
     const HeadPatterns patterns = parsed(two_heads);
-    EXPECT_EQ(patterns.of(0, 0), (HeadPattern{Kind::lines, 200, 320}));
-    EXPECT_EQ(patterns.of(0, 1), (HeadPattern{Kind::window, 5, 33}));
-    EXPECT_EQ(patterns.of(1, 0), (HeadPattern{Kind::blocks, 2, 0}));
-    EXPECT_EQ(patterns.of(1, 1), (HeadPattern{Kind::lines, 0, 0}));
-    EXPECT_TRUE(patterns.any(Kind::blocks));
+    EXPECT_EQ(patterns.of(0, 0), (HeadPattern{PatternKind::lines, 200, 320}));
+    EXPECT_EQ(patterns.of(0, 1), (HeadPattern{PatternKind::window, 5, 33}));
+    EXPECT_EQ(patterns.of(1, 0), (HeadPattern{PatternKind::blocks, 2, 0}));
+    EXPECT_EQ(patterns.of(1, 1), (HeadPattern{PatternKind::lines, 0, 0}));
+    EXPECT_TRUE(patterns.any(PatternKind::blocks));
     EXPECT_TRUE(HeadPatterns().empty());
-    EXPECT_FALSE(HeadPatterns().any(Kind::lines));
+    EXPECT_FALSE(HeadPatterns().any(PatternKind::lines));
 }
 
 TEST(HeadPatterns, OfAnotherModelOrNoneAreOneLineOfError) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/files/spec.hpp"
 #include "model/files/spec_tensors.hpp"
 
 /// Model files made in memory for tests, right ones and wrong ones.
@@ -34,6 +35,15 @@ inline std::string safetensors_file(const std::string& header, size_t data_bytes
     out += header;
     for (size_t i = 0; i < data_bytes; ++i) out += static_cast<char>(i % 251);
     return out;
+}
+
+/// A model of two layers that a test writes in no time.
+inline constexpr const char* tiny_config =
+    R"({"architectures":["LlamaForCausalLM"],"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,)"
+    R"("num_attention_heads":2,"num_key_value_heads":1,"vocab_size":10,"eos_token_id":3})";
+
+inline ModelSpec tiny_spec() {
+    return *spec_from_hf(tiny_config, "", "config.json");
 }
 
 /// The tensors a spec needs, in BF16, all zero.

@@ -17,14 +17,8 @@ using ::testing::ElementsAre;
 using testing::GgufBytes;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
-
-constexpr const char* tiny_config =
-    R"({"architectures":["LlamaForCausalLM"],"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,)"
-    R"("num_attention_heads":2,"num_key_value_heads":1,"vocab_size":10,"eos_token_id":3})";
-
-ModelSpec tiny_spec() {
-    return *spec_from_hf(tiny_config, "", "config.json");
-}
+using testing::tiny_config;
+using testing::tiny_spec;
 
 /// The tensors of the tiny model after a change.
 template <class Change>
@@ -39,7 +33,7 @@ void write_tiny(const TemporaryFolder& folder) {
     folder.write("model.safetensors", weights_after([](auto&) {}));
 }
 
-std::string error_of(const std::filesystem::path& path, const WeightsChoice& choice = {}) {
+std::string files_error(const std::filesystem::path& path, const WeightsChoice& choice = {}) {
     const auto files = open_model_files(path, choice);
     return files ? "none" : files.error().message;
 }
@@ -74,14 +68,14 @@ TEST(ModelFiles, ChatTemplateMayBeAListOrAFile) {
     folder.write("chat_template.jinja", "J");
     EXPECT_EQ(open_model_files(folder.path(), {})->chat_template, "J");
     folder.write("tokenizer_config.json", R"({"chat_template":7})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: chat_template must be a string"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("tokenizer_config.json: chat_template must be a string"));
     folder.write("tokenizer_config.json", R"({"chat_template":["x"]})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("list of {name, template}"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("list of {name, template}"));
     folder.write("tokenizer_config.json", R"({"bos_token":{"content":7}})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("bos_token.content must be a string"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("bos_token.content must be a string"));
     folder.write("tokenizer_config.json", "{}");
     folder.write("chat_template.jinja", std::string((1 << 20) + 1, 'x'));
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("at most 1048576"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("at most 1048576"));
 }
 
 TEST(ModelFiles, NullAndAByteOrderMarkInTokenizerConfig) {
@@ -94,11 +88,11 @@ TEST(ModelFiles, NullAndAByteOrderMarkInTokenizerConfig) {
     ASSERT_TRUE(files) << files.error().message;
     EXPECT_EQ(files->bos_token + files->eos_token + files->chat_template, "");
     folder.write("tokenizer_config.json", R"({"bos_token":{"content":null}})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: bos_token.content must be a string"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("tokenizer_config.json: bos_token.content must be a string"));
     folder.write("tokenizer_config.json", R"({"eos_token":3})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("tokenizer_config.json: eos_token must be a string"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("tokenizer_config.json: eos_token must be a string"));
     folder.write("tokenizer_config.json", R"({"chat_template":[{"name":"default","template":null}]})");
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("chat_template[].template must be a string"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("chat_template[].template must be a string"));
     // A template is text, where the mark is a character as any other: the prompts are those of Hugging Face's.
     folder.write("tokenizer_config.json", "{}");
     folder.write("chat_template.jinja", mark + "T");
@@ -108,7 +102,7 @@ TEST(ModelFiles, NullAndAByteOrderMarkInTokenizerConfig) {
 TEST(ModelFiles, RandomWeightsNeedNoWeights) {
     const TemporaryFolder folder;
     folder.write("config.json", tiny_config);
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("no weights"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("no weights"));
     const auto files = open_model_files(folder.path(), {.random_seed = 7});
     ASSERT_TRUE(files) << files.error().message;
     EXPECT_TRUE(check_weights(files->spec, *files->weights, "m"));
@@ -167,7 +161,7 @@ TEST(ModelFiles, MissingWrongAndSurplusTensorsAreNamed) {
     };
     const auto after = [&](auto change) {
         folder.write("model.safetensors", weights_after(change));
-        return error_of(folder.path());
+        return files_error(folder.path());
     };
     const std::string k = "model.layers.1.self_attn.k_proj.weight";
     EXPECT_EQ(after([](auto&) {}), "none");
@@ -198,11 +192,11 @@ TEST(ModelFiles, TiedModelMayHaveAnOutputMatrixOrNot) {
     config["tie_word_embeddings"] = true;
     folder.write("config.json", config.dump());
     folder.write("model.safetensors", weights_after([](auto&) {}));
-    EXPECT_EQ(error_of(folder.path()), "none");
+    EXPECT_EQ(files_error(folder.path()), "none");
     folder.write("model.safetensors", weights_after([](auto& t) { t.pop_back(); }));
-    EXPECT_EQ(error_of(folder.path()), "none");
+    EXPECT_EQ(files_error(folder.path()), "none");
     folder.write("config.json", tiny_config);
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("'lm_head.weight' is missing"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("'lm_head.weight' is missing"));
 }
 
 TEST(ModelFiles, TypeThatCannotBeUsedIsNamed) {
@@ -211,7 +205,7 @@ TEST(ModelFiles, TypeThatCannotBeUsedIsNamed) {
     std::string file = weights_after([](auto&) {});
     const size_t at = file.find("\"dtype\":\"BF16\"");
     folder.write("model.safetensors", file.replace(at, 14, "\"dtype\":\"I16\" "));
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("has type 'I16'; F32, F16, BF16, Q8_0"));
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("has type 'I16'; F32, F16, BF16, Q8_0"));
 }
 
 TEST(ModelFiles, OpenAGgufFileWhateverItsName) {
@@ -241,7 +235,7 @@ TEST(ModelFiles, GgufTensorsAreCheckedToo) {
         GgufBytes bytes = testing::gguf_metadata("llama");
         testing::add_gguf_tensors(bytes);
         folder.write("m.gguf", bytes.tensor(name, shape, type, std::string(data, '\0')).file());
-        return error_of(folder.path() / "m.gguf");
+        return files_error(folder.path() / "m.gguf");
     };
     EXPECT_THAT(with("blk.1.attn_sinks.weight", {4}, 0, 16), HasSubstr("'blk.1.attn_sinks.weight' has no place"));
     EXPECT_THAT(with("model.norm.weight", {64}, 0, 256), HasSubstr("'model.norm.weight' is there twice"));

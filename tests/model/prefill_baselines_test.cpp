@@ -9,11 +9,12 @@
 namespace rondo {
 namespace {
 
-using Method = PrefillAttention::Method;
+using PrefillMethod = PrefillAttention::Method;
 using testing::Pattern;
 using testing::SampledAttention;
 
-Lines choose(const SampledAttention& in, Method method, double density = 0.1, std::span<const float> scores = {}) {
+Lines choose(const SampledAttention& in, PrefillMethod method, double density = 0.1,
+             std::span<const float> scores = {}) {
     Lines lines;
     SampledRows sampled = in.sampled();
     sampled.block_scores = scores;
@@ -72,7 +73,7 @@ void expect_greatest(const std::vector<int32_t>& chosen, const std::vector<doubl
 TEST(AShape, IsTheFirstKeysAndAWindow) {
     for (const double density : {0.05, 0.1, 0.4}) {
         const auto in = last_rows(3000, 256, Pattern::uniform, 1);
-        const Lines lines = choose(in, Method::a_shape, density);
+        const Lines lines = choose(in, PrefillMethod::a_shape, density);
         EXPECT_EQ(lines.bands, counted(std::ssize(lines.bands)));
         EXPECT_EQ(lines.columns, counted(std::max<int64_t>(4, scaled(128, 3968, lines.bands.size()))));
         EXPECT_EQ(lines.dense_rows, 0);
@@ -83,7 +84,7 @@ TEST(AShape, IsTheFirstKeysAndAWindow) {
 TEST(TriShape, IsAShapeAndTheLastRows) {
     for (const double density : {0.05, 0.1, 0.4}) {
         const auto in = last_rows(3000, 256, Pattern::uniform, 1);
-        const Lines lines = choose(in, Method::tri_shape, density);
+        const Lines lines = choose(in, PrefillMethod::tri_shape, density);
         EXPECT_EQ(lines.bands, counted(std::ssize(lines.bands)));
         EXPECT_EQ(lines.columns, counted(std::max<int64_t>(4, scaled(128, 3968, lines.bands.size()))));
         EXPECT_EQ(lines.dense_rows, std::max<int64_t>(1, scaled(100, 3968, lines.bands.size())));
@@ -91,7 +92,7 @@ TEST(TriShape, IsAShapeAndTheLastRows) {
     }
 }
 
-class GivenDensity : public ::testing::TestWithParam<Method> {};
+class GivenDensity : public ::testing::TestWithParam<PrefillMethod> {};
 
 TEST_P(GivenDensity, CoversThatShare) {
     for (const int64_t first_row : {0, 900, 4000}) {
@@ -113,12 +114,13 @@ TEST_P(GivenDensity, CoversEverythingAtOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, GivenDensity,
-                         ::testing::Values(Method::a_shape, Method::tri_shape, Method::minference));
+                         ::testing::Values(PrefillMethod::a_shape, PrefillMethod::tri_shape,
+                                           PrefillMethod::minference));
 
 TEST(MInference, TakesTheColumnsAndBandsWithTheMostMass) {
     for (const Pattern pattern : {Pattern::peaked, Pattern::sink_and_needles}) {
         const auto in = last_rows(2500, 200, pattern, 4);
-        const Lines lines = choose(in, Method::minference, 0.2);
+        const Lines lines = choose(in, PrefillMethod::minference, 0.2);
         const Masses masses(in);
         const int64_t first = std::max<int64_t>(1, scaled(30, 6096, lines.bands.size()));
         const int64_t near = scaled(100, 6096, lines.bands.size());
@@ -136,7 +138,7 @@ TEST(MInference, AlwaysTakesTheFirstColumnsAndNearestDiagonals) {
         std::fill(weights, weights + 40, 0.0F);
         std::fill(weights + in.keys() - 400, weights + in.keys(), 0.0F);
     }
-    const Lines full = choose(in, Method::minference, 0.75);
+    const Lines full = choose(in, PrefillMethod::minference, 0.75);
     ASSERT_GT(full.bands.size(), 381U) << "the method's own size: 6096 diagonals";
     const auto leading = [](const std::vector<int32_t>& list) {
         int32_t count = 0;
@@ -145,7 +147,7 @@ TEST(MInference, AlwaysTakesTheFirstColumnsAndNearestDiagonals) {
     };
     EXPECT_EQ(leading(full.columns), 30);
     EXPECT_EQ(leading(full.bands), 8) << "a row at the start of its block reaches 99 keys back into seven others";
-    const Lines less = choose(in, Method::minference, 0.1);
+    const Lines less = choose(in, PrefillMethod::minference, 0.1);
     EXPECT_EQ(leading(less.columns), scaled(30, 6096, less.bands.size()));
     EXPECT_EQ(leading(less.bands), 2);
 }
@@ -187,7 +189,7 @@ std::vector<int32_t> fewest(const std::vector<double>& masses, double mass, int6
 TEST(FlexPrefill, TakesTheFewestLinesOfEitherKindThatHoldNineTenths) {
     for (const Pattern pattern : {Pattern::peaked, Pattern::local, Pattern::sink_and_needles}) {
         const auto in = last_rows(700, 150, pattern, 8);
-        const Lines lines = choose(in, Method::flexprefill);
+        const Lines lines = choose(in, PrefillMethod::flexprefill);
         const Masses masses(in);
         EXPECT_EQ(lines.columns, fewest(masses.columns, 0.9 * in.total(), first_columns));
         EXPECT_EQ(lines.bands, fewest(masses.bands, 0.9 * in.total(), near_bands));
@@ -198,7 +200,7 @@ TEST(FlexPrefill, TakesTheFewestLinesOfEitherKindThatHoldNineTenths) {
 TEST(FlexPrefill, TakesBlocksWhereTheirScoresForetellTheLastRows) {
     const auto in = last_rows(704, 64, Pattern::peaked, 15);
     const auto scores = exact_scores(in);
-    const Lines lines = choose(in, Method::flexprefill, 0.1, scores);
+    const Lines lines = choose(in, PrefillMethod::flexprefill, 0.1, scores);
     EXPECT_EQ(lines.columns, counted(first_columns));
     EXPECT_EQ(lines.bands, counted(near_bands));
     ASSERT_FALSE(lines.blocks.empty());
@@ -210,10 +212,10 @@ TEST(FlexPrefill, TakesBlocksWhereTheirScoresForetellTheLastRows) {
 
 TEST(FlexPrefill, TakesLinesWhereBlockScoresMislead) {
     const auto in = last_rows(704, 64, Pattern::local, 15);
-    const Lines plain = choose(in, Method::flexprefill);
+    const Lines plain = choose(in, PrefillMethod::flexprefill);
     auto scores = exact_scores(in);
     std::ranges::fill(scores, 0.0F);
-    const Lines lines = choose(in, Method::flexprefill, 0.1, scores);
+    const Lines lines = choose(in, PrefillMethod::flexprefill, 0.1, scores);
     EXPECT_TRUE(lines.blocks.empty());
     EXPECT_EQ(lines.columns, plain.columns);
     EXPECT_EQ(lines.bands, plain.bands);
@@ -224,9 +226,9 @@ TEST(FlexPrefill, TakesLinesWhereAnyBlockScoreIsNoNumber) {
     auto scores = exact_scores(in);
     const int64_t rows_before = in.block_of(in.key_of(0)) - in.block_of(in.first_row);
     std::fill(scores.begin(), scores.begin() + rows_before * in.chunk().blocks(), 0.0F);
-    EXPECT_FALSE(choose(in, Method::flexprefill, 0.1, scores).blocks.empty());
+    EXPECT_FALSE(choose(in, PrefillMethod::flexprefill, 0.1, scores).blocks.empty());
     scores[0] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_TRUE(choose(in, Method::flexprefill, 0.1, scores).blocks.empty());
+    EXPECT_TRUE(choose(in, PrefillMethod::flexprefill, 0.1, scores).blocks.empty());
 }
 
 }  // namespace

@@ -15,9 +15,10 @@
 namespace rondo {
 namespace {
 
-using Method = PrefillAttention::Method;
+using PrefillMethod = PrefillAttention::Method;
 
-const std::vector<Method> methods = testing::methods_where<Method>(prefill_method_rows, testing::any_method);
+const std::vector<PrefillMethod> prefill_methods =
+    testing::methods_where<PrefillMethod>(prefill_method_rows, testing::any_method);
 
 template <class T>
 void add_some(std::vector<T>& list, uint32_t below, int one_in, std::mt19937& random) {
@@ -105,32 +106,32 @@ TEST(SampleRows, DependsOnTheSeedAloneAndReachesEveryRow) {
 }
 
 TEST(PrefillSparsityRegistry, MakesEveryMethodButDense) {
-    EXPECT_EQ(make_prefill_sparsity({.method = Method::dense}), nullptr);
-    for (const Method method : methods) {
+    EXPECT_EQ(make_prefill_sparsity({.method = PrefillMethod::dense}), nullptr);
+    for (const PrefillMethod method : prefill_methods) {
         EXPECT_NE(make_prefill_sparsity({.method = method}), nullptr) << row_of(method).name;
     }
 }
 
 TEST(PrefillSparsityRegistry, MethodsAskForTheRowsTheyNeed) {
     const auto sampling = [](PrefillAttention settings) { return make_prefill_sparsity(settings)->sampling(); };
-    EXPECT_EQ(sampling({.method = Method::loopserve, .sample_rows = 48}).rows, 48);
-    EXPECT_EQ(sampling({.method = Method::loopserve, .sample_rows = 48}).all_up_to, 0);
-    EXPECT_EQ(sampling({.method = Method::loopserve}).rows, 64);
-    EXPECT_EQ(sampling({.method = Method::loopserve}).all_up_to, 256) << "short chunks show all of their rows";
-    EXPECT_EQ(sampling({.method = Method::loopserve, .blocks = 4}).blocks, true);
-    EXPECT_TRUE(sampling({.method = Method::loopserve}).spread);
-    EXPECT_EQ(sampling({.method = Method::loopserve, .alpha = 1.0}).rows, 0) << "it will attend to everything";
-    EXPECT_EQ(sampling({.method = Method::a_shape}).rows, 0);
-    EXPECT_EQ(sampling({.method = Method::tri_shape}).rows, 0);
-    for (const Method method : {Method::minference, Method::flexprefill}) {
-        EXPECT_EQ(sampling({.method = method}).rows, method == Method::flexprefill ? 128 : 64);
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve, .sample_rows = 48}).rows, 48);
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve, .sample_rows = 48}).all_up_to, 0);
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve}).rows, 64);
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve}).all_up_to, 256) << "short chunks show all of their rows";
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve, .blocks = 4}).blocks, true);
+    EXPECT_TRUE(sampling({.method = PrefillMethod::loopserve}).spread);
+    EXPECT_EQ(sampling({.method = PrefillMethod::loopserve, .alpha = 1.0}).rows, 0) << "it will attend to everything";
+    EXPECT_EQ(sampling({.method = PrefillMethod::a_shape}).rows, 0);
+    EXPECT_EQ(sampling({.method = PrefillMethod::tri_shape}).rows, 0);
+    for (const PrefillMethod method : {PrefillMethod::minference, PrefillMethod::flexprefill}) {
+        EXPECT_EQ(sampling({.method = method}).rows, method == PrefillMethod::flexprefill ? 128 : 64);
         EXPECT_EQ(sampling({.method = method, .sample_rows = 20}).rows, 20);
         EXPECT_FALSE(sampling({.method = method}).spread);
-        EXPECT_EQ(sampling({.method = method}).blocks, method == Method::flexprefill);
+        EXPECT_EQ(sampling({.method = method}).blocks, method == PrefillMethod::flexprefill);
     }
 }
 
-class EveryPrefillMethod : public ::testing::TestWithParam<Method> {
+class EveryPrefillMethod : public ::testing::TestWithParam<PrefillMethod> {
 protected:
     /// All that the method says and chooses, as text.
     static std::string behaviour(PrefillAttention settings) {
@@ -220,11 +221,12 @@ TEST_P(EveryPrefillMethod, MakesSoundLinesWhateverTheAttention) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, EveryPrefillMethod, ::testing::ValuesIn(methods),
+INSTANTIATE_TEST_SUITE_P(Methods, EveryPrefillMethod, ::testing::ValuesIn(prefill_methods),
                          [](const auto& info) { return std::string(row_of(info.param).name); });
 
 TEST(PrefillSparsity, IsDenseWhenTheWeightsAreNoNumbers) {
-    for (const Method method : {Method::loopserve, Method::minference, Method::flexprefill}) {
+    for (const PrefillMethod method :
+         {PrefillMethod::loopserve, PrefillMethod::minference, PrefillMethod::flexprefill}) {
         for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
             auto in =
                 testing::sampled_attention({.first_row = 50, .rows = 80, .sampled = 64}, testing::Pattern::peaked, 1);

@@ -13,17 +13,12 @@ using ::testing::AllOf;
 using testing::GgufBytes;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
+using testing::tiny_config;
+using testing::tiny_spec;
 
 constexpr const char* lfs_pointer =
     "version https://git-lfs.github.com/spec/v1\n"
     "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 988097824\n";
-constexpr const char* tiny_config =
-    R"({"architectures":["LlamaForCausalLM"],"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,)"
-    R"("num_attention_heads":2,"num_key_value_heads":1,"vocab_size":10,"eos_token_id":3})";
-
-ModelSpec tiny_spec() {
-    return *spec_from_hf(tiny_config, "", "config.json");
-}
 
 /// Paths are shown whole, so what an error says stands behind the path of the temporary folder.
 class RefusedFiles : public ::testing::Test {

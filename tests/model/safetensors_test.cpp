@@ -20,13 +20,13 @@ constexpr const char* good_header =
     R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]},)"
     R"("a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}})";
 
-std::string error_of(const std::string& file) {
+std::string safetensors_error(const std::string& file) {
     const auto tensors = parse_safetensors(as_bytes(file), "x");
     return tensors ? "none" : tensors.error().message;
 }
 
 std::string header_error(const std::string& header, size_t data_bytes) {
-    return error_of(safetensors_file(header, data_bytes));
+    return safetensors_error(safetensors_file(header, data_bytes));
 }
 
 TEST(Safetensors, ListsTensorsWithTheirBytes) {
@@ -49,7 +49,7 @@ TEST(Safetensors, ListsTensorsWithTheirBytes) {
 TEST(Safetensors, TruncationAtEveryByteIsAnError) {
     const std::string file = safetensors_file(good_header, 20);
     for (size_t size = 0; size < file.size(); ++size) {
-        const std::string message = error_of(file.substr(0, size));
+        const std::string message = safetensors_error(file.substr(0, size));
         EXPECT_NE(message, "none") << "cut at " << size;
         EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     }
@@ -141,7 +141,7 @@ TEST(Safetensors, DeepNestingAndLyingHeaderLengthsAreRefused) {
     for (const uint64_t length : {uint64_t{9}, uint64_t{1} << 40, UINT64_MAX}) {
         std::string file;
         testing::append(file, length);
-        EXPECT_THAT(error_of(file + "{}"), HasSubstr("header of " + std::to_string(length)));
+        EXPECT_THAT(safetensors_error(file + "{}"), HasSubstr("header of " + std::to_string(length)));
     }
 }
 
