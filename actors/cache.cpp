@@ -30,7 +30,6 @@ constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
 constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
 constexpr size_t later_max = 64;                  // turns whose keys wait for the store
 constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
-constexpr auto answers_within = std::chrono::seconds(10);
 
 }  // namespace
 

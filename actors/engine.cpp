@@ -2,14 +2,9 @@
 
 #include "actors/engine_inside.hpp"
 #include "actors/turn_port.hpp"
+#include "actors/when_answered.hpp"
 
 namespace rondo {
-
-namespace {
-
-constexpr auto answer_within = std::chrono::seconds(20);
-
-}  // namespace
 
 Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
 
@@ -76,7 +71,7 @@ template <class Answer, class... Request>
 Result<Answer> Engine::request(Request... what) {
     caf::scoped_actor self{system()};
     Result<Answer> answer = make_error(ErrorCode::internal, "no answer");
-    self->request(front(), answer_within, std::move(what)...)
+    self->request(front(), front_answers_within, std::move(what)...)
         .receive([&](const Answer& value) { answer = value; },
                  [&](const caf::error& error) { answer = from_caf(error, "the router"); });
     return answer;

@@ -8,12 +8,6 @@
 
 namespace rondo {
 
-namespace {
-
-constexpr auto answer_within = std::chrono::seconds(10);
-
-}  // namespace
-
 Router::behavior_type Router::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     restore_kept();
@@ -265,7 +259,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::pass_on(const Conversat
         return promise;
     }
     when_answered(
-        request(*session, answer_within, std::move(what)...),
+        request(*session, answers_within, std::move(what)...),
         [=, this, asked = *session](const ConversationInfoPtr& info) mutable {
             const ConversationTable::Entry* const entry = conversations_.find(name);
             if (entry != nullptr && entry->session == asked) {

@@ -7,12 +7,6 @@
 
 namespace rondo {
 
-namespace {
-
-constexpr auto answer_within = std::chrono::seconds(10);
-
-}  // namespace
-
 session_actor Router::open(const ConversationKey& key, Conversation conversation, Session::Options options) {
     options.load = load_;
     const session_actor session =
@@ -161,7 +155,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::fork(const Conversation
         promise.deliver(to_caf(from_caf(error, "the conversation")));
     };
     when_answered(
-        request(*session, answer_within, copy_atom::value),
+        request(*session, answers_within, copy_atom::value),
         [=, this](const ConversationPtr& copy) mutable {
             const Result<session_actor> made = create(to, *copy, from);
             if (!made) {
@@ -169,7 +163,7 @@ caf::typed_response_promise<ConversationInfoPtr> Router::fork(const Conversation
                 return;
             }
             when_answered(
-                request(*made, answer_within, list_atom::value),
+                request(*made, answers_within, list_atom::value),
                 [promise](const ConversationInfoPtr& info) mutable { promise.deliver(info); }, failed);
         },
         failed);

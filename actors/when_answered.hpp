@@ -1,10 +1,14 @@
 #pragma once
 
 #include <caf/actor_clock.hpp>
+#include <chrono>
 #include <functional>
 #include <utility>
 
 namespace rondo {
+
+/// How long an actor may take to answer a question about what it holds, and the front, which asks another for it.
+inline constexpr auto answers_within = std::chrono::seconds(10), front_answers_within = std::chrono::seconds(20);
 
 template <class Asked, class... Answer>
 auto without_timer(Asked asked, std::function<void(Answer...)> handler) {

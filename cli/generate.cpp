@@ -12,7 +12,7 @@ namespace rondo::cli {
 
 namespace {
 
-struct Options {
+struct GenerateCall {
     ModelOptions model;
     std::string prompt, tokens, messages_file;
     enum class Input { standard_input, prompt, tokens, messages } input = Input::standard_input;
@@ -52,25 +52,25 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
     return messages;
 }
 
-Result<std::vector<int32_t>> prompt_ids(const Options& options, const Model& model) {
+Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model& model) {
     const size_t bytes_max = text_bytes_max(model.spec.context_tokens);
     switch (options.input) {
-        case Options::Input::tokens:
+        case GenerateCall::Input::tokens:
             return parse_numbers(options.tokens, "token ids");
-        case Options::Input::prompt:
+        case GenerateCall::Input::prompt:
             return model.encode_text(options.prompt);
-        case Options::Input::messages: {
+        case GenerateCall::Input::messages: {
             RONDO_ASSIGN(const auto messages, read_messages(options.messages_file, bytes_max));
             return model.encode_chat(messages);
         }
-        case Options::Input::standard_input:
+        case GenerateCall::Input::standard_input:
             break;
     }
     RONDO_ASSIGN(const std::string text, read_standard_input(bytes_max));
     return model.encode_text(text);
 }
 
-nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const Options& options) {
+nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const GenerateCall& options) {
     const auto per_second = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
     const auto decoded = static_cast<double>(made.ids.size() - 1);
     nlohmann::json out = {
@@ -92,7 +92,7 @@ nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt
     return out;
 }
 
-Status generate(const Options& options) {
+Status generate(const GenerateCall& options) {
     RONDO_TRY(
         options.sampling.check(limits::vocabulary_max));  // before a model is loaded; its own vocabulary comes later
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
@@ -127,7 +127,7 @@ Status generate(const Options& options) {
 }  // namespace
 
 void add_generate(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<GenerateCall>();
     CLI::App* const command = app.add_subcommand("generate", "continue a prompt (or standard input)");
     options->model.add_all(*command);
     auto* const prompt = command->add_option("--prompt", options->prompt, "text to continue");
@@ -155,9 +155,9 @@ void add_generate(CLI::App& app, Action& run) {
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {
-        if (prompt->count() > 0) options->input = Options::Input::prompt;
-        if (tokens->count() > 0) options->input = Options::Input::tokens;
-        if (messages->count() > 0) options->input = Options::Input::messages;
+        if (prompt->count() > 0) options->input = GenerateCall::Input::prompt;
+        if (tokens->count() > 0) options->input = GenerateCall::Input::tokens;
+        if (messages->count() > 0) options->input = GenerateCall::Input::messages;
         run = [options] { return generate(*options); };
     });
 }

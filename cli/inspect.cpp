@@ -10,7 +10,7 @@ namespace rondo::cli {
 
 namespace {
 
-struct Options {
+struct InspectOptions {
     std::string model;
     bool json = false;
 };
@@ -27,7 +27,7 @@ std::string_view scaling_name(RopeSpec::Scaling scaling) {
     return "?";
 }
 
-Status inspect(const Options& options) {
+Status inspect(const InspectOptions& options) {
     const std::filesystem::path path = options.model.empty() ? demo_model_path() : std::filesystem::path(options.model);
     RONDO_ASSIGN(const ModelFiles files, open_model_files(path, {}, WeightsNeed::if_there));
     const ModelSpec& spec = files.spec;
@@ -71,7 +71,7 @@ Status inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<InspectOptions>();
     CLI::App* const command =
         app.add_subcommand("inspect", "what is in a model or a store, and what a model attends to");
     command->require_subcommand(1);

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectStoreOptions {
     std::string folder, key_file;
     bool verify = false, json = false;
 };
@@ -95,7 +95,7 @@ void print_lines(const StoreSurvey& survey) {
                     one.why.c_str());
 }
 
-Status inspect_store(const Options& options) {
+Status inspect_store(const InspectStoreOptions& options) {
     SurveyOptions how{options.folder, options.verify, {}, {}};
     if (!options.key_file.empty()) {
         RONDO_ASSIGN(KeyFile keys, KeyFile::read(options.key_file));
@@ -115,7 +115,7 @@ Status inspect_store(const Options& options) {
 }  // namespace
 
 void add_inspect_store(CLI::App& inspect, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<InspectStoreOptions>();
     CLI::App* const command = inspect.add_subcommand("store", "what is in a store of KV, and whether it is whole");
     command->add_option("folder", options->folder, "the folder that memory.disk.path names")
         ->type_name("FOLDER")

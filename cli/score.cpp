@@ -11,7 +11,7 @@ namespace rondo::cli {
 
 namespace {
 
-struct Options {
+struct ScoreOptions {
     ModelOptions model;
     std::string tokens, text, logits_file;
     bool tokens_given = false;
@@ -27,7 +27,7 @@ double log_probability(std::span<const float> logits, int32_t id) {
     return static_cast<double>(logits[static_cast<size_t>(id)]) - max - std::log(sum);
 }
 
-Status score(const Options& options) {
+Status score(const ScoreOptions& options) {
     RONDO_TRY(options.model.check_method(MethodSlot::prefill, "score"));
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     std::vector<int32_t> ids;
@@ -75,7 +75,7 @@ Status score(const Options& options) {
 }  // namespace
 
 void add_score(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ScoreOptions>();
     CLI::App* const command = app.add_subcommand("score", "logits and log-probabilities of given tokens");
     options->model.add_all(*command);
     auto* const input = command->add_option_group("input");

@@ -22,7 +22,7 @@ namespace rondo::cli {
 
 namespace {
 
-struct Options {
+struct ServeOptions {
     ModelOptions model;
     std::string host;
     int port = -1;
@@ -105,7 +105,7 @@ void let_malloc_give_back() {
     ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
 }
 
-Status serve(const Options& options) {
+Status serve(const ServeOptions& options) {
     let_malloc_give_back();
     const sigset_t signals = block_signals();
     const std::vector<std::string>& overrides = options.model.overrides;
@@ -163,7 +163,7 @@ Status serve(const Options& options) {
 }  // namespace
 
 void add_serve(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ServeOptions>();
     CLI::App* const command =
         app.add_subcommand("serve", "serve a model over HTTP, as OpenAI's API and as a chat page");
     options->model.add_all(*command);

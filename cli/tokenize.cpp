@@ -9,7 +9,7 @@ namespace rondo::cli {
 
 namespace {
 
-struct Options {
+struct TokenizeOptions {
     ModelOptions model;
     std::string text, ids;
     bool plain = false, json = false;
@@ -20,7 +20,7 @@ Result<const Tokenizer*> tokenizer_of(const Model& model) {
     return make_error(ErrorCode::not_found, "model " + model.name + " has no tokenizer.json");
 }
 
-Status tokenize(const Options& options, bool text_given) {
+Status tokenize(const TokenizeOptions& options, bool text_given) {
     RONDO_ASSIGN(const Model model, options.model.load_text());
     RONDO_ASSIGN(const Tokenizer* const tokenizer, tokenizer_of(model));
     std::string text = options.text;
@@ -37,7 +37,7 @@ Status tokenize(const Options& options, bool text_given) {
     return Status::ok();
 }
 
-Status detokenize(const Options& options) {
+Status detokenize(const TokenizeOptions& options) {
     RONDO_ASSIGN(const Model model, options.model.load_text());
     RONDO_ASSIGN(const Tokenizer* const tokenizer, tokenizer_of(model));
     RONDO_ASSIGN(const std::vector<int32_t> ids, parse_numbers(options.ids, "token ids"));
@@ -54,7 +54,7 @@ Status detokenize(const Options& options) {
 }  // namespace
 
 void add_tokenize(CLI::App& app, Action& run) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<TokenizeOptions>();
     CLI::App* const command = app.add_subcommand("tokenize", "text (or standard input) to token ids");
     options->model.add_text_side(*command);
     auto* const text = command->add_option("--text", options->text);

@@ -10,7 +10,6 @@ namespace rondo {
 namespace {
 
 constexpr size_t waiting_max = 1024;
-constexpr auto answer_within = std::chrono::seconds(20);
 constexpr auto rest = std::chrono::milliseconds(2);
 constexpr auto talk_lasts = std::chrono::milliseconds(100);
 
@@ -51,7 +50,7 @@ void ListDesk::next() {
     busy_ = true;
     const ListJobPtr job = waiting_.serve(waiting_.front_id(), 1.0);
     when_answered(
-        request(front_, answer_within, list_atom::value, job->wanted),
+        request(front_, front_answers_within, list_atom::value, job->wanted),
         [this, job](const ConversationPagePtr& page) {
             job->exchange->send_json(200, body_of(*page));
             done();

@@ -11,8 +11,6 @@ namespace rondo {
 
 namespace {
 
-constexpr auto answer_within = std::chrono::seconds(20);
-
 std::string said_by(const char* role, const std::vector<ChatMessage>& messages) {
     std::string said;
     for (const ChatMessage& message : messages)
@@ -36,7 +34,7 @@ void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {
     const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
         when_answered(
-            self->request(router, answer_within, request...),
+            self->request(router, front_answers_within, request...),
             [=](const Answer& answer) { exchange->send_json(200, body(answer)); },
             [=](const caf::error& error) { exchange->send_error(from_caf(error, "the conversation")); });
     };
@@ -94,7 +92,7 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
         if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, POST, DELETE"));
         const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
             when_answered(
-                self->request(router, answer_within, remove_atom::value, name),
+                self->request(router, front_answers_within, remove_atom::value, name),
                 [=](bool found) {
                     if (found) return exchange->send_json(200, session_deleted_response(id));
                     exchange->send_error(make_error(ErrorCode::not_found, "no conversation of that id"));

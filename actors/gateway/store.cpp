@@ -7,8 +7,6 @@ namespace rondo {
 
 namespace {
 
-constexpr auto answer_within = std::chrono::seconds(10);
-
 StoreInfo told(const StoreUse& use) {
     return {.enabled = true,
             .encrypted = use.encrypted,
@@ -30,7 +28,7 @@ void Gateway::store(const std::shared_ptr<Exchange>& exchange) {
     if (!engine.store_figures().serves) return exchange->send_json(200, store_response({}));
     const auto ask = [exchange](caf::event_based_actor* self, const store_actor& store) {
         when_answered(
-            self->request(store, answer_within, list_atom::value, exchange->tenant),
+            self->request(store, answers_within, list_atom::value, exchange->tenant),
             [=](const StoreUse& use) { exchange->send_json(200, store_response(told(use))); },
             [=](const caf::error& error) { exchange->send_error(from_caf(error, "the store")); });
     };

@@ -10,16 +10,16 @@ namespace rondo::cli {
 
 using nlohmann::json;
 
+json message_of(const char* role, const std::string& content) {
+    return {{"role", role}, {"content", content}};
+}
+
 namespace {
 
 struct Said {
     std::string user, assistant;
     int64_t tokens_until = 0;  ///< of all that was said with it; 0 where the server counts none
 };
-
-json message_of(const char* role, const std::string& content) {
-    return {{"role", role}, {"content", content}};
-}
 
 class ResendingPartner : public ChatPartner {
 public:

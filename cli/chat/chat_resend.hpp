@@ -25,6 +25,9 @@ Result<ServedModel> served_model(const nlohmann::json& models, const std::string
 std::unique_ptr<ChatPartner> resending_partner(const ChatOptions& options, std::shared_ptr<ServerConnection> server,
                                                std::string model);
 
+/// A message of a request.
+nlohmann::json message_of(const char* role, const std::string& content);
+
 /// Members of what a server sent: "" , 0 or an empty list where they are missing or of another type.
 std::string text_in(const nlohmann::json& object, const char* name);
 int64_t count_in(const nlohmann::json& object, const char* name);

@@ -26,10 +26,6 @@ json request_of(const ChatOptions& options, const std::string& model, const std:
             {"seed", sampling.seed}};
 }
 
-json message_of(const char* role, const std::string& content) {
-    return {{"role", role}, {"content", content}};
-}
-
 std::string path_of(const std::string& conversation) {
     return "/sessions/" + percent_encoded(conversation);
 }

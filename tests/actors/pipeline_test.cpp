@@ -71,7 +71,7 @@ private:
     std::unique_ptr<Generator> generator_;
 };
 
-struct Load {
+struct PipelineLoad {
     const char* name;
     int conversations;
     DType type;
@@ -79,13 +79,13 @@ struct Load {
     int pool_mib;  ///< 1: not enough for all of them at once
 };
 
-class SameTokens : public ::testing::TestWithParam<Load> {};
+class SameTokens : public ::testing::TestWithParam<PipelineLoad> {};
 
 /// The pipeline's answers are the plain engine's, token for token, however many conversations are interleaved and
 /// however often they give way to one another. In bf16, where a prompt's products depend on what is computed beside it,
 /// a token may also be one that the plain engine likes as much within that type's error.
 TEST_P(SameTokens, AsThePlainEngine) {
-    const Load& load = GetParam();
+    const PipelineLoad& load = GetParam();
     const bool exact = load.type == DType::f32, pressed = load.pool_mib == 1;
     const golden::Folder folder(golden::read_case("qwen2_gqa7_head64_tied"), load.type);
     const std::unique_ptr<Engine> engine = must(Engine::open(
@@ -136,11 +136,12 @@ TEST_P(SameTokens, AsThePlainEngine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Conversations, SameTokens,
-                         ::testing::Values(Load{"one", 1, DType::f32, 20, 64}, Load{"many", 32, DType::f32, 20, 64},
-                                           Load{"one_bf16", 1, DType::bf16, 20, 64},
-                                           Load{"many_bf16", 32, DType::bf16, 20, 64},
-                                           Load{"pressed", 32, DType::f32, 44, 1},
-                                           Load{"pressed_bf16", 64, DType::bf16, 44, 1}),
+                         ::testing::Values(PipelineLoad{"one", 1, DType::f32, 20, 64},
+                                           PipelineLoad{"many", 32, DType::f32, 20, 64},
+                                           PipelineLoad{"one_bf16", 1, DType::bf16, 20, 64},
+                                           PipelineLoad{"many_bf16", 32, DType::bf16, 20, 64},
+                                           PipelineLoad{"pressed", 32, DType::f32, 44, 1},
+                                           PipelineLoad{"pressed_bf16", 64, DType::bf16, 44, 1}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {

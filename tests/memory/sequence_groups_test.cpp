@@ -2,12 +2,13 @@
 
 #include "memory/sequence_kv.hpp"
 #include "tests/counting_allocator.hpp"
-#include "tests/memory/fake_device.hpp"
+#include "tests/memory/sequence_pool.hpp"
 
 /// Sequences of which one layer group holds fewer rounds than the other.
 namespace rondo {
 namespace {
 
+using testing::begins;
 using testing::FakeDevice;
 using Numbers = std::vector<int32_t>;
 
@@ -16,10 +17,6 @@ using enum LayerGroup;
 std::unique_ptr<KvPool> make_pool(Device& device, size_t lower_blocks, size_t upper_blocks) {
     const KvShape shape{.layers = 3, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
     return std::move(KvPool::create(device, shape, {lower_blocks, upper_blocks})).value();
-}
-
-Numbers begins(const SequenceKv& kv, LayerGroup group) {
-    return {kv.block_begin(group).begin(), kv.block_begin(group).end()};
 }
 
 /// Rounds of 20, 5 and 18 tokens.

@@ -12,7 +12,7 @@ namespace rondo {
 namespace {
 
 using nlohmann::ordered_json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string read_file(const std::string& path) {
     std::ifstream file(RONDO_SOURCE_DIR "/" + path, std::ios::binary);
@@ -254,7 +254,7 @@ TEST(ChatTemplate, DeepSourceIsRefusedNotOverflown) {
           "{{ x" + repeat(".x", many) + " }}", "{{ x" + repeat("|d", many) + " }}",
           "{{ x" + repeat(" or x", many) + " }}", "{{ 1" + repeat(" if 1 else 1", many / 2) + " }}",
           repeat("{% if 1 %}", many / 2)}) {
-        EXPECT_THAT(parse_error(source), testing::AnyOf(HasSubstr("nests deeper"), HasSubstr("levels")));
+        EXPECT_THAT(parse_error(source), ::testing::AnyOf(HasSubstr("nests deeper"), HasSubstr("levels")));
     }
     EXPECT_THAT(parse_error(std::string((size_t{1} << 20) + 1, 'x')), HasSubstr("longer than"));
     EXPECT_EQ(
@@ -290,7 +290,7 @@ TEST(ChatTemplate, OneTemplateRendersOnSeveralThreads) {
                 texts[i] = *program->render(said({{"user", name}, {"assistant", name}}));
         });
     for (auto& thread : threads) thread.join();
-    EXPECT_THAT(texts, testing::ElementsAre("a1a2", "b1b2", "c1c2", "d1d2"));
+    EXPECT_THAT(texts, ::testing::ElementsAre("a1a2", "b1b2", "c1c2", "d1d2"));
 }
 
 TEST(ChatTemplate, StopsWhenItIsAskedToOnAnotherThread) {

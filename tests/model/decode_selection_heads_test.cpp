@@ -22,8 +22,8 @@ using testing::naive_pool;
 using testing::naive_top;
 using testing::random_rows;
 using testing::random_settings;
-using testing::Rows;
 using testing::ScoreKind;
+using testing::ScoreRows;
 using Method = DecodeAttention::Method;
 
 /// Of the best of all heads' candidates, how many lie in each head; equal scores go round the heads.
@@ -65,7 +65,7 @@ std::vector<int64_t> naive_smoothed(const std::vector<int64_t>& counts, int64_t 
 TEST(AdaKv, SharesTheLayersBudgetByTheBestOfAllHeads) {
     std::mt19937 random(1);
     for (int round = 0; round < 300; ++round) {
-        const Rows rows = random_rows(random, 300);
+        const ScoreRows rows = random_rows(random, 300);
         if (rows.keys < 2) continue;
         const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
         const auto settings = random_settings(random, Method::adakv, budget);
@@ -85,8 +85,8 @@ TEST(AdaKv, SharesTheLayersBudgetByTheBestOfAllHeads) {
 }
 
 /// Two heads of 200 keys: the first one's attention is on all of them, the second one's on a single key.
-Rows wide_and_narrow() {
-    Rows rows{.kv_heads = 2, .keys = 200, .weights = std::vector<float>(400, 1e-6F)};
+ScoreRows wide_and_narrow() {
+    ScoreRows rows{.kv_heads = 2, .keys = 200, .weights = std::vector<float>(400, 1e-6F)};
     std::fill_n(rows.weights.begin(), 200, 0.05F);
     rows.weights[250] = 9.0F;
     return rows;
@@ -103,7 +103,7 @@ TEST(AdaKv, GivesTheHeadWithMoreOfTheBestMoreOfTheBudget) {
 
 TEST(AdaKv, EqualScoresShareEqually) {
     for (const float score : {0.0F, 0.25F}) {
-        const Rows rows{.kv_heads = 3, .keys = 100, .weights = std::vector<float>(300, score)};
+        const ScoreRows rows{.kv_heads = 3, .keys = 100, .weights = std::vector<float>(300, score)};
         auto expected = key_range(0, 31);
         const auto window = key_range(92, 100);
         expected.insert(expected.end(), window.begin(), window.end());
@@ -114,7 +114,7 @@ TEST(AdaKv, EqualScoresShareEqually) {
 TEST(AdaKv, NoHeadGoesWithoutAFifthOfItsShare) {
     std::mt19937 random(2);
     for (int round = 0; round < 100; ++round) {
-        Rows rows{.kv_heads = 4, .keys = 300};
+        ScoreRows rows{.kv_heads = 4, .keys = 300};
         for (int head = 0; head < 4; ++head) {
             auto row = testing::make_scores(ScoreKind::peaked, 300, random);
             for (float& score : row) score *= head == 0 ? 1.0F : 1e-9F;
@@ -128,7 +128,7 @@ TEST(AdaKv, NoHeadGoesWithoutAFifthOfItsShare) {
 }
 
 TEST(RandomKeys, DependOnTheSeedAndTheHead) {
-    const Rows rows{.kv_heads = 2, .keys = 500};
+    const ScoreRows rows{.kv_heads = 2, .keys = 500};
     const DecodeAttention settings{.method = Method::random, .budget_tokens = 50};
     const auto chosen = chosen_by(settings, rows, 7);
     EXPECT_EQ(chosen_by(settings, rows, 7), chosen);
@@ -139,7 +139,7 @@ TEST(RandomKeys, DependOnTheSeedAndTheHead) {
 /// Both bounds are 5.5 standard deviations of the counts.
 TEST(RandomKeys, ChoosesEveryKeyAndEveryPairAsOften) {
     constexpr int draws = 4000;
-    const Rows rows{.kv_heads = 1, .keys = 20};
+    const ScoreRows rows{.kv_heads = 1, .keys = 20};
     std::vector<int> keys(20), pairs(20);
     for (uint64_t seed = 0; seed < draws; ++seed) {
         const auto chosen = chosen_by({.method = Method::random, .budget_tokens = 5}, rows, seed);
@@ -177,7 +177,7 @@ TEST(Oracle, GoldBeyondTheBudgetIsLeftOutInTheOrderGiven) {
 }
 
 TEST(Oracle, WithoutGoldItIsTheMostRecentKeys) {
-    const Rows rows{.kv_heads = 1, .keys = 9};
+    const ScoreRows rows{.kv_heads = 1, .keys = 9};
     EXPECT_THAT(chosen_by({.method = Method::oracle, .budget_tokens = 4}, rows), Each(key_range(5, 9)));
 }
 

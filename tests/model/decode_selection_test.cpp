@@ -22,7 +22,7 @@ using testing::naive_pool;
 using testing::naive_top;
 using testing::random_rows;
 using testing::random_settings;
-using testing::Rows;
+using testing::ScoreRows;
 using Method = DecodeAttention::Method;
 
 const std::vector<Method> methods =
@@ -44,8 +44,8 @@ bool holds(const std::vector<int32_t>& keys, int64_t first, int64_t last) {
 }
 
 /// Sinks, the best of what is between, and recent keys.
-std::vector<int32_t> naive_best(const Rows& rows, int head, int64_t budget, int64_t sinks, int64_t recent, int pool,
-                                bool around = true) {
+std::vector<int32_t> naive_best(const ScoreRows& rows, int head, int64_t budget, int64_t sinks, int64_t recent,
+                                int pool, bool around = true) {
     auto keys = key_range(0, sinks);
     const auto middle = naive_top(naive_pool(rows.between(head, sinks, rows.keys - recent), pool, around),
                                   budget - sinks - recent, static_cast<int32_t>(sinks));
@@ -96,7 +96,7 @@ std::string behaviour(const DecodeAttention& settings) {
     if (triggers.go_on()) text << " lag " << settings.lag_steps;  // the runtime's, of all that choose again
     std::mt19937 random(5);
     for (int i = 0; i < 8;) {
-        const Rows rows = random_rows(random, 300);
+        const ScoreRows rows = random_rows(random, 300);
         if (rows.keys < 100) continue;
         for (const auto& keys : chosen_by(settings, rows)) {
             text << '\n';
@@ -162,7 +162,7 @@ TEST(DecodeSelection, ABudgetForAllKeysChoosesAllKeys) {
     std::mt19937 random(1);
     for (const Method method : methods) {
         for (int round = 0; round < 30; ++round) {
-            const Rows rows = random_rows(random, 200);
+            const ScoreRows rows = random_rows(random, 200);
             const int budget = static_cast<int>(rows.keys) + static_cast<int>(random() % 3);
             const auto chosen = chosen_by(random_settings(random, method, budget), rows);
             ASSERT_THAT(chosen, Each(key_range(0, rows.keys))) << row_of(method).name;
@@ -174,7 +174,7 @@ TEST(DecodeSelection, ChoosesExactlyTheBudgetAscendingAndTheSameAgain) {
     std::mt19937 random(2);
     for (const Method method : methods) {
         for (int round = 0; round < 150; ++round) {
-            const Rows rows = random_rows(random, 400);
+            const ScoreRows rows = random_rows(random, 400);
             if (rows.keys < 2) continue;
             const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
             const auto settings = random_settings(random, method, budget);
@@ -195,7 +195,7 @@ TEST(DecodeSelection, ChoosesExactlyTheBudgetAscendingAndTheSameAgain) {
 TEST(Progressive, KeepsSinksAndWindowAndTheBestBetween) {
     std::mt19937 random(3);
     for (int round = 0; round < 300; ++round) {
-        const Rows rows = random_rows(random, 600);
+        const ScoreRows rows = random_rows(random, 600);
         if (rows.keys < 2) continue;
         const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
         auto settings = random_settings(random, Method::progressive, budget);
@@ -213,7 +213,7 @@ TEST(Progressive, KeepsSinksAndWindowAndTheBestBetween) {
 }
 
 TEST(Progressive, SinksAndWindowLendTheirNeighboursNoWeight) {
-    Rows rows{.kv_heads = 1, .keys = 100, .weights = std::vector<float>(100, 1e-3F)};
+    ScoreRows rows{.kv_heads = 1, .keys = 100, .weights = std::vector<float>(100, 1e-3F)};
     rows.weights[0] = rows.weights[3] = rows.weights[96] = 50.0F;
     rows.weights[40] = 0.5F;
     const auto chosen = chosen_by({.method = Method::progressive, .budget_tokens = 16, .pool = 7, .sinks = 4}, rows);
@@ -228,7 +228,7 @@ TEST(Progressive, LooksAtTheQueriesSinceTheLastSelectionAtMost) {
 TEST(SnapKv, KeepsTheWindowAndTheBestBeforeIt) {
     std::mt19937 random(4);
     for (int round = 0; round < 300; ++round) {
-        const Rows rows = random_rows(random, 600);
+        const ScoreRows rows = random_rows(random, 600);
         if (rows.keys < 2) continue;
         const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
         const auto settings = random_settings(random, Method::snapkv, budget);
@@ -249,7 +249,7 @@ TEST(SnapKv, ALargeWindowIsCutToAQuarterOfTheBudget) {
 TEST(H2o, KeepsHalfHeavyAndHalfRecentKeys) {
     std::mt19937 random(5);
     for (int round = 0; round < 200; ++round) {
-        const Rows rows = random_rows(random, 600);
+        const ScoreRows rows = random_rows(random, 600);
         if (rows.keys < 2) continue;
         const int budget = 1 + static_cast<int>(random() % static_cast<unsigned>(rows.keys - 1));
         auto settings = random_settings(random, Method::h2o, budget);
@@ -269,7 +269,7 @@ TEST(DecodeSelection, PoolsAsTheMethodDoesUnlessSettingsSayOtherwise) {
     };
     using Side = DecodeAttention::PoolSide;
     std::mt19937 random(8);
-    Rows rows{.kv_heads = 2, .keys = 400, .weights = std::vector<float>(800)};
+    ScoreRows rows{.kv_heads = 2, .keys = 400, .weights = std::vector<float>(800)};
     for (float& weight : rows.weights) weight = std::uniform_real_distribution<float>()(random);
     for (const Own& own : {Own{Method::progressive, 7, Side::after}, Own{Method::snapkv, 7, Side::around},
                            Own{Method::adakv, 7, Side::around}, Own{Method::h2o, 1, Side::around}}) {
@@ -284,7 +284,7 @@ TEST(DecodeSelection, PoolsAsTheMethodDoesUnlessSettingsSayOtherwise) {
 }
 
 TEST(StreamingLlm, KeepsSinksAndTheMostRecentWithoutScores) {
-    const Rows rows{.kv_heads = 3, .keys = 50};
+    const ScoreRows rows{.kv_heads = 3, .keys = 50};
     EXPECT_THAT(chosen_by({.method = Method::streaming_llm, .budget_tokens = 7, .sinks = 4}, rows),
                 Each(ElementsAre(0, 1, 2, 3, 47, 48, 49)));
     EXPECT_THAT(chosen_by({.method = Method::streaming_llm, .budget_tokens = 3, .sinks = 4}, rows),

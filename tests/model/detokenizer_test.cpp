@@ -21,7 +21,7 @@ TEST(Detokenizer, StreamsWhatDecodeGivesForAnyIds) {
     const uint32_t seed = 99;
     std::mt19937 random(seed);
     for (const char* file : {"byte_level.json", "sentencepiece.json"}) {
-        const auto tokenizer = load(golden(file)["tokenizer"]);
+        const auto tokenizer = load(golden_file(file)["tokenizer"]);
         ASSERT_NE(tokenizer, nullptr);
         for (int i = 0; i < 2000; ++i) {
             std::vector<int32_t> ids(random() % 20);
@@ -51,7 +51,7 @@ TEST(Detokenizer, HoldsBytesBackUntilTheCharacterIsWhole) {
 }
 
 TEST(Detokenizer, DropsSentencePiecesFirstSpaceOnly) {
-    const auto tokenizer = load(golden("sentencepiece.json")["tokenizer"]);
+    const auto tokenizer = load(golden_file("sentencepiece.json")["tokenizer"]);
     const int32_t space = tokenizer->find("▁"), begin = tokenizer->find("<s>");
     ASSERT_TRUE(space >= 0 && begin >= 0);
     Detokenizer detokenizer(*tokenizer);

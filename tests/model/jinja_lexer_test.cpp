@@ -6,7 +6,7 @@
 namespace rondo::jinja {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Kind = Token::Kind;
 
 std::vector<std::string> texts(std::string_view source) {

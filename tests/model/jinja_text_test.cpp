@@ -6,7 +6,7 @@
 namespace rondo::jinja {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(JinjaText, CountsCodePointsAndBadBytesAsCharacters) {
     EXPECT_EQ(count_characters(""), 0u);

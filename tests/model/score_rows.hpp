@@ -87,7 +87,7 @@ inline std::vector<int32_t> key_range(int64_t first, int64_t last) {
 using Chosen = std::vector<std::vector<int32_t>>;
 
 /// The keys of some KV heads and their scores, a row for each.
-struct Rows {
+struct ScoreRows {
     int kv_heads = 0;
     int64_t keys = 0;
     std::vector<float> weights = {};
@@ -98,8 +98,9 @@ struct Rows {
     }
 };
 
-inline Rows random_rows(std::mt19937& random, int64_t keys_max) {
-    Rows rows{.kv_heads = 1 + static_cast<int>(random() % 4), .keys = 1 + static_cast<int64_t>(random()) % keys_max};
+inline ScoreRows random_rows(std::mt19937& random, int64_t keys_max) {
+    ScoreRows rows{.kv_heads = 1 + static_cast<int>(random() % 4),
+                   .keys = 1 + static_cast<int64_t>(random()) % keys_max};
     for (int head = 0; head < rows.kv_heads; ++head) {
         const auto kind = score_kinds[random() % std::size(score_kinds)];
         const auto row = make_scores(kind, static_cast<size_t>(rows.keys), random);
@@ -119,7 +120,7 @@ inline DecodeAttention random_settings(std::mt19937& random, DecodeAttention::Me
             .sinks = up_to(8) - 1};
 }
 
-inline Chosen chosen_by(const DecodeSelection& selection, const Rows& rows, uint64_t seed = 1) {
+inline Chosen chosen_by(const DecodeSelection& selection, const ScoreRows& rows, uint64_t seed = 1) {
     Chosen chosen(static_cast<size_t>(rows.kv_heads), {5, 3, 1000});  // to be overwritten
     selection.select({.kv_heads = rows.kv_heads, .keys = rows.keys, .weights = rows.weights}, seed, chosen);
     if (!selection.wanted(rows.keys)) return chosen;
@@ -129,7 +130,7 @@ inline Chosen chosen_by(const DecodeSelection& selection, const Rows& rows, uint
     return chosen;
 }
 
-inline Chosen chosen_by(const DecodeAttention& settings, const Rows& rows, uint64_t seed = 1) {
+inline Chosen chosen_by(const DecodeAttention& settings, const ScoreRows& rows, uint64_t seed = 1) {
     return chosen_by(*make_decode_selection(settings), rows, seed);
 }
 

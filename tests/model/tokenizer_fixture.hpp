@@ -25,7 +25,7 @@ inline std::string file_text(const std::string& path) {
 }
 
 /// Golden ids made by other programs; make_golden.py beside the files says which.
-inline const nlohmann::json& golden(const std::string& name) {
+inline const nlohmann::json& golden_file(const std::string& name) {
     static std::map<std::string, nlohmann::json> files;
     if (!files.contains(name)) files[name] = nlohmann::json::parse(file_text("tests/fixtures/tokenizer/" + name));
     return files[name];
@@ -65,7 +65,7 @@ inline std::vector<int32_t> ids_of(const Tokenizer& tokenizer, const std::string
 
 /// A BPE whose vocabulary is all bytes in GPT-2's alphabet, then what the merges make: small enough to reason about.
 inline nlohmann::json byte_tokenizer(const std::vector<std::string>& merges) {
-    nlohmann::json out = golden("byte_level.json")["tokenizer"], vocabulary;
+    nlohmann::json out = golden_file("byte_level.json")["tokenizer"], vocabulary;
     for (const auto& [token, id] : out["model"]["vocab"].items())
         if (id.get<int>() < 256) vocabulary[token] = id;
     for (const auto& merge : merges) {

@@ -7,7 +7,7 @@ namespace rondo {
 namespace {
 
 GgufVocabulary byte_level_vocabulary(const std::string& pre) {
-    const auto& base = golden("byte_level.json")["tokenizer"];
+    const auto& base = golden_file("byte_level.json")["tokenizer"];
     GgufVocabulary out;
     out.model = "gpt2";
     out.pre = pre;
@@ -20,7 +20,7 @@ GgufVocabulary byte_level_vocabulary(const std::string& pre) {
 }
 
 GgufVocabulary scored_vocabulary() {
-    const auto& fields = golden("sentencepiece.json")["gguf"];
+    const auto& fields = golden_file("sentencepiece.json")["gguf"];
     GgufVocabulary out;
     out.model = "llama";
     out.pre = "default";
@@ -63,7 +63,7 @@ std::string gguf_error(const GgufVocabulary& vocabulary) {
 
 TEST(TokenizerGguf, CutsAsTheModelsOwnTokenizersDo) {
     int compared = 0;
-    for (const auto& variant : golden("byte_level.json")["variants"]) {
+    for (const auto& variant : golden_file("byte_level.json")["variants"]) {
         const auto pre = variant["name"].get<std::string>();
         if (pre != "llama-bpe" && pre != "qwen2" && pre != "gpt-2" && pre != "smollm" && pre != "tekken" &&
             pre != "deepseek-coder")
@@ -117,8 +117,8 @@ TEST(TokenizerGguf, OfAMergeThatIsListedAgainTheFirstPlaceCounts) {
 TEST(TokenizerGguf, GivesSentencePiecesIds) {
     const auto tokenizer = load_gguf(scored_vocabulary());
     ASSERT_NE(tokenizer, nullptr);
-    ASSERT_GT(golden("sentencepiece.json")["gguf_cases"].size(), 20U);
-    for (const auto& c : golden("sentencepiece.json")["gguf_cases"]) {
+    ASSERT_GT(golden_file("sentencepiece.json")["gguf_cases"].size(), 20U);
+    for (const auto& c : golden_file("sentencepiece.json")["gguf_cases"]) {
         const auto ids = c["ids"].get<std::vector<int32_t>>();
         EXPECT_EQ(ids_of(*tokenizer, c["text"].get<std::string>(), false), ids) << c;
         EXPECT_EQ(tokenizer->decode(ids), c["decoded"].get<std::string>()) << c;
@@ -126,7 +126,7 @@ TEST(TokenizerGguf, GivesSentencePiecesIds) {
 }
 
 TEST(TokenizerGguf, AgreesWithTokenizerJsonOfTheSameSentencePieceModel) {
-    const auto& variant = golden("sentencepiece.json")["variants"][0];
+    const auto& variant = golden_file("sentencepiece.json")["variants"][0];
     ASSERT_EQ(variant["name"], "llama 2");
     const auto tokenizer = load_gguf(scored_vocabulary());
     for (const auto& c : variant["cases"])

@@ -18,10 +18,10 @@ void expect_golden(const Tokenizer& tokenizer, const Json& cases) {
 }
 
 void expect_golden_variants(const std::string& file) {
-    ASSERT_FALSE(golden(file)["variants"].empty());
-    for (const auto& variant : golden(file)["variants"]) {
+    ASSERT_FALSE(golden_file(file)["variants"].empty());
+    for (const auto& variant : golden_file(file)["variants"]) {
         SCOPED_TRACE(variant["name"].get<std::string>());
-        const auto tokenizer = load(patched(golden(file)["tokenizer"], variant["patch"]));
+        const auto tokenizer = load(patched(golden_file(file)["tokenizer"], variant["patch"]));
         ASSERT_NE(tokenizer, nullptr);
         expect_golden(*tokenizer, variant["cases"]);
     }
@@ -31,7 +31,7 @@ TEST(TokenizerJson, GivesHuggingFacesIdsForTheDemoModel) {
     const auto tokenizer = tokenizer_from_json(file_text("examples/demo_model/tokenizer.json"), "demo");
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     EXPECT_EQ((*tokenizer)->vocabulary(), 640);
-    expect_golden(**tokenizer, golden("byte_level.json")["demo_cases"]);
+    expect_golden(**tokenizer, golden_file("byte_level.json")["demo_cases"]);
 }
 
 TEST(TokenizerJson, GivesHuggingFacesIdsForByteLevelVariants) {
@@ -146,7 +146,7 @@ TEST(TokenizerJson, AcceptsMergesBeforeTheVocabulary) {
 }
 
 TEST(TokenizerJson, MetaspaceReadsTheOldFormOfItsPrefixOption) {
-    Json base = golden("sentencepiece.json")["tokenizer"];
+    Json base = golden_file("sentencepiece.json")["tokenizer"];
     base["normalizer"] = nullptr;
     for (const bool prefix : {true, false}) {
         const Json space = {{"type", "Metaspace"}, {"replacement", "▁"}, {"add_prefix_space", prefix}};
@@ -238,7 +238,7 @@ struct BadFile {
     const char* message;  // part of the error
 };
 
-class TokenizerJsonErrors : public testing::TestWithParam<BadFile> {};
+class TokenizerJsonErrors : public ::testing::TestWithParam<BadFile> {};
 
 TEST_P(TokenizerJsonErrors, NameWhatIsWrong) {
     const Json bad = patched(byte_tokenizer({"a b"}), Json::parse(GetParam().patch));
@@ -247,7 +247,7 @@ TEST_P(TokenizerJsonErrors, NameWhatIsWrong) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, TokenizerJsonErrors,
-    testing::Values(
+    ::testing::Values(
         BadFile{"unigram", R"({"model":{"type":"Unigram"}})", "model type 'Unigram' is not supported"},
         BadFile{"word_piece", R"({"model":{"type":"WordPiece"}})", "model type 'WordPiece' is not supported"},
         BadFile{"pre_tokenizer", R"({"pre_tokenizer":{"type":"BertPreTokenizer"}})",

@@ -12,10 +12,10 @@ TEST(TokenizerProperties, ByteLevelRoundTripsEveryText) {
     std::mt19937 random(seed);
     for (const char* pre : {"llama-bpe", "gpt-2", "possessive removed inverted", "ignore merges"}) {
         nlohmann::json patch;
-        for (const auto& variant : golden("byte_level.json")["variants"])
+        for (const auto& variant : golden_file("byte_level.json")["variants"])
             if (variant["name"] == pre) patch = variant["patch"];
         ASSERT_FALSE(patch.empty()) << pre;
-        const auto tokenizer = load(patched(golden("byte_level.json")["tokenizer"], patch));
+        const auto tokenizer = load(patched(golden_file("byte_level.json")["tokenizer"], patch));
         ASSERT_NE(tokenizer, nullptr);
         for (int i = 0; i < 1000; ++i) {
             const std::string text = random_text(random, 40);
@@ -30,7 +30,7 @@ TEST(TokenizerProperties, ByteLevelRoundTripsEveryText) {
 TEST(TokenizerProperties, SentencePieceRoundTripsEveryTextWithoutItsOwnSpaceCharacter) {
     const uint32_t seed = 77;
     std::mt19937 random(seed);
-    const auto tokenizer = load(golden("sentencepiece.json")["tokenizer"]);
+    const auto tokenizer = load(golden_file("sentencepiece.json")["tokenizer"]);
     ASSERT_NE(tokenizer, nullptr);
     for (int i = 0; i < 1000; ++i) {
         std::string text = random_text(random, 40);
@@ -115,8 +115,8 @@ TEST(TokenizerProperties, AReplacementThatGrowsWithoutBoundIsAnError) {
 /// Whatever takes long in it: cutting the text into words, or merging one that is very long.
 TEST(TokenizerProperties, StopsWhenNobodyWaitsForTheTokens) {
     using Clock = std::chrono::steady_clock;
-    const auto words = load(golden("byte_level.json")["tokenizer"]);
-    const auto one_word = load(golden("sentencepiece.json")["tokenizer"]);
+    const auto words = load(golden_file("byte_level.json")["tokenizer"]);
+    const auto one_word = load(golden_file("sentencepiece.json")["tokenizer"]);
     for (const auto* tokenizer : {words.get(), one_word.get()}) {
         ASSERT_NE(tokenizer, nullptr);
         std::string text;

@@ -11,9 +11,6 @@ namespace {
 
 using Kind = Token::Kind;
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 bool is_name_start(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

@@ -11,10 +11,6 @@ namespace rondo::jinja {
 
 namespace {
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /// The digits of a number as Python reads them: stripped, with underscores only between digits, without a plus sign.
 std::optional<std::string> plain_number(std::string_view text) {
     text = strip(text, Side::both);

@@ -39,6 +39,10 @@ std::vector<std::string_view> characters(std::string_view text) {
     return out;
 }
 
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 bool is_space(char32_t c) {
     return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

@@ -16,6 +16,7 @@ char32_t decode(std::string_view text, size_t at, size_t& size);
 void append_utf8(std::string& out, char32_t code_point);
 size_t count_characters(std::string_view text);
 std::vector<std::string_view> characters(std::string_view text);
+bool is_digit(char c);  ///< of ASCII
 bool is_space(char32_t code_point);
 bool is_printable(char32_t code_point);
 bool is_valid_utf8(std::string_view text);
