@@ -10,14 +10,14 @@ namespace {
 
 using testing::begins;
 using testing::FakeDevice;
-using testing::make_pool;
+using testing::make_sequence_pool;
 
 using enum LayerGroup;
 
 TEST(SequenceKv, AnotherMayBeginAsItDoes) {
     FakeDevice device;
     for (const int lower_layers : {0, 1, 3}) {
-        const auto pool = make_pool(device, 12, lower_layers);
+        const auto pool = make_sequence_pool(device, 12, lower_layers);
         const LayerGroup group = lower_layers == 3 ? lower : upper;
         SequenceKv kv(*pool);
         kv.plan_rounds({20, 84});
@@ -46,7 +46,7 @@ TEST(SequenceKv, AnotherMayBeginAsItDoes) {
 
 TEST(SequenceKv, KnowsHowFarItIsExact) {
     FakeDevice device;
-    const auto pool = make_pool(device, 12);
+    const auto pool = make_sequence_pool(device, 12);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(40));
     EXPECT_EQ(kv.exact_tokens(), 40);

@@ -15,13 +15,13 @@ namespace {
 
 using testing::begins;
 using testing::FakeDevice;
-using testing::make_pool;
+using testing::make_sequence_pool;
 
 using enum LayerGroup;
 
 TEST(SequenceKv, StartsEmpty) {
     FakeDevice device;
-    const auto pool = make_pool(device, 4);
+    const auto pool = make_sequence_pool(device, 4);
     const SequenceKv kv(*pool);
     EXPECT_EQ(kv.tokens(), 0);
     EXPECT_EQ(kv.rounds(), 0);
@@ -32,7 +32,7 @@ TEST(SequenceKv, StartsEmpty) {
 
 TEST(SequenceKv, FillsABlockBeforeTakingTheNext) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(15));
     EXPECT_EQ(begins(kv), (std::vector<int32_t>{0, 15}));
@@ -47,7 +47,7 @@ TEST(SequenceKv, FillsABlockBeforeTakingTheNext) {
 
 TEST(SequenceKv, ARoundStartsOnAFreshBlock) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     kv.begin_round();
     ASSERT_TRUE(kv.extend(5));
@@ -63,7 +63,7 @@ TEST(SequenceKv, ARoundStartsOnAFreshBlock) {
 
 TEST(SequenceKv, ACutAtARoundsFirstKeyOpensThatRoundAgain) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(5));
     kv.begin_round();
@@ -80,7 +80,7 @@ TEST(SequenceKv, ACutAtARoundsFirstKeyOpensThatRoundAgain) {
 
 TEST(SequenceKv, SharedKeysStayWhatTheyWereAndGoBackOnce) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     {
         SequenceKv kv(*pool);
         ASSERT_TRUE(kv.extend(5));
@@ -106,7 +106,7 @@ TEST(SequenceKv, SharedKeysStayWhatTheyWereAndGoBackOnce) {
 
 TEST(SequenceKv, SharedKeysAreThoseThatAreHeldAndAreNotWrittenBehind) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(40));
     kv.release_before(20);
@@ -119,7 +119,7 @@ TEST(SequenceKv, SharedKeysAreThoseThatAreHeldAndAreNotWrittenBehind) {
 
 TEST(SequenceKv, ExtendIsAllOrNothingOverBothGroups) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(10));
     kv.begin_round();
@@ -138,7 +138,7 @@ TEST(SequenceKv, ExtendIsAllOrNothingOverBothGroups) {
 
 TEST(SequenceKv, RefusesCountsOutOfRange) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     ASSERT_TRUE(kv.extend(1));
     for (const int64_t count :
@@ -154,7 +154,7 @@ TEST(SequenceKv, RefusesCountsOutOfRange) {
 TEST(SequenceKv, AGroupWithoutLayersHasNoBlocks) {
     FakeDevice device;
     for (const int lower_layers : {0, 3}) {
-        const auto pool = make_pool(device, 8, lower_layers);
+        const auto pool = make_sequence_pool(device, 8, lower_layers);
         const LayerGroup empty = lower_layers == 0 ? lower : upper, full = lower_layers == 0 ? upper : lower;
         SequenceKv kv(*pool);
         kv.reserve(100);
@@ -176,7 +176,7 @@ TEST(SequenceKv, AGroupWithoutLayersHasNoBlocks) {
 
 TEST(SequenceKv, GivesItsBlocksBackOnceEvenWhenMoved) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     {
         SequenceKv kv(*pool);
         ASSERT_TRUE(kv.extend(40));
@@ -192,7 +192,7 @@ TEST(SequenceKv, ExtendWithinTheReserveAllocatesNothing) {
     for (uint32_t seed = 1; seed <= 50; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         FakeDevice device;
-        const auto pool = make_pool(device, 2000);
+        const auto pool = make_sequence_pool(device, 2000);
         std::mt19937 random(seed);
         SequenceKv kv(*pool);
         const int64_t reserved = 1 + random() % 1000;
@@ -220,7 +220,7 @@ TEST(SequenceKv, ExtendWithinTheReserveAllocatesNothing) {
 
 TEST(SequenceKv, TheAllocationCounterCounts) {
     FakeDevice device;
-    const auto pool = make_pool(device, 8);
+    const auto pool = make_sequence_pool(device, 8);
     SequenceKv kv(*pool);
     const int64_t before = testing::allocations();
     ASSERT_TRUE(kv.extend(1));
@@ -298,7 +298,7 @@ TEST(SequenceKv, AgreesWithANaiveModelOverRandomSteps) {
     for (uint32_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         FakeDevice device;
-        const auto pool = make_pool(device, 30);
+        const auto pool = make_sequence_pool(device, 30);
         std::mt19937 random(seed);
         {
             std::vector<SequenceKv> sequences;
@@ -337,7 +337,7 @@ TEST(SequenceKv, AgreesWithANaiveModelOverRandomSteps) {
 
 TEST(SequenceKv, RoundsEndWhereTheyArePlannedTo) {
     FakeDevice device;
-    const auto pool = make_pool(device, 16);
+    const auto pool = make_sequence_pool(device, 16);
     SequenceKv kv(*pool);
     kv.plan_rounds({20, 52});
     EXPECT_EQ(kv.blocks_for(60), (BlockCounts{5, 5}));
@@ -349,7 +349,7 @@ TEST(SequenceKv, RoundsEndWhereTheyArePlannedTo) {
 
 TEST(SequenceKv, SetBackItKeepsItsBlocks) {
     FakeDevice device;
-    const auto pool = make_pool(device, 6);
+    const auto pool = make_sequence_pool(device, 6);
     SequenceKv kv(*pool);
     kv.plan_rounds({20, 52});
     ASSERT_TRUE(kv.set_aside(60));

@@ -10,7 +10,7 @@
 namespace rondo::testing {
 
 /// A pool of three layers for tests of sequences.
-inline std::unique_ptr<KvPool> make_pool(Device& device, size_t blocks, int lower_layers = 1) {
+inline std::unique_ptr<KvPool> make_sequence_pool(Device& device, size_t blocks, int lower_layers = 1) {
     const KvShape shape{.layers = 3, .lower_layers = lower_layers, .kv_heads = 1, .atom = {DType::f32, 4}};
     return std::move(KvPool::create(device, shape, {blocks, blocks})).value();
 }
