@@ -199,8 +199,9 @@ void Cache::keep(Turn& turn) {
     // What is left of a turn that gave keys up is no beginning of anything.
     if (turn.kv.is_whole()) {
         prefixes_->insert(turn.space, turn.ids, turn.kv, turn.conversation.number);
-        if (turn.last.over && prefixes_->claims() > 0)
-            expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), now());
+        const bool others_wait = prefixes_->claims() > std::ssize(later_);
+        if (turn.last.over && others_wait)
+            expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), turn.conversation.number, now());
     }
     count();
     if (store_) put_away(turn);
@@ -308,6 +309,7 @@ int64_t Cache::forget(const CachedPrompt& prompt) {
         if (its) prefixes_->forget_claim(one.claim);
         return its;
     });
+    expected_.forget(conversation.number);
     const int64_t tokens = prefixes_->forget(conversation.name.tenant, prompt.ids, conversation.number);
     count();
     return tokens;

@@ -16,8 +16,14 @@ class Expected {
 public:
     static constexpr double seconds_max = 0.02;
 
-    void add(SequenceKv kv, double now) {
-        if (kv.tokens() > 0) held_.push_back({std::move(kv), now + seconds_max, false});
+    /// `conversation`: its number, 0 where the engine keeps none.
+    void add(SequenceKv kv, uint64_t conversation, double now) {
+        if (kv.tokens() > 0) held_.push_back({std::move(kv), conversation, now + seconds_max, false});
+    }
+    /// The conversation is gone, or its keys shall be: its blocks are nobody's.
+    void forget(uint64_t conversation) {
+        if (conversation == 0) return;
+        std::erase_if(held_, [&](const Held& held) { return held.conversation == conversation; });
     }
     /// A turn begins with these blocks: whoever was expected to go on from there has come.
     void came(const SequenceKv& known) {
@@ -55,6 +61,7 @@ public:
 private:
     struct Held {
         SequenceKv kv;
+        uint64_t conversation;
         double until;
         bool waited_for;
     };

@@ -39,7 +39,7 @@ protected:
 };
 
 TEST_F(ExpectedTest, HoldsBlocksForAMoment) {
-    expected_.add(talk(1), now_);
+    expected_.add(talk(1), 1, now_);
     EXPECT_TRUE(cache_->make_room({13, 13}));
     EXPECT_FALSE(cache_->make_room({14, 14}));
     EXPECT_NEAR(expected_.worth_waiting(now_ + 0.005), Expected::seconds_max - 0.005, 1e-9);
@@ -49,9 +49,24 @@ TEST_F(ExpectedTest, HoldsBlocksForAMoment) {
     EXPECT_TRUE(cache_->make_room({16, 16}));
 }
 
+TEST_F(ExpectedTest, EndsWithTheConversation) {
+    const size_t before = free();
+    expected_.add(talk(1), 1, now_);
+    expected_.add(talk(2), 0, now_);
+    expected_.forget(2);
+    expected_.forget(0);
+    EXPECT_FALSE(cache_->make_room({16, 16}));
+    expected_.forget(1);
+    EXPECT_FALSE(expected_.empty()) << "one that has no number is not forgotten by it";
+    EXPECT_TRUE(cache_->make_room({13, 13}));
+    expected_.clear();
+    EXPECT_TRUE(cache_->make_room({16, 16}));
+    EXPECT_EQ(free(), before);
+}
+
 TEST_F(ExpectedTest, EndsWhenTheConversationGoesOn) {
-    expected_.add(talk(1), now_);
-    expected_.add(talk(2), now_);
+    expected_.add(talk(1), 1, now_);
+    expected_.add(talk(2), 2, now_);
     expected_.came(talk(3));
     EXPECT_FALSE(expected_.empty());
     expected_.came(talk(2));
@@ -60,8 +75,8 @@ TEST_F(ExpectedTest, EndsWhenTheConversationGoesOn) {
 }
 
 TEST_F(ExpectedTest, LetsGoOfTheFirstToBeOver) {
-    expected_.add(talk(1), now_);
-    expected_.add(talk(2), now_ + 0.001);
+    expected_.add(talk(1), 1, now_);
+    expected_.add(talk(2), 2, now_ + 0.001);
     EXPECT_TRUE(expected_.give_up_next());
     EXPECT_NEAR(expected_.worth_waiting(now_ + 0.001), Expected::seconds_max, 1e-9);
     EXPECT_TRUE(expected_.give_up_next());
@@ -71,7 +86,7 @@ TEST_F(ExpectedTest, LetsGoOfTheFirstToBeOver) {
 /// Clients who take longer are hardly waited for, and are again when they come at once.
 TEST_F(ExpectedTest, WaitsOnlyWhileWaitingPays) {
     const auto waits = [&](bool comes) {
-        expected_.add(talk(1), now_);
+        expected_.add(talk(1), 1, now_);
         const bool waited = expected_.worth_waiting(now_) > 0.0;
         if (comes) expected_.came(talk(1));
         expected_.expire(now_ += 1.0);
@@ -92,10 +107,10 @@ TEST_F(ExpectedTest, WaitsOnlyWhileWaitingPays) {
 /// A turn that ends while nobody needs its room says nothing about whether waiting pays.
 TEST_F(ExpectedTest, LearnsNothingFromThoseWhomNobodyWaitedFor) {
     for (int i = 0; i < 100; ++i) {
-        expected_.add(talk(1), now_);
+        expected_.add(talk(1), 1, now_);
         expected_.expire(now_ += 1.0);
     }
-    expected_.add(talk(1), now_);
+    expected_.add(talk(1), 1, now_);
     EXPECT_GT(expected_.worth_waiting(now_), 0.0);
 }
 
