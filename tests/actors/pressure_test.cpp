@@ -251,5 +251,20 @@ TEST_F(Pressure, TurnsThatArePutOffAgainAndAgainAnswerTheSame) {
     EXPECT_GE(preemptions, 200);
 }
 
+/// A turn that ends while others wait keeps its blocks a moment; once its conversation is deleted, nobody does.
+TEST_F(Pressure, NothingIsHeldOfConversationsThatAreDeleted) {
+    for (int turns = 1; turns <= 4; ++turns) {
+        Load64 load{.clients = 24, .turns = turns, .named = true};
+        Stage stage(settings("1"));
+        Clients clients(stage, load);
+        clients.run(true);
+        for (int i = 0; i < load.clients; ++i)
+            caf::anon_send(stage.engine().front(), remove_atom::value, ConversationName{"t0", "c" + std::to_string(i)});
+        stage.run();
+        const KvPool& pool = stage.inside().pool();
+        EXPECT_EQ(pool.blocks_free(LayerGroup::upper), pool.blocks_total(LayerGroup::upper)) << turns << " turns";
+    }
+}
+
 }  // namespace
 }  // namespace rondo
