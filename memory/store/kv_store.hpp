@@ -97,8 +97,10 @@ public:
     /// It has not been removed meanwhile.
     bool is_current(const Reading& reading) const;
     /// Into padded memory, of which each part is a multiple of `disk_alignment`; proved on the disk's thread. What is
-    /// damaged is removed.
-    void read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done);
+    /// damaged is removed. `come` is told before that: the disk has nothing more to do for it.
+    void read_layer(
+        const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
+        const std::function<void()>& come = [] {});
 
     /// Told of each record as soon as it is not found any more, whatever the reason.
     void when_gone(std::function<void(const StoreName&)> told) { gone_ = std::move(told); }

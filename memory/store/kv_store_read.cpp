@@ -104,7 +104,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     });
 }
 
-void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done) {
+void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
+                         const std::function<void()>& come) {
     const RecordHeader& header = reading->header;
     const size_t bytes = bytes_of(into);
     assert(layer < header.layers.size() && bytes == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
@@ -125,14 +126,20 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
     const auto prove = [reading, layer, &into = together->into] {
         return store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
     };
+    const auto tell_come = [post = options_.post, alive = alive_, come] {
+        post([alive, come] {
+            if (*alive) come();
+        });
+    };
     for (size_t at = 0; at < bytes; at += piece_bytes) {
         segments_->read(reading->record.place, header.layers[layer].offset + at,
-                        parts_within(together->into, at, piece_bytes), [together, prove, read](Status end) {
+                        parts_within(together->into, at, piece_bytes), [together, prove, read, tell_come](Status end) {
                             if (!end) {
                                 const std::lock_guard lock(together->mutex);
                                 if (together->first) together->first = std::move(end);
                             }
                             if (--together->left > 0) return;
+                            tell_come();
                             read(together->first ? prove() : together->first);
                         });
     }

@@ -162,10 +162,10 @@ void RoundReader::read_some(const ReadingPtr& reading, bool& disk_is_busy) {
         const Record& record = reading->records[index];
         if (record.round >= reading->whole || pool_.shape().group_of(layer) != record.group) continue;
         if (record.held != nullptr) {
-            if (!has_room(copied_, record.layer_bytes)) return;
+            if (!has_room(come_, record.layer_bytes)) return;
         } else {
-            const bool copies_wait = copied_ > options_.bytes_under_way;
-            disk_is_busy = disk_is_busy || copies_wait || !has_room(read_, record.layer_bytes);
+            const bool others_wait = come_ > options_.bytes_under_way;
+            disk_is_busy = disk_is_busy || others_wait || !has_room(read_, record.layer_bytes);
             if (disk_is_busy) return;
         }
         read_layer(reading, index, layer);
@@ -174,7 +174,7 @@ void RoundReader::read_some(const ReadingPtr& reading, bool& disk_is_busy) {
 
 void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer) {
     const Record& record = reading->records[index];
-    (record.held != nullptr ? copied_ : read_) += record.layer_bytes;
+    (record.held != nullptr ? come_ : read_) += record.layer_bytes;
     ++reading->under_way;
     if (record.held != nullptr) {
         options_.arena->count_copied(record.layer_bytes);
@@ -186,10 +186,11 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
                        record.layer_bytes == bytes_of_layer(pool_, record.blocks.size());
     MemoryParts blocks = whole ? parts_of_layer(device_, pool_, layer, record.blocks) : MemoryParts();
     if (blocks.empty()) return read_staged(reading, index, layer);
-    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), std::move(blocks),
-                      [=, this, alive = alive_](const Status& status) {
-                          if (*alive) end_layer(reading, index, layer, read_, status);
-                      });
+    const auto proved = [=, this, alive = alive_](const Status& status) {
+        if (*alive) end_layer(reading, index, layer, status);
+    };
+    store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), std::move(blocks), proved,
+                      layer_comes(record.layer_bytes));
 }
 
 /// By memory between: where blocks are known already, go on otherwise, or are no disk's to read into.
@@ -204,18 +205,24 @@ void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer
         from.staged = staging_.take(record.layer_bytes);
         from.bytes = {from.staged->bytes};
     }
-    store_.read_layer(record.reading, place, from.bytes, [=, this, alive = alive_](const Status& status) {
+    const auto proved = [=, this, alive = alive_](const Status& status) {
         if (!*alive) return;
         fill(reading->records[index], status);
-        if (status && reading->records[index].round < reading->whole) {
-            read_ -= reading->records[index].layer_bytes;
-            copied_ += reading->records[index].layer_bytes;
-            copy_layer(reading, index, layer, from);
-            return go_on();  // the disk does not wait for the copy
-        }
+        if (status && reading->records[index].round < reading->whole) return copy_layer(reading, index, layer, from);
         if (from.staged) staging_.give(*from.staged);
-        end_layer(reading, index, layer, read_, status);
-    });
+        end_layer(reading, index, layer, status);
+    };
+    store_.read_layer(record.reading, place, from.bytes, proved, layer_comes(record.layer_bytes));
+}
+
+/// The disk does not wait for proofs and copies.
+std::function<void()> RoundReader::layer_comes(size_t bytes) {
+    return [this, alive = alive_, bytes] {
+        if (!*alive) return;
+        read_ -= bytes;
+        come_ += bytes;
+        go_on();
+    };
 }
 
 /// A layer of a record has come. What lacks one does not stay in host memory.
@@ -237,7 +244,7 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
     // Blocks and bytes are held until the stream has passed.
     const auto copied = here([=, this](const Status& status) {
         if (from.staged) staging_.give(*from.staged);
-        end_layer(reading, index, layer, copied_, put ? status : put);
+        end_layer(reading, index, layer, put ? status : put);
     });
     const Status told = device_.notify(StreamId::load, copied);
     if (told) return;
@@ -245,10 +252,9 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
     copied(told);
 }
 
-/// `counted`: where its bytes have been under way.
-void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, size_t& counted, const Status& status) {
+void RoundReader::end_layer(const ReadingPtr& reading, size_t index, int layer, const Status& status) {
     const Record& record = reading->records[index];
-    counted -= record.layer_bytes;
+    come_ -= record.layer_bytes;
     --reading->under_way;
     if (!status) {
         reading->whole = std::min(reading->whole, record.round);

@@ -20,8 +20,9 @@ namespace rondo {
 class RoundReader {
 public:
     struct Options {
-        /// Of all jobs, on their way from the disk and being copied each; but one layer of a round at least.
-        size_t bytes_under_way = size_t{32} << 20;
+        /// Of all jobs, on their way from the disk, and as many being proved and copied behind it; but one layer of a
+        /// round at least.
+        size_t bytes_under_way = size_t{16} << 20;
         std::function<void(std::function<void()>)> post;
         HostArena* arena = nullptr;  ///< where what is read stays; none: nowhere
     };
@@ -62,7 +63,8 @@ private:
     void read_staged(const ReadingPtr& reading, size_t record, int layer);
     void fill(Record& record, const Status& status);
     void copy_layer(const ReadingPtr& reading, size_t record, int layer, const Layer& from);
-    void end_layer(const ReadingPtr& reading, size_t record, int layer, size_t& counted, const Status& status);
+    std::function<void()> layer_comes(size_t bytes);
+    void end_layer(const ReadingPtr& reading, size_t record, int layer, const Status& status);
     std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
@@ -70,7 +72,7 @@ private:
     Device& device_;
     const Options options_;
     std::vector<ReadingPtr> readings_;  // the first comes first
-    size_t read_ = 0, copied_ = 0;      // bytes that are on their way from the disk, and being copied
+    size_t read_ = 0, come_ = 0;        // bytes that are on their way from the disk, and being proved or copied
     Staging staging_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -171,6 +171,28 @@ TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
     EXPECT_LT(store_->bytes(), before);
 }
 
+/// The disk may be asked for more then. So it is told once, before the proof, and of what cannot be read too.
+TEST_P(KvStoreTest, ALayerIsSaidToHaveComeBeforeItIsProved) {
+    const Round one = round("t", nullptr, 0, 40);
+    ASSERT_EQ(write(one), Refusal::none);
+    const auto reading = open_record(name_of(one), one.ids).value();
+    for (const bool whole : {true, false}) {
+        if (!whole)
+            for (const auto& file : segment_files()) fs::resize_file(file, disk_alignment);
+        AlignedBytes bytes(padded(KvStore::header_of(*reading)));
+        std::string told;
+        const Status end = wait([&](const KvStore::Done& done) {
+            const auto proved = [&told, done](const Status& status) {
+                told += "proved ";
+                done(status);
+            };
+            store_->read_layer(reading, 1, {bytes.span()}, proved, [&told] { told += "come "; });
+        });
+        EXPECT_EQ(end.is_ok(), whole);
+        EXPECT_EQ(told, "come proved ");
+    }
+}
+
 /// Two of one name, one after the other, each read while it goes: the space of both comes back.
 TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
     const Round one = round("t", nullptr, 0, 40);
