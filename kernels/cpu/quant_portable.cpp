@@ -161,6 +161,7 @@ void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks,
         for (int64_t b = 0; b < blocks; ++b) {
             const int64_t at = row * x_blocks + block0 + b;
             const int8_t* const a = x.codes + row * x.columns + (block0 + b) * quant_block;
+            hn::Vec<decltype(d)> scaled[rows];
             for (int s = 0; s < subblocks; ++s) {
                 hn::Vec<decltype(di)> products[rows];
                 for (int m = 0; m < rows; ++m) {
@@ -173,8 +174,14 @@ void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks,
                                              products);
                 const auto scale = hn::Load(d, chunk.scales + (b * subblocks + s) * 16 + r);
                 for (int m = 0; m < rows; ++m) {
-                    const auto both = hn::Mul(scale, hn::Set(d, x.scales[at + m * x_blocks]));
-                    sum[m] = hn::MulAdd(hn::ConvertTo(d, products[m]), both, sum[m]);
+                    const auto x_scale = hn::Set(d, x.scales[at + m * x_blocks]);
+                    const auto product = hn::ConvertTo(d, products[m]);
+                    if constexpr (subblocks == 1) {
+                        sum[m] = hn::MulAdd(product, hn::Mul(scale, x_scale), sum[m]);
+                    } else {  // the scale of x is the same for both halves, so it comes last
+                        scaled[m] = s == 0 ? hn::Mul(product, scale) : hn::MulAdd(product, scale, scaled[m]);
+                        if (s == 1) sum[m] = hn::MulAdd(scaled[m], x_scale, sum[m]);
+                    }
                 }
             }
             for (int s = 0; layout.minima && s < subblocks; ++s) {

@@ -125,13 +125,13 @@ RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
     for (int64_t at = 0; at < block_bytes; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
 }
 
-/// Adds sub-block S of a block to the sums of M rows of x. `at` is the block's place in the tables of the first row.
+/// dots[r] = Σ w·a over sub-block S of a block, for M rows of x. `at` is the block's place in the tables of the first
+/// row.
 template <DType Type, int M, int S>
-RONDO_VNNI_INLINE void add_subblock(const std::byte* codes, __m512 scale, const QuantActivations& x, const int8_t* a,
-                                    int64_t at, __m512* sums) {
+RONDO_VNNI_INLINE void multiply_subblock(const std::byte* codes, const QuantActivations& x, const int8_t* a, int64_t at,
+                                         __m512i* dots) {
     constexpr QuantLayout layout = quant_layout(Type);
     const int64_t x_blocks = x.columns / quant_block;
-    __m512i dots[M];
     for (int r = 0; r < M; ++r) {
         const int64_t row_at = at + r * x_blocks;
         const int32_t code_sum = layout.subblocks == 2 ? x.half_sums[2 * row_at + S] : x.sums[row_at];
@@ -147,9 +147,33 @@ RONDO_VNNI_INLINE void add_subblock(const std::byte* codes, __m512 scale, const 
         add_dots<Type, M, 4 * S>(codes, a, x.columns, dots);
         if constexpr (layout.subblocks == 1) add_dots<Type, M, 4>(codes, a, x.columns, dots);
     }
+}
+
+/// Adds a block with one scale to the sums of M rows of x.
+template <DType Type, int M>
+RONDO_VNNI_INLINE void add_block(const std::byte* codes, __m512 scale, const QuantActivations& x, const int8_t* a,
+                                 int64_t at, __m512* sums) {
+    __m512i dots[M];
+    multiply_subblock<Type, M, 0>(codes, x, a, at, dots);
     for (int r = 0; r < M; ++r) {
-        const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * x_blocks]);
+        const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * (x.columns / quant_block)]);
         sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(scale, x_scale), sums[r]);
+    }
+}
+
+/// Adds a block whose halves have a scale each. The scale of x is the same for both, so it comes last.
+template <DType Type, int M>
+RONDO_VNNI_INLINE void add_halves(const std::byte* codes, __m512 scale0, __m512 scale1, const QuantActivations& x,
+                                  const int8_t* a, int64_t at, __m512* sums) {
+    __m512i dots[M];
+    __m512 scaled[M];
+    multiply_subblock<Type, M, 0>(codes, x, a, at, dots);
+    for (int r = 0; r < M; ++r) scaled[r] = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[r]), scale0);
+    multiply_subblock<Type, M, 1>(codes, x, a, at, dots);
+    for (int r = 0; r < M; ++r) {
+        const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * (x.columns / quant_block)]);
+        scaled[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale1, scaled[r]);
+        sums[r] = _mm512_fmadd_ps(scaled[r], x_scale, sums[r]);
     }
 }
 
@@ -170,11 +194,11 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const Q
         const int64_t at = row * x_blocks + block0 + b;
         __m512 scale = load_f16(d_at + (layout.super_blocks ? 0 : 32 * b));
         if constexpr (layout.subblocks == 2) {
-            add_subblock<Type, M, 0>(codes, sub_scale<Type>(scale, scales_at + 32 * b), x, a, at, sums);
-            add_subblock<Type, M, 1>(codes, sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
+            add_halves<Type, M>(codes, sub_scale<Type>(scale, scales_at + 32 * b),
+                                sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
         } else {
             if constexpr (layout.super_blocks) scale = _mm512_mul_ps(scale, load_i8(scales_at + 16 * b));
-            add_subblock<Type, M, 0>(codes, scale, x, a, at, sums);
+            add_block<Type, M>(codes, scale, x, a, at, sums);
         }
         if constexpr (layout.scale_nibbles) {
             add_nibble_minima<M>(load_f16(m_at), scales_at + 32 * b, x, at, sums);
@@ -228,7 +252,7 @@ template <DType Type>
 void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
     for (int64_t group = product.group_begin; group < product.group_end; ++group) {
         int64_t row = 0;
-        if constexpr (quant_layout(Type).code_bits < 6) {
+        if constexpr (quant_layout(Type).code_bits < 6 && quant_layout(Type).subblocks == 1) {
             for (; row + 12 <= x.rows; row += 12) multiply_rows<Type, 12>(product, x, group, row);
         }
         for (; row + 8 <= x.rows; row += 8) multiply_rows<Type, 8>(product, x, group, row);
