@@ -66,8 +66,8 @@ def stop(server):
     server.wait(60)
 
 
-def ask(address, ids, tokens):
-    """Seconds to the first token, the answer's ids and its usage."""
+def ask(address, ids, tokens, at_first=lambda: None):
+    """Seconds to the first token, the answer's ids and its usage. `at_first` is called then; computing goes on."""
     body = json.dumps({"prompt": ids, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
                        "stream_options": {"include_usage": True}}).encode()
     request = urllib.request.Request(f"http://{address}/v1/completions", body, {"Content-Type": "application/json"})
@@ -77,7 +77,9 @@ def ask(address, ids, tokens):
         for line in answer:
             if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
                 continue
-            first = first or time.perf_counter() - began
+            if first is None:
+                first = time.perf_counter() - began
+                at_first()
             event = json.loads(line[6:])
             usage = event.get("usage") or usage
             text += "".join(choice["text"] for choice in event["choices"])
