@@ -22,7 +22,7 @@ public:
     struct Options {
         /// Of all jobs, on their way from the disk, and as many being proved and copied behind it; but one layer of a
         /// round at least.
-        size_t bytes_under_way = size_t{16} << 20;
+        size_t bytes_under_way = size_t{32} << 20;
         std::function<void(std::function<void()>)> post;
         HostArena* arena = nullptr;  ///< where what is read stays; none: nowhere
     };
