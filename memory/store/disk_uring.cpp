@@ -70,8 +70,8 @@ void DiskUring::wake() const {
     static_cast<void>(::write(wakes_, &one, sizeof(one)));  // a full counter wakes too
 }
 
+/// It does little, and the disk waits for it. So it does not go behind others, as those who prove do.
 void DiskUring::run() {
-    go_behind_others();
     put_wake();
     while (put_waiting()) {
         io_uring_submit_and_wait(&ring_, 1);  // should it refuse, it is asked again
