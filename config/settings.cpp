@@ -288,15 +288,13 @@ Status check_together(Settings& settings, const YamlNode& root) {
         return wrong(nearest(root, path).place, path,
                      "is " + std::to_string(attention.lag_steps) + ", must be below reselect_every, which is " +
                          std::to_string(attention.reselect_every));
-    std::vector<std::string>&prefill = settings.pipeline.prefill.on, &decode = settings.pipeline.decode.on;
-    if (prefill.empty()) prefill = decode.empty() ? std::vector{settings.devices[0].name} : decode;
-    if (decode.empty()) decode = {prefill[0]};
     const Result<DeviceRoles, WrongSetting> roles = device_roles(settings);
     if (!roles) return wrong(nearest(root, roles.error().path).place, roles.error().path, roles.error().what);
     if (const std::string path = "memory.host_kv_mib";
         settings.memory.host_kv_mib > 0 && settings.memory.disk.path.empty())
         settings.notes.push_back(nearest(root, path).place + ": " + path + ": has no effect without memory.disk.path");
-    return check_methods(settings, root, settings.device(decode[0])->kind == DeviceSettings::Kind::cpu);
+    return check_methods(settings, root,
+                         settings.device(settings.pipeline.decode.on[0])->kind == DeviceSettings::Kind::cpu);
 }
 
 }  // namespace
@@ -307,7 +305,8 @@ const DeviceSettings* Settings::device(std::string_view name) const {
 }
 
 Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
-                                    std::span<const std::string> overrides) {
+                                    std::span<const std::string> overrides,
+                                    const std::function<Status(Settings&)>& change) {
     RONDO_ASSIGN(YamlNode root, parse_yaml(text, where));
     for (const std::string& each : overrides) RONDO_TRY(apply_override(root, each));
     Settings settings;
@@ -322,6 +321,10 @@ Result<Settings> settings_from_yaml(std::string_view text, const std::string& wh
         apply_preset(settings);
     }
     RONDO_TRY(Reader(settings).read(root, "", "", ""));
+    std::vector<std::string>&prefill = settings.pipeline.prefill.on, &decode = settings.pipeline.decode.on;
+    if (prefill.empty()) prefill = decode.empty() ? std::vector{settings.devices[0].name} : decode;
+    if (decode.empty()) decode = {prefill[0]};
+    RONDO_TRY(change(settings));
     RONDO_TRY(check_together(settings, root));
     return settings;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -157,8 +158,10 @@ struct Settings {
 };
 
 /// Reads a YAML document and then the overrides ("a.b=c", the value in YAML too), the later winning. An error is one
-/// line: file and line (or the override), the key's whole path, and what must be there.
-Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
-                                    std::span<const std::string> overrides);
+/// line: file and line (or the override), the key's whole path, and what must be there. `change` is called before keys
+/// are checked together: for what a command line says in place of the text.
+Result<Settings> settings_from_yaml(
+    std::string_view text, const std::string& where, std::span<const std::string> overrides,
+    const std::function<Status(Settings&)>& change = [](Settings&) { return Status::ok(); });
 
 }  // namespace rondo
