@@ -100,6 +100,7 @@ models() {
 memory() {
     local small='*TakeRows*/Cuda0:*Embed*/Cuda0:*RmsNorm*/Cuda0:*Rope*/Cuda0:*SiluMul*/Cuda0:*Softmax*/Cuda0:*Kv.*/Cuda0'
     small+=':*Attend.MatchesTheReferenceForEveryTypeOfQueryAndOutput/Cuda0:*Attend.TablesOfLaterSequences*/Cuda0'
+    small+=':*Matmul.AddsTheBias*/Cuda0'
     local tool
     for tool in memcheck racecheck synccheck initcheck; do
         item "$tool" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 "$programs/$tests_program" \
@@ -161,9 +162,10 @@ libraries=$here/lib
 gpu="emulated"
 if [ "$tests_program" = tests_gpu ]; then
     gpu=$(timeout 60 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
-    cublas=/usr/local/cuda/lib64/libcublasLt.so.13
-    [ -e "$cublas" ] || cublas=$(timeout 60 find / -name libcublasLt.so.13 -not -path '/proc/*' 2>/dev/null | head -1)
+    cublas=$(ls /usr/local/cuda/lib64/libcublasLt.so.1[23] 2>/dev/null | tail -1)
+    [ -e "$cublas" ] || cublas=$(timeout 60 find / -name 'libcublasLt.so.1[23]' -not -path '/proc/*' 2>/dev/null | tail -1)
     [ -e "$cublas" ] && libraries+=:$(dirname "$cublas")
+    PATH+=:/usr/local/cuda/bin:/opt/nvidia/cuda/bin  # where compute-sanitizer may lie
 fi
 libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 

@@ -43,6 +43,7 @@ Status CompletionQueue::add(cudaStream_t stream, std::function<void(Status)> don
             idle_events_.push_back(event);
         } else {
             pending_.push_back({event, std::move(done)});
+            ++added_;
         }
     }
     if (recorded != cudaSuccess) return cuda_error(recorded, ordinal_, "recording an event");
@@ -62,11 +63,19 @@ void CompletionQueue::run() {
         }
         for (Pending& one : taken) {
             one.done(cuda_status(cudaEventSynchronize(one.event), ordinal_, "work on a stream"));
+            one.done = nullptr;  // what it holds goes before anybody hears that it is over
             const std::lock_guard lock(mutex_);
             idle_events_.push_back(one.event);
+            ++over_;
+            settled_.notify_all();
         }
         taken.clear();
     }
+}
+
+void CompletionQueue::settle() {
+    std::unique_lock lock(mutex_);
+    settled_.wait(lock, [this, all = added_] { return over_ >= all; });
 }
 
 }  // namespace rondo::cuda

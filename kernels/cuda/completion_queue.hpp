@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -27,6 +28,8 @@ public:
     /// Calls `done` when all that is now on `stream` has ended. An error returned here means that it will not be
     /// called.
     Status add(cudaStream_t stream, std::function<void(Status)> done);
+    /// Waits until all that was added has been called and is gone, with what it held. Not for a `done` to call.
+    void settle();
 
 private:
     struct Pending {
@@ -41,7 +44,9 @@ private:
     std::condition_variable changed_;
     std::vector<Pending> pending_;  // guarded by mutex_; swapped with the thread's own, so neither is allocated anew
     std::vector<cudaEvent_t> idle_events_;  // guarded by mutex_
-    bool stopping_ = false;                 // guarded by mutex_
+    uint64_t added_ = 0, over_ = 0;         // guarded by mutex_
+    std::condition_variable settled_;
+    bool stopping_ = false;  // guarded by mutex_
     std::thread thread_;
 };
 

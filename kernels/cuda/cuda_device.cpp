@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda_ops.hpp"
 #include "kernels/cuda/cuda_status.hpp"
 #include "kernels/cuda/device_memory.hpp"
+#include "kernels/cuda/gemm.hpp"
 
 namespace rondo {
 namespace cuda {
@@ -62,7 +63,8 @@ public:
         RONDO_TRY(select());
         cudaDeviceProp properties{};
         RONDO_TRY(check(cudaGetDeviceProperties(&properties, ordinal_), "reading the GPU's properties"));
-        name_ = "cuda:" + std::to_string(ordinal_) + " (" + properties.name + ")";
+        name_ = "cuda:" + std::to_string(ordinal_) + " (" + properties.name +
+                (Gemm::available() ? ")" : "; slow, for cuBLASLt is not there)");
         if (properties.major < 8) {
             return make_error(ErrorCode::unsupported, name_ + ": compute capability " +
                                                           std::to_string(properties.major) + "." +
@@ -120,7 +122,9 @@ public:
 
     Status drain(StreamId stream) override {
         RONDO_TRY(select());
-        return check(cudaStreamSynchronize(lane(stream).stream), "work on a stream");
+        const Status drained = check(cudaStreamSynchronize(lane(stream).stream), "work on a stream");
+        lane(stream).completions->settle();
+        return drained;
     }
 
 private:

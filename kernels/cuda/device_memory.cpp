@@ -2,11 +2,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/cuda/cuda_status.hpp"
 
 namespace rondo::cuda {
+
+namespace {
+
+constexpr size_t page_bytes = 4096;
+
+}  // namespace
 
 Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes) {
     const MemorySpace space{DeviceKind::cuda, ordinal};
@@ -23,9 +30,12 @@ Result<Buffer> allocate_on_gpu(int ordinal, size_t bytes) {
         }
         return failed;
     }
-    // An address tells cudaFree its GPU. It fails only when the GPU or the process is already gone, where nothing is
-    // left to do.
-    return Buffer(data, bytes, space, [](void* freed, size_t) { (void)cudaFree(freed); });
+    // The thread may never have met this GPU, and must not begin work with another one. It fails only when the GPU or
+    // the process is already gone, where nothing is left to do.
+    return Buffer(data, bytes, space, [ordinal](void* freed, size_t) {
+        (void)cudaSetDevice(ordinal);
+        (void)cudaFree(freed);
+    });
 }
 
 Result<Buffer> allocate_pinned(int ordinal, size_t bytes) {
@@ -33,9 +43,20 @@ Result<Buffer> allocate_pinned(int ordinal, size_t bytes) {
     if (bytes == 0) return Buffer(nullptr, 0, space, {});
     RONDO_TRY(cuda_status(cudaSetDevice(ordinal), ordinal, "selecting the GPU"));
     void* data = nullptr;
-    RONDO_TRY(
-        cuda_status(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), ordinal, "allocating pinned host memory"));
-    return Buffer(data, bytes, space, [](void* freed, size_t) { (void)cudaFreeHost(freed); });
+    const auto allocate = [&](size_t all) {
+        return cuda_status(cudaHostAlloc(&data, all, cudaHostAllocPortable), ordinal, "allocating pinned host memory");
+    };
+    const auto is_at_a_page = [&] { return reinterpret_cast<uintptr_t>(data) % page_bytes == 0; };
+    RONDO_TRY(allocate(bytes));
+    if (!is_at_a_page()) {  // which nobody promises of a small piece
+        (void)cudaFreeHost(data);
+        RONDO_TRY(allocate(bytes + page_bytes));
+    }
+    const size_t before = is_at_a_page() ? 0 : page_bytes - reinterpret_cast<uintptr_t>(data) % page_bytes;
+    return Buffer(static_cast<std::byte*>(data) + before, bytes, space, [ordinal, data](void*, size_t) {
+        (void)cudaSetDevice(ordinal);
+        (void)cudaFreeHost(data);
+    });
 }
 
 Result<void*> Scratch::reserve(size_t bytes) {

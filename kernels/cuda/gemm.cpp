@@ -125,8 +125,9 @@ private:
 
     Status choose(const Product& p, Plan& plan) {
         RONDO_TRY(check(lt_.preference_create(&plan.preference), "matmul"));
-        // Partial sums of a split product meet in f32 or not at all: never rounded to the output's type in between.
-        const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+        // No product is split along k: what the library finds for some splits has been reported to leave the last
+        // numbers out (facebookexperimental/triton, pull request 2767), and the parts would be rounded in between.
+        const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
         const uint64_t bytes = workspace_.bytes();
         RONDO_TRY(prefer(plan, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, bytes));
         RONDO_TRY(prefer(plan, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
@@ -165,11 +166,22 @@ private:
     std::map<Shape, std::unique_ptr<Plan>> plans_;
 };
 
+/// Where the library is not there: kernels of our own take every product, slower.
+class NoGemm final : public Gemm {
+public:
+    Result<bool> multiply(const Product&, cudaStream_t) override { return false; }
+};
+
 }  // namespace
 
+Status Gemm::available() {
+    return CublasLt::load().status();
+}
+
 Result<std::unique_ptr<Gemm>> Gemm::create(int ordinal) {
-    RONDO_ASSIGN(const CublasLt* library, CublasLt::load());
-    auto gemm = std::make_unique<CublasGemm>(ordinal, *library);
+    const Result<const CublasLt*> library = CublasLt::load();
+    if (!library) return std::unique_ptr<Gemm>(std::make_unique<NoGemm>());
+    auto gemm = std::make_unique<CublasGemm>(ordinal, **library);
     RONDO_TRY(gemm->open());
     return std::unique_ptr<Gemm>(std::move(gemm));
 }

@@ -29,7 +29,9 @@ struct Product {
 /// shape's second product on nothing is allocated. One per device, used by its issuing thread.
 class Gemm {
 public:
-    /// Loads cuBLASLt and takes its workspace on the GPU.
+    /// Whether cuBLASLt is there, and where it must be.
+    static Status available();
+    /// Loads cuBLASLt and takes its workspace on the GPU. Without the library it has no algorithm for anything.
     static Result<std::unique_ptr<Gemm>> create(int ordinal);
     virtual ~Gemm() = default;
     /// Enqueues the product; false when cuBLASLt has no algorithm for it, and then nothing is enqueued.

@@ -71,6 +71,10 @@ public:
 
 }  // namespace
 
+Status Gemm::available() {
+    return Status::ok();
+}
+
 Result<std::unique_ptr<Gemm>> Gemm::create(int) {
     return std::unique_ptr<Gemm>(std::make_unique<PlainGemm>());
 }
