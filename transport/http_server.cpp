@@ -46,11 +46,13 @@ public:
     ~AsioHttpServer() override;
 
     Status listen();
+    Status begin() override;
     uint16_t port() const override { return port_; }
     Counts counts() const override;
     void drain(std::chrono::milliseconds patience, std::function<void()> drained) override;
 
 private:
+    Error refused(const std::string& reason) const;
     void serve();
     void accept();
     void admit(tcp::socket socket);
@@ -85,11 +87,12 @@ AsioHttpServer::~AsioHttpServer() {
     for (std::thread& thread : threads_) thread.join();
 }
 
+Error AsioHttpServer::refused(const std::string& reason) const {
+    return make_error(ErrorCode::io, "HTTP server: cannot listen on " + options_.host + ":" +
+                                         std::to_string(options_.port) + ": " + reason);
+}
+
 Status AsioHttpServer::listen() {
-    const auto refused = [this](const std::string& reason) {
-        return make_error(ErrorCode::io, "HTTP server: cannot listen on " + options_.host + ":" +
-                                             std::to_string(options_.port) + ": " + reason);
-    };
     NetError error;
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
@@ -102,6 +105,10 @@ Status AsioHttpServer::listen() {
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (!error) port_ = acceptor_.local_endpoint(error).port();
     if (error) return refused(error.message());
+    return {};
+}
+
+Status AsioHttpServer::begin() {
     accept();
     try {
         for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { serve(); });
@@ -167,7 +174,10 @@ void AsioHttpServer::forget(const std::shared_ptr<HttpConnection>& connection) {
 
 HttpServer::Counts AsioHttpServer::counts() const {
     const std::lock_guard lock(mutex_);
-    return {.connections = connections_.size(), .refused = refused_, .timed_out = shared_.timed_out};
+    return {.connections = connections_.size(),
+            .refused = refused_,
+            .timed_out = shared_.timed_out,
+            .body_bytes = shared_.body_bytes};
 }
 
 void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<void()> drained) {
@@ -219,7 +229,7 @@ void AsioHttpServer::tell_if_drained() {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(Options options, Handler handle) {
+Result<std::unique_ptr<HttpServer>> HttpServer::open(Options options, Handler handle) {
     if (options.host.empty())
         return make_error(ErrorCode::invalid_argument, "HTTP server: host is empty, must be an address to listen on");
     if (options.threads < 1 || options.threads > threads_max)
@@ -228,6 +238,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(Options options, Handler h
     auto server = std::make_unique<AsioHttpServer>(std::move(options), std::move(handle));
     RONDO_TRY(server->listen());
     return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::start(Options options, Handler handle) {
+    RONDO_ASSIGN(std::unique_ptr<HttpServer> server, open(std::move(options), std::move(handle)));
+    RONDO_TRY(server->begin());
+    return server;
 }
 
 }  // namespace rondo

@@ -17,6 +17,7 @@ namespace rondo {
 struct HttpLimits {
     size_t header_bytes_max = size_t{16} << 10;     ///< 431 beyond
     size_t body_bytes_max = size_t{8} << 20;        ///< 413 beyond, before reading on
+    size_t bodies_bytes_max = size_t{128} << 20;    ///< of all that have not come whole: 503 beyond for large ones
     size_t connections_max = 12'000;                ///< further ones are closed at once
     size_t write_bytes_max = size_t{256} << 10;     ///< of a stream, accepted and not yet sent
     std::chrono::milliseconds header_time{10'000};  ///< from the first byte of a request to the end of its header
@@ -73,11 +74,16 @@ public:
         size_t connections = 0;  ///< open now
         uint64_t refused = 0;    ///< beyond connections_max
         uint64_t timed_out = 0;
+        size_t body_bytes = 0;  ///< of bodies that have not come whole
     };
     using Handler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
 
+    /// Listens. Clients wait until `begin`, so whoever is called back finds the server where it belongs.
+    static Result<std::unique_ptr<HttpServer>> open(Options options, Handler handle);
+    /// Both at once.
     static Result<std::unique_ptr<HttpServer>> start(Options options, Handler handle);
     virtual ~HttpServer() = default;  ///< closes everything that is open
+    virtual Status begin() = 0;
     virtual uint16_t port() const = 0;
     virtual Counts counts() const = 0;
     /// Accepts no more connections and closes idle ones; answers under way go on, each with "Connection: close".

@@ -100,6 +100,8 @@ void HttpConnection::parse() {
             hand_over();
             continue;
         }
+        if (!has_room_for_body())
+            return refuse({503, "too many large requests are on their way to this server; ask again later"});
         // One deadline for each part, set when it begins, so that no drip of bytes can move it.
         if (reader_->state() == State::header) {
             if (fresh) set_read_deadline(shared_.limits.header_time);
@@ -112,7 +114,14 @@ void HttpConnection::parse() {
     if (in_.empty()) std::string().swap(in_);
 }
 
+/// Small bodies always find room: there cannot be more of them than connections.
+bool HttpConnection::has_room_for_body() {
+    const size_t own = reader_->body_bytes(), all = body_.hold(own);
+    return own <= shared_.limits.header_bytes_max || all <= shared_.limits.bodies_bytes_max;
+}
+
 void HttpConnection::hand_over() {
+    body_.hold(0);
     set_read_deadline(never);
     phase_ = Phase::answering;
     HttpRequest request = reader_->release();
@@ -222,6 +231,7 @@ void HttpConnection::refuse(const HttpRefusal& refusal) {
 void HttpConnection::linger() {
     phase_ = Phase::lingering;
     reader_.reset();
+    body_.hold(0);
     std::string().swap(in_);
     NetError ignored;  // the client may have left meanwhile, which reading will tell
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -248,6 +258,7 @@ void HttpConnection::shut() {
     socket_.close(ignored);
     timer_.cancel();
     reader_.reset();
+    body_.hold(0);
     std::string().swap(in_);
     if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->lost();
     shared_.closed(shared_from_this());

@@ -24,6 +24,25 @@ namespace rondo {
 
 class HttpConnection;
 
+/// Bytes that one of many holds, as a part of what all of them hold.
+class HeldBytes {
+public:
+    explicit HeldBytes(std::atomic<size_t>& all) : all_(all) {}
+    ~HeldBytes() { hold(0); }
+    HeldBytes(const HeldBytes&) = delete;
+    HeldBytes& operator=(const HeldBytes&) = delete;
+
+    /// In place of what it held before. Returns what all hold now.
+    size_t hold(size_t bytes) {
+        const size_t more = bytes - std::exchange(bytes_, bytes);  // or less: sizes wrap round
+        return all_.fetch_add(more) + more;
+    }
+
+private:
+    std::atomic<size_t>& all_;
+    size_t bytes_ = 0;
+};
+
 /// What the connections of one server have in common; outlives them.
 struct HttpShared {
     HttpLimits limits;
@@ -31,6 +50,7 @@ struct HttpShared {
     HttpServer::Refused refused;
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
+    std::atomic<size_t> body_bytes{0};                                   ///< of bodies that have not come whole
     std::function<void(const std::shared_ptr<HttpConnection>&)> closed;  ///< called once by each connection
 };
 
@@ -64,6 +84,7 @@ private:
     void receive();
     void end_of_stream(const NetError& error);
     void parse();
+    bool has_room_for_body();
     void hand_over();
 
     // Writing.
@@ -95,8 +116,9 @@ private:
 
     std::string in_;  ///< received and not yet used; while answering, the beginning of what the client pipelines
     std::optional<HttpRequestReader> reader_;  ///< since the first byte of a request
-    bool waiting_ = false;                     ///< for bytes
-    bool no_more_bytes_ = false;               ///< the client has closed its side
+    HeldBytes body_{shared_.body_bytes};
+    bool waiting_ = false;        ///< for bytes
+    bool no_more_bytes_ = false;  ///< the client has closed its side
     size_t read_over_bytes_ = 0;
 
     std::shared_ptr<HttpExchange> exchange_;

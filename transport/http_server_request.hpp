@@ -33,7 +33,8 @@ public:
     bool is_http11() const { return http11_; }  ///< from the end of the header on, as the next two
     bool keeps_alive() const { return keeps_alive_; }
     bool awaits_continue() const { return expects_continue_ && request_.body.empty(); }
-    HttpRequest release() { return std::move(request_); }  ///< when done
+    size_t body_bytes() const { return request_.body.size(); }  ///< that have come
+    HttpRequest release() { return std::move(request_); }       ///< when done
 
 private:
     size_t take_header(std::string_view bytes);

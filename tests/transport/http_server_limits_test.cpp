@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <vector>
@@ -106,6 +107,37 @@ TEST(HttpLimits, ConnectionsBeyondTheLimitAreClosedAtOnce) {
     EXPECT_EQ(RawClient(server->port()).ask(get_root).status, 200);
 }
 
+TEST(HttpLimits, LargeBodiesOnTheirWayAreBoundedTogether) {
+    const auto server = start_server(echo, {.header_bytes_max = 1024, .bodies_bytes_max = size_t{64} << 10});
+    const auto part = [](size_t bytes) {
+        return "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n" + std::string(bytes, 'x');
+    };
+    const auto whole = [](size_t bytes) {
+        return "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" +
+               std::string(bytes, 'x');
+    };
+    RawClient first(server->port());
+    first.send(part(60'000));
+    EXPECT_TRUE(becomes_true([&] { return server->counts().body_bytes >= 60'000; }));
+    EXPECT_EQ(RawClient(server->port()).ask(part(10'000)).status, 503);
+    EXPECT_EQ(RawClient(server->port()).ask(whole(1'000)).status, 200) << "a small one always finds room";
+    first.close();
+    EXPECT_TRUE(becomes_true([&] { return RawClient(server->port()).ask(whole(60'000)).status == 200; }));
+    RawClient again(server->port());
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(again.ask(whole(60'000)).status, 200) << "what has come whole counts no more";
+}
+
+TEST(HttpLimits, ClientsWaitUntilTheServerHasBegun) {
+    HttpServer::Options options;
+    const auto server = std::move(HttpServer::open(options, echo)).value();
+    RawClient early(server->port());
+    early.send(get_root);
+    EXPECT_EQ(server->counts().connections, 0u);
+    ASSERT_TRUE(server->begin());
+    EXPECT_EQ(early.read_head().status, 200);
+    EXPECT_TRUE(std::move(HttpServer::open(options, echo)).is_ok()) << "one that never begins ends too";
+}
+
 TEST(HttpLimits, FiveHundredDripsDoNotKeepGoodClientsWaiting) {
     const size_t before = open_descriptors();
     {
@@ -163,7 +195,11 @@ TEST(HttpLimits, AnIdleConnectionHoldsLittleMemory) {
         return heap.uordblks + heap.hblkhd;
     };
     const auto server = start_server(echo, {.write_bytes_max = 1 << 20});
-    constexpr size_t count = 2000;
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 8192);  // a shell gives 1,024
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const size_t count = std::min<size_t>(2000, (limit.rlim_cur - 200) / 2);
     std::vector<RawClient> clients;
     clients.reserve(count);
     const std::string request =
@@ -172,7 +208,7 @@ TEST(HttpLimits, AnIdleConnectionHoldsLittleMemory) {
     const size_t before = in_use();
     for (size_t i = 0; i < count; ++i) {
         clients.emplace_back(server->port());
-        EXPECT_EQ(clients.back().ask(request).status, 200);
+        ASSERT_EQ(clients.back().ask(request).status, 200) << "of client " << i;
     }
     const size_t bytes_each = (in_use() - before) / count;
     RecordProperty("bytes_each", static_cast<int>(bytes_each));
