@@ -10,9 +10,9 @@ namespace rondo {
 
 namespace {
 
-// Where the same tokens were cut into rounds differently there are several ways down; more than this many are not
-// tried.
-constexpr int visits_max = 1 << 16;
+// Where the same tokens were cut into rounds differently there are several ways down. After so many blocks that led no
+// further none is tried any more.
+constexpr int detours_max = 1 << 16;
 // Of claims that nobody has put in order, after all that somebody has.
 constexpr uint64_t unordered_places = uint64_t{1} << 32;
 
@@ -79,10 +79,13 @@ PrefixCache::Node* PrefixCache::child(const Node* node, std::span<const int32_t>
 PrefixCache::Node* PrefixCache::deepest(Node* root, std::span<const int32_t> ids, const Ways& ways) const {
     Node* best = root;
     std::vector<Node*> open{root};
-    for (int visits = 0; !open.empty() && visits < visits_max; ++visits) {
+    for (int detours = 0; !open.empty() && detours < detours_max;) {
         Node* const node = open.back();
         open.pop_back();
-        if (node->depth > best->depth) best = node;
+        if (node->depth > best->depth)
+            best = node;
+        else
+            ++detours;
         if (best->depth == static_cast<int64_t>(ids.size())) break;
         const auto rest = ids.subspan(static_cast<size_t>(node->depth));
         for (int32_t size = 1; size <= kv_block_tokens; ++size)

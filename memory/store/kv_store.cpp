@@ -153,7 +153,9 @@ Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
 
 /// Until no more than `most` is used; where that cannot be, nobody goes.
 bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most) {
-    const auto may_go = [this](const StoredRecord& other) { return !readers_.contains(other.place); };
+    const auto may_go = [&](const StoredRecord& other) {
+        return !readers_.contains(other.place) && !stands_before(other.name, record);
+    };
     std::vector<RecordIndex::Taken> taken;
     while (used > most) {
         const StoredRecord* const next = index_.next_to_go(record, tenant, may_go);
@@ -169,12 +171,22 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     }
     for (const RecordIndex::Taken& one : taken) {
         index_.gone(one);
-        gone_(one.record.name);
+        tell_gone(one.record.name);
         give_back(one.record.place);
     }
     counts_.evicted += std::ssize(taken);
     counts_.never_read += std::ranges::count_if(taken, [](const auto& one) { return !one.record.read; });
     return true;
+}
+
+void KvStore::tell_gone(const StoreName& name) const {
+    for (const auto& tell : told_of_gone_) tell(name);
+}
+
+/// Before what is to be written, or is on its way: without it that would not be found.
+bool KvStore::stands_before(const StoreName& name, const StoredRecord& begun) const {
+    const auto is_before = [&](const auto& one) { return one.second->record.before == name; };
+    return begun.before == name || std::ranges::any_of(writing_, is_before);
 }
 
 KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
@@ -188,11 +200,17 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     }
     uint64_t used = segments_->bytes() + bytes + 2 * disk_alignment;  // it may begin a segment
     if (!evict_for(record, nullptr, used, options_.bytes_max)) return Refusal::no_room;
-    const auto free = folder_->bytes_free();
+    // Where no holes can be made, space comes back with a whole segment.
+    if (segments_->bytes() + bytes + 2 * disk_alignment > options_.bytes_max) return Refusal::no_room;
+    auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
     // What others took of the disk is asked back of what is stored.
-    uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
-    return *free >= wanted || evict_for(record, nullptr, wanted, *free) ? Refusal::none : Refusal::no_room;
+    const uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
+    if (*free >= wanted) return Refusal::none;
+    uint64_t left = wanted;
+    if (!evict_for(record, nullptr, left, *free)) return Refusal::no_room;
+    free = folder_->bytes_free();
+    return free && *free >= wanted ? Refusal::none : Refusal::no_room;
 }
 
 void KvStore::give_back(const RecordPlace& place) {
@@ -200,7 +218,21 @@ void KvStore::give_back(const RecordPlace& place) {
         readers->second.removed = true;
         return;
     }
-    static_cast<void>(segments_->give_back(place));  // what cannot be given back is found at the next start
+    if (!segments_->give_back(place)) unpunched_.push_back(place);
+}
+
+Status KvStore::forget_removed(std::span<const std::string> keys) {
+    RONDO_TRY(remove({}));  // what the disk did not let go before
+    while (!unpunched_.empty()) {
+        RONDO_TRY(segments_->clear(unpunched_.back()));
+        unpunched_.pop_back();
+    }
+    return manifest_->forget_removed(keys);
+}
+
+void KvStore::use(const StoreName& name) {
+    const int64_t told_each = std::min(seconds_a_day, options_.unused_seconds_max / 4);
+    for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
 }
 
 /// Not found from now on, whatever the disk says. What it refuses to remove leaves with those that leave next.
@@ -210,7 +242,7 @@ Status KvStore::remove(std::span<const StoreName> names) {
         if (record == nullptr) continue;
         leaving_.push_back(*record);
         index_.remove(name);
-        gone_(leaving_.back().name);
+        tell_gone(leaving_.back().name);
     }
     if (leaving_.empty()) return Status::ok();
     Manifest::Changes changes;
@@ -220,16 +252,20 @@ Status KvStore::remove(std::span<const StoreName> names) {
     return Status::ok();
 }
 
-void KvStore::damaged(const StoreName& name) {
-    if (index_.find(name) == nullptr) return;
+/// Unless it has gone meanwhile, and another of its name has come.
+void KvStore::damaged(const StoredRecord& record) {
+    const StoredRecord* const found = index_.find(record.name);
+    if (found == nullptr || found->place != record.place) return;
     ++counts_.damaged;
-    static_cast<void>(remove({&name, 1}));
+    static_cast<void>(remove({&record.name, 1}));
 }
 
 void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
     const int64_t today = options_.now() / seconds_a_day;
-    if (today != day_) written_today_ = 0;
-    day_ = today;
+    if (today > day_) {  // a clock that goes back begins no day anew
+        written_today_ = 0;
+        day_ = today;
+    }
     written_today_ += bytes;
     RecordWriter out;
     out.put(day_);
@@ -257,6 +293,11 @@ Status KvStore::expire() {
     const std::vector<StoreName> names = index_.unused_since(options_.now() - options_.unused_seconds_max);
     counts_.expired += std::ssize(names);
     counts_.never_read += std::ranges::count_if(names, [this](const auto& name) { return !index_.find(name)->read; });
+    if (!used_.empty()) {
+        Manifest::Changes changes;
+        put_used(changes);
+        static_cast<void>(manifest_->commit(std::move(changes)));  // a start after that takes them for older
+    }
     return remove(names);
 }
 

@@ -103,8 +103,9 @@ public:
         const std::function<void()>& come = [] {});
 
     /// Told of each record as soon as it is not found any more, whatever the reason.
-    void when_gone(std::function<void(const StoreName&)> told) { gone_ = std::move(told); }
-    void use(const StoreName& name) { index_.use(name, options_.now()); }
+    void when_gone(std::function<void(const StoreName&)> told) { told_of_gone_.push_back(std::move(told)); }
+    /// It, and what it stands behind. The first use of a day is written with what is written next.
+    void use(const StoreName& name);
     /// Says that records belong to one more conversation; those that are gone are left out. Nothing of that is written:
     /// after a start whoever knows says so again.
     void refer(std::span<const StoreName> names);
@@ -116,7 +117,7 @@ public:
     /// Everything of a tenant's goes, what is on its way too.
     Status forget_tenant(const StoreName& tenant);
     /// Afterwards what was removed is in no file.
-    Status forget_removed() { return manifest_->forget_removed(); }
+    Status forget_removed(std::span<const std::string> keys = {});
 
     const Counts& counts() const { return counts_; }
     uint64_t bytes() const { return segments_->bytes(); }
@@ -141,8 +142,10 @@ private:
     Refusal make_room(const StoredRecord& record);
     bool evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most);
     Status remove(std::span<const StoreName> names);
+    void tell_gone(const StoreName& name) const;
     void give_back(const RecordPlace& place);
-    void damaged(const StoreName& name);
+    bool stands_before(const StoreName& name, const StoredRecord& begun) const;
+    void damaged(const StoredRecord& record);
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
     StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
@@ -153,6 +156,7 @@ private:
     void sync(const FinishingPtr& finishing);
     void commit(Finishing& finishing);
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
+    void put_used(Manifest::Changes& changes);
     void count_day(Manifest::Changes& changes, uint64_t bytes);
     void end_reading(const RecordPlace& place);
     template <class T>
@@ -171,8 +175,10 @@ private:
     };
     std::map<RecordPlace, Readers> readers_;
     std::map<StoreName, Writing*> writing_;
-    std::function<void(const StoreName&)> gone_ = [](const StoreName&) {};
+    std::vector<std::function<void(const StoreName&)>> told_of_gone_;
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
+    std::vector<RecordPlace> unpunched_;    // given back, and still on the disk
+    std::vector<StoreName> used_;           // since the manifest heard of it
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;
     uint64_t written_today_ = 0;

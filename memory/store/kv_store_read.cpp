@@ -85,7 +85,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
         if (!end) {
             const ErrorCode code = end.error().code;  // the manifest says that this version wrote it
-            if (code == ErrorCode::corrupt || code == ErrorCode::unsupported) damaged(reading->record.name);
+            if (code == ErrorCode::corrupt || code == ErrorCode::unsupported) damaged(reading->record);
             return done(end.error());
         }
         if (reading->header.ids.size() < ids.size() || !std::equal(ids.begin(), ids.end(), reading->header.ids.begin()))
@@ -111,7 +111,7 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
     assert(layer < header.layers.size() && bytes == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
     counts_.bytes_read += bytes;
     const Done read = posted<Status>([this, reading, done = std::move(done)](const Status& end) {
-        if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record.name);
+        if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record);
         done(end);
     });
     struct Together {

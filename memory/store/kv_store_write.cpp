@@ -55,8 +55,9 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     };
     if (index_.find(record.name) != nullptr || writing_.contains(record.name)) return refused(Refusal::stored_already);
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
-    const bool same_day = options_.now() / (24 * 3600) == day_;
-    const uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);
+    const bool same_day = options_.now() / (24 * 3600) <= day_;
+    uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);
+    for (const auto& [name, writing] : writing_) today += writing->record.place.bytes;
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
     if (!remove({})) return refused(Refusal::disk);  // what leaves may have its name
     if (const Refusal refusal = make_room(record); refusal != Refusal::none) return refused(refusal);
@@ -173,6 +174,12 @@ void KvStore::put(Manifest::Changes& changes, const StoredRecord& record) const 
     changes.put(store::key_of(store::record_letter, record.name), store::text_of(value));
 }
 
+/// So that a start knows what was used lately.
+void KvStore::put_used(Manifest::Changes& changes) {
+    for (const StoreName& name : std::exchange(used_, {}))
+        if (const StoredRecord* const record = index_.find(name); record != nullptr) put(changes, *record);
+}
+
 /// The bytes are durable; now they are found.
 void KvStore::commit(Finishing& finishing) {
     const Status forgotten =
@@ -188,6 +195,7 @@ void KvStore::commit(Finishing& finishing) {
         bytes += writing->record.place.bytes;
     }
     count_day(changes, bytes);
+    put_used(changes);
     const Status committed = manifest_->commit(std::move(changes));
     for (const WritingPtr& writing : finishing.writings) {
         if (committed) {

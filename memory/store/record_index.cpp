@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace rondo {
 
@@ -37,6 +39,7 @@ bool RecordIndex::add(const StoredRecord& record, double credit) {
     Entry& entry = at->second;
     entry.record = record;
     entry.credit = credit;
+    entry.told_at = record.used_at;
     const auto sizes = sizes_.find(record.name);
     if (sizes != sizes_.end())
         for (const auto& [size, count] : sizes->second) entry.behind += count;
@@ -89,7 +92,39 @@ struct RecordIndex::Search {
     const NameOf& name_of;
     Exactness allowed;
     std::vector<Step> way = {}, best = {};
-    int64_t found = 0, most = 0;  // tokens of the two
+    int64_t found = 0, most = 0;          // tokens of the two
+    std::optional<size_t> noted = {};     // so many steps of the way are the best, and are copied when one of them goes
+    std::optional<Step> noted_part = {};  // and this behind them
+
+    void note(int64_t tokens, std::optional<Step> part) {
+        most = tokens;
+        noted = way.size();
+        noted_part = part;
+    }
+    void settle() {
+        if (!noted) return;
+        best.assign(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(*noted));
+        if (noted_part) best.push_back(*noted_part);
+        noted.reset();
+    }
+    void step(const Step& one) {
+        way.push_back(one);
+        found += one.tokens;
+    }
+    void step_back() {
+        if (noted == way.size()) settle();
+        found -= way.back().tokens;
+        way.pop_back();
+    }
+};
+
+/// A border on the way, and the sizes of what stands behind it that were not tried yet.
+struct RecordIndex::Branch {
+    Border from;
+    std::span<const int32_t> ids;  // behind it
+    std::map<int32_t, int32_t>::const_iterator next, end;
+    PrefixName prefix;  // of so many whole blocks behind it
+    size_t whole = 0;
 };
 
 namespace {
@@ -133,10 +168,7 @@ void RecordIndex::look_for_part(Search& search, const Border& from, std::span<co
             const StoredRecord* const record = find_through(search.name_of(at), search.name_of(from));
             if (record == nullptr) break;  // what goes further has the places before it, too
             const auto tokens = static_cast<int32_t>(blocks * kv_block_tokens);
-            if (search.found + tokens <= search.most) continue;
-            search.most = search.found + tokens;
-            search.best = search.way;
-            search.best.push_back({record, tokens});
+            if (search.found + tokens > search.most) search.note(search.found + tokens, Step{record, tokens});
         }
     }
 }
@@ -145,7 +177,8 @@ std::vector<RecordIndex::Step> RecordIndex::way(const Border& from, std::span<co
                                                 const NameOf& name_of) const {
     Search search{name_of, allowed};
     walk(search, from, ids);
-    return search.best;
+    search.settle();
+    return std::move(search.best);
 }
 
 /// What leads from a border to one so many tokens further, whose prefix is known: the exact one, or else the other.
@@ -159,39 +192,54 @@ const StoredRecord* RecordIndex::next_of(const Search& search, const Border& fro
     return nullptr;
 }
 
-/// The same ids may be stored in several cuts: the way that leads furthest is the best.
-void RecordIndex::walk(Search& search, const Border& from, std::span<const int32_t> ids) const {
-    if (search.found > search.most) {
-        search.best = search.way;
-        search.most = search.found;
-    }
+bool RecordIndex::branch(Search& search, const Border& from, std::span<const int32_t> ids,
+                         std::vector<Branch>& branches) const {
+    if (search.found > search.most) search.note(search.found, std::nullopt);
     const auto sizes = sizes_.find(search.name_of(from));
-    if (sizes == sizes_.end()) return;
+    if (sizes == sizes_.end()) return false;
     look_for_part(search, from, ids);
-    PrefixName prefix = from.prefix;  // of so many whole blocks
-    size_t whole = 0;
-    for (const auto& [tokens, count] : sizes->second) {
+    branches.push_back({from, ids, sizes->second.begin(), sizes->second.end(), from.prefix});
+    return true;
+}
+
+/// The same ids may be stored in several cuts: the way that leads furthest is the best. A conversation may have more
+/// rounds than a stack has room for.
+void RecordIndex::walk(Search& search, const Border& from, std::span<const int32_t> ids) const {
+    std::vector<Branch> branches;
+    branch(search, from, ids, branches);
+    while (!branches.empty()) {
+        Branch& at = branches.back();
+        if (at.next == at.end || static_cast<size_t>(at.next->first) > at.ids.size()) {
+            branches.pop_back();
+            if (!branches.empty()) search.step_back();
+            continue;
+        }
+        const int32_t tokens = at.next++->first;
         const auto end = static_cast<size_t>(tokens);
-        if (end > ids.size()) return;
-        for (; whole + kv_block_tokens <= end; whole += kv_block_tokens)
-            prefix = name_of_block(prefix, ids.subspan(whole, kv_block_tokens));
-        Border to{whole == end ? prefix : name_of_block(prefix, ids.subspan(whole, end - whole)), from.exactness};
-        const StoredRecord* const next = next_of(search, from, to, tokens);
+        for (; at.whole + kv_block_tokens <= end; at.whole += kv_block_tokens)
+            at.prefix = name_of_block(at.prefix, at.ids.subspan(at.whole, kv_block_tokens));
+        const bool is_whole = at.whole == end;
+        Border to{is_whole ? at.prefix : name_of_block(at.prefix, at.ids.subspan(at.whole, end - at.whole)),
+                  at.from.exactness};
+        const StoredRecord* const next = next_of(search, at.from, to, tokens);
         if (next == nullptr) continue;
-        search.way.push_back({next, tokens});
-        search.found += tokens;
-        walk(search, to, ids.subspan(end));
-        search.found -= tokens;
-        search.way.pop_back();
+        search.step({next, tokens});
+        if (!branch(search, to, at.ids.subspan(end), branches)) search.step_back();
     }
 }
 
-void RecordIndex::use(const StoreName& name, int64_t now) {
+std::vector<StoreName> RecordIndex::use(const StoreName& name, int64_t now, int64_t told_each) {
+    std::vector<StoreName> untold;
     for (auto at = records_.find(name); at != records_.end(); at = records_.find(at->second.record.before)) {
-        at->second.record.read = true;
-        at->second.record.used_at = std::max(at->second.record.used_at, now);
-        set_credit(at->second, value_of(at->second.record));
+        Entry& entry = at->second;
+        entry.record.read = true;
+        entry.record.used_at = std::max(entry.record.used_at, now);
+        set_credit(entry, value_of(entry.record));
+        if (now - entry.told_at < told_each) continue;
+        entry.told_at = now;
+        untold.push_back(at->first);
     }
+    return untold;
 }
 
 bool RecordIndex::refer(const StoreName& name, int32_t more) {

@@ -71,8 +71,9 @@ public:
     /// through the same place that begin elsewhere.
     const StoredRecord* find_through(const StoreName& waypoint, const StoreName& before) const;
 
-    /// Used now: it goes later, and so does what it stands behind.
-    void use(const StoreName& name, int64_t now);
+    /// Used now: it goes later, and so does what it stands behind. Returns those of whose use was last told so long
+    /// ago.
+    std::vector<StoreName> use(const StoreName& name, int64_t now, int64_t told_each = 24 * 3600);
     bool refer(const StoreName& name, int32_t more);
     /// Who goes next that room may be made for `record`, of one tenant or of all: of those that may go the one that is
     /// worth least, unless it is worth more than the record. Null: nobody. Who goes makes all others older.
@@ -102,7 +103,8 @@ private:
     struct Entry {
         StoredRecord record;
         double credit = 0.0;
-        int64_t behind = 0;  // records that stand behind it
+        int64_t behind = 0;   // records that stand behind it
+        int64_t told_at = 0;  // when its use was told of last
     };
     struct Tenant {
         uint64_t bytes = 0;
@@ -116,6 +118,8 @@ private:
     void set_credit(Entry& entry, double credit);
     void leaf(const Entry& entry, bool is);
     struct Search;
+    struct Branch;
+    bool branch(Search& search, const Border& from, std::span<const int32_t> ids, std::vector<Branch>& branches) const;
     void walk(Search& search, const Border& from, std::span<const int32_t> ids) const;
     void look_for_part(Search& search, const Border& from, std::span<const int32_t> ids) const;
     const StoredRecord* next_of(const Search& search, const Border& from, Border& to, int32_t tokens) const;

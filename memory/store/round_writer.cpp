@@ -108,7 +108,10 @@ void RoundWriter::give_up() {
     if (!busy_ && !waiting_.empty()) end_sequence();
 }
 
+/// What was stored already is used by whoever computed with it, also where it never left memory.
 void RoundWriter::end_sequence() {
+    for (const LayerGroup group : layer_groups)
+        if (last_stored_[group]) store_.use(*std::exchange(last_stored_[group], {}));
     let_go(waiting_.front());
     waiting_.pop_front();
     rounds_.clear();
@@ -146,6 +149,7 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     if (refusal == KvStore::Refusal::stored_already) {
         if (store_.index().find(record->name) != nullptr) {
             sequence.stored(record->name);
+            last_stored_[group] = record->name;
         } else {
             written_.push_back({nullptr, record->name, sequence.stored});  // it is on its way
         }

@@ -68,10 +68,11 @@ private:
     KvPool& pool_;
     Device& device_;
     const Options options_;
-    std::deque<Sequence> waiting_;     // the first is written
-    std::vector<StoredRound> rounds_;  // of it; none: it has not begun
-    size_t record_ = 0;                // of its rounds and their groups, which comes next
-    RecordPtr busy_;                   // that is on its way
+    std::deque<Sequence> waiting_;                    // the first is written
+    std::vector<StoredRound> rounds_;                 // of it; none: it has not begun
+    size_t record_ = 0;                               // of its rounds and their groups, which comes next
+    PerGroup<std::optional<StoreName>> last_stored_;  // of it, that was there before
+    RecordPtr busy_;                                  // that is on its way
     Staging staging_;
     bool gives_up_ = false;  // it is the last of its sequence
     struct Written {

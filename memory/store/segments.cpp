@@ -188,21 +188,22 @@ void Segments::submit(DiskWork work) const {
 }
 
 /// Where no hole can be made, zeros are written; the space comes back with the whole segment then.
-Status Segments::punch(const File& file, uint64_t offset, uint64_t bytes) const {
+Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) const {
     if (fallocate(file.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                   static_cast<off_t>(bytes)) == 0)
-        return Status::ok();
+        return true;
     if (errno != EOPNOTSUPP && errno != ENOSYS) return disk_error(errno, "a segment: cannot make a hole");
     const auto zeros = std::make_unique<Block>();
     for (uint64_t done = 0; done < bytes; done += disk_alignment)
         if (pwrite(file.file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
             return disk_error(errno, "a segment: cannot write zeros");
-    return fdatasync(file.file) == 0 ? Status::ok() : Status(disk_error(errno, "a segment: cannot sync"));
+    if (fdatasync(file.file) != 0) return disk_error(errno, "a segment: cannot sync");
+    return false;
 }
 
 Status Segments::remove(uint64_t segment) {
     const auto found = files_.find(segment);
-    bytes_ -= found->second.used;
+    bytes_ -= found->second.used + found->second.dead;
     close(found->second.file);
     files_.erase(found);
     if (segment == writing_) writing_ = 0;
@@ -217,7 +218,20 @@ Status Segments::give_back(const RecordPlace& place) {
     file.used -= place.bytes;
     bytes_ -= place.bytes;
     if (file.used == disk_alignment && place.segment != writing_) return remove(place.segment);
-    return punch(file, place.offset, place.bytes);
+    const Result<bool> hole = punch(file, place.offset, place.bytes);
+    if (!hole) return hole.error();
+    if (!*hole) keep_dead(file, place.bytes);
+    return Status::ok();
+}
+
+void Segments::keep_dead(File& file, uint64_t bytes) {
+    file.dead += bytes;
+    bytes_ += bytes;
+}
+
+Status Segments::clear(const RecordPlace& place) const {
+    const auto found = files_.find(place.segment);
+    return found == files_.end() ? Status::ok() : punch(found->second, place.offset, place.bytes).status();
 }
 
 bool Segments::is_there() const {
@@ -234,14 +248,18 @@ bool Segments::is_within(const RecordPlace& place) const {
 Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records) {
     if (records.empty()) return remove(segment);
     File& file = files_[segment];
-    uint64_t end = disk_alignment, used = disk_alignment;
+    uint64_t end = disk_alignment, used = disk_alignment, dead = 0;
     for (const RecordPlace& record : records) {
-        if (record.offset > end) RONDO_TRY(punch(file, end, record.offset - end));
+        if (record.offset > end) {
+            RONDO_ASSIGN(const bool hole, punch(file, end, record.offset - end));
+            dead += hole ? 0 : record.offset - end;
+        }
         end = record.offset + record.bytes;
         used += record.bytes;
     }
     bytes_ -= file.used - used;
     file.used = used;
+    keep_dead(file, dead);
     if (file.end == end) return Status::ok();
     file.end = end;
     return ftruncate(file.file, static_cast<off_t>(end)) == 0 ? Status::ok() : Status(failed(segment, "cut"));

@@ -61,6 +61,8 @@ public:
     void sync(const RecordPlace& place, std::function<void(Status)> done);
     /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.
     Status give_back(const RecordPlace& place);
+    /// What was given back and could not be removed is removed now.
+    Status clear(const RecordPlace& place) const;
     /// Gives back everything but these records, which lie within segments and not in each other: what a crash has left.
     Status keep_only(std::vector<RecordPlace> records);
 
@@ -81,6 +83,7 @@ private:
         int file = -1;
         uint64_t end = 0;   // behind its last record
         uint64_t used = 0;  // by records that were not given back
+        uint64_t dead = 0;  // by what was, where holes cannot be made: it takes space until the file goes
         Salt salt{};
     };
     /// Work of the disk's that has not ended: until then no file is closed.
@@ -95,8 +98,10 @@ private:
     Result<int> open_file(const std::string& name, int flags);
     Status take_over(uint64_t segment, const std::string& name);
     Status begin_segment();
-    Status punch(const File& file, uint64_t offset, uint64_t bytes) const;
+    /// False: the bytes are zeros, and their space does not come back.
+    Result<bool> punch(const File& file, uint64_t offset, uint64_t bytes) const;
     Status remove(uint64_t segment);
+    void keep_dead(File& file, uint64_t bytes);
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
     const StoreFolder* folder_;

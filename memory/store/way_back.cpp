@@ -119,6 +119,7 @@ bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
     kv.plan_rounds(std::move(ends));
     if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) {
         kv.take_as_exact(exact);
+        if (exact < way.end) kv.go_on_inexactly(exact);  // what comes is not, and what is computed behind it neither
         return true;
     }
     kv.plan_rounds(before);

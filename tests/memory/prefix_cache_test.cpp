@@ -45,6 +45,18 @@ TEST_F(PrefixCacheTest, TheSameTokensInOtherRoundsAreFoundByTheLongerWay) {
     EXPECT_EQ(cache->match("t", ids(60), 60).tokens(), 50);
 }
 
+/// More blocks than any search that goes astray may try.
+TEST_F(PrefixCacheTest, FindsAContextOfAnyLength) {
+    constexpr int64_t blocks = 70'000;
+    cache.reset();
+    const KvShape shape{.layers = 2, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
+    pool = std::move(KvPool::create(device, shape, {blocks, blocks})).value();
+    cache = std::make_unique<PrefixCache>(*pool);
+    const std::vector<int32_t> all = ids(blocks * kv_block_tokens);
+    cache->insert("t", all, computed(std::ssize(all)));
+    EXPECT_EQ(cache->match("t", all, std::ssize(all)).tokens(), std::ssize(all));
+}
+
 TEST_F(PrefixCacheTest, KeepsOneCopyOfWhatIsComputedTwice) {
     cache->insert("t", ids(40), computed(40));
     cache->insert("t", ids(40), computed(40));

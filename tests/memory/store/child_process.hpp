@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -50,11 +52,14 @@ public:
     ChildProcess& operator=(const ChildProcess&) = delete;
 
     void kill_it() const { ::kill(process_, SIGKILL); }
-    /// All that it says until it ends.
-    std::string output() const {
+    /// All that it says until it ends, or until it has said so many lines.
+    std::string output(size_t lines = SIZE_MAX) const {
         std::string all(1 << 16, '\0');
         size_t size = 0;
-        while (true) {
+        const auto said = [&] {
+            return static_cast<size_t>(std::ranges::count(std::string_view(all).substr(0, size), '@'));
+        };
+        while (lines == SIZE_MAX || said() < lines) {
             const ssize_t got = ::read(from_, all.data() + size, all.size() - size);
             if (got <= 0) break;
             size += static_cast<size_t>(got);

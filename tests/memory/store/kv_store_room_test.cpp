@@ -50,6 +50,24 @@ TEST_P(KvStoreRoomTest, RoomIsMadeByWhatSavesLeast) {
     EXPECT_EQ(store_->counts().refused[static_cast<size_t>(Refusal::too_large)], 1);
 }
 
+/// What it stands behind would be lost with it: it would not be found.
+TEST_P(KvStoreRoomTest, NobodyGoesForWhatStandsBehindHim) {
+    std::vector<Round> chain{round("t", nullptr, 0, 64)};
+    for (int i = 1; i < 4; ++i) chain.push_back(round("t", &chain.back(), 1000 * i, 64));
+    RecordHeader header = header_of(chain[1]);
+    header.lay_out();
+    options_.bytes_max = 3 * header.record_bytes() + 4 * disk_alignment;
+    options_.segments.segment_bytes = 64 * header.record_bytes();
+    open();
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(write(chain[static_cast<size_t>(i)], 1.0), Refusal::none);
+    now_ += 100;
+    EXPECT_EQ(write(chain[3], 50.0), Refusal::no_room);
+    EXPECT_EQ(store_->index().count(), 3U);
+    EXPECT_EQ(write(round("t", nullptr, 9000, 64), 50.0), Refusal::none) << "for another one the last goes";
+    EXPECT_FALSE(is_there(chain[2]));
+    EXPECT_TRUE(is_there(chain[1]));
+}
+
 TEST_P(KvStoreRoomTest, TheLimitHoldsWhateverIsWritten) {
     options_.bytes_max = uint64_t{256} << 10;
     options_.segments.segment_bytes = uint64_t{64} << 10;
@@ -103,6 +121,33 @@ TEST_P(KvStoreRoomTest, NoMoreIsWrittenADayThanMayBe) {
     EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough) << "a start does not forget it";
     now_ += 24 * 3600;
     EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::none);
+}
+
+TEST_P(KvStoreRoomTest, WhatIsOnItsWayCountsAsWritten) {
+    RecordHeader header = header_of(round("t", nullptr, 0, 64));
+    header.lay_out();
+    options_.written_a_day_max = 2 * header.record_bytes();
+    open();
+    const KvStore::Begun first = store_->begin(header_of(round("t", nullptr, 0, 64)), 1.0),
+                         second = store_->begin(header_of(round("t", nullptr, 1000, 64)), 1.0),
+                         third = store_->begin(header_of(round("t", nullptr, 2000, 64)), 1.0);
+    EXPECT_NE(second.writing, nullptr);
+    EXPECT_EQ(third.refusal, Refusal::written_enough);
+}
+
+/// A start knows it from the manifest, where not every use is written.
+TEST_P(KvStoreRoomTest, AStartDoesNotForgetWhatWasUsed) {
+    const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);
+    ASSERT_EQ(write(old), Refusal::none);
+    ASSERT_EQ(write(used), Refusal::none);
+    now_ += options_.unused_seconds_max;
+    store_->use(name_of(used));
+    ASSERT_TRUE(store_->expire());
+    open();
+    now_ += options_.unused_seconds_max / 2;
+    ASSERT_TRUE(store_->expire());
+    EXPECT_FALSE(is_there(old));
+    EXPECT_TRUE(is_there(used));
 }
 
 TEST_P(KvStoreRoomTest, UnusedRoundsAreNotKept) {

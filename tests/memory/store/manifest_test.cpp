@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "tests/memory/store/child_process.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -156,27 +157,33 @@ TEST_F(ManifestTest, WhatIsForgottenIsInNoFile) {
     EXPECT_EQ(opened.manifest->get("other").value(), "stays");
 }
 
-/// A process that is killed has committed all of a change or nothing.
+/// Commits until it is killed, and says so each time.
+TEST_F(ManifestTest, DISABLED_Child) {
+    if (testing::ChildProcess::task() == nullptr) GTEST_SKIP() << "a child of another test";
+    const Manifest::Opened opened = Manifest::open(testing::ChildProcess::task()).value();
+    for (int i = 1;; ++i) {
+        Manifest::Changes changes;
+        changes.put("x", std::to_string(i));
+        changes.put("y", std::to_string(i));
+        ASSERT_TRUE(opened.manifest->commit(std::move(changes)));
+        testing::ChildProcess::say(std::to_string(i));
+    }
+}
+
+/// A process that is killed has committed all of a change or nothing, and what it said was committed is there.
 TEST_F(ManifestTest, AKillLeavesWholeChanges) {
-    for (int round = 0; round < 5; ++round) {
-        const pid_t child = fork();
-        if (child == 0) {
-            auto opened = Manifest::open(path_);
-            for (int i = 0; opened; ++i) {
-                Manifest::Changes changes;
-                changes.put("x", std::to_string(i));
-                changes.put("y", std::to_string(i));
-                if (!opened->manifest->commit(std::move(changes))) break;
-            }
-            _exit(1);
-        }
-        usleep(50'000 + 20'000 * round);
-        kill(child, SIGKILL);
-        waitpid(child, nullptr, 0);
-        const auto opened = open();
+    for (size_t round = 0; round < 5; ++round) {
+        testing::ChildProcess child("ManifestTest.DISABLED_Child", path_, folder_.path());
+        std::string said = child.output(1 + 5 * round);
+        child.kill_it();
+        said += child.output();
+        child.wait();
+        ASSERT_NE(said.rfind('@'), std::string::npos) << said;
+        const Manifest::Opened opened = open();
         const Pairs found = all(*opened.manifest);
-        EXPECT_EQ(found.count("x"), found.count("y"));
-        EXPECT_TRUE(!found.contains("x") || found.at("x") == found.at("y"));
+        ASSERT_TRUE(found.contains("x") && found.contains("y"));
+        EXPECT_EQ(found.at("x"), found.at("y"));
+        EXPECT_GE(std::stoi(found.at("x")), std::stoi(said.substr(said.rfind('@') + 1)));
     }
 }
 

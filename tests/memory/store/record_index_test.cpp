@@ -153,5 +153,42 @@ TEST(RecordIndex, ChoosesAsASearchThroughAllWould) {
     }
 }
 
+/// So many rounds that a stack would not hold a call for each.
+TEST(RecordIndex, FindsTheWayThroughAnyNumberOfRounds) {
+    constexpr int rounds = 200'000;
+    RecordIndex index;
+    const RecordIndex::NameOf name = [](const RecordIndex::Border& border) {
+        StoreName made{};
+        std::memcpy(made.data(), &border.prefix, made.size());
+        return made;
+    };
+    RecordIndex::Border at{name_of_space("t"), Exactness::exact};
+    const RecordIndex::Border from = at;
+    std::vector<int32_t> ids;
+    for (int i = 0; i < rounds; ++i) {
+        const std::vector<int32_t> own(kv_block_tokens, i);
+        ids.insert(ids.end(), own.begin(), own.end());
+        StoredRecord made = record(0, 0);
+        made.before = name(at);
+        at.prefix = name_of_block(at.prefix, own);
+        made.name = name(at);
+        made.tokens = kv_block_tokens;
+        ASSERT_TRUE(index.add(made));
+    }
+    EXPECT_EQ(index.way(from, ids, Exactness::exact, name).size(), size_t{rounds});
+    ids[ids.size() / 2] = -1;
+    EXPECT_EQ(index.way(from, ids, Exactness::exact, name).size(), size_t{rounds} / 2);
+}
+
+TEST(RecordIndex, TellsOfAUseOnceInSoLong) {
+    RecordIndex index;
+    index.add(record(1, 0));
+    index.add(record(2, 1));
+    EXPECT_EQ(index.use(name_of(1), 1000, 100), std::vector<StoreName>{name_of(1)});
+    EXPECT_EQ(index.use(name_of(2), 1050, 100), std::vector<StoreName>{name_of(2)});
+    EXPECT_TRUE(index.use(name_of(2), 1099, 100).empty());
+    EXPECT_EQ(index.use(name_of(2), 1100, 100), std::vector<StoreName>{name_of(1)});
+}
+
 }  // namespace
 }  // namespace rondo

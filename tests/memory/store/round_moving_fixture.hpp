@@ -58,9 +58,9 @@ protected:
         start();
     }
     ~RoundMovingTest() override {
-        if (store_) store_->when_gone([](const StoreName&) {});
         writer_.reset();
         reader_.reset();
+        close();  // while there is whoever is told
     }
     /// As another process, whose host memory is empty.
     void start() {
