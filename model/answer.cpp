@@ -37,13 +37,25 @@ Status GenerateOptions::check(const Model& model) const {
                       "a stop string with model " + model.name + ", which has no tokenizer; stop ids would do");
 }
 
+namespace {
+
+/// None without a tokenizer.
+std::unique_ptr<Detokenizer> detokenizer(const Model& model, const GenerateOptions& options,
+                                         std::span<const int32_t> prompt) {
+    if (model.tokenizer == nullptr) return nullptr;
+    const auto has_text = [&](int32_t id) { return !model.tokenizer->bytes_of(id, options.special_text).empty(); };
+    const bool continues = options.continues_text && std::ranges::any_of(prompt, has_text);
+    return std::make_unique<Detokenizer>(*model.tokenizer, options.special_text, continues);
+}
+
+}  // namespace
+
 Answer::Answer(const Model& model, GenerateOptions options, std::span<const int32_t> prompt)
     : model_(model),
       options_(std::move(options)),
       sampler_(options_.sampling, model.spec.vocabulary),
       stops_(options_.stops),
-      text_(model.tokenizer == nullptr ? nullptr
-                                       : std::make_unique<Detokenizer>(*model.tokenizer, options_.special_text)) {
+      text_(detokenizer(model, options_, prompt)) {
     sampler_.observe_prompt(prompt);
     if (options_.tokens_min == 0) return;
     ending_ = options_.stop_ids;

@@ -19,7 +19,8 @@ struct GenerateOptions {
     std::vector<std::string> stops = {};
     std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
     bool ignore_eos = false;
-    bool special_text = false;  ///< special tokens are part of the text, but for the one that ends the answer
+    bool special_text = false;    ///< special tokens are part of the text, but for the one that ends the answer
+    bool continues_text = false;  ///< the answer goes on with the prompt's text; behind Ask::ids it does
 
     /// Every field in its range; else an error that names field and range.
     Status check(int64_t vocabulary) const;

@@ -181,7 +181,7 @@ Result<Generated> Generator::generate(std::span<const int32_t> prompt, const Gen
     Generated made;
     made.prefill_seconds = seconds_since(start);
     const auto decode_start = std::chrono::steady_clock::now();
-    Answer answer(model_, options, prompt);
+    Answer answer(model_, options, history_);
     const auto give = [&](const std::string& piece) {
         made.text += piece;
         return piece.empty() || !on_text || on_text(piece);

@@ -143,12 +143,13 @@ Error lengths_differ(const GgufFile& file, const char* what, size_t count, size_
                                               std::to_string(tokens) + " tokens");
 }
 
-Result<int32_t> token_id(const GgufFile& file, std::string_view key, size_t tokens) {
+/// `fallback` where the file does not say.
+Result<int32_t> token_id(const GgufFile& file, std::string_view key, size_t tokens, int32_t fallback) {
     const auto most = tokens == 0 ? int64_t{INT32_MAX} : static_cast<int64_t>(tokens) - 1;
     // Some converters write the unsigned -1 for "none".
     const auto none = file.integer(key, UINT32_MAX, UINT32_MAX);
     if (none) return -1;
-    RONDO_ASSIGN(const int64_t id, file.integer(key, -1, most, -1));
+    RONDO_ASSIGN(const int64_t id, file.integer(key, -1, most, fallback <= most ? fallback : -1));
     return static_cast<int32_t>(id);
 }
 
@@ -179,9 +180,11 @@ Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file) {
     if (!out.scores.empty() && out.scores.size() != tokens) {
         return lengths_differ(file, "token scores", out.scores.size(), tokens);
     }
-    RONDO_ASSIGN(out.bos_id, token_id(file, "tokenizer.ggml.bos_token_id", tokens));
-    RONDO_ASSIGN(out.eos_id, token_id(file, "tokenizer.ggml.eos_token_id", tokens));
-    RONDO_ASSIGN(out.unknown_id, token_id(file, "tokenizer.ggml.unknown_token_id", tokens));
+    // SentencePiece's own ids, as llama.cpp has it.
+    const bool pieces = out.model == "llama";
+    RONDO_ASSIGN(out.bos_id, token_id(file, "tokenizer.ggml.bos_token_id", tokens, pieces ? 1 : -1));
+    RONDO_ASSIGN(out.eos_id, token_id(file, "tokenizer.ggml.eos_token_id", tokens, pieces ? 2 : -1));
+    RONDO_ASSIGN(out.unknown_id, token_id(file, "tokenizer.ggml.unknown_token_id", tokens, pieces ? 0 : -1));
     RONDO_ASSIGN(out.add_bos, file.boolean("tokenizer.ggml.add_bos_token", opens_with_bos(out)));
     RONDO_ASSIGN(out.add_eos, file.boolean("tokenizer.ggml.add_eos_token", false));
     RONDO_ASSIGN(out.add_space_prefix, file.boolean("tokenizer.ggml.add_space_prefix", true));
@@ -205,7 +208,7 @@ Result<ModelSpec> spec_from_gguf(const GgufFile& file) {
     RONDO_TRY(read_rope(file, prefix, spec));
     RONDO_TRY(read_switches(file, prefix, spec));
     RONDO_ASSIGN(const GgufVocabulary vocabulary, vocabulary_from_gguf(file));
-    RONDO_ASSIGN(const int32_t eot, token_id(file, "tokenizer.ggml.eot_token_id", vocabulary.tokens.size()));
+    RONDO_ASSIGN(const int32_t eot, token_id(file, "tokenizer.ggml.eot_token_id", vocabulary.tokens.size(), -1));
     spec.bos_id = vocabulary.bos_id;
     collect_eos(vocabulary, eot, spec);
     RONDO_TRY(check_spec(spec, file.where()));

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "kernels/quant.hpp"
+#include "model/files/spec_tensors.hpp"
 
 namespace rondo {
 
@@ -31,12 +34,14 @@ class Loader {
 public:
     Loader(const ModelSpec& spec, const WeightsFile& file, Device& device, const std::function<void(double)>& progress)
         : spec_(spec), file_(file), device_(device), progress_(progress) {
-        for (const FileTensor& tensor : file.tensors()) {
-            bytes_total_ += tensor.bytes;
-            in_file_order_.push_back(&tensor);
+        std::unordered_map<std::string_view, const FileTensor*> by_name;  // `find` would ask for each now
+        for (const FileTensor& tensor : file.tensors()) by_name[tensor.name] = &tensor;
+        for (const SpecTensor& wanted : spec_tensors(spec)) {
+            const auto found = by_name.find(wanted.name);
+            if (found == by_name.end()) continue;  // which is told when it is looked for
+            bytes_total_ += found->second->bytes;
+            in_order_.push_back(found->second);
         }
-        std::sort(in_file_order_.begin(), in_file_order_.end(),
-                  [](const FileTensor* a, const FileTensor* b) { return std::less<>()(a->data, b->data); });
         if (spec.paired_neighbours) {
             q_order_ = halves_from_neighbours(spec.heads, spec.head_dim);
             k_order_ = halves_from_neighbours(spec.kv_heads, spec.head_dim);
@@ -119,11 +124,13 @@ private:
         return packed;
     }
 
-    /// Asks for a tensor and what follows it in the file, so that the disk works while tensors are packed.
+    /// Asks for a tensor and for those that are loaded next, so that the disk works while tensors are packed. They may
+    /// lie in several files, in any order.
     void read_ahead(const FileTensor& tensor) {
-        const std::byte* const wanted = tensor.data + tensor.bytes + read_ahead_bytes;
-        while (asked_ < in_file_order_.size() && std::less<>()(in_file_order_[asked_]->data, wanted)) {
-            file_.will_need(*in_file_order_[asked_++]);
+        bytes_begun_ += tensor.bytes;
+        for (; asked_ < in_order_.size() && bytes_asked_ < bytes_begun_ + read_ahead_bytes; ++asked_) {
+            file_.will_need(*in_order_[asked_]);
+            bytes_asked_ += in_order_[asked_]->bytes;
         }
     }
 
@@ -132,6 +139,7 @@ private:
         std::vector<float> values;
         for (const Part& part : parts) {
             RONDO_ASSIGN(const FileTensor* const tensor, find(part.name));
+            read_ahead(*tensor);
             const auto count = tensor->shape[0];
             std::vector<float> read(static_cast<size_t>(count));
             dequantize_row(tensor->dtype, tensor->data, read.data(), count);
@@ -159,8 +167,9 @@ private:
     Device& device_;
     const std::function<void(double)>& progress_;
     std::vector<int32_t> q_order_, k_order_;
-    std::vector<const FileTensor*> in_file_order_;
-    size_t asked_ = 0;  // of those, how many have been asked for
+    std::vector<const FileTensor*> in_order_;  // of loading
+    size_t asked_ = 0;                         // of those, how many have been asked for
+    size_t bytes_asked_ = 0, bytes_begun_ = 0;
     size_t bytes_total_ = 0;
     size_t bytes_done_ = 0;
 };

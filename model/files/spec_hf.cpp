@@ -25,13 +25,14 @@ struct Architecture {
     bool reads_mlp_bias;
     bool has_window_switch;  // use_sliding_window
     bool qk_norm;
+    int32_t bos_default, eos_default;  // -1: none
 };
 
 constexpr Architecture architectures[] = {
-    {"LlamaForCausalLM", "llama", 0, 2048, 0, 0, true, false, true, false, false},
-    {"MistralForCausalLM", "mistral", 8, 131072, 4096, 0, false, false, false, false, false},
-    {"Qwen2ForCausalLM", "qwen2", 32, 32768, 4096, 0, false, true, false, true, false},
-    {"Qwen3ForCausalLM", "qwen3", 32, 32768, 4096, 128, true, false, false, true, true},
+    {"LlamaForCausalLM", "llama", 0, 2048, 0, 0, true, false, true, false, false, 1, 2},
+    {"MistralForCausalLM", "mistral", 8, 131072, 4096, 0, false, false, false, false, false, 1, 2},
+    {"Qwen2ForCausalLM", "qwen2", 32, 32768, 4096, 0, false, true, false, true, false, -1, -1},
+    {"Qwen3ForCausalLM", "qwen3", 32, 32768, 4096, 128, true, false, false, true, true, -1, -1},
 };
 
 Result<const Architecture*> architecture_of(const JsonFields& fields, const std::string& where) {
@@ -148,7 +149,7 @@ Status read_sliding_window(const JsonFields& fields, const nlohmann::json& confi
         RONDO_ASSIGN(const bool used, fields.boolean("use_sliding_window", false));
         if (!used) return {};
         // Layers below max_window_layers attend to everything, so a window may be switched on and apply nowhere.
-        RONDO_ASSIGN(const int64_t whole_layers, fields.integer("max_window_layers", 0, INT32_MAX, 0));
+        RONDO_ASSIGN(const int64_t whole_layers, fields.integer("max_window_layers", 0, INT32_MAX, 28));
         if (whole_layers >= spec.layers) return {};
     }
     // Here null is a value of its own: no window.
@@ -237,6 +238,11 @@ Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string
     RONDO_TRY(read_switches(fields, *architecture, spec));
     RONDO_TRY(read_sliding_window(fields, config, *architecture, spec));
     RONDO_TRY(read_rope(fields, where, spec));
+    // Null is "none"; a key that is not there has the class's default.
+    const auto default_of = [&](const char* key, int32_t id) {
+        return !config.contains(key) && id < spec.vocabulary ? id : -1;
+    };
+    spec.bos_id = default_of("bos_token_id", architecture->bos_default);
     if (fields.find("bos_token_id") != nullptr) {
         RONDO_ASSIGN(const int64_t bos, fields.integer("bos_token_id", 0, spec.vocabulary - 1));
         spec.bos_id = static_cast<int32_t>(bos);
@@ -247,6 +253,8 @@ Result<ModelSpec> spec_from_hf(const std::string& config_json, const std::string
         RONDO_ASSIGN(const auto generation, parse_json_object(generation_json, generation_where));
         RONDO_TRY(read_eos(JsonFields(generation, generation_where), spec));
     }
+    if (const int32_t eos = default_of("eos_token_id", architecture->eos_default); spec.eos_ids.empty() && eos >= 0)
+        spec.eos_ids.push_back(eos);
     RONDO_TRY(check_spec(spec, where));
     return spec;
 }

@@ -59,8 +59,9 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufVocabulary& voc
 /// sure that no continuation can come.
 class Detokenizer {
 public:
-    explicit Detokenizer(const Tokenizer& tokenizer, bool special = false)
-        : tokenizer_(&tokenizer), special_(special) {}
+    /// `continues`: text that stands before the ids. A space before their first word is a part of the text then.
+    explicit Detokenizer(const Tokenizer& tokenizer, bool special = false, bool continues = false)
+        : tokenizer_(&tokenizer), special_(special), first_(!continues) {}
     /// The text that became certain with this token (possibly empty).
     std::string push(int32_t id);
     /// What is left at the end, incomplete characters replaced.
@@ -69,7 +70,7 @@ public:
 private:
     const Tokenizer* tokenizer_;
     bool special_;
-    bool first_ = true;
+    bool first_;
     std::string pending_;
 };
 

@@ -322,6 +322,15 @@ TEST(ChatTemplate, GivesMessagesTheirFurtherMembers) {
     }
 }
 
+TEST(ChatTemplate, TakesAnObjectOfManyMembers) {
+    std::string members;
+    for (int i = 0; i < 20'000; ++i) members += "\"k" + std::to_string(i) + "\": " + std::to_string(i) + ", ";
+    const ChatTemplateInput input =
+        said({{"tool", "a", "{\"arguments\": {" + members + "\"k7\": \"the last one counts\"}}"}});
+    EXPECT_EQ(*render("{{ messages[0].arguments | length }} {{ messages[0].arguments.k7 }}", input),
+              "20000 the last one counts");
+}
+
 TEST(ChatTemplate, TellsWhichWordsItHas) {
     const auto made = ChatTemplate::parse(
         "</think>{# comment #}{% if message['tool_calls'] %}{{ enable_thinking }}{{ m.name }}{% endif %}", "test");

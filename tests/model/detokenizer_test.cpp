@@ -63,6 +63,14 @@ TEST(Detokenizer, DropsSentencePiecesFirstSpaceOnly) {
     EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{begin, space, space}, true), "<s>  ");
 }
 
+TEST(Detokenizer, KeepsTheFirstSpaceBehindOtherText) {
+    const auto tokenizer = load(golden_file("sentencepiece.json")["tokenizer"]);
+    const int32_t space = tokenizer->find("▁");
+    Detokenizer detokenizer(*tokenizer, false, true);
+    EXPECT_EQ(detokenizer.push(space), " ");
+    EXPECT_EQ(detokenizer.push(space), " ");
+}
+
 TEST(Detokenizer, HidesSpecialTokensUnlessAsked) {
     const auto tokenizer = tokenizer_from_json(file_text("examples/demo_model/tokenizer.json"), "demo");
     ASSERT_TRUE(tokenizer);

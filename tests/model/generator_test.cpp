@@ -111,6 +111,16 @@ TEST_F(GeneratorRun, KeptPrefixGivesTheSameAnswer) {
     EXPECT_EQ(generator->tokens(), 0);
 }
 
+TEST_F(GeneratorRun, PenaltiesConcernTheWholeContext) {
+    const GenerateOptions how{
+        .tokens_max = 16, .sampling = {.repetition_penalty = 1.9F, .presence_penalty = 1.5F}, .ignore_eos = true};
+    const auto whole = small(), parts = small();
+    const Generated expected = need(whole->generate(tokens_, how));
+    const size_t half = tokens_.size() / 2;
+    need(parts->prefill(tokens_.first(half)));
+    EXPECT_EQ(need(parts->generate(tokens_.subspan(half), how)).ids, expected.ids);
+}
+
 TEST_F(GeneratorRun, RoundsDoNotChangeTheLogits) {
     const auto one = small(), rounds = small();
     need(one->prefill(tokens_));

@@ -264,6 +264,22 @@ TEST(GgufVocabulary, WithoutAWordOnBosItIsAddedAsLlamaCppDoes) {
     }
 }
 
+TEST(GgufVocabulary, SentencePieceHasIdsOfItsOwnWhereTheFileHasNone) {
+    const auto read = [](const std::string& model, bool says_none) {
+        GgufBytes bytes;
+        bytes.string("tokenizer.ggml.model", model).strings("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "a"});
+        if (says_none) bytes.u32("tokenizer.ggml.eos_token_id", UINT32_MAX);
+        const std::string file = bytes.file();
+        return vocabulary_from_gguf(*GgufFile::parse(as_bytes(file), "x")).value();
+    };
+    const GgufVocabulary pieces = read("llama", false), bytes = read("gpt2", false);
+    EXPECT_EQ(pieces.bos_id, 1);
+    EXPECT_EQ(pieces.eos_id, 2);
+    EXPECT_EQ(pieces.unknown_id, 0);
+    EXPECT_EQ(read("llama", true).eos_id, -1) << "the file says that there is none";
+    for (const int32_t id : {bytes.bos_id, bytes.eos_id, bytes.unknown_id}) EXPECT_EQ(id, -1);
+}
+
 TEST(GgufVocabulary, ListsOfDifferentLengthsAreRefused) {
     const std::string types = GgufBytes()
                                   .strings("tokenizer.ggml.tokens", {"a", "b"})

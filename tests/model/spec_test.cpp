@@ -51,8 +51,13 @@ TEST(SpecFromHf, AbsentKeysHaveHuggingFacesDefaults) {
     EXPECT_FALSE(spec.tied_embeddings || spec.attention_bias || spec.output_bias || spec.mlp_bias || spec.qk_norm ||
                  spec.paired_neighbours);
     EXPECT_EQ(spec.sliding_window, 0);
-    EXPECT_TRUE(spec.eos_ids.empty());
-    EXPECT_EQ(spec.bos_id, -1);
+    EXPECT_THAT(spec.eos_ids, ElementsAre(2));
+    EXPECT_EQ(spec.bos_id, 1);
+    EXPECT_TRUE(read(with(config("LlamaForCausalLM"), "eos_token_id", nullptr)).eos_ids.empty()) << "null is none";
+    EXPECT_EQ(read(with(config("MistralForCausalLM"), "bos_token_id", nullptr)).bos_id, -1);
+    EXPECT_THAT(read(config("LlamaForCausalLM"), R"({"eos_token_id":7})").eos_ids, ElementsAre(7));
+    EXPECT_TRUE(read(config("Qwen2ForCausalLM")).eos_ids.empty());
+    EXPECT_EQ(read(config("Qwen3ForCausalLM")).bos_id, -1);
     EXPECT_EQ(read(with(config("LlamaForCausalLM"), "head_dim", nullptr)).head_dim, 16);
 }
 
@@ -72,6 +77,8 @@ TEST(SpecFromHf, EachArchitectureHasItsOwnShape) {
     Json windowed = with(config("Qwen2ForCausalLM"), "sliding_window", 77);
     EXPECT_EQ(read(windowed).sliding_window, 0);
     windowed["use_sliding_window"] = true;
+    EXPECT_EQ(read(windowed).sliding_window, 0) << "of the first 28 layers none has a window";
+    windowed["max_window_layers"] = 1;
     EXPECT_EQ(read(windowed).sliding_window, 77);
     windowed["max_window_layers"] = 2;
     EXPECT_EQ(read(windowed).sliding_window, 0);

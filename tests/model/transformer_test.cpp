@@ -39,6 +39,8 @@ protected:
     TinyEngine::Options options() const {
         return {.weights = GetParam().weights, .kv = GetParam().kv, .device = GetParam().device};
     }
+    /// What rows computed in another batch may differ by: a last bit may flip what is rounded to fewer.
+    static double near() { return GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2; }
 };
 
 std::string type_names(const ::testing::TestParamInfo<Types>& info) {
@@ -145,8 +147,7 @@ TEST_P(Steps, PromptsAndAnswersOfOneBatchGiveWhatTheyGiveAlone) {
         if (is_answer[s]) {
             EXPECT_TRUE(same_bits(rows, alone[s])) << "answer " << s;
         } else {
-            EXPECT_LE(golden::relative_error(rows, alone[s]), GetParam().weights == DType::f32 ? 1e-5 : 1e-2)
-                << "prompt " << s;
+            EXPECT_LE(golden::relative_error(rows, alone[s]), near()) << "prompt " << s;
         }
     }
 }
@@ -184,18 +185,22 @@ TEST_P(Steps, RowsWithoutLogitsGoNoFurtherAndChangeNothing) {
     EXPECT_FALSE(engine.transformer->forward(batch).is_ok()) << "its rows are not those that were laid out";
 
     const std::vector<float> logits = engine.logits(batch);
-    const double near = GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2;
     const auto rows_of = [&](size_t part, size_t rows) {
         return std::span(logits).subspan(static_cast<size_t>(batch.logits_of(part) * vocabulary),
                                          rows * static_cast<size_t>(vocabulary));
     };
     const auto last_alone = std::span(alone[1]).last(static_cast<size_t>(vocabulary));
-    EXPECT_LE(golden::relative_error(rows_of(1, 1), last_alone), near);
-    EXPECT_LE(golden::relative_error(rows_of(2, ids[2].size()), alone[2]), near);
+    EXPECT_LE(golden::relative_error(rows_of(1, 1), last_alone), near());
+    EXPECT_LE(golden::relative_error(rows_of(2, ids[2].size()), alone[2]), near());
     EXPECT_TRUE(same_bits(rows_of(parts, 1), answer_logits));
-    for (size_t s = 0; s < parts; ++s)
-        EXPECT_TRUE(same_bits(engine.run({next_rows(*kvs[s], next, Rows::invariant, Logits::last)}), next_alone[s]))
-            << s;
+    for (size_t s = 0; s < parts; ++s) {
+        const auto behind = engine.run({next_rows(*kvs[s], next, Rows::invariant, Logits::last)});
+        // cuBLASLt chooses by the number of rows how it sums, so there KV of bulk rows differs in its last bits.
+        if (GetParam().on_gpu())
+            EXPECT_LE(golden::relative_error(behind, next_alone[s]), near()) << s;
+        else
+            EXPECT_TRUE(same_bits(behind, next_alone[s])) << s;
+    }
 }
 
 /// A sequence's rows in three parts of one batch, its last key's as an answer's: each sees what those before it write,

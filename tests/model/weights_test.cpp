@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "model/files/spec_tensors.hpp"
+#include "model/model_files.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -66,6 +70,45 @@ TEST_F(WeightsLoading, ProgressRisesToTheWhole) {
     EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
     EXPECT_GT(shares.front(), 0.0);
     EXPECT_DOUBLE_EQ(shares.back(), 1.0);
+}
+
+/// A file whose tensors lie as in several parts: the first ones at the highest addresses. Counts what is asked for.
+class Parts final : public WeightsFile {
+public:
+    explicit Parts(const WeightsFile& from) {
+        size_t bytes = 0;
+        for (const FileTensor& tensor : from.tensors()) bytes += tensor.bytes;
+        memory_.resize(bytes);
+        for (const FileTensor& tensor : from.tensors()) {
+            bytes -= tensor.bytes;
+            std::copy_n(tensor.data, tensor.bytes, memory_.data() + bytes);
+            tensors_.push_back(tensor);
+            tensors_.back().data = memory_.data() + bytes;
+        }
+    }
+    const FileTensor* find(std::string_view name) const override {
+        const auto found = std::ranges::find(tensors_, name, &FileTensor::name);
+        return found == tensors_.end() ? nullptr : &*found;
+    }
+    const std::vector<FileTensor>& tensors() const override { return tensors_; }
+    void will_need(const FileTensor& tensor) const override { asked.push_back(tensor.name); }
+    void done_with(const FileTensor& tensor) const override { done.push_back(tensor.name); }
+
+    mutable std::vector<std::string> asked, done;
+
+private:
+    std::vector<std::byte> memory_;
+    std::vector<FileTensor> tensors_;
+};
+
+TEST_F(WeightsLoading, AsksForTensorsInTheOrderOfLoading) {
+    const golden::Folder folder(golden::read_case("qwen2_gqa1_head32_tied"), DType::bf16);
+    const ModelFiles files = need(open_model_files(folder.path(), {}));
+    const Parts parts(*files.weights);
+    need(load_weights(files.spec, parts, *device_));
+    const std::vector<SpecTensor> order = spec_tensors(files.spec);
+    ASSERT_EQ(parts.asked.size(), order.size());
+    for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(parts.asked[i], order[i].name);
 }
 
 TEST_F(WeightsLoading, PackingKeepsOneCopy) {

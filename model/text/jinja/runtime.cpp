@@ -1,5 +1,8 @@
 #include "model/text/jinja/runtime.hpp"
 
+#include <string_view>
+#include <unordered_map>
+
 #include "model/text/jinja/operators.hpp"
 
 namespace rondo::jinja {
@@ -80,12 +83,23 @@ Value Runtime::sequence(Sequence::Kind kind, std::vector<Value> items) {
     return SequencePtr(std::make_shared<Sequence>(Sequence{kind, depth, std::move(items), false}));
 }
 
+/// Of equal keys the first stays, with the value of the last.
 Value Runtime::dict(std::vector<std::pair<Value, Value>> entries) {
+    constexpr size_t few = 16;  // are looked through
     take(sizeof(Dict) + entries.size() * 2 * sizeof(Value));
+    step(entries.size() / 8);
     Dict dict{1, {}};
+    std::unordered_map<std::string_view, size_t> places;  // of texts, where there are many keys
     for (auto& [key, value] : entries) {
         dict.depth = nest(nest(dict.depth, value), key);
-        if (Value* old = const_cast<Value*>(find_entry(*this, dict, key)))
+        Value* old = nullptr;
+        if (const std::string* const text = key.text(); text != nullptr && entries.size() > few) {
+            const auto [place, is_new] = places.try_emplace(*text, dict.entries.size());
+            if (!is_new) old = &dict.entries[place->second].second;
+        } else {
+            old = const_cast<Value*>(find_entry(*this, dict, key));
+        }
+        if (old != nullptr)
             *old = std::move(value);
         else
             dict.entries.emplace_back(std::move(key), std::move(value));
