@@ -237,6 +237,36 @@ test('a lost connection is one line with a retry', async () => {
     assert.ok(await last_answer());
 });
 
+test('a message waits until the turns before it are known', async () => {
+    await ask('one');
+    await ask('two');
+    await page.context().route('**/v1/sessions/*', (route) =>
+        route.request().method() === 'GET' ? route.fulfill({ status: 503, json: { error: { message: 'busy' } } }) : route.continue(),
+    );
+    await page.reload();
+    await until('the conversation is open', () => current_item().textContent(), (text) => /2 turns/.test(text));
+    await send('three');
+    assert.equal(await part('message-user').count(), 0, 'nothing is sent before its history is read');
+    assert.equal(await part('composer').inputValue(), 'three');
+    await page.context().unroute('**/v1/sessions/*');
+    await part('send').click();
+    await until('the history is there', () => part('message-user').count(), (count) => count === 2);
+    await part('send').click();
+    assert.equal(await answer_ended(), 'done');
+    assert.deepEqual(await messages_on_server(), ['one', 'two', 'three']);
+});
+
+test('only the last turn is tried again: that drops no other', async () => {
+    await page.route('**/v1/chat/completions', (route) => route.abort(), { times: 1 });
+    await send('one');
+    await part('failure').waitFor();
+    assert.equal(await part('retry').count(), 1);
+    await ask('two');
+    assert.equal(await part('retry').count(), 0);
+    assert.deepEqual(await shown('message-user'), ['one', 'two']);
+    assert.deepEqual(await messages_on_server(), ['two']);
+});
+
 test('an API key is asked for once, sent as Bearer, and kept in the tab only', async () => {
     await page.context().route('**/v1/**', (route) => {
         if (route.request().headers().authorization === 'Bearer sesame') return route.continue();

@@ -1,5 +1,6 @@
 // The HTTP surface of `rondo serve`, and nothing about how it is shown.
 
+import { tab_storage } from './browser_storage.js';
 import { sentence_of, status_of } from './errors.js';
 
 const key_name = 'rondo-api-key';
@@ -25,12 +26,12 @@ export class ApiError extends Error {
 
 /** The key lives as long as the tab: it is kept in sessionStorage only. */
 export function set_api_key(key) {
-    if (key) sessionStorage.setItem(key_name, key);
-    else sessionStorage.removeItem(key_name);
+    if (key) tab_storage().setItem(key_name, key);
+    else tab_storage().removeItem(key_name);
 }
 
 export function has_api_key() {
-    return sessionStorage.getItem(key_name) !== null;
+    return tab_storage().getItem(key_name) !== null;
 }
 
 async function error_of(response) {
@@ -47,7 +48,7 @@ async function error_of(response) {
 
 async function request(path, { method = 'GET', body, signal } = {}) {
     const headers = {};
-    const key = sessionStorage.getItem(key_name);
+    const key = tab_storage().getItem(key_name);
     if (key) headers.Authorization = `Bearer ${key}`;
     if (body !== undefined) headers['Content-Type'] = 'application/json';
     let response;
@@ -83,11 +84,12 @@ export const read_store = () => request_json('/v1/store');
 /** A part of the list, the newest first; `after` is the last id of the part before it. */
 export const list_sessions = async (after) =>
     request_json(`/v1/sessions?limit=100${after ? `&after=${encodeURIComponent(after)}` : ''}`);
-export const read_session = (id) => request_json(session_path(id));
+export const read_session = (id, signal) => request_json(session_path(id), { signal });
 export const create_session = (system) =>
     request_json('/v1/sessions', { method: 'POST', body: system ? { system } : {} });
 export const rename_session = (id, title) => request(session_path(id), { method: 'POST', body: { title } });
-export const rewind_session = (id, round) => request(`${session_path(id)}/rewind`, { method: 'POST', body: { round } });
+export const rewind_session = (id, round, signal) =>
+    request(`${session_path(id)}/rewind`, { method: 'POST', body: { round }, signal });
 export const fork_session = (id) => request_json(`${session_path(id)}/fork`, { method: 'POST', body: {} });
 export const delete_session = (id) => request(session_path(id), { method: 'DELETE' });
 

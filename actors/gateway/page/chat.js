@@ -164,7 +164,7 @@ function request_key() {
 }
 
 async function answer_with_key(conversation, turn) {
-    if ((await request_key()) && conversation.turns.includes(turn)) conversations.replay(conversation, turn, turn.user);
+    if ((await request_key()) && conversation.turns.at(-1) === turn) conversations.replay(conversation, turn, turn.user);
 }
 
 // --- The composer.
@@ -180,6 +180,7 @@ function send() {
     const { current } = conversations;
     const text = composer_text.value.trim();
     if (text === '' || current.live_turn) return;
+    if (!current.is_loaded) return void conversations.open(current); // the text stays until its turns are known
     composer_text.value = '';
     current.unsent = '';
     fit_height(composer_text);

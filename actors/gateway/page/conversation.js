@@ -1,5 +1,7 @@
 // One conversation and its turns, as plain data: from the server, from what this browser keeps, or begun here.
 
+import { spoken } from './thoughts.js';
+
 const title_characters_max = 80;
 
 /**
@@ -58,6 +60,7 @@ export class Conversation {
         this.is_loaded = id === null;
         this.is_kept_here = false; // and the server does not list it
         this.load_error = null;
+        this.is_removed = false;
         this.has_news = false;
     }
 
@@ -140,11 +143,15 @@ export function rounds_of(session) {
     return (session.rounds ?? []).filter((round) => round.user);
 }
 
-/** Whether the server kept a turn that did not end well: then its answer is what arrived, or more or less of it. */
+/**
+ * Whether the server kept a turn that did not end well: then its answer is what arrived, or more or less of it. A round
+ * has what the model thought in it; of the turn that may stand apart.
+ */
 function kept_as(turn, round) {
-    const answer = round.assistant ?? '';
-    if (round.user !== turn.user || (answer === '') !== (turn.answer === '')) return false;
-    return answer.startsWith(turn.answer) || turn.answer.startsWith(answer);
+    if (round.user !== turn.user || turn.answer + turn.thought === '') return false;
+    const told = spoken(turn.answer);
+    const answer = spoken(round.assistant ?? '');
+    return answer.startsWith(told) || told.startsWith(answer);
 }
 
 /**

@@ -29,7 +29,6 @@ export class Conversations {
                 conversation.take_listed(session);
                 this.all.push(conversation);
             }
-            this.changed('list');
             if (!page.has_more || !page.last_id) break;
         }
         this.#add_kept(known);
@@ -73,10 +72,10 @@ export class Conversations {
         conversation.load_error = null;
         try {
             const session = await api.read_session(conversation.id);
-            // A message sent meanwhile is newer than what was read.
-            if (conversation.turns.every((turn) => turn.was_read)) conversation.take_session(session);
-            conversation.is_loaded = true;
+            if (conversation.is_loaded) return; // by another reading; what was said since is newer
+            conversation.take_session(session);
         } catch (error) {
+            if (conversation.is_loaded) return;
             const kept = error.is_forgotten ? kept_conversation(conversation.id) : null;
             if (kept) conversation.take_kept(kept);
             else conversation.load_error = error;
@@ -85,7 +84,10 @@ export class Conversations {
         this.changed('list');
     }
 
-    /** Sends a message; resolves when its answer has ended, however it did. */
+    /**
+     * Sends a message; resolves when its answer has ended, however it did. The turns before it must have been read: what
+     * the page does not know it would drop on the server with the next edit.
+     */
     async send(conversation, text) {
         const turn = new Turn(text);
         conversation.turns.push(turn);
@@ -101,10 +103,12 @@ export class Conversations {
 
     /**
      * Sends `text` in place of `turn`. It and the turns after it are dropped: here at once, on the server before the new
-     * answer begins.
+     * answer begins. Not while another answer is under way, nor in place of a turn that has gone.
      */
     async replay(conversation, turn, text) {
-        const kept = conversation.turns.slice(0, conversation.turns.indexOf(turn));
+        const at = conversation.turns.indexOf(turn);
+        if (at < 0 || conversation.live_turn || !conversation.is_loaded) return;
+        const kept = conversation.turns.slice(0, at);
         const next = new Turn(text);
         if (kept.length === 0 && !conversation.is_renamed) conversation.title = '';
         conversation.turns = [...kept, next];
@@ -112,17 +116,17 @@ export class Conversations {
         this.changed('turns', conversation);
         this.changed('list');
         await this.#settle(conversation, next, async () => {
-            await this.#rewind(conversation, kept);
+            await this.#rewind(conversation, kept, next.canceller.signal);
             await this.#answer(conversation, next);
         });
     }
 
     /** Makes the server forget what comes after some turns. */
-    async #rewind(conversation, kept) {
+    async #rewind(conversation, kept, signal) {
         if (conversation.id === null) return;
         try {
-            const round = round_after(kept, await api.read_session(conversation.id));
-            if (round !== null) await api.rewind_session(conversation.id, round);
+            const round = round_after(kept, await api.read_session(conversation.id, signal));
+            if (round !== null) await api.rewind_session(conversation.id, round, signal);
         } catch (error) {
             if (!error.is_forgotten) throw error;
         }
@@ -152,7 +156,7 @@ export class Conversations {
     }
 
     #keep(conversation) {
-        if (conversation.id === null || !conversation.is_loaded || conversation.load_error) return;
+        if (conversation.id === null || !conversation.is_loaded || conversation.is_removed) return;
         const { as_kept } = conversation;
         if (this.settings.keeps && as_kept.turns.length > 0) keep(as_kept);
     }
@@ -164,6 +168,7 @@ export class Conversations {
         } catch (error) {
             if (!error.is_forgotten) throw error; // there is nothing to delete any more
         }
+        conversation.is_removed = true;
         forget_kept(conversation.id);
         this.all = this.all.filter((other) => other !== conversation);
         this.changed('list');
@@ -193,6 +198,7 @@ export class Conversations {
         if (is_new) {
             conversation.system = this.settings.system;
             conversation.id = (await api.create_session(conversation.system)).id;
+            if (conversation.is_removed) await api.delete_session(conversation.id).catch(() => {}); // while it was begun
             this.changed('list');
         }
         this.model ??= (await api.list_models())[0]?.id;

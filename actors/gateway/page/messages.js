@@ -113,13 +113,13 @@ export class ConversationView {
         this.#show_system();
     }
 
-    /** A turn can be edited while none is being answered. */
+    /** A turn can be edited while none is being answered. Only the last is tried again: that drops no other. */
     #refresh_edits() {
         const is_live = this.conversation.live_turn !== null;
         const last = this.conversation.turns.at(-1);
         for (const view of this.views.values()) {
             view.edit.hidden = is_live;
-            view.again.hidden = is_live || view.turn !== last;
+            view.again.hidden = view.retry.hidden = is_live || view.turn !== last;
         }
     }
 

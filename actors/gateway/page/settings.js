@@ -1,5 +1,6 @@
 // What a person may set, and the dialogs. Settings stay in this browser; an empty field is the server's choice.
 
+import { browser_storage } from './browser_storage.js';
 import { has_api_key, set_api_key } from './api.js';
 import { element } from './dom.js';
 
@@ -8,7 +9,7 @@ const numbers = ['temperature', 'top_p', 'max_tokens', 'seed', 'budget_tokens'];
 
 function stored() {
     try {
-        return JSON.parse(localStorage.getItem(storage_name)) ?? {};
+        return JSON.parse(browser_storage().getItem(storage_name)) ?? {};
     } catch {
         return {};
     }
@@ -69,7 +70,7 @@ export class Settings {
         this.method = name && (!is_own || (this.budget_tokens && name !== 'dense')) ? name : undefined;
         const { system, method, keeps } = this;
         const all = Object.fromEntries(numbers.map((one) => [one, this[one]]));
-        localStorage.setItem(storage_name, JSON.stringify({ ...all, system, method, keeps }));
+        browser_storage().setItem(storage_name, JSON.stringify({ ...all, system, method, keeps }));
     }
 }
 

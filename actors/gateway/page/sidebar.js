@@ -50,6 +50,7 @@ function item_of(conversation, is_current, actions) {
     );
 }
 
+const drawn_max = 300; // each change draws them all anew
 let drawn = [];
 
 /** Whether a conversation has the words that are looked for: in its title, or in what the page has read of it. */
@@ -62,9 +63,12 @@ export function draw_sidebar(list, conversations, words, actions) {
     const at = [...list.children].findIndex((item) => item.contains(focused));
     const label = focused?.getAttribute('aria-label');
     const focused_conversation = drawn[at];
-    drawn = conversations.listed.filter((one) => is_found(one, words));
+    const found = conversations.listed.filter((one) => is_found(one, words));
+    drawn = found.filter((one, at) => at < drawn_max || one === conversations.current);
     list.replaceChildren(...drawn.map((one) => item_of(one, one === conversations.current, actions)));
     if (drawn.length === 0) list.append(element('li', { class: 'nothing-found' }, 'No conversation has these words.'));
+    const left = found.length - drawn.length;
+    if (left > 0) list.append(element('li', { class: 'nothing-found' }, `${left} older ones: searching finds them.`));
     const item = list.children[drawn.indexOf(focused_conversation)];
     [...(item?.querySelectorAll('button') ?? [])]
         .find((button) => button.getAttribute('aria-label') === label)

@@ -2,13 +2,14 @@
 // needed it lives as long as the tab, as the key does, and else until it is deleted or there is no room for it.
 
 import { has_api_key } from './api.js';
+import { browser_storage, tab_storage } from './browser_storage.js';
 
 const prefix = 'rondo-kept:';
 const conversation_characters_max = 512 * 1024;
 const characters_max = 2 * 1024 * 1024;
 const count_max = 100;
 
-const area = () => (has_api_key() ? sessionStorage : localStorage);
+const area = () => (has_api_key() ? tab_storage() : browser_storage());
 const keys_of = (storage) =>
     Array.from({ length: storage.length }, (_, at) => storage.key(at)).filter((key) => key.startsWith(prefix));
 
@@ -58,4 +59,4 @@ export function keep(conversation) {
 }
 
 export const forget_all_kept = () =>
-    [localStorage, sessionStorage].forEach((storage) => keys_of(storage).forEach((key) => storage.removeItem(key)));
+    [browser_storage(), tab_storage()].forEach((storage) => keys_of(storage).forEach((key) => storage.removeItem(key)));

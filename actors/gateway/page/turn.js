@@ -29,6 +29,16 @@ export class TurnView {
         this.again = icon_button('again', `Answer message ${number} again`, () => actions.replay(turn, turn.user), {
             'data-testid': 'again',
         });
+        this.retry = element(
+            'button',
+            {
+                type: 'button',
+                class: 'button',
+                'data-testid': 'retry',
+                click: () => actions.replay(turn, turn.user),
+            },
+            'Retry',
+        );
         this.answer_actions = element(
             'div',
             { class: 'actions' },
@@ -83,16 +93,7 @@ export class TurnView {
                 element('p', { 'data-testid': 'failure' }, turn.error.message),
                 turn.error.detail && element('p', { class: 'detail' }, `The server says: ${turn.error.detail}`),
             ),
-            element(
-                'button',
-                {
-                    type: 'button',
-                    class: 'button',
-                    'data-testid': 'retry',
-                    click: () => this.actions.replay(turn, turn.user),
-                },
-                'Retry',
-            ),
+            this.retry,
         ];
     }
 
