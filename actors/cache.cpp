@@ -30,10 +30,17 @@ constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
 constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
 constexpr size_t later_max = 64;                  // turns whose keys wait for the store
 constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
+// The store gives what it holds up within a tenth of a second. A slow disk may hold its thread up: then turns that run
+// do not wait for it.
+constexpr auto room_within = std::chrono::milliseconds(200);
 
 }  // namespace
 
 Cache::behavior_type Cache::make_behavior() {
+    set_down_handler([this](const caf::down_msg& message) {
+        if (store_ && store_.address() == message.source) store_down();
+    });
+    if (store_) monitor(store_);
     return {
         [this](take_atom, const AdmissionChoicePtr& asked) {
             take(*asked);
@@ -76,6 +83,13 @@ void Cache::on_exit() {
     later_.clear();
     store_ = nullptr;
     load_->blocks_cached = 0;
+    runtime_.reset();
+}
+
+/// Nothing is put away any more. What it holds comes back with the answers to what it was asked.
+void Cache::store_down() {
+    store_ = nullptr;
+    for (const Later& one : std::exchange(later_, {})) prefixes_->forget_claim(one.claim);
 }
 
 /// The first one, if nothing must go that others wait for. Else another may pass; and the first one waits a moment
@@ -317,10 +331,10 @@ int64_t Cache::forget(const CachedPrompt& prompt) {
 
 /// False: it holds none, or is not there.
 bool Cache::ask_store_for_room() {
-    if (putting_ == 0) return false;
+    if (putting_ == 0 || !store_) return false;
     if (std::exchange(room_asked_, true)) return true;
     when_answered(
-        request(store_, answers_within, room_atom::value), [this](bool) { room_given(); },
+        request(store_, room_within, room_atom::value), [this](bool) { room_given(); },
         [this](const caf::error&) { room_given(); });
     return true;
 }

@@ -46,11 +46,12 @@ private:
     int64_t forget(const CachedPrompt& prompt);
     void give_to_store(PutAway what, std::function<void()> copied);
     bool ask_store_for_room();
+    void store_down();
     void room_given();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
     void count() { load_->blocks_cached = prefixes_->blocks(); }
 
-    const RuntimePtr runtime_;
+    RuntimePtr runtime_;
     const std::shared_ptr<Load> load_;
     store_actor store_;
     KvPool& pool_;

@@ -234,7 +234,8 @@ Error ConversationTable::missing(const ConversationName& name) const {
     constexpr std::array reasons{
         "the conversation has left, because it was not used for too long (server.conversation_idle_s)",
         "the conversation has left to make room for others (server.conversations_max, conversations_mib)",
-        "the conversation was deleted", "the conversation was lost when its actor failed"};
+        "the conversation was deleted", "the conversation was lost when its actor failed",
+        "the conversation cannot be read, because the store died (a start of the server finds it again)"};
     const auto left = left_.find(name);
     const std::string why =
         left == left_.end() ? "no conversation of that id is kept" : reasons[static_cast<size_t>(left->second.why)];

@@ -26,7 +26,7 @@ public:
         double idle_s_max = 0.0;       ///< older ones leave; 0: none do
         bool several_tenants = false;  ///< who share count and bytes
     };
-    enum class Left : uint8_t { age, room, deleted, failed };
+    enum class Left : uint8_t { age, room, deleted, failed, unread };
     struct Entry {
         session_actor session;  ///< none: it is kept on a disk, and nobody has asked for it yet
         uint64_t number = 0;    ///< counts upwards

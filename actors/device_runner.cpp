@@ -20,6 +20,7 @@ void DeviceRunner::on_exit() {
     *at_work_since_ns_ = 0;
     stepper_.reset();
     prompts_.reset();
+    runtime_.reset();
 }
 
 template <class Work>
@@ -37,13 +38,24 @@ void DeviceRunner::issue_next() {
     started_ = std::chrono::steady_clock::now();
     *at_work_since_ns_ = started_.time_since_epoch().count();
     Status issued = std::visit([this](auto& asked) { return issue(*asked.work); }, *current_);
-    if (!issued) return answer(issued);  // refused whole: nothing has changed
-    // The device calls back on a thread of its own, or at once; either way the news is a message.
-    const auto self = caf::actor_cast<device_runner_actor>(this);
-    issued = stepper_->device().notify(StreamId::compute, [self](const Status& status) {
-        caf::anon_send(self, done_atom::value, std::make_shared<const Status>(status));
-    });
+    if (!issued) return refused(issued);
+    // The device calls back on a thread of its own, or at once; either way the news is a message. That thread must not
+    // be the last to hold this actor, and the device by it.
+    issued = stepper_->device().notify(StreamId::compute,
+                                       [self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())](const Status& status) {
+                                           if (const auto strong = self.lock())
+                                               caf::anon_send(caf::actor_cast<device_runner_actor>(strong),
+                                                              done_atom::value, std::make_shared<const Status>(status));
+                                       });
     if (!issued) complete(issued);
+}
+
+/// What was enqueued before it failed must not write to blocks that others get. A device that fails fails everything:
+/// the supervisor has to hear of it.
+void DeviceRunner::refused(const Status& why) {
+    const Status drained = stepper_->device().drain(StreamId::compute);
+    if (!drained || why.error().code == ErrorCode::device) return complete(drained ? why : drained);
+    answer(why);
 }
 
 void DeviceRunner::complete(const Status& status) {

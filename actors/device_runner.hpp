@@ -57,13 +57,14 @@ private:
     Status issue(Chunk& chunk);
     Status issue(ChoiceJob& job);
     Status begin_chunk(Turn& turn);
+    void refused(const Status& why);
     void complete(const Status& status);
     void answer(const Status& status);
     void collect(Step& step);
     void collect(Chunk& chunk);
     void collect(ChoiceJob& job);
 
-    const RuntimePtr runtime_;  // the stepper uses it
+    RuntimePtr runtime_;  // the stepper uses it
     std::shared_ptr<Stepper> stepper_;
     std::shared_ptr<PromptAttention> prompts_;
     std::shared_ptr<Progress> progress_;

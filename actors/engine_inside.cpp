@@ -52,6 +52,8 @@ Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Eng
 
 Status EngineInside::load_all(const Settings& settings, const Engine::Options& options) {
     runtime_->methods = attention_methods(settings.pipeline);
+    for (const AttentionMethod& method : runtime_->methods)
+        runtime_->method_spaces.push_back(method_space(method, settings.pipeline));
     runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
                                       ? settings.pipeline.budget_tokens_max
                                       : settings.pipeline.decode.attention.budget_tokens;

@@ -75,10 +75,13 @@ using store_actor = caf::typed_actor<
     caf::replies_to<restore_atom, TurnPtr>::with<StageReply>,
     /// Puts it on the disk. Answers when its blocks may go.
     caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
-    /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone.
+    /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone. Some seconds later nothing
+    /// of it is in any file (true), or in ten minutes.
     caf::reacts_to<keep_atom, ConversationToKeepPtr>,
     caf::replies_to<copy_atom, ConversationName>::with<ConversationBytesPtr>,
-    caf::reacts_to<remove_atom, ConversationKey>, caf::reacts_to<expire_atom>,
+    caf::replies_to<remove_atom, ConversationKey, bool>::with<bool>, caf::reacts_to<expire_atom>,
+    /// What was not used for too long goes; from then on again and again.
+    caf::reacts_to<age_atom>,
     /// What a tenant has here.
     caf::replies_to<list_atom, std::string>::with<StoreUse>,
     /// Answers when nothing that it was given holds blocks any more: soon, at the cost of what is not copied then.

@@ -12,14 +12,30 @@ constexpr size_t removed_max = 100'000;  // names that are remembered
 
 }  // namespace
 
+KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {
+    store_.when_gone([self = std::weak_ptr(self_)](const StoreName& record) {
+        if (const auto there = self.lock()) (*there)->is_gone(record);
+    });
+}
+
+/// Should it be written again, it is another one that nobody has yet.
+void KeptConversations::is_gone(const StoreName& record) {
+    std::erase(gone_, record);
+    const auto owners = owners_.extract(record);
+    if (owners.empty()) return;
+    for (const StoreName& name : owners.mapped())
+        if (const auto known = known_.find(name); known != known_.end()) known->second.records.erase(record);
+}
+
 Result<std::vector<ConversationHead>> KeptConversations::heads() {
     std::vector<ConversationHead> heads;
     RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
         Result<ConversationHead> head = read_head(bytes);
         if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
-        Known& known = known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}, {}};
-        if (const auto records = shelf_.records(name); records) known.records.insert(records->begin(), records->end());
-        store_.refer(std::vector<StoreName>(known.records.begin(), known.records.end()));
+        known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}, {}};
+        if (const auto records = shelf_.records(name); records)
+            for (const StoreName& record : *records)
+                if (store_.index().find(record) != nullptr) own(name, record);
         heads.push_back(std::move(*head));
         return Status::ok();
     }));
@@ -68,20 +84,20 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
             for (const StoreName& record : std::set<StoreName>(origin->second.records)) own(name, record);
         }
     }
-    std::vector<StoreName> gone;
     if (conversation.tokens_left) {
         if (!conversation.fork_of) cut(name, conversation.key.cuts, *conversation.tokens_left);
-        std::erase_if(known.records, [&](const StoreName& record) {
+        for (const StoreName& record : std::set<StoreName>(known.records)) {
             const StoredRecord* const found = store_.index().find(record);
-            const bool stays = found != nullptr && found->tokens_before + found->tokens <= *conversation.tokens_left;
-            if (!stays) gone.push_back(record);
-            return !stays;
-        });
+            if (found != nullptr && found->tokens_before + found->tokens <= *conversation.tokens_left) continue;
+            disown(name, record);
+            gone_.push_back(record);
+        }
     }
+    unremoved_.erase(name);  // another one has its place
     RONDO_TRY(shelf_.put(changes_, name, known.tenant, conversation.head, conversation.body,
                          std::vector<StoreName>(known.records.begin(), known.records.end())));
     known.on_shelf = true;
-    gone_.insert(gone_.end(), gone.begin(), gone.end());
+    changing_.insert(name);
     return changed(conversation.head.size() + conversation.body.size());
 }
 
@@ -106,16 +122,19 @@ Status KeptConversations::changed(size_t bytes) {
 /// Only then may go what a conversation refers to no more.
 Status KeptConversations::commit() {
     if (changed_ == 0) return Status::ok();
+    static_cast<void>(remove_again());
     changed_ = changed_bytes_ = 0;
-    const std::vector<StoreName> gone = std::exchange(gone_, {});
+    changing_.clear();
     RONDO_TRY(store_.manifest().commit(std::exchange(changes_, {})));
-    return store_.release(gone);
+    return store_.release(std::exchange(gone_, {}));
 }
 
 /// Read by a session that counts from 0 again how often rounds went.
 Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& conversation) {
-    RONDO_TRY(commit());
     const StoreName name = name_of(conversation);
+    const bool changes = changing_.contains(name);
+    // On a full disk what is there is read, whatever becomes of others' changes.
+    if (const Status committed = commit(); !committed && changes) return committed.error();
     if (const auto found = known_.find(name); found != known_.end()) found->second.cuts.clear();
     return shelf_.body(name);
 }
@@ -123,7 +142,8 @@ Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& c
 Status KeptConversations::remove(const ConversationKey& key) {
     const StoreName name = name_of(key.name);
     if (is_removed(name, key.number)) return Status::ok();
-    static_cast<void>(commit());  // it goes whether that was written or not
+    static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
+    static_cast<void>(store_.release(std::exchange(gone_, {})));
     if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
     if (removed_in_order_.size() > removed_max) {
         removed_.erase(removed_in_order_.front());
@@ -132,11 +152,23 @@ Status KeptConversations::remove(const ConversationKey& key) {
     if (const auto found = known_.find(name); found != known_.end()) {
         const Known gone = std::move(found->second);
         known_.erase(found);
+        for (const StoreName& record : gone.records) disown(name, record);
         if (const auto origin = gone.fork_of ? known_.find(*gone.fork_of) : known_.end(); origin != known_.end())
             std::erase_if(origin->second.forks, [&](const auto& fork) { return fork.first == name; });
-        RONDO_TRY(store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end())));
+        // What the disk refuses to remove leaves with those that leave next.
+        static_cast<void>(store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end())));
     }
-    return shelf_.remove(name);
+    unremoved_.insert(name);
+    for (const std::string& key : Shelf::keys_of(name)) forgotten_.push_back(key);
+    return remove_again();
+}
+
+Status KeptConversations::remove_again() {
+    while (!unremoved_.empty()) {
+        RONDO_TRY(shelf_.remove(*unremoved_.begin()));
+        unremoved_.erase(unremoved_.begin());
+    }
+    return Status::ok();
 }
 
 Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
@@ -166,13 +198,25 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
 /// False: it did before.
 bool KeptConversations::own(const StoreName& name, const StoreName& record) {
     if (!known_[name].records.insert(record).second) return false;
+    owners_[record].insert(name);
     store_.refer({&record, 1});
     return true;
 }
 
+void KeptConversations::disown(const StoreName& name, const StoreName& record) {
+    if (const auto known = known_.find(name); known != known_.end()) known->second.records.erase(record);
+    const auto owners = owners_.find(record);
+    if (owners == owners_.end()) return;
+    owners->second.erase(name);
+    if (owners->second.empty()) owners_.erase(owners);
+}
+
 Status KeptConversations::forget_removed() {
     RONDO_TRY(commit());
-    return store_.forget_removed();
+    RONDO_TRY(remove_again());
+    RONDO_TRY(store_.forget_removed(forgotten_));
+    forgotten_.clear();
+    return Status::ok();
 }
 
 }  // namespace rondo

@@ -31,7 +31,7 @@ struct ConversationToKeep {
 /// thread.
 class KeptConversations {
 public:
-    explicit KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {}
+    explicit KeptConversations(KvStore& store);
 
     /// All there are, in order of their numbers.
     Result<std::vector<ConversationHead>> heads();
@@ -70,17 +70,25 @@ private:
     Known& known(const ConversationKey& key, const StoreName& name);
     void cut(const StoreName& name, uint64_t cuts, int64_t tokens_left);
     bool own(const StoreName& name, const StoreName& record);
+    void disown(const StoreName& name, const StoreName& record);
+    void is_gone(const StoreName& record);
+    Status remove_again();
     bool is_removed(const StoreName& name, uint64_t number) const;
     Status changed(size_t bytes);
 
     KvStore& store_;
     Shelf shelf_;
     std::map<StoreName, Known> known_;
-    std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was
+    std::map<StoreName, std::set<StoreName>> owners_;  // of records: the conversations that have them
+    std::map<StoreName, uint64_t> removed_;            // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
-    Manifest::Changes changes_;  // that are not on the disk yet
+    std::set<StoreName> unremoved_;       // that the disk did not let go: tried again
+    std::vector<std::string> forgotten_;  // keys of the manifest's that are in its files, though removed
+    Manifest::Changes changes_;           // that are not on the disk yet
+    std::set<StoreName> changing_;        // whose
     size_t changed_ = 0, changed_bytes_ = 0;
     std::vector<StoreName> gone_;  // records that a conversation has given up with them
+    std::shared_ptr<KeptConversations*> self_ = std::make_shared<KeptConversations*>(this);  // for who tells it
 };
 
 }  // namespace rondo

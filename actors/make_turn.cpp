@@ -9,10 +9,10 @@ namespace rondo {
 
 namespace {
 
-/// KV that was not computed exactly is shared by turns of its own method and budget only.
-PrefixSpace space_of(const Tenant& tenant, const AttentionMethod& method, int64_t budget_tokens) {
-    if (method.is_dense()) return tenant;
-    return {tenant, method.name + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "")};
+/// KV that was not computed exactly is shared by turns of its own method, settings and budget only.
+PrefixSpace space_of(const Tenant& tenant, const std::string& method_space, int64_t budget_tokens) {
+    if (method_space.empty()) return tenant;
+    return {tenant, method_space + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "")};
 }
 
 }  // namespace
@@ -82,6 +82,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     RONDO_TRY(options.check(model));
     options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
+    options.continues_text = options.continues_text || !ask.ids.empty();
     RONDO_TRY(check_ids(ids, model.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, runtime->method(ask.method));
     RONDO_TRY(runtime->check_budget(method, ask.budget_tokens));
@@ -92,7 +93,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     auto turn = std::make_shared<Turn>(Turn{.runtime = runtime,
                                             .id = ask.id,
                                             .conversation = {ask.conversation, 0},
-                                            .space = space_of(tenant, runtime->methods[method], budget_tokens),
+                                            .space = space_of(tenant, runtime->method_spaces[method], budget_tokens),
                                             .flow = flow_of(ask),
                                             .priority = ask.priority,
                                             .method = method,

@@ -11,6 +11,10 @@ constexpr size_t tenants_max = 10'000;  // of whom counts are kept
 constexpr double learning = 0.25;       // of what is measured anew
 constexpr double forgetting = 0.95;     // each time that reading is found too slow: so it is tried again some day
 
+std::pair<StoreName, StoreName> key_of(const StoredRound& round) {
+    return {round.records[LayerGroup::lower], round.records[LayerGroup::upper]};
+}
+
 double learned(double old, double measured) {
     return old == 0.0 ? measured : old + learning * (measured - old);
 }
@@ -101,10 +105,8 @@ void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
 Restoring::UnderWay* Restoring::that_reads(const StoredRound& round, const PrefixSpace& space) {
     for (auto& [number, own] : under_way_) {
         if (own.cancelled || own.space != space) continue;
-        const auto same = [&](const WayBack::Round& other) {
-            return other.stored.records == round.records && other.stored.ids.size() == round.ids.size();
-        };
-        if (std::ranges::any_of(own.rounds, same)) return &own;
+        const auto found = own.records.find(key_of(round));
+        if (found != own.records.end() && found->second == round.ids.size()) return &own;
     }
     return nullptr;
 }
@@ -129,10 +131,11 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes) {
         std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
                                   [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
     under_way_[number] = {
-        arrival,       {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, disk_bytes,
+        arrival,       {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, {}, disk_bytes,
         options_.now()};
     for (const WayBack::Round& round : way.rounds)
-        for (const LayerGroup group : layer_groups) store_.use(round.stored.records[group]);
+        under_way_[number].records[key_of(round.stored)] = round.stored.ids.size();
+    for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
     bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
     turn.restored_tokens += way.end - way.begin;

@@ -60,6 +60,7 @@ private:
         PrefixSpace space;
         std::optional<SequenceKv> kv;  // whose blocks are written to
         std::vector<WayBack::Round> rounds;
+        std::map<std::pair<StoreName, StoreName>, size_t> records;  // of the rounds, in both groups: tokens
         uint64_t disk_bytes = 0;
         double began = 0.0;
         bool cancelled = false;

@@ -10,6 +10,7 @@ namespace rondo {
 
 Router::behavior_type Router::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
+    if (options_.store) monitor(options_.store);
     restore_kept();
     return {
         [this](ask_atom, const AskPtr& asked) { return ask(asked); },
@@ -47,6 +48,7 @@ Router::behavior_type Router::make_behavior() {
     };
 }
 
+/// A dead actor may be held for as long as a timer runs, which may be days; the model may not.
 void Router::on_exit() {
     conversations_.for_each([this](const ConversationName&, const ConversationTable::Entry& entry) {
         if (entry.session) send_exit(entry.session, caf::exit_reason::user_shutdown);
@@ -60,6 +62,7 @@ void Router::on_exit() {
     load_->turns = 0;
     count();
     stages_.reset();
+    options_ = {};
 }
 
 void Router::refuse(const AskPtr& ask, Error error) {
@@ -226,6 +229,7 @@ void Router::watch_deadlines() {
 
 /// A conversation that is kept on a disk is read from there when it is asked for again.
 void Router::down(const caf::down_msg& message) {
+    if (options_.store && options_.store.address() == message.source) return store_down();
     std::vector<TurnId> gone;
     for (const auto& [id, turn] : turns_)
         if (turn.session.address() == message.source) gone.push_back(id);
@@ -240,6 +244,17 @@ void Router::down(const caf::down_msg& message) {
     if (!is_kept) return forget(name, ConversationTable::Left::failed);
     names_.erase(found);
     conversations_.serve(name, session_actor());
+}
+
+/// Conversations that nobody has asked for since the start cannot be read any more; the next start finds them. All
+/// others go on without a store.
+void Router::store_down() {
+    options_.store = nullptr;
+    std::vector<ConversationName> unread;
+    conversations_.for_each([&](const ConversationName& name, const ConversationTable::Entry& entry) {
+        if (!entry.session) unread.push_back(name);
+    });
+    for (const ConversationName& name : unread) forget(name, ConversationTable::Left::unread);
 }
 
 /// A session that died cannot take its turn back from the stage that holds it.

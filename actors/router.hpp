@@ -64,13 +64,12 @@ private:
     void restore_kept();
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
-    void end(const ConversationName& name);
     Result<session_actor> find(const ConversationName& name);
     Result<session_actor> create(const ConversationName& name, Conversation conversation,
                                  std::optional<ConversationName> fork_of = {});
     void over(TurnId id, const ConversationFigures* figures);
     caf::result<int64_t> put_away(const ConversationName& name);
-    bool remove(const ConversationName& name);
+    caf::result<bool> remove(const ConversationName& name);
     void forget(const ConversationName& name, ConversationTable::Left why);
     void count();
     void expire();
@@ -78,6 +77,7 @@ private:
     void leave_by_age();
     void watch_ages();
     void down(const caf::down_msg& message);
+    void store_down();
     void withdraw(TurnId id);
     /// What a conversation answers to this request, or that there is none.
     template <class... Request>
@@ -88,10 +88,10 @@ private:
     caf::typed_response_promise<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
-    const Model& model_;  // options_ keep it
+    const Model& model_;  // options_ keep it, until the end
     std::shared_ptr<Load> load_;
     std::shared_ptr<std::atomic<TurnId>> last_turn_;
-    const Options options_;
+    Options options_;
     TenantShares turn_shares_;
     TurnPace pace_;
     StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones

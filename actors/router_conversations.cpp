@@ -61,15 +61,11 @@ Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, c
 
 void Router::leave(const ConversationName& name, ConversationTable::Left why) {
     ++(why == ConversationTable::Left::age ? load_->left_by_age : load_->left_for_room);
-    end(name);
-    forget(name, why);
-}
-
-/// Its session ends, and nothing of it stays on a disk.
-void Router::end(const ConversationName& name) {
     const ConversationTable::Entry& entry = *conversations_.find(name);
     if (entry.session) send(entry.session, remove_atom::value);
-    if (options_.store) send(options_.store, remove_atom::value, ConversationKey{name, entry.number});
+    // Nothing of it stays on a disk.
+    if (options_.store) caf::anon_send(options_.store, remove_atom::value, ConversationKey{name, entry.number}, false);
+    forget(name, why);
 }
 
 Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
@@ -94,20 +90,32 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
 
 /// One without a session has nothing in memory.
 caf::result<int64_t> Router::put_away(const ConversationName& name) {
-    if (!options_.store)
-        return to_caf(make_error(ErrorCode::invalid_argument, "nothing is put away: memory.disk.path must be set"));
+    if (!options_.store) {
+        return to_caf(make_error(ErrorCode::invalid_argument,
+                                 options_.session.store->wanted
+                                     ? "nothing is put away: the store could not be opened, or has died"
+                                     : "nothing is put away: memory.disk.path must be set"));
+    }
     const ConversationTable::Entry* const found = conversations_.find(name);
     if (found == nullptr) return to_caf(conversations_.missing(name));
     if (!found->session) return int64_t{0};
     return delegate(found->session, away_atom::value);
 }
 
-bool Router::remove(const ConversationName& name) {
+/// Whoever asked is answered when it is off the disk for certain.
+caf::result<bool> Router::remove(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
     if (found == nullptr) return false;
-    end(name);
+    const ConversationKey key{name, found->number};
+    if (found->session) send(found->session, remove_atom::value);
     forget(name, ConversationTable::Left::deleted);
-    return true;
+    if (!options_.store) return true;
+    auto promise = make_response_promise<bool>();
+    when_answered(
+        request(options_.store, answers_within, remove_atom::value, key, true),
+        [promise](bool) mutable { promise.deliver(true); },
+        [promise](const caf::error& error) mutable { promise.deliver(to_caf(from_caf(error, "the store"))); });
+    return promise;
 }
 
 void Router::forget(const ConversationName& name, ConversationTable::Left why) {

@@ -1,10 +1,17 @@
 #include "actors/runtime.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <span>
 
 #include "config/method_rows.hpp"
 #include "config/setting_keys.hpp"
+#include "config/setting_values.hpp"
 #include "config/yaml_tree.hpp"
+#include "memory/store/record_header.hpp"
 
 namespace rondo {
 
@@ -29,6 +36,24 @@ Status Runtime::check_budget(size_t method, int64_t budget_tokens) const {
     return make_error(ErrorCode::out_of_range, "budget_tokens is " + std::to_string(budget_tokens) + ", must be " +
                                                    std::to_string(least) + " to " + std::to_string(most) +
                                                    " here with method " + wanted.name);
+}
+
+std::string method_space(const AttentionMethod& method, const PipelineSettings& pipeline) {
+    if (method.is_dense()) return {};
+    Settings settings;
+    settings.pipeline = pipeline;
+    settings.pipeline.prefill.attention = method.prefill;
+    settings.pipeline.decode.attention = method.decode;
+    std::string values = setting_values(settings, "pipeline.prefill.attention.") +
+                         setting_values(settings, "pipeline.decode.attention.");
+    if (const std::string& file = method.prefill.patterns_file; !file.empty()) {
+        std::ifstream in(file, std::ios::binary);
+        values.append(std::istreambuf_iterator<char>(in), {});
+    }
+    std::array<char, 20> digest{};
+    std::snprintf(digest.data(), digest.size(), "%016llx",
+                  static_cast<unsigned long long>(checksum_of(std::as_bytes(std::span(values)))));
+    return method.name + '\n' + digest.data();
 }
 
 }  // namespace rondo

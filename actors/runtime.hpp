@@ -21,8 +21,9 @@ struct Runtime {
     std::unique_ptr<KvPool> pool;
     uint64_t tokenizer = 0;  ///< fingerprint of the model's, where conversations are kept
     int64_t context_tokens = 0;
-    std::vector<AttentionMethod> methods;  ///< that turns may ask for; the first is what they get if they do not
-    int64_t budget_tokens_max = 0;         ///< that they may ask for with one
+    std::vector<AttentionMethod> methods;    ///< that turns may ask for; the first is what they get if they do not
+    std::vector<std::string> method_spaces;  ///< by method: names what it computes where that is not exact
+    int64_t budget_tokens_max = 0;           ///< that they may ask for with one
 
     /// Where answers are computed, and their keys chosen.
     Device& answers_device() const { return *devices[roles.answers]; }
@@ -33,5 +34,8 @@ struct Runtime {
 };
 
 using RuntimePtr = std::shared_ptr<Runtime>;
+
+/// Another one where any setting of the method is another: what is kept on a disk outlives them.
+std::string method_space(const AttentionMethod& method, const PipelineSettings& pipeline);
 
 }  // namespace rondo

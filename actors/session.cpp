@@ -74,6 +74,7 @@ void Session::on_exit() {
     waiting_.clear();
     when_there_.clear();
     current_.reset();
+    options_ = {};  // a dead actor may be held by a timer; the model may not
 }
 
 template <class Answer>
@@ -121,8 +122,15 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
     end.error = std::move(error);
     self->send(ask->listener, std::move(end));
-    self->demonitor(ask->listener.address());
+    self->has_heard(ask->listener, self->current_ ? &*self->current_ : nullptr);
     if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
+}
+
+/// A turn's end. Its listener is watched no more, unless he waits for another turn of this conversation.
+void Session::has_heard(const listener_actor& listener, const UnderWay* other) {
+    demonitor(listener.address());
+    const bool waits = std::ranges::any_of(waiting_, [&](const auto& one) { return one.first->listener == listener; });
+    if (waits || (other != nullptr && other->ask->listener == listener)) monitor(listener);
 }
 
 void Session::serve_by(const StagesPtr& stages) {
@@ -183,7 +191,7 @@ void Session::happen(TurnFlow::Event event) {
     if (!current_) return;  // an action has gone on to the end
     if (current_->end) {    // last: whoever hears of it finds everything done
         send(current_->ask->listener, *std::exchange(current_->end, std::nullopt));
-        demonitor(current_->ask->listener.address());
+        has_heard(current_->ask->listener, nullptr);
     }
     if (!current_->flow.idle()) return;
     let_go();

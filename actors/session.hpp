@@ -54,6 +54,7 @@ public:
     void on_exit() override;
 
 private:
+    struct UnderWay;
     bool is_current(TurnId id) const;
     void ask(const AskPtr& ask);
     void serve_by(const StagesPtr& stages);
@@ -80,6 +81,7 @@ private:
     void stop(TurnId id, TurnFlow::Event event);
     void down(const caf::down_msg& message);
     static void refuse(Session* self, const AskPtr& ask, Error error);
+    void has_heard(const listener_actor& listener, const UnderWay* other);
     ConversationInfoPtr info() const;
     ConversationFigures figures() const;
     Result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
@@ -116,7 +118,7 @@ private:
         bool over_told = false;               // the router knows
     };
 
-    const Options options_;
+    Options options_;
     Conversation conversation_;
     ConversationKey key_;
     store_actor keeper_;

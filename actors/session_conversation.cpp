@@ -65,6 +65,8 @@ caf::result<int64_t> Session::put_away() {
 
 /// Nothing of a conversation that was removed stays in memory, unless others have it too.
 void Session::leave() {
+    for (const auto& answer : std::exchange(when_there_, {}))
+        answer(make_error(ErrorCode::not_found, "the conversation was removed before it was read"));
     if (removed_ && is_there_ && stages_) send(stages_->cache, remove_atom::value, cached_prompt());
     quit();
 }

@@ -7,8 +7,8 @@ namespace rondo {
 namespace {
 
 // So that many removals are one rewriting of the manifest's files.
-constexpr auto forgets_after = std::chrono::seconds(3);
-constexpr double expires_every = 600.0;
+constexpr auto forgets_after = std::chrono::seconds(3), forgets_again_after = std::chrono::seconds(60);
+constexpr auto ages_every = std::chrono::minutes(10);
 constexpr double looks_every = 1.0;
 // Whoever needs the blocks of what is written waits for so long before that is given up.
 constexpr auto patience = std::chrono::milliseconds(100);
@@ -43,6 +43,7 @@ Store::behavior_type Store::make_behavior() {
         });
     }
     tell_figures();
+    send(store_actor(this), age_atom::value);
     return {
         [this](restore_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
@@ -61,15 +62,21 @@ Store::behavior_type Store::make_behavior() {
             if (!body) return to_caf(body.error());
             return ConversationBytesPtr(std::make_shared<std::vector<std::byte>>(std::move(*body)));
         },
-        [this](remove_atom, const ConversationKey& key) {
-            if (!opened_.conversations->remove(key)) ++figures_->conversations_failed;
-            if (!std::exchange(forgets_, true)) delayed_send(this, forgets_after, expire_atom::value);
+        [this](remove_atom, const ConversationKey& key, bool soon) -> caf::result<bool> {
+            const Status removed = opened_.conversations->remove(key);
+            if (!removed) ++figures_->conversations_failed;
+            forgets_later_ = forgets_later_ || !soon;
+            if (soon) forget_after(forgets_after);
             tell_figures();
+            if (!removed) return to_caf(removed.error());
+            return true;
         },
         [this](list_atom, const std::string& tenant) { return use_of(tenant); },
-        [this](expire_atom) {
-            forgets_ = false;
-            if (!opened_.store->forget_removed()) ++figures_->conversations_failed;
+        [this](expire_atom) { forget(); },
+        [this](age_atom) {
+            static_cast<void>(opened_.store->expire());
+            if (std::exchange(forgets_later_, false)) forget();
+            delayed_send(this, ages_every, age_atom::value);
         },
         [this](room_atom) {
             auto promise = make_response_promise<bool>();
@@ -84,10 +91,12 @@ Store::behavior_type Store::make_behavior() {
         },
         [this](drain_atom) {
             auto promise = make_response_promise<bool>();
-            writer_->when_idle([this, promise]() mutable {
+            drains_.push_back(promise);
+            if (drains_.size() > 1) return promise;
+            writer_->when_idle([this] {
                 commit();
                 tell_figures();  // first: whoever waits may look
-                promise.deliver(true);
+                for (Promise& drain : std::exchange(drains_, {})) drain.deliver(true);
             });
             return promise;
         },
@@ -119,10 +128,19 @@ void Store::on_exit() {
     opened_.queue.reset();
     arena_.reset();
     for (const auto& arrival : unfinished) arrival->finish(arrival->begin());
-    rooms_.clear();
+    answer_all(false);
+    runtime_.reset();
 }
 
-caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {
+/// Whoever waits would wait for ever: a promise that goes answers nobody.
+void Store::answer_all(bool with) {
+    figures_->queue_sequences = 0;
+    for (auto& [number, put] : std::exchange(puts_, {})) put.deliver(with);
+    for (std::vector<Promise>* const waiting : {&rooms_, &drains_})
+        for (Promise& one : std::exchange(*waiting, {})) one.deliver(with);
+}
+
+Store::Promise Store::put(const PutAwayPtr& what) {
     auto promise = make_response_promise<bool>();
     restoring_->computed(what->seconds_per_token);
     if (what->kv.tokens() < opened_.tokens_min) {
@@ -131,22 +149,22 @@ caf::typed_response_promise<bool> Store::put(const PutAwayPtr& what) {
     }
     RoundWriter::Sequence sequence{std::move(what->space), std::move(what->ids), std::move(what->kv),
                                    what->seconds_per_token};
-    ++figures_->queue_sequences;
-    sequence.copied = [this, promise]() mutable {
-        --figures_->queue_sequences;
-        promise.deliver(true);
-    };
+    puts_[++last_put_] = promise;
+    figures_->queue_sequences = static_cast<int64_t>(puts_.size());
+    sequence.copied = [this, number = last_put_] { copied(number); };
     if (!what->conversation.name.id.empty()) {
         sequence.stored = [this, conversation = what->conversation](const StoreName& record) {
             if (!opened_.conversations->tie(conversation, record)) ++figures_->conversations_failed;
         };
     }
     writer_->add(std::move(sequence));
-    if (now() - expired_at_ > expires_every) {
-        expired_at_ = now();
-        static_cast<void>(opened_.store->expire());
-    }
     return promise;
+}
+
+void Store::copied(uint64_t put) {
+    Promise promise = std::move(puts_.extract(put).mapped());
+    figures_->queue_sequences = static_cast<int64_t>(puts_.size());
+    promise.deliver(true);
 }
 
 /// Behind all messages that have come: many conversations change together.
@@ -167,9 +185,21 @@ void Store::look_at_folder() {
         quit(to_caf(make_error(ErrorCode::not_found, "its folder, or what is in it, was removed or replaced")));
 }
 
+void Store::forget_after(caf::timespan time) {
+    if (!std::exchange(forgets_, true)) delayed_send(this, time, expire_atom::value);
+}
+
+/// A disk that refuses is asked again.
+void Store::forget() {
+    forgets_ = false;
+    if (opened_.conversations->forget_removed()) return;
+    ++figures_->conversations_failed;
+    forget_after(forgets_again_after);
+}
+
 /// All that were put hold nothing any more.
 void Store::give_room() {
-    if (figures_->queue_sequences > 0) return;
+    if (!puts_.empty()) return;
     for (auto& promise : std::exchange(rooms_, {})) promise.deliver(true);
 }
 

@@ -26,16 +26,21 @@ public:
     void on_exit() override;
 
 private:
-    caf::typed_response_promise<bool> put(const PutAwayPtr& put);
+    using Promise = caf::typed_response_promise<bool>;
+    Promise put(const PutAwayPtr& put);
+    void copied(uint64_t put);
+    void answer_all(bool with);
     StoreUse use_of(const Tenant& tenant) const;
     void tell_figures();
     void commit_soon();
     void commit();
     void look_at_folder();
     void give_room();
+    void forget_after(caf::timespan time);
+    void forget();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
-    const RuntimePtr runtime_;
+    RuntimePtr runtime_;
     OpenedStore opened_;
     const std::shared_ptr<StoreFigures> figures_;
     const bool is_woken_;
@@ -43,10 +48,12 @@ private:
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;
-    bool commits_ = false;  // what conversations have changed, soon
-    bool forgets_ = false;  // what was removed is taken out of the manifest's files soon
-    std::vector<caf::typed_response_promise<bool>> rooms_;  // of those who wait for blocks
-    double expired_at_ = 0.0;
+    bool commits_ = false;              // what conversations have changed, soon
+    bool forgets_ = false;              // what was removed is taken out of the manifest's files soon
+    bool forgets_later_ = false;        // and what left by itself with the next ageing
+    std::map<uint64_t, Promise> puts_;  // what was put and is not copied yet
+    uint64_t last_put_ = 0;
+    std::vector<Promise> rooms_, drains_;  // of those who wait for blocks, and for everything to be written
     double looked_at_ = 0.0;
 };
 

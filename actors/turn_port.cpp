@@ -3,13 +3,12 @@
 namespace rondo {
 
 TurnPort::behavior_type TurnPort::make_behavior() {
-    monitor(front_);
+    watch(front_);
     set_down_handler([this](const caf::down_msg&) { quit(); });
     return {
         [this](const TurnBegun& begun) {
-            demonitor(front_.address());
             front_ = nullptr;
-            monitor(begun.session);
+            watch(begun.session);
         },
         [this](TurnDelta delta) {
             if (!ended_ && callbacks_.on_delta) callbacks_.on_delta(std::move(delta));
@@ -22,6 +21,7 @@ TurnPort::behavior_type TurnPort::make_behavior() {
 }
 
 void TurnPort::on_exit() {
+    stop_watching();
     TurnEnd lost;
     lost.error = make_error(ErrorCode::internal, "the conversation's actor failed; asking again may help");
     end(std::move(lost));

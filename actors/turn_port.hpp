@@ -15,9 +15,20 @@ public:
     void on_exit() override;
 
 private:
+    /// One at a time: whoever is watched keeps a note of that, and this actor's memory by it, until it is told.
+    template <class Handle>
+    void watch(const Handle& who) {
+        stop_watching();
+        monitor(who);
+        watched_ = who.address();
+    }
+    void stop_watching() {
+        if (watched_) demonitor(std::exchange(watched_, nullptr));
+    }
     void end(TurnEnd end);
 
     front_actor front_;
+    caf::actor_addr watched_;  // who will tell of the end
     TurnCallbacks callbacks_;
     bool ended_ = false;
 };

@@ -4,6 +4,7 @@
 #include "actors/gateway/answer_exchange.hpp"
 #include "actors/gateway/bodies/chat_request.hpp"
 #include "actors/gateway/bodies/completion_request.hpp"
+#include "actors/gateway/bodies/json_text.hpp"
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/gateway.hpp"
 
@@ -111,11 +112,14 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
     }
     AnswerHead head = answer_head("cmpl-", *request);
     auto prompts = std::move(request->prompts);
-    auto start = [runtime = inside(engine_).runtime(), exchange, echo = request->echo,
+    // A stream begins with all echoes at once.
+    const size_t echoes_max = request->stream ? options_.limits.write_bytes_max / 2 : SIZE_MAX;
+    auto start = [runtime = inside(engine_).runtime(), exchange, echo = request->echo, echoes_max, n = request->n,
                   special = request->options.special_text, prompts = std::move(prompts),
                   answer = std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::completion,
                                                             std::move(head), std::move(*request), std::move(*ask))] {
         const Model& model = runtime->model;
+        size_t echoes = 0;
         for (const CompletionRequest::Prompt& prompt : prompts) {
             const auto* const text = std::get_if<std::string>(&prompt);
             Result<std::vector<int32_t>> ids = text == nullptr ? std::get<std::vector<int32_t>>(prompt)
@@ -123,6 +127,13 @@ void Gateway::completion(const std::shared_ptr<Exchange>& exchange) {
             if (!ids) return exchange->send_error(ids.error());
             std::string said;
             if (echo) said = text != nullptr ? *text : model.tokenizer ? model.tokenizer->decode(*ids, special) : "";
+            echoes += json_text(said).size() * static_cast<size_t>(n);
+            if (echoes > echoes_max) {
+                return exchange->send_error(bad_field("echo", "unsupported_value",
+                                                      "a stream cannot begin with more than " +
+                                                          std::to_string(echoes_max) +
+                                                          " bytes of prompts; stream must be false"));
+            }
             answer->add_prompt(std::move(*ids), std::move(said));
         }
         answer->start();

@@ -48,9 +48,10 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
         return raw->refused(std::move(request), status, bytes);
     };
     RONDO_ASSIGN(gateway->server_,
-                 HttpServer::start(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+                 HttpServer::open(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {
                      raw->handle(std::move(request), std::move(reply));
                  }));
+    RONDO_TRY(gateway->server_->begin());
     return gateway;
 }
 

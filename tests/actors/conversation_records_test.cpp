@@ -1,12 +1,31 @@
 // Which stored records belong to a conversation, when rounds go while others are on their way to the disk.
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "actors/kept_conversations.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
 namespace {
+
+/// While it lives no file of this process grows.
+class NoMoreBytes {
+public:
+    NoMoreBytes() {
+        signal(SIGXFSZ, SIG_IGN);
+        getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit none{0, before_.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &none);
+    }
+    ~NoMoreBytes() { setrlimit(RLIMIT_FSIZE, &before_); }
+    NoMoreBytes(const NoMoreBytes&) = delete;
+    NoMoreBytes& operator=(const NoMoreBytes&) = delete;
+
+private:
+    rlimit before_{};
+};
 
 class ConversationRecordsTest : public testing::StoreTest {
 protected:
@@ -43,6 +62,16 @@ TEST_F(ConversationRecordsTest, ARoundThatWasTakenBackDoesNotStay) {
     written(key(1, 1), other_);
     EXPECT_TRUE(is_there(other_)) << "it was told behind it";
     EXPECT_TRUE(is_there(first_));
+}
+
+TEST_F(ConversationRecordsTest, WhatIsRefusedToTheShelfLeavesNoRoundsBehind) {
+    written(key(1), first_);
+    written(key(1), second_);
+    const std::vector<std::byte> head(Shelf::head_bytes_max + 1);
+    EXPECT_FALSE(kept_->keep({key(1, 1), head, {}, {}, 32}));
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_FALSE(is_there(first_));
+    EXPECT_FALSE(is_there(second_)) << "it was taken back before";
 }
 
 TEST_F(ConversationRecordsTest, OfSeveralCutsThoseCountThatCameLater) {
@@ -95,12 +124,82 @@ TEST_F(ConversationRecordsTest, ASessionThatBeganAnewOwnsWhatItWrites) {
     EXPECT_TRUE(is_there(second_));
 }
 
+/// Where the disk does not take what another one has come to.
+TEST_F(ConversationRecordsTest, AConversationIsReadWhateverBecomesOfOthers) {
+    const std::vector<std::byte> body(100, std::byte{7});
+    ASSERT_TRUE(kept_->keep({key(1), {}, body, {}, {}}));
+    ASSERT_TRUE(kept_->commit());
+    ASSERT_TRUE(kept_->keep({key(2), {}, body, {}, {}}));
+    {
+        const NoMoreBytes disk;
+        EXPECT_EQ(kept_->body(key(1).name).value(), body);
+        ASSERT_TRUE(kept_->keep({key(2), {}, body, {}, {}}));
+        EXPECT_FALSE(kept_->body(key(2).name)) << "nobody knows what it is";
+    }
+    ASSERT_TRUE(kept_->keep({key(2), {}, body, {}, {}}));
+    EXPECT_EQ(kept_->body(key(2).name).value(), body);
+}
+
+/// What a disk did not let go leaves with what leaves next.
+TEST_F(ConversationRecordsTest, WhatTheDiskDoesNotLetGoLeavesLater) {
+    written(key(1), first_);
+    written(key(1), second_);
+    const auto heads = [this] {
+        int count = 0;
+        EXPECT_TRUE(Shelf(store_->manifest(), store_->keys()).each_head([&count](const auto&, const auto&) {
+            ++count;
+            return Status::ok();
+        }));
+        return count;
+    };
+    ASSERT_EQ(heads(), 1);
+    {
+        const NoMoreBytes disk;
+        EXPECT_FALSE(kept_->remove(key(1)));
+        EXPECT_FALSE(is_there(first_)) << "not found from now on";
+    }
+    ASSERT_TRUE(kept_->forget_removed());
+    EXPECT_EQ(heads(), 0);
+    open();
+    EXPECT_FALSE(is_there(first_));
+    EXPECT_FALSE(is_there(second_));
+}
+
 TEST_F(ConversationRecordsTest, AnotherOfTheSameNameHasNothingOfAFork) {
     keep(key(2), 64, key(1).name);
     ASSERT_TRUE(kept_->remove(key(2)));
     const ConversationKey again{key(2).name, 3};
     keep(again);
     written(key(1), first_);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_FALSE(is_there(first_));
+}
+
+/// It had left because nobody used it; then somebody else computes the same and the store has it again.
+TEST_F(ConversationRecordsTest, WhatHadLeftAndIsWrittenAgainIsItsNewOwners) {
+    written(key(1), first_);
+    written(key(1), second_);
+    now_ += options_.unused_seconds_max + 1;
+    ASSERT_TRUE(store_->expire());
+    EXPECT_FALSE(is_there(first_));
+    keep(key(2));
+    written(key(2), first_);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_TRUE(is_there(first_)) << "the second's alone";
+    ASSERT_TRUE(kept_->remove(key(2)));
+    EXPECT_FALSE(is_there(first_));
+}
+
+TEST_F(ConversationRecordsTest, WhatHadLeftAndIsWrittenAgainForItselfIsThere) {
+    written(key(1), first_);
+    now_ += options_.unused_seconds_max + 1;
+    ASSERT_TRUE(store_->expire());
+    written(key(1), first_);
+    written(key(1), second_);
+    EXPECT_TRUE(is_there(first_));
+    keep(key(1, 1), 32);
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_FALSE(is_there(second_));
     ASSERT_TRUE(kept_->remove(key(1)));
     EXPECT_FALSE(is_there(first_));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/turn_port.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 
@@ -141,6 +142,42 @@ TEST_F(Embedding, TheSameAskCanBeSentTwice) {
     EXPECT_EQ(told.ids_given.size(), 2U);
     EXPECT_NE(told.ids_given.at(0), told.ids_given.at(1));
     EXPECT_EQ(told.ends.size(), 2U);
+}
+
+/// The end of one of his turns does not make a listener a stranger to the other.
+TEST_F(Embedding, AListenerOfTwoTurnsIsWatchedUntilTheSecondEnds) {
+    Told told;
+    Ask first = *ask(told, "c"), second = first;
+    second.options.tokens_max = 200;
+    second.options.ignore_eos = true;
+    request(told, std::make_shared<Ask>(first));
+    request(told, std::make_shared<Ask>(second));
+    while (told.ends.empty()) ASSERT_TRUE(stage_.run_one());
+    while (told.begun.size() < 2) ASSERT_TRUE(stage_.run_one());
+    caf::anon_send_exit(first.listener, caf::exit_reason::kill);
+    for (int i = 0; i < 100 && stage_.run_one(); ++i) {  // its 200 tokens take many more messages
+    }
+    EXPECT_EQ(stage_.inside().load().turns, 0U) << "the second is computed for nobody";
+    stage_.run();
+    EXPECT_EQ(told.ends.size(), 1U);
+    expect_all_given_back();
+}
+
+/// Whoever is watched keeps a note of it: of the router that would be one for each turn there ever was.
+TEST_F(Embedding, ATurnThatIsOverLeavesNothingBehind) {
+    for (const bool refused : {true, false, false}) {
+        Told told;
+        Ask asked = chat("c", "Hello!", 4);
+        asked.goes_on = refused;
+        listener_actor port = stage_.system().spawn<TurnPort>(stage_.engine().front(), told.callbacks());
+        const auto weak = caf::actor_cast<caf::weak_actor_ptr>(port);
+        asked.listener = std::exchange(port, nullptr);
+        caf::anon_send(stage_.engine().front(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(asked))));
+        stage_.run();
+        ASSERT_EQ(told.ends.size(), 1U);
+        EXPECT_EQ(told.ends[0].outcome == TurnOutcome::failed, refused);
+        EXPECT_EQ(weak->weak_refs.load(), 1U) << refused;
+    }
 }
 
 TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {

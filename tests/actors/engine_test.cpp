@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "actors/engine_inside.hpp"
 #include "actors/gateway/answer_exchange.hpp"
 #include "memory/machine_memory.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
@@ -50,6 +51,15 @@ TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     callbacks.on_end = [&](TurnEnd end) { over.set_value(std::move(end)); };
     asker.cancel(asker.ask(chat("c", "Hello!"), std::move(callbacks)));
     EXPECT_EQ(over.get_future().get().outcome, TurnOutcome::failed);
+}
+
+/// Timers for what never came hold the actors that asked for them, some for as long as a turn may take.
+TEST_F(HostedEngine, NothingOfTheModelOutlivesIt) {
+    const std::weak_ptr runtime = inside(*engine).runtime();
+    EXPECT_NE(engine->ask(chat("c", "Hello!")).get().end.outcome, TurnOutcome::failed);
+    engine.reset();
+    for (int i = 0; i < 500 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(runtime.expired());
 }
 
 /// A client who takes nothing for a while.

@@ -142,7 +142,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
     settings.insert(settings.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
     Stage stage(settings_of(settings));
     const size_t all = free_blocks(stage);
-    int steps = 0, undisturbed = 0;
+    int steps = 0, undisturbed = 0, struck = 0;
     for (int after = 0; undisturbed == 0; ++after) {
         SCOPED_TRACE("after message " + std::to_string(after));
         ASSERT_LT(after, 1000);
@@ -163,6 +163,8 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         const TurnEnd& end = heard.ends[0];
         if (end.outcome == TurnOutcome::stop) {
             EXPECT_EQ(heard.text, right_answer);
+        } else {
+            ++struck;
         }
         EXPECT_THAT(right_answer, ::testing::StartsWith(heard.text));
         caf::anon_send(stage.inside().router(), remove_atom::value, ConversationName{"t", "c"});
@@ -172,6 +174,7 @@ TEST_P(Faults, AfterEachMessageOfATurn) {
         if (HasFailure()) return;
     }
     EXPECT_GT(steps, 30);  // the table has been through a whole turn
+    EXPECT_GT(struck, 10) << "the fault does nothing";
     EXPECT_EQ(stage.starts > 1, fault.restarts);
     expect_as_ever(stage);
 }

@@ -293,6 +293,22 @@ TEST_F(GatewayAbuse, ASlowReaderCostsHisTurnAndNobodyElses) {
     EXPECT_TRUE(becomes_true([&] { return metric("kv_blocks_in_turns") == 0; }));
 }
 
+TEST_F(GatewayAbuse, AStreamBeginsWithAsMuchOfItsPromptsAsItMayHold) {
+    const auto narrow = gateway_with({.write_bytes_max = size_t{4} << 10});
+    HttpClient asking(must(Url::parse("http://127.0.0.1:" + std::to_string(narrow->port()))));
+    json body{{"prompt", std::string(1'500, 'a')}, {"echo", true}, {"stream", true}, {"max_tokens", 1}};
+    const auto answered = [&] {
+        return must(
+            asking.request("POST", "/v1/completions", {{"content-type", "application/json"}}, body.dump(), soon()));
+    };
+    EXPECT_THAT(answered().body, HasSubstr("[DONE]"));
+    body["prompt"] = std::string(3'000, 'a');
+    EXPECT_EQ(answered().status, 400);
+    EXPECT_THAT(answered().body, HasSubstr("2048 bytes of prompts; stream must be false"));
+    body["stream"] = false;
+    EXPECT_EQ(answered().status, 200);
+}
+
 TEST_F(GatewayAbuse, ADeadlineEndsATurnOnce) {
     json body = endless();
     body["deadline_s"] = 0.02;

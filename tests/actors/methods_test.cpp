@@ -30,6 +30,28 @@ std::vector<std::string> small(std::vector<std::string> more, int reselect_every
     return more;
 }
 
+/// What a method computes where that is not exact is kept apart by each of its settings: a disk outlives them.
+TEST(MethodSpace, IsAnotherWhereASettingIs) {
+    const auto spaces = [](std::vector<std::string> more) {
+        more.emplace_back("pipeline.methods=[loopserve, snapkv]");
+        const Settings settings = settings_of(more);
+        std::vector<std::string> all;
+        for (const AttentionMethod& method : attention_methods(settings.pipeline))
+            all.push_back(method_space(method, settings.pipeline));
+        return all;
+    };
+    const std::vector<std::string> some = spaces({});
+    EXPECT_EQ(some.at(0), "") << "what is exact is everybody's";
+    EXPECT_NE(some.at(1), some.at(2));
+    EXPECT_EQ(spaces({}), some);
+    EXPECT_EQ(spaces({"memory.device_kv_mib=8", "pipeline.decode.batch_max=3"}), some);
+    for (const char* change : {"pipeline.prefill.attention.alpha=0.7", "pipeline.decode.attention.budget_tokens=77",
+                               "pipeline.decode.attention.window=9"}) {
+        const std::vector<std::string> other = spaces({change});
+        EXPECT_NE(other.at(1), some.at(1)) << change;
+    }
+}
+
 constexpr int64_t answer_tokens = 24;
 
 std::vector<int32_t> some_ids(uint64_t seed, int64_t vocabulary) {

@@ -62,7 +62,7 @@ protected:
         std::optional<Result<Answer>> got;
         std::atomic<bool> done{false};
         caf::scoped_actor self(stage_->system());
-        auto sent = self->request(stage_->engine().front(), caf::infinite, request...);
+        auto sent = self->request(stage_->inside().router(), caf::infinite, request...);
         std::thread waits([&] {
             sent.receive([&](const Answer& value) { got = value; },
                          [&](const caf::error& error) { got = from_caf(error, "the router"); });

@@ -129,7 +129,15 @@ TEST_F(StoreActorTest, MethodsShareWhatIsExact) {
     begin();
     EXPECT_EQ(turn(continue_ids(third, 4)).ends[0].usage.restored_tokens, 319) << "the exact beginning";
     begin();
-    EXPECT_EQ(turn(by_lines(third)).ends[0].usage.restored_tokens, 319 + 23);
+    const Heard further = turn(by_lines(third));
+    EXPECT_EQ(further.ends[0].usage.restored_tokens, 319 + 23);
+    wait_until_written();
+    const std::vector<int32_t> fourth = joined(joined(third, further.ids), {4});
+    begin();
+    EXPECT_EQ(turn(continue_ids(fourth, 4)).ends[0].usage.restored_tokens, 319)
+        << "what was computed behind what came back is no more exact than that";
+    begin();
+    EXPECT_EQ(turn(by_lines(fourth)).ends[0].usage.restored_tokens, std::ssize(third) + 19);
     begin();
     const Heard dense = turn(continue_ids(third, 4)), after = turn(by_lines(joined(third, dense.ids)));
     EXPECT_EQ(after.ends[0].usage.cached_tokens, std::ssize(third) + 3) << "what dense computed since is exact";

@@ -15,6 +15,7 @@ namespace {
 using testing::chat;
 using testing::continue_ids;
 using testing::Heard;
+using testing::question;
 using testing::settings_of;
 using testing::Stage;
 using testing::StoreActorTest;
@@ -173,52 +174,6 @@ TEST_F(StoreActorTest, ADeletedConversationLeavesMemory) {
     wait_until_written();
     EXPECT_TRUE(answer<bool>(remove_atom::value, ConversationName{"t", "c"}));
     run_until([&] { return stage_->inside().load().blocks_cached == 0; });
-}
-
-TEST_F(StoreActorTest, AFolderThatCannotBeUsedIsSaidAndServingGoesOn) {
-    std::ofstream(folder_.path() + "/kv") << "a file";
-    std::vector<std::string> log;
-    Engine::Options options;
-    options.log = [&](const std::string& line) { log.push_back(line); };
-    stage_.emplace(settings_of(overrides()), std::move(options));
-    EXPECT_FALSE(figures().serves);
-    EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("must be a folder")));
-    EXPECT_EQ(turn(continue_ids(some_ids(40), 4)).ids.size(), 4U);
-}
-
-/// Who removes it, or puts another in its place, is told; serving goes on, and nothing is said to be kept any more.
-TEST_F(StoreActorTest, AFolderThatIsRemovedEndsTheStoreAndServingGoesOn) {
-    const std::string path = folder_.path() + "/kv", elsewhere = path + "-elsewhere";
-    const std::function<void()> removals[] = {
-        [&] { std::filesystem::rename(path, elsewhere); },
-        [&] {
-            std::filesystem::rename(path, elsewhere);
-            std::filesystem::create_directory(path);
-        },
-        [&] { std::filesystem::remove_all(path + "/manifest"); },
-        [&] {
-            for (const auto& entry : std::filesystem::directory_iterator(path))
-                if (entry.path().filename().string().starts_with("kv-")) std::filesystem::remove(entry.path());
-        },
-    };
-    for (const auto& remove : removals) {
-        std::vector<std::string> log;
-        Engine::Options options;
-        options.log = [&](const std::string& line) { log.push_back(line); };
-        stage_.reset();
-        stage_.emplace(settings_of(overrides()), std::move(options));
-        const Heard first = turn(continue_ids(some_ids(100), 4));
-        wait_until_written();
-        ASSERT_TRUE(figures().serves);
-        ASSERT_THAT(log, ::testing::IsEmpty());
-        remove();
-        EXPECT_EQ(turn(continue_ids(some_ids(150), 4)).ids.size(), 4U);
-        run_until([&] { return !figures().serves; });
-        EXPECT_THAT(log, ::testing::ElementsAre(::testing::HasSubstr("was removed or replaced")));
-        EXPECT_EQ(turn(continue_ids(some_ids(100), 4)).ids, first.ids);
-        stage_.reset();
-        for (const std::string& left : {path, elsewhere}) std::filesystem::remove_all(left);
-    }
 }
 
 TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {

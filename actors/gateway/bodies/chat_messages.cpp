@@ -69,7 +69,10 @@ void read_content(BodyFields& fields, ChatMessage& into) {
 
 /// A call's arguments, which come as the text of a JSON object: that text, as a template gets it.
 std::string read_arguments(BodyFields& fields) {
-    constexpr JsonBounds bounds{.bytes_max = limits::prompt_bytes_max, .values_max = limits::request_values_max};
+    constexpr size_t around = 4;  // levels: the message, its calls, the call, its function
+    constexpr JsonBounds bounds{.bytes_max = limits::prompt_bytes_max,
+                                .depth_max = limits::json_depth_max - around,
+                                .values_max = limits::request_values_max};
     std::string text;
     fields.text("arguments", limits::prompt_bytes_max, text);
     if (text.empty()) return "{}";
