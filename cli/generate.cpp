@@ -103,6 +103,7 @@ Status generate(const GenerateCall& options) {
     how.stops = options.stops;
     how.stop_ids = options.stop_ids;
     how.ignore_eos = options.ignore_eos;
+    how.continues_text = options.input != GenerateCall::Input::messages;
     const auto print = [&](std::string_view piece) {
         if (!options.json) {
             std::fwrite(piece.data(), 1, piece.size(), stdout);

@@ -1,6 +1,7 @@
 #include "cli/model_options.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -32,6 +33,7 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
         text.append(piece, static_cast<size_t>(in.gcount()));
         if (text.size() > bytes_max) return too_long(where, bytes_max);
     }
+    if (in.bad()) return make_error(ErrorCode::io, where + " cannot be read");  // a folder, or the disk failed
     return text;
 }
 
@@ -82,9 +84,11 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
     if (!options.device.empty()) {
         RONDO_ASSIGN(chosen, parse_device(options.device));
     }
-    RONDO_ASSIGN(const DeviceRoles roles, checked_device_roles(settings));
+    const auto has = [](const std::vector<std::string>& on, const std::string& name) {
+        return std::ranges::find(on, name) != on.end();
+    };
     for (DeviceSettings& device : settings.devices) {
-        if (!roles.has(device.name)) continue;
+        if (!has(settings.pipeline.prefill.on, device.name) && !has(settings.pipeline.decode.on, device.name)) continue;
         if (!options.device.empty()) {
             device.kind = chosen.kind == DeviceKind::cuda ? DeviceSettings::Kind::cuda : DeviceSettings::Kind::cpu;
             device.ordinal = chosen.ordinal;
@@ -104,11 +108,30 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
 
 }  // namespace
 
+namespace {
+
+/// Whether an override gives a key as a part of a map: "memory={kv_dtype: f32}" says memory.kv_dtype.
+bool says_in_map(const std::string& text, std::string_view path) {
+    const size_t equals = std::min(text.find('='), text.size());
+    if (!path.starts_with(text.substr(0, equals) + ".")) return false;
+    const std::string_view leaf = path.substr(path.rfind('.') + 1);
+    const auto is_of_a_word = [&](size_t at) {
+        return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    };
+    for (size_t at = text.find(leaf, equals); at != std::string::npos; at = text.find(leaf, at + 1))
+        if (!is_of_a_word(at - 1) && !is_of_a_word(at + leaf.size())) return true;
+    return false;
+}
+
+}  // namespace
+
 Status check_single(std::string_view flag, const std::string& value, std::string_view key,
                     const std::vector<std::string>& overrides) {
     if (value.empty()) return Status::ok();
-    const auto same = std::ranges::find_if(overrides, [key](const std::string& text) {
-        return text.starts_with(key) && text.find(".bf16=") == std::string::npos;  // which no flag says
+    const std::string_view path = key.substr(0, key.find('='));
+    const auto same = std::ranges::find_if(overrides, [&](const std::string& text) {
+        if (text.starts_with(key)) return text.find(".bf16=") == std::string::npos;  // which no flag says
+        return says_in_map(text, path);
     });
     if (same == overrides.end()) return Status::ok();
     return make_error(ErrorCode::invalid_argument,
@@ -135,16 +158,25 @@ Result<Settings> ModelOptions::settings() const {
     if (!method.empty()) {
         RONDO_ASSIGN(const std::vector<std::string> both, method_settings(method));
         for (const std::string& text : overrides)
-            if (text.starts_with("preset=") || text.find(".attention.method=") != std::string::npos)
+            if (text.starts_with("preset=") || text.find(".attention.method=") != std::string::npos ||
+                says_in_map(text, "pipeline.prefill.attention.method") ||
+                says_in_map(text, "pipeline.decode.attention.method"))
                 return make_error(ErrorCode::invalid_argument,
                                   "--method " + method + " and --set " + text + ": there must be only one of them");
         all.insert(all.end(), both.begin(), both.end());
     }
-    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all));
+    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all,
+                                                       [this](Settings& read) { return choose_devices(*this, read); }));
     for (const std::string& note : settings.notes) std::fprintf(stderr, "%s\n", note.c_str());
-    if (!config_file.empty()) {  // its relative paths begin where it lies
-        for (std::string* const path : {&settings.memory.disk.path, &settings.memory.disk.key_file})
-            if (!path->empty()) *path = (std::filesystem::path(config_file).parent_path() / *path).string();
+    if (!config_file.empty()) {  // its relative paths of the store begin where it lies, those of flags do not
+        for (const auto& [key, path] : {std::pair("memory.disk.path", &settings.memory.disk.path),
+                                        std::pair("memory.disk.key_file", &settings.memory.disk.key_file)}) {
+            const bool is_of_flag = std::ranges::any_of(overrides, [key = std::string(key)](const std::string& text) {
+                return text.starts_with(key + "=") || says_in_map(text, key);
+            });
+            if (!path->empty() && !is_of_flag)
+                *path = (std::filesystem::path(config_file).parent_path() / *path).string();
+        }
     }
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
@@ -152,7 +184,6 @@ Result<Settings> ModelOptions::settings() const {
     if (kv == "bf16") settings.memory.kv_dtype = MemorySettings::KvType::bf16;
     if (kv == "f32") settings.memory.kv_dtype = MemorySettings::KvType::f32;
     if (kv == "int8") settings.memory.kv_dtype = MemorySettings::KvType::int8;
-    RONDO_TRY(choose_devices(*this, settings));
     return settings;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/terminal_text.hpp"
 #include "config/did_you_mean.hpp"
 
 namespace rondo::cli {
@@ -41,11 +42,15 @@ std::vector<std::string> flags_of(const CLI::App& command) {
 
 void print_error(const std::string& message) {
     std::string line;
-    for (const char byte : message) {
+    size_t escaped = 0;  // bytes that come next
+    for (size_t i = 0; i < message.size(); ++i) {
+        const auto code = static_cast<unsigned char>(message[i]);
+        if (begins_control_of_two(std::string_view(message).substr(i))) escaped = 2;
+        if (code < 0x20 || code == 0x7f) escaped = 1;
         char shown[5];
-        const auto code = static_cast<unsigned char>(byte);
         std::snprintf(shown, sizeof shown, "\\x%02x", code);
-        line += code < 0x20 || code == 0x7f ? std::string(shown) : std::string(1, byte);
+        line += escaped > 0 ? std::string(shown) : std::string(1, message[i]);
+        if (escaped > 0) --escaped;
     }
     std::fprintf(stderr, "rondo: %s\n", line.c_str());
 }

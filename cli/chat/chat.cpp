@@ -35,8 +35,9 @@ Status chat(const ChatOptions& options) {
     RONDO_ASSIGN(const auto partner,
                  options.server.url.empty() ? open_engine_partner(options) : open_server_partner(options));
     RONDO_TRY(choose_method(*partner, options));
-    const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-    ChatCommands conversation(*partner, terminal);
+    const bool shows_on_terminal = isatty(STDOUT_FILENO) == 1;
+    const bool terminal = shows_on_terminal && isatty(STDIN_FILENO) == 1;
+    ChatCommands conversation(*partner, terminal, shows_on_terminal);
     LineEditor editor(terminal, limits::prompt_bytes_max);
     if (terminal) std::printf("%s. /help lists commands; Ctrl-D ends.\n", partner->name().c_str());
     while (!conversation.left()) {

@@ -18,11 +18,6 @@ constexpr std::array<std::string_view, 8> names = {"/rounds", "/rewind", "/list"
                                                    "/stats",  "/method", "/help", "/quit"};
 constexpr size_t shown_bytes_max = 40;
 
-bool commands_a_terminal(char byte) {
-    const auto code = static_cast<unsigned char>(byte);
-    return (code < 0x20 && byte != '\n' && byte != '\t') || code == 0x7f;
-}
-
 }  // namespace
 
 const char* ChatCommands::help() {
@@ -37,8 +32,13 @@ const char* ChatCommands::help() {
 }
 
 void ChatCommands::print(std::string_view text) const {
-    std::string shown(text);
-    if (terminal_) std::erase_if(shown, commands_a_terminal);
+    TerminalText whole;
+    print(text, whole);
+}
+
+/// A piece of a longer text.
+void ChatCommands::print(std::string_view piece, TerminalText& of) const {
+    const std::string shown = shows_on_terminal_ ? of.shown(piece) : std::string(piece);
     std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
@@ -50,9 +50,10 @@ Status ChatCommands::take(const std::string& line) {
 
 Status ChatCommands::say(const std::string& message) {
     bool begun = false;
+    TerminalText answer;
     Result<TurnEnd> end = partner_.ask(message, [&](std::string_view piece) {
         begun = begun || !piece.empty();
-        print(piece);
+        print(piece, answer);
         std::fflush(stdout);
         return !CatchInterrupts::interrupted();
     });

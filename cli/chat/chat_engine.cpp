@@ -1,4 +1,8 @@
+#include <array>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <ctime>
 #include <mutex>
 
 #include "cli/chat/chat_partner.hpp"
@@ -12,18 +16,25 @@ namespace {
 class EnginePartner : public ChatPartner {
 public:
     explicit EnginePartner(const ChatOptions& options) : options_(options) {}
+    ~EnginePartner() override { leave(); }
+    EnginePartner(const EnginePartner&) = delete;
+    EnginePartner& operator=(const EnginePartner&) = delete;
 
     Status open() {
         RONDO_ASSIGN(const Settings settings, options_.model.settings());
         Progress progress("loading " + model_path(settings.model.path).filename().string());
         Engine::Options how;
         how.progress = [&](double share) { progress.show(share); };
+        how.log = [](const std::string& line) { std::fprintf(stderr, "rondo: %s\n", line.c_str()); };
         RONDO_ASSIGN(engine_, Engine::open(settings, std::move(how)));
         progress.finish();
         deadline_seconds_ = settings.server.deadline_s;
         Preamble preamble;
         if (!options_.system.empty()) preamble.push_back({"system", options_.system});
-        return engine_->create(name_, preamble).status();
+        const ConversationName name = new_name();
+        RONDO_TRY(engine_->create(name, preamble).status());
+        name_ = begun_ = name;
+        return Status::ok();
     }
 
     std::string name() const override { return engine_->model_name() + " on " + engine_->device_names(); }
@@ -93,8 +104,30 @@ public:
     }
 
 private:
+    /// Tells when it began, and is no other's that a store has kept.
+    ConversationName new_name() {
+        const std::time_t now = std::time(nullptr);
+        std::tm local{};
+        std::array<char, 32> text{};
+        std::strftime(text.data(), text.size(), "chat-%Y%m%d-%H%M%S", ::localtime_r(&now, &local));
+        ConversationName name{name_.tenant, text.data()};
+        for (int number = 2; engine_->conversation(name); ++number)
+            name.id = std::string(text.data()) + "-" + std::to_string(number);
+        return name;
+    }
+
+    /// A conversation in which nothing was said is not kept. What others have computed goes to the disk, if there is a
+    /// store.
+    void leave() {
+        if (engine_ == nullptr || begun_.id.empty()) return;
+        if (const auto begun = engine_->conversation(begun_); begun && (*begun)->rounds.empty())
+            static_cast<void>(engine_->remove(begun_));
+        engine_->put_away(std::chrono::seconds(10));
+    }
+
     const ChatOptions& options_;
-    ConversationName name_{"default", "chat"};
+    ConversationName name_{"default", ""};
+    ConversationName begun_;  // by this chat
     double deadline_seconds_ = 600.0;
     std::unique_ptr<Engine> engine_;
 };

@@ -14,6 +14,17 @@ json message_of(const char* role, const std::string& content) {
     return {{"role", role}, {"content", content}};
 }
 
+bool is_said(const std::string& answer, const TurnEnd& end) {
+    return !answer.empty() || end.outcome != TurnOutcome::cancelled;
+}
+
+Status check_round(int64_t round, size_t rounds) {
+    if (round >= 0 && static_cast<size_t>(round) < rounds) return Status::ok();
+    return make_error(ErrorCode::not_found,
+                      "no round " + std::to_string(round) +
+                          (rounds == 0 ? "; there are none" : "; it must be 0 to " + std::to_string(rounds - 1)));
+}
+
 namespace {
 
 struct Said {
@@ -40,10 +51,8 @@ public:
             }
             if (!response && answer.fault() && !answer.stopped()) return response.error();
             RONDO_ASSIGN(TurnEnd end, answer.finish(false));
-            // A question that was stopped before a word of its answer was never said.
-            if (!answer.text().empty() || end.outcome != TurnOutcome::cancelled) {
+            if (is_said(answer.text(), end))
                 said_.push_back({message, answer.text(), end.usage.prompt_tokens + end.usage.completion_tokens});
-            }
             return end;
         }
     }
@@ -60,12 +69,7 @@ public:
     }
 
     Status rewind(int64_t round) override {
-        if (round < 0 || static_cast<size_t>(round) >= said_.size()) {
-            return make_error(
-                ErrorCode::not_found,
-                "no round " + std::to_string(round) +
-                    (said_.empty() ? "; there are none" : "; it must be 0 to " + std::to_string(said_.size() - 1)));
-        }
+        RONDO_TRY(check_round(round, said_.size()));
         said_.resize(static_cast<size_t>(round));
         return Status::ok();
     }

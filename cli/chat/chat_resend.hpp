@@ -28,6 +28,12 @@ std::unique_ptr<ChatPartner> resending_partner(const ChatOptions& options, std::
 /// A message of a request.
 nlohmann::json message_of(const char* role, const std::string& content);
 
+/// Whether a turn is a round: a question that was stopped before a word of its answer was never said.
+bool is_said(const std::string& answer, const TurnEnd& end);
+
+/// not_found where a conversation of so many rounds has no such round.
+Status check_round(int64_t round, size_t rounds);
+
 /// Members of what a server sent: "" , 0 or an empty list where they are missing or of another type.
 std::string text_in(const nlohmann::json& object, const char* name);
 int64_t count_in(const nlohmann::json& object, const char* name);

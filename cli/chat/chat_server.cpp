@@ -48,23 +48,17 @@ public:
     std::vector<std::string> methods() const override { return served_.methods; }
 
     Result<TurnEnd> ask(const std::string& message, const std::function<bool(std::string_view)>& on_text) override {
-        json messages = json::array({message_of("user", message)});
         bool is_gone = false;
-        Result<TurnEnd> end = ask_once(messages, on_text, is_gone);
+        Result<TurnEnd> end = ask_once(message, on_text, is_gone);
         if (!is_gone || !is_ours_) return end;
         RONDO_ASSIGN(conversation_, begin());
         std::fprintf(stderr, "rondo: the server no longer had this conversation; it gets all of it again\n");
-        messages = json::array();
-        for (const Said& round : said_) {
-            messages.insert(messages.end(), round.messages.begin(), round.messages.end());
-            if (!round.answer.empty()) messages.push_back(message_of("assistant", round.answer));
-        }
-        messages.push_back(message_of("user", message));
-        said_.clear();  // all of it is one round there
-        return ask_once(messages, on_text, is_gone);
+        is_told_ = false;
+        return ask_once(message, on_text, is_gone);
     }
 
     Result<ConversationInfo> rounds() override {
+        if (!is_told_) return own_rounds();
         RONDO_ASSIGN(const json said, server_->object_of(server_->send("GET", path_of(conversation_))));
         ConversationInfo info;
         info.id = conversation_;
@@ -77,7 +71,9 @@ public:
 
     Status rewind(int64_t round) override {
         const std::string body = json{{"round", round}}.dump();
-        RONDO_TRY(server_->object_of(server_->send("POST", path_of(conversation_) + "/rewind", body)));
+        RONDO_TRY(is_told_
+                      ? server_->object_of(server_->send("POST", path_of(conversation_) + "/rewind", body)).status()
+                      : check_round(round, said_.size()));
         if (round >= 0 && static_cast<size_t>(round) < said_.size()) said_.resize(static_cast<size_t>(round));
         return Status::ok();
     }
@@ -95,17 +91,26 @@ public:
 
     Status open_conversation(const std::string& id) override {
         RONDO_TRY(server_->object_of(server_->send("GET", path_of(id))));
+        if (id == conversation_) return Status::ok();
         leave();
         conversation_ = id;
         is_ours_ = false;
+        is_told_ = true;
+        said_.clear();
         return Status::ok();
     }
 
 private:
     struct Said {
-        json messages;
-        std::string answer;
+        std::string user, answer;
     };
+
+    ConversationInfo own_rounds() const {
+        ConversationInfo info;
+        info.id = conversation_;
+        for (const Said& round : said_) info.rounds.push_back({{{"user", round.user}}, round.answer, 0});
+        return info;
+    }
 
     Result<std::string> begin() {
         json wanted = json::object();
@@ -116,10 +121,16 @@ private:
         return id;
     }
 
-    Result<TurnEnd> ask_once(const json& messages, const std::function<bool(std::string_view)>& on_text,
+    Result<TurnEnd> ask_once(const std::string& message, const std::function<bool(std::string_view)>& on_text,
                              bool& is_gone) {
+        json messages = json::array();
+        for (size_t i = 0; i < said_.size() && !is_told_; ++i) {
+            messages.push_back(message_of("user", said_[i].user));
+            messages.push_back(message_of("assistant", said_[i].answer));
+        }
+        messages.push_back(message_of("user", message));
         json body = request_of(options_, served_.model, conversation_);
-        body["messages"] = messages;
+        body["messages"] = std::move(messages);
         if (!method.empty()) body["method"] = method;
         ChatAnswer answer(on_text);
         const auto response =
@@ -128,7 +139,9 @@ private:
         if (response && !response->is_success()) return server_->refusal(*response);
         if (!response && answer.fault() && !answer.stopped()) return response.error();
         RONDO_ASSIGN(TurnEnd end, answer.finish(true));
-        said_.push_back({messages, answer.text()});
+        if (!is_said(answer.text(), end)) return end;
+        said_.push_back({message, answer.text()});
+        is_told_ = true;
         return end;
     }
 
@@ -142,7 +155,8 @@ private:
     ServedModel served_;
     std::string conversation_;
     bool is_ours_ = true;     // begun here
-    std::vector<Said> said_;  // its rounds, as the server has them
+    bool is_told_ = true;     // the server has its rounds: it was not started anew, or has heard them since
+    std::vector<Said> said_;  // its rounds, as long as it is ours
 };
 
 }  // namespace

@@ -198,12 +198,23 @@ TEST(ChatTerminal, DoesNotLetAnAnswerCommandTheTerminal) {
         if (request.head.starts_with("GET "))
             return send(testing::http_answer(200, R"({"data":[{"id":"m","owned_by":"somebody"}]})"));
         return send(testing::http_answer(
-            200, "data: {\"choices\":[{\"delta\":{\"content\":\"a\\u001b[2Jb\\u0007\\nc\"}}]}\n\n"));
+            200, "data: {\"choices\":[{\"delta\":{\"content\":\"a\\u001b[2Jb\\u0007\\nc\\u009b2Jé\"}}]}\n\n"));
     });
     RondoTerminal chat({"chat", "--url", server.url()});
     chat.until_prompt();
-    EXPECT_EQ(chat.say("Hello!"), "a[2Jb\nc\n");
+    EXPECT_EQ(chat.say("Hello!"), "a[2Jb\nc2Jé\n");
     EXPECT_THAT(chat.say("/stats"), HasSubstr("first text after"));
+    leave(chat);
+}
+
+TEST(ChatTerminal, GoesOnWithTheConversationThatItIsIn) {
+    const Server server({"--quiet"});
+    RondoTerminal chat({"chat", "--url", server.url});
+    chat.until_prompt();
+    chat.say("The code of the red box is 4817.");
+    const std::string listed = chat.say("/list");
+    EXPECT_EQ(chat.say("/open " + listed.substr(0, listed.find(' '))), "");
+    EXPECT_EQ(chat.say("What is the code of the red box?"), "The code of the red box is 4817.\n");
     leave(chat);
 }
 

@@ -1,4 +1,5 @@
 #include "tests/cli/rondo_process.hpp"
+#include "tests/folder.hpp"
 #include "tests/transport/scripted_server.hpp"
 
 namespace rondo {
@@ -58,6 +59,19 @@ TEST(Chat, KeptKvGivesWhatPrefillingAnewGives) {
     const std::string lines = "Bako lives in Oslo.\nWhere does Bako live?\nHow are you?\n";
     EXPECT_EQ(answers(lines, {"--kv", "f32"}), answers(lines, {"--kv", "f32", "--chunk", "1"}));
     EXPECT_THAT(answers(lines).at(1), HasSubstr("Oslo"));
+}
+
+TEST(Chat, BeginsAnewWhereAStoreHasKeptWhatWasSaidBefore) {
+    const testing::Folder folder;
+    const std::vector<std::string> store = {"--set", "memory.disk.path=" + folder.path() + "/store", "--set",
+                                            "memory.disk.kv_mib=64"};
+    EXPECT_EQ(answers("The code of the red box is 4817.\n", store).size(), 1U);
+    EXPECT_TRUE(answers("", store).empty()) << "a conversation in which nothing is said";
+    const auto told = answers("What is the code of the red box?\n/list\n", store);
+    ASSERT_EQ(told.size(), 3U) << "its own conversation, and the first one";
+    EXPECT_THAT(told[0], Not(HasSubstr("4817")));
+    const std::string first = told[2].substr(0, told[2].find(' '));
+    EXPECT_THAT(answers("/open " + first + "\nWhat is the code of the red box?\n", store).at(0), HasSubstr("4817"));
 }
 
 TEST(Chat, TakesCarriageReturnsEmptyLinesAndAMissingLastNewline) {

@@ -154,5 +154,42 @@ TEST_F(Trial, APromptThatManyShareAnswersAsOneOfItsOwnDoes) {
     }
 }
 
+/// A model of several tokens that end an answer writes one of them behind a turn, and not always the first.
+TEST_F(Trial, AnyTokenThatEndsAnAnswerMayStandLast) {
+    Model model = load_model_text(demo_model_path()).value();
+    const auto rounds =
+        make_dialogue(seeds_of(SeedUse::development).first, {.rounds = 2, .tasks = {Task::recall}}).value();
+    const int32_t own = model.spec.eos_ids.front(), other = own == 7 ? 8 : 7;
+    model.spec.eos_ids.insert(model.spec.eos_ids.begin(), other);
+    const auto question = make_question(model, rounds, 1, {}, true).value();
+    std::vector<int32_t> ids = question.answer;
+    for (const int32_t last : {own, other}) {
+        ids.back() = last;
+        EXPECT_TRUE(is_answered(model, question, ids));
+    }
+    ids.back() = 9;
+    EXPECT_FALSE(is_answered(model, question, ids));
+    ids.back() = own;
+    ids.front() ^= 1;
+    EXPECT_FALSE(is_answered(model, question, ids));
+    EXPECT_FALSE(is_answered(model, question, {}));
+    model.spec.eos_ids.clear();
+    EXPECT_THAT(make_question(model, rounds, 1, {}, true).error().message, HasSubstr("eos_token_id"));
+}
+
+TEST_F(Trial, ATemplateMayLeaveOutBlanksAroundAnAnswer) {
+    Model model = load_model_text(demo_model_path()).value();
+    const char* const template_text =
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>{% endfor %}<|assistant|>";
+    model.chat_template.emplace(ChatTemplate::parse(template_text, "a template").value());
+    const auto rounds =
+        make_dialogue(seeds_of(SeedUse::development).first, {.rounds = 3, .tasks = {Task::recall}}).value();
+    const std::vector<std::string> plain = {"Noted.", "Fine."}, blank = {" Noted.\n", "\nFine. "};
+    const auto expected = make_question(model, rounds, 2, plain, true).value();
+    const auto question = make_question(model, rounds, 2, blank, true).value();
+    EXPECT_EQ(question.prompt, expected.prompt);
+    EXPECT_EQ(question.gold, expected.gold);
+}
+
 }  // namespace
 }  // namespace rondo::cli::eval

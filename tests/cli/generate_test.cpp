@@ -155,7 +155,8 @@ TEST(Generate, BadPromptsAreRefused) {
     expect_failure(messages(R"([{"role":"user","content":7}])"), "message 0");
     expect_failure(messages("[{\"role\":\"user\",\"content\":\"\xff\"}]"), "not JSON");
     expect_failure(run_rondo({"generate", "--messages", "/no/such/file"}), "cannot be read");
-    expect_failure(run_rondo({"generate", "--messages", folder.path().string()}), "");
+    expect_failure(run_rondo({"generate", "--messages", folder.path().string()}), "cannot be read");
+    expect_failure(run_rondo({"generate", "--config", folder.path().string(), "--prompt", "a"}), "cannot be read");
 }
 
 TEST(Generate, PromptBeyondTheContextIsRefusedAtOnce) {

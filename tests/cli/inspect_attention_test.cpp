@@ -138,6 +138,18 @@ TEST_F(AttentionOfAFile, OneRoundAloneHasNoRoundsToChooseFrom) {
     EXPECT_THAT(plain.out, AllOf(HasSubstr("L_w: unknown"), HasSubstr("No dialogue names evidence")));
 }
 
+TEST_F(AttentionOfAFile, PrintsWhatItFoundBeforeItDraws) {
+    write({one_round()});
+    auto args = words();
+    const std::filesystem::path drawings = folder_.path() / "drawings";
+    std::filesystem::create_directories(drawings / "layers.svg");
+    args.insert(args.end(), {"--plot", drawings.string()});
+    const auto plain = run_rondo(args);
+    EXPECT_EQ(plain.status, 1);
+    EXPECT_THAT(plain.out, HasSubstr("| layer |"));
+    EXPECT_THAT(plain.err, HasSubstr("layers.svg cannot be written"));
+}
+
 TEST_F(AttentionOfAFile, PrintsATableAndDrawsIt) {
     write({three_rounds(), three_rounds()});
     auto args = words();

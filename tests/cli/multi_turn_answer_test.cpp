@@ -97,6 +97,7 @@ TEST(AnswerStream, StopsAtTheFirstFault) {
     const Answer told = read(text("a") + event({{"error", {{"message", "out of memory"}, {"code", 500}}}}) + done);
     EXPECT_EQ(told.record.error, "error in stream");
     EXPECT_EQ(told.record.message, "out of memory");
+    EXPECT_EQ(read(event({{"error", nullptr}}) + text("a") + finish + usage(3) + done).record.error, "");
     AnswerStream endless(3);
     EXPECT_FALSE(endless.take(std::string(3 << 20, 'x')));
     EXPECT_EQ(endless.finish().record.error, "answer too large");

@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/measure/trimmed.hpp"
+
 namespace rondo::cli::attention {
 
 namespace {
 
 using Messages = std::vector<ChatMessage>;
-
-std::string_view trimmed(std::string_view text) {
-    const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-    return text;
-}
 
 /// What the template prints of the messages alone, if that begins `all`.
 std::optional<size_t> end_of(const Model& model, const Messages& messages, const std::string& all) {

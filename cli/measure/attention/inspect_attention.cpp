@@ -117,15 +117,14 @@ Status inspect_attention(const AttentionOptions& options) {
     const AttentionFacts facts = {runner->model.name, runner->device->name(),
                                   std::string(name_of(runner->settings.memory.kv_dtype)), options.dialogues.words(),
                                   options.choice};
-    if (!options.plot_folder.empty())
-        RONDO_TRY(write_drawings(options.plot_folder, draw_attention(facts, conversations, summary)));
     if (options.json) {
         constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
         std::printf("%s\n", to_json(facts, conversations, summary).dump(-1, ' ', false, replace).c_str());
     } else {
         std::printf("%s", to_text(facts, conversations, summary).c_str());
     }
-    return Status::ok();
+    if (options.plot_folder.empty()) return Status::ok();
+    return write_drawings(options.plot_folder, draw_attention(facts, conversations, summary));
 }
 
 }  // namespace

@@ -89,9 +89,8 @@ Result<BenchPoint> measure(Sequences& sequences, const BenchOptions& options, in
         if (sequences.chooses()) RONDO_TRY(run_once(sequences, depth, options.tokens, warm_up, sparse, repeat > 0));
         progress.show((repeat + 1.0) / (options.repeat + 1.0));
     }
-    sort_runs(dense.runs);
-    sort_runs(sparse.runs);
     BenchPoint point{options.tokens, depth, std::move(dense.runs), std::move(sparse.runs), {}};
+    point.finish();
     if (!sequences.chooses()) {
         point.more = {{"step_ms", step_times(dense.steps)}};
         return point;

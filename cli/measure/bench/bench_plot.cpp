@@ -135,7 +135,7 @@ void draw_split(Svg& svg, const BenchReport& report, double left) {
         draw_stack(svg, panel, middle(point.method), scale, {middle_x + gap, panel_bottom}, width);
         if (!has_ratios) continue;
         char ratio[32];
-        std::snprintf(ratio, sizeof ratio, "%.2f×", point.ratio());
+        std::snprintf(ratio, sizeof ratio, "%.2f×", point.ratio);
         const double top = std::min(dense_top, panel.y(scale * middle(point.method).seconds));
         svg.text({middle_x, top - 6.0}, ratio, label_size, colors::ink, Svg::Anchor::middle);
     }

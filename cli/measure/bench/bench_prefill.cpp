@@ -94,8 +94,7 @@ Status bench_prefill(const BenchOptions& options) {
             if (repeat > 0) point.method.push_back(other);
             progress.show(share(1.0));
         }
-        sort_runs(point.dense);
-        sort_runs(point.method);
+        point.finish();
         if (sparse) RONDO_TRY(count_lines(*sparse, bench, prompt, point.more));
         report.points.push_back(std::move(point));
     }

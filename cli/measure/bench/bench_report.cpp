@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/measure/quantile.hpp"
+
 namespace rondo::cli {
 
 using nlohmann::ordered_json;
@@ -24,7 +26,7 @@ ordered_json details(const BenchReport& report, const BenchPoint& point) {
     if (point.compares()) {
         const TimedRun& run = middle(point.method);
         out["dense_tokens_per_s"] = report.tokens_per_s(point, middle(point.dense));
-        out["ratio"] = point.ratio();
+        out["ratio"] = point.ratio;
         out["split"]["score_and_select_share"] = (run.score_s + run.select_s) / run.seconds;
         const double attend_s = middle(point.dense).attend_s;
         out["dense_attend_s"] = attend_s;
@@ -83,7 +85,7 @@ std::string table_of(const BenchReport& report) {
                        report.tokens_per_s(point, runs.front()));
         if (point.compares()) {
             const double scale = 1e3 / static_cast<double>(point.tokens);
-            text += format(" %12.1f %7.2f", report.tokens_per_s(point, middle(point.dense)), point.ratio());
+            text += format(" %12.1f %7.2f", report.tokens_per_s(point, middle(point.dense)), point.ratio);
             for (const RunPart& part : run_parts) text += format(" %9.3f", scale * part.seconds(run));
             text += " " + percent(point.more, "density") + percent(point.more, "mass");
         }
@@ -97,8 +99,12 @@ std::string table_of(const BenchReport& report) {
 
 }  // namespace
 
-void sort_runs(std::vector<TimedRun>& runs) {
-    std::ranges::sort(runs, {}, &TimedRun::seconds);
+void BenchPoint::finish() {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < method.size(); ++i) ratios.push_back(dense[i].seconds / method[i].seconds);
+    std::ranges::sort(ratios);
+    ratio = quantile(ratios, 0.5);
+    for (std::vector<TimedRun>* const runs : {&dense, &method}) std::ranges::sort(*runs, {}, &TimedRun::seconds);
 }
 
 ordered_json to_json(const BenchReport& report) {

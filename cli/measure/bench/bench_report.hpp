@@ -31,23 +31,24 @@ inline constexpr RunPart run_parts[] = {{"score", [](const TimedRun& run) { retu
                                         {"product", [](const TimedRun& run) { return run.product_s; }},
                                         {"rest", [](const TimedRun& run) { return run.rest_s(); }}};
 
-/// From the fastest to the slowest.
-void sort_runs(std::vector<TimedRun>& runs);
-/// The run in the middle of sorted ones stands for all, so that its parts add up to its time.
+/// The run in the middle of sorted ones stands for all, so that its parts add up to its time. Of an even number it is
+/// the slower of the two.
 inline const TimedRun& middle(const std::vector<TimedRun>& runs) {
     return runs[runs.size() / 2];
 }
 
-/// The runs at one length of context, sorted.
+/// The runs at one length of context: by rounds, and after `finish` from the fastest to the slowest.
 struct BenchPoint {
     int64_t tokens = 0, depth = 0;
     std::vector<TimedRun> dense;
     std::vector<TimedRun> method;  ///< none where dense was measured alone
     nlohmann::ordered_json more;
+    double ratio = 0.0;  ///< dense's time over the method's: the median of the rounds' own
+
+    void finish();
 
     bool compares() const { return !method.empty(); }
     const std::vector<TimedRun>& shown() const { return compares() ? method : dense; }
-    double ratio() const { return middle(dense).seconds / middle(method).seconds; }
 };
 
 struct BenchReport {

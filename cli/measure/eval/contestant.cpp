@@ -249,6 +249,11 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& list, const
     return made;
 }
 
+std::vector<int> shares_of(const Contestant& contestant, const std::vector<int>& budgets) {
+    if (contestant.budget) return {*contestant.budget};
+    return contestant.has_budget() && contestant.scaled ? budgets : std::vector<int>{100};
+}
+
 int least_keys(const Contestant& contestant) {
     return row_of(contestant.decode.method).budget_tokens_min;
 }

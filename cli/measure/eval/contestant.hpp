@@ -43,6 +43,9 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
 /// "a,b:x=1,c".
 Result<std::vector<Contestant>> parse_contestants(const std::string& list, const std::vector<std::string>& base);
 
+/// The shares of a prompt, in percent, at which it runs where `budgets` are asked for: without a budget once.
+std::vector<int> shares_of(const Contestant& contestant, const std::vector<int>& budgets);
+
 /// The smallest budget that a contestant can keep to.
 int least_keys(const Contestant& contestant);
 

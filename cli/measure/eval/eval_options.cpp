@@ -107,6 +107,7 @@ Result<EvalPlan> plan_of(const EvalOptions& options) {
     const auto rival = std::ranges::find(plan.contestants, options.against, &Contestant::label);
     if (!options.against.empty() && rival == plan.contestants.end())
         return make_error(ErrorCode::invalid_argument, "--against " + options.against + ": must be one of --methods");
+    RONDO_ASSIGN(plan.budgets, parse_budgets(options.budgets));
     for (auto each = plan.contestants.begin(); each != plan.contestants.end(); ++each) {
         if (!each->matches_bytes) continue;
         const auto wrong = [&](const char* where) {
@@ -115,8 +116,11 @@ Result<EvalPlan> plan_of(const EvalOptions& options) {
         if (rival >= each) return wrong("stand behind the method that --against names");
         if (!rival->has_budget() || rival->matches_bytes) return wrong("have a rival with a budget of its own");
         if (options.history != "teacher_forced") return wrong("run with --history teacher_forced");
+        const std::vector<int> shares = shares_of(*rival, plan.budgets);
+        const auto has_run = [&](int share) { return rival->scaled && std::ranges::count(shares, share) > 0; };
+        if (!std::ranges::all_of(shares_of(*each, plan.budgets), has_run))
+            return wrong("run at budgets in percent at which its rival runs too");
     }
-    RONDO_ASSIGN(plan.budgets, parse_budgets(options.budgets));
     RONDO_ASSIGN(plan.tasks, parse_list("--task", options.tasks, &parse_asked));
     RONDO_ASSIGN(plan.places, parse_list("--places", options.places, &parse_place));
     return plan;

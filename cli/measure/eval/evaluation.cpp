@@ -141,17 +141,10 @@ private:
                               std::to_string(least_keys(contestant)) + ": more percent, or longer dialogues");
     }
 
-    /// A contestant without a budget runs once, not for each.
     template <class F>
     Status for_each(F function) {
-        for (const Contestant& contestant : plan_.contestants) {
-            std::vector<int> shares = {100};
-            if (contestant.budget)
-                shares = {*contestant.budget};
-            else if (contestant.has_budget() && contestant.scaled)
-                shares = plan_.budgets;
-            for (const int share : shares) RONDO_TRY(function(contestant, share));
-        }
+        for (const Contestant& contestant : plan_.contestants)
+            for (const int share : shares_of(contestant, plan_.budgets)) RONDO_TRY(function(contestant, share));
         return Status::ok();
     }
 
@@ -173,7 +166,7 @@ private:
             if (measures_) RONDO_TRY(measure_choices(machine_, contestant, budget, question, attempt));
             if (contestant.label == options_.against) rival_bytes_[share] = attempt.bytes_read;
             EvalRecord record = record_of(dialogue, contestant, share);
-            record.exact = attempt.argmax == question.answer;
+            record.exact = is_answered(machine_.model, question, attempt.argmax);
             compare(dense, attempt, record);
             note(attempt, record);
             records_.push_back(std::move(record));

@@ -2,20 +2,24 @@
 
 #include <algorithm>
 
+#include "cli/measure/trimmed.hpp"
+
 namespace rondo::cli::eval {
 
 namespace {
 
-/// Where each message's text begins in the rendered prompt: messages stand there in order and unchanged.
+/// Where each message's text begins in the rendered prompt: messages stand there in order, unchanged but for blanks
+/// around them, which some templates leave out. A dialogue's own messages have none.
 Result<std::vector<size_t>> find_messages(const std::string& rendered, std::span<const ChatMessage> messages) {
     std::vector<size_t> begins;
     size_t from = 0;
     for (const ChatMessage& message : messages) {
-        const size_t at = rendered.find(message.content, from);
+        const std::string_view text = trimmed(message.content);
+        const size_t at = rendered.find(text, from);
         if (at == std::string::npos)
             return make_error(ErrorCode::unsupported, "the model's chat template changes what messages say");
         begins.push_back(at);
-        from = at + message.content.size();
+        from = at + text.size();
     }
     return begins;
 }
@@ -37,6 +41,8 @@ std::pair<int32_t, int32_t> tokens_of(const Tokenizer& tokenizer, std::span<cons
 
 Result<PromptedQuestion> make_question(const Model& model, std::span<const DialogueRound> dialogue, size_t current,
                                        std::span<const std::string> answers, bool history) {
+    if (model.spec.eos_ids.empty())
+        return make_error(ErrorCode::unsupported, "the model names no token that ends an answer (eos_token_id)");
     std::vector<ChatMessage> messages;
     for (size_t t = history ? 0 : current; t < current; ++t) {
         messages.push_back({"user", dialogue[t].user});
@@ -67,6 +73,13 @@ Result<PromptedQuestion> make_question(const Model& model, std::span<const Dialo
             tokens_of(*model.tokenizer, question.prompt, begins[message] + span.begin, begins[message] + span.end));
     }
     return question;
+}
+
+bool is_answered(const Model& model, const PromptedQuestion& question, std::span<const int32_t> ids) {
+    const std::span<const int32_t> right = question.answer;
+    if (ids.size() != right.size()) return false;
+    return std::ranges::equal(ids.first(ids.size() - 1), right.first(right.size() - 1)) &&
+           model.ends_answer(ids.back());
 }
 
 }  // namespace rondo::cli::eval

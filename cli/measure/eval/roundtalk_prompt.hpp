@@ -15,4 +15,8 @@ namespace rondo::cli::eval {
 Result<PromptedQuestion> make_question(const Model& model, std::span<const DialogueRound> dialogue, size_t current,
                                        std::span<const std::string> answers, bool history);
 
+/// Whether these ids are the answer that is right. The last one may be any that ends an answer: a model may have
+/// several, and its template decides which stands behind a turn.
+bool is_answered(const Model& model, const PromptedQuestion& question, std::span<const int32_t> ids);
+
 }  // namespace rondo::cli::eval

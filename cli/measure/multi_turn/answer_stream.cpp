@@ -65,7 +65,8 @@ void AnswerStream::take_event(const SseEvent& event) {
     }
     const json chunk = json::parse(event.data, nullptr, false);
     if (!chunk.is_object()) return fail("malformed answer", "an event of the stream is not a JSON object");
-    if (chunk.contains("error")) return fail("error in stream", error_message(chunk["error"]));
+    if (chunk.contains("error") && !chunk["error"].is_null())
+        return fail("error in stream", error_message(chunk["error"]));
     take_usage(chunk);
     const json* const choices = at(chunk, {"choices"});
     if (choices == nullptr || !choices->is_array() || choices->empty()) return;

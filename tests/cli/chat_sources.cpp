@@ -1,0 +1,2 @@
+// The parts of `rondo chat` that are tested one by one.
+#include "cli/terminal_text.cpp"
