@@ -19,12 +19,12 @@ program:
 	@cmake --build build -j $(jobs) --target rondo
 
 packages:
-	@tools/install_packages.sh
+	@tools/install_packages.sh build
 
 # The tests of every folder, then each fuzz target for $(fuzz_seconds) seconds under clang's sanitizers.
-test: build
-	@tools/install_packages.sh shells
-	@tools/install_packages.sh fuzz
+test:
+	@tools/install_packages.sh build shells fuzz
+	@$(MAKE) --no-print-directory build
 	@cmake --preset fuzz --log-level=WARNING -DRONDO_FUZZ_SECONDS=$(fuzz_seconds)
 	@cmake --build build-fuzz -j $(jobs) --target fuzz_targets
 	@tools/run_tests.sh build build-fuzz
@@ -53,14 +53,14 @@ bench: build
 	@for program in build/bin/bench_*; do echo "== $$program"; $$program || exit 1; done
 
 # What takes longer than `test` may: formatting, every test under AddressSanitizer and UndefinedBehaviourSanitizer, and
-# those in which threads meet under ThreadSanitizer.
-check: packages
-	@tools/install_packages.sh check
+# those in which threads meet under ThreadSanitizer, with a CAF that is fetched and built for that.
+check:
+	@tools/install_packages.sh build check
+	@tools/fetch_caf_source.sh build-tsan/caf
 	@tools/check_format.sh
 	@cmake --preset asan --log-level=WARNING
 	@cmake --build build-asan -j $(jobs)
 	@tools/run_tests.sh build-asan
-	@tools/fetch_caf_source.sh build-tsan/caf
 	@cmake --preset tsan --log-level=WARNING
 	@cmake --build build-tsan -j $(jobs) --target tsan_tests
 	@tools/run_tests.sh build-tsan

@@ -10,6 +10,7 @@ the gaps between tokens, and tokens a second, with a store over those without: t
 least and the greatest. Validates that the conversation came from the disk, and that something was written.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -60,25 +61,29 @@ class Server:
                     times.append(time.perf_counter())
                     if ready is not None and len(times) == WARM_AFTER:
                         ready.set()
+        if len(times) < ANSWER:
+            raise RuntimeError(f"an answer of {len(times)} tokens, must be {ANSWER}")
 
     def answers(self, number, ready=None):
+        """When each token of each answer came, once all of them `result`."""
         times = [[] for _ in range(CLIENTS)]
-        threads = [threading.Thread(target=self.stream, args=([40 + client, 41 + number, *range(50, 50 + 14)], own, ready))
+        clients = concurrent.futures.ThreadPoolExecutor(CLIENTS)
+        answers = [clients.submit(self.stream, [40 + client, 41 + number, *range(50, 50 + 14)], own, ready)
                    for client, own in enumerate(times)]
-        for thread in threads:
-            thread.start()
-        return times, threads
+        clients.shutdown(wait=False)
+        return times, answers
 
     def beside_the_long_one(self, number):
         """The 99th percentile of gaps, while it comes back."""
         if self.store:
             call(self.address, "/v1/sessions/long/put_away", {})
         ready = threading.Event()
-        times, threads = self.answers(number, ready)
-        ready.wait(120)
+        times, answers = self.answers(number, ready)
+        if not ready.wait(120):
+            sys.exit("the eight did not begin to answer within two minutes")
         came = call(self.address, "/v1/sessions/long/warm", {})
-        for thread in threads:
-            thread.join()
+        for answer in answers:
+            answer.result()
         if self.store and came["restored_tokens"] < came["tokens"] * 0.9:
             sys.exit(f"{came} came back, must be nearly all")
         gaps = sorted(b - a for own in times for a, b in zip(own[1:], own[2:]))
@@ -89,9 +94,9 @@ class Server:
         began = time.perf_counter()
         tokens = 0
         for turn in range(3):
-            times, threads = self.answers(1000 + 10 * number + turn)
-            for thread in threads:
-                thread.join()
+            times, answers = self.answers(1000 + 10 * number + turn)
+            for answer in answers:
+                answer.result()
             tokens += sum(len(own) for own in times)
         seconds = time.perf_counter() - began
         if self.store and metric(self.address, "rondo:store_written_bytes_total") <= before:

@@ -22,8 +22,8 @@ import time
 import urllib.error
 import urllib.request
 
-from peer_setup import (MHA, MODELS, PROGRAMS, REPOSITORY, TOOLS, Progress, commit, in_peer, machine_name, make_model,
-                        run, save, set_up_peer)
+from peer_setup import (MHA, MODELS, PROGRAMS, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model, need_free,
+                        quantize, run, save, set_up_peer)
 
 sys.path[:0] = [TOOLS, os.path.join(TOOLS, "demo_model")]
 CONTEXT = 128  # tokens of a text
@@ -72,9 +72,7 @@ def quantized(model, kind):
     """The file's path here and as llama.cpp sees it; made when it is not there."""
     folder = "mha" if model == "llama-mha" else "demo"
     name = "model.gguf" if kind == "bf16" else f"{kind}.gguf"
-    if not os.path.exists(os.path.join(MODELS, folder, name)):
-        in_peer("llama-quantize", "--pure", f"/models/{folder}/model.gguf", f"/models/{folder}/{name}",
-                FILE_NAMES.get(kind, kind))
+    quantize(os.path.join(MODELS, folder, "model.gguf"), os.path.join(MODELS, folder, name), FILE_NAMES.get(kind, kind))
     return os.path.join(MODELS, folder, name), f"/models/{folder}/{name}"
 
 
@@ -84,6 +82,7 @@ def of_peer(peer_path, tokens, rows, threads):
     command = [os.path.join(TOOLS, "peer.sh"), "run", "llama-server", "-m", peer_path, "--port", str(PORT),
                "-c", "1024", "-np", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", str(threads),
                "-tb", str(threads)]
+    need_free(PORT)
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         found = [[ask_peer(server, list(map(int, ids[:row + 1]))) for row in rows] for ids in tokens]

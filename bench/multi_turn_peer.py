@@ -21,7 +21,7 @@ import time
 import urllib.request
 
 from peer_setup import (BYTES_PER_WEIGHT, PROGRAMS, QWEN, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model,
-                        save, set_up_peer)
+                        need_free, save, set_up_peer)
 
 PORT = 18200
 
@@ -78,6 +78,7 @@ def stop(server):
 
 
 def measure(command, args, seed):
+    need_free(PORT)
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until_up(PORT, server)

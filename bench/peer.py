@@ -127,9 +127,9 @@ def fastest_settings(grouped, args, version, progress):
         yield kept[key]
 
 
-def ceilings():
+def ceilings(threads):
     """What bench/ceilings.cpp measures: name -> figure."""
-    return json.loads(run([os.path.join(PROGRAMS, "bench_ceilings"), "--json"]))
+    return json.loads(run([os.path.join(PROGRAMS, "bench_ceilings"), "--json", "--threads", str(threads)]))
 
 
 def matrix_weights(config):
@@ -194,7 +194,7 @@ def measure(grouped, flags, args, progress):
     for number, (group, setting) in itertools.product(range(1, args.rounds + 1), zip(grouped, flags)):
         names = f"{group[0].shape.name}, {group[0].weights}, depth {group[0].depth}"
         progress.step(f"round {number}: {names}: Rondo")
-        machine = ceilings()
+        machine = ceilings(args.threads)
         for test in group:
             test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
             test.rondo.append(measure_rondo(test, args.threads, environment))
@@ -208,7 +208,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="*", help="tests by name; --list names them")
-    parser.add_argument("--tier", default="", help="what Rondo may use of the processor (RONDO_CPU)")
+    parser.add_argument("--tier", default="", choices=("portable", "avx2", "avx512"),
+                        help="what Rondo may use of the processor (RONDO_CPU)")
     parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--list", action="store_true", help="name all tests")
     parser.add_argument("--no-save", action="store_true", help="print the table only")

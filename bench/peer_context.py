@@ -8,7 +8,6 @@ change what a decode step reads and computes; that the server holds all of them,
 import argparse
 import json
 import os
-import socket
 import struct
 import subprocess
 import time
@@ -77,9 +76,7 @@ class Server:
 
     def __init__(self, model, context, threads, flags=("-fa", "on")):
         os.makedirs(os.path.join(peer_setup.PEER_ROOT, SLOTS), exist_ok=True)
-        with socket.socket() as other:  # one that a killed run has left would answer in place of this one
-            if other.connect_ex(("127.0.0.1", PORT)) == 0:
-                raise SystemExit(f"port {PORT} must be free: another llama-server listens there")
+        peer_setup.need_free(PORT)
         self.process = subprocess.Popen(
             [os.path.join(peer_setup.TOOLS, "peer.sh"), "run", "llama-server", "-m", model, "-c", str(context), "-np", "1",
              "-t", str(threads), *flags, "--port", str(PORT), "--slot-save-path", f"/{SLOTS}/"],
@@ -92,6 +89,7 @@ class Server:
                     return self
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)
+        self.__exit__()
         raise SystemExit("llama-server did not come up within a minute")
 
     def __exit__(self, *_):

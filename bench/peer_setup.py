@@ -1,6 +1,7 @@
 """What the comparisons with llama.cpp share: where programs and models lie, how they are made, and where tables go."""
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -78,13 +79,28 @@ def set_up_peer():
     return ", ".join(" ".join(line.split("\t")) for line in lines)
 
 
+def need_free(port):
+    """Whoever listens there already would answer in place of the server that is to be measured."""
+    with socket.socket() as other:
+        if other.connect_ex(("127.0.0.1", port)) == 0:
+            raise SystemExit(f"port {port} must be free: a server of another run may listen there")
+
+
+def quantize(whole, path, kind):
+    """One file of MODELS from another, by llama.cpp, unless it is there. What ends early leaves no part of it there."""
+    if os.path.exists(path):
+        return
+    unfinished = path + ".unfinished"
+    in_peer("llama-quantize", "--pure", *("/models" + name[len(MODELS):] for name in (whole, unfinished)), kind)
+    os.rename(unfinished, path)
+
+
 def make_model(shape, weights):
     """Writes the file, unless it is there; its bf16 first, from which llama.cpp makes the others."""
     if not os.path.exists(shape.path("bf16")):
         run([os.path.join(TOOLS, "make_model.py"), os.path.join(MODELS, shape.folder), "--shape", shape.name, "--dtype",
              "bf16", *shape.options])
-    if not os.path.exists(shape.path(weights)):
-        in_peer("llama-quantize", "--pure", shape.peer_path("bf16"), shape.peer_path(weights), weights)
+    quantize(shape.path("bf16"), shape.path(weights), weights)
 
 
 def machine_name():

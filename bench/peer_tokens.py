@@ -22,7 +22,11 @@ import urllib.request
 REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 TOOLS = os.path.join(REPOSITORY, "tools")
 sys.path.insert(0, TOOLS)
-import numpy as np  # noqa: E402
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("numpy is missing; tools/peer.sh setup installs it")
+from peer_setup import need_free  # noqa: E402
 from gguf_files import read_gguf_model, split_gguf  # noqa: E402
 from model_files import read_folder  # noqa: E402
 from reference import Model  # noqa: E402
@@ -53,6 +57,7 @@ def peer_command(*command):
 
 def peer_tokens(file, count):
     """What llama-server answers to the same ids, with its KV in float32. `file` lies in the folder of models."""
+    need_free(PORT)
     server = subprocess.Popen(
         peer_command("llama-server", "-m", f"/models/tokens/{file}", "--port", str(PORT), "-c", "1024",
                      "-np", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", "2"),

@@ -13,6 +13,7 @@ has saved, with the file in the kernel's cache and without, with flash attention
 Needs root (tools/peer.sh).
 """
 import argparse
+import atexit
 import json
 import os
 import pathlib
@@ -30,6 +31,14 @@ import peer_store  # noqa: E402
 from raw_read import forget_cached, raw_rate, touch_memory  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+running = []  # servers
+
+
+@atexit.register
+def end_all():
+    """Whatever fails leaves no server behind."""
+    for server in running:
+        server.kill()
 
 
 def start(args, store, log):
@@ -42,6 +51,7 @@ def start(args, store, log):
         if args.key_file:
             command += ["--set", f"memory.disk.key_file={args.key_file}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    running.append(server)
     line = server.stdout.readline()
     if "http" not in line:
         sys.exit(f"rondo serve did not start: {line}")
@@ -64,6 +74,7 @@ def add_server_options(parser, **pool):
 def stop(server):
     server.send_signal(signal.SIGTERM)
     server.wait(60)
+    running.remove(server)
 
 
 def ask(address, ids, tokens, at_first=lambda: None):

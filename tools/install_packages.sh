@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and does nothing when none is.
-#   install_packages.sh [program|build|fuzz|shells|check|soak|clients]
+#   install_packages.sh program|build|fuzz|shells|check|soak|clients ...
 set -euo pipefail
 
-case ${1:-build} in
+packages_for() {
+    case $1 in
     program | build)
-        packages="g++ cmake ninja-build pkg-config libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
+        packages+=" g++ cmake ninja-build pkg-config libhwy-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
             nlohmann-json3-dev libpcre2-dev libedit-dev libutf8proc-dev libssl-dev librocksdb-dev liburing-dev libxxhash-dev libboost-dev libcaf-dev prometheus-cpp-dev
             libjs-marked node-dompurify libjs-highlight.js libjs-katex"
-        [ "${1:-build}" = program ] || packages+=" libgtest-dev libgmock-dev libdnnl-dev"
+        [ "$1" = program ] || packages+=" libgtest-dev libgmock-dev libdnnl-dev"
         ;;
-    shells) packages="zsh fish" ;;  # whose completions are tested
-    fuzz) packages="clang libclang-rt-dev" ;;
-    check) packages="clang-format" ;;
-    soak) packages=$(command -v python3 >/dev/null || echo python3) ;;
+    shells) packages+=" zsh fish" ;;  # whose completions are tested
+    fuzz) packages+=" clang libclang-rt-dev" ;;
+    check) packages+=" clang-format git" ;;
+    soak) command -v python3 >/dev/null || packages+=" python3" ;;
     clients)  # by their commands: Node.js comes from other sources too, and then brings npm along
-        packages=
         command -v node >/dev/null || packages+=" nodejs"
         command -v npm >/dev/null || packages+=" npm"
         command -v chromium >/dev/null || packages+=" chromium"
@@ -25,7 +25,12 @@ case ${1:-build} in
         sed -n '2,3p' "$0"
         exit 2
         ;;
-esac
+    esac
+}
+
+packages=
+[ $# -gt 0 ] || packages_for ""
+for use in "$@"; do packages_for "$use"; done
 
 missing=()
 for package in $packages; do

@@ -218,7 +218,9 @@ def main():
     write_safetensors(os.path.join(args.out, "model.safetensors"), tensors, args.dtype)
     if not args.no_gguf:
         metadata = gguf_metadata(config, args.shape, args.dtype, tokens, merges)
-        write_gguf(os.path.join(args.out, "model.gguf"), metadata, gguf_tensors(config, tensors), args.dtype)
+        path = os.path.join(args.out, "model.gguf")  # last, and whole: where it is, all of them are
+        write_gguf(path + ".unfinished", metadata, gguf_tensors(config, tensors), args.dtype)
+        os.rename(path + ".unfinished", path)
 
 
 if __name__ == "__main__":

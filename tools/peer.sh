@@ -13,6 +13,17 @@ mount_once() { # SOURCE TARGET OPTIONS...
     mountpoint -q "$2" || mount "${@:3}" "$1" "$2"
 }
 
+# What a command printed is told only where it fails.
+quietly() { # LOG COMMAND...
+    "${@:2}" >"$1" 2>&1 && return
+    { echo "peer.sh setup: '${*:2}' failed; it needs the network. Of $1:" && tail -5 "$1"; } >&2
+    exit 1
+}
+
+install_here() {
+    apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends "$1"
+}
+
 setup() {
     if [ "$(id -u)" -ne 0 ]; then
         echo "peer.sh setup: needs root, for chroot and mounts" >&2
@@ -20,18 +31,14 @@ setup() {
     fi
     if [ ! -x "$root/usr/bin/llama-bench" ]; then
         mkdir -p "$peer_dir"
-        command -v debootstrap >/dev/null ||
-            { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap; } \
-                >"$peer_dir/apt.log" 2>&1
-        debootstrap --variant=minbase sid "$root" >"$peer_dir/debootstrap.log" 2>&1
-        chroot "$root" apt-get install --yes --quiet --no-install-recommends llama.cpp-tools \
-            >"$peer_dir/install.log" 2>&1
+        command -v debootstrap >/dev/null || quietly "$peer_dir/apt.log" install_here debootstrap
+        quietly "$peer_dir/debootstrap.log" debootstrap --variant=minbase sid "$root"
+        quietly "$peer_dir/install.log" \
+            chroot "$root" apt-get install --yes --quiet --no-install-recommends llama.cpp-tools
     fi
     # make_model.py writes the models that both run.
-    /usr/bin/python3 -c "import numpy" 2>/dev/null || {
-        mkdir -p "$peer_dir"
-        apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends python3-numpy
-    } >"$peer_dir/numpy.log" 2>&1
+    mkdir -p "$peer_dir"
+    /usr/bin/python3 -c "import numpy" 2>/dev/null || quietly "$peer_dir/numpy.log" install_here python3-numpy
     mkdir -p "$models_dir"
     mount_once "$models_dir" "$root/models" --bind
     mount_once proc "$root/proc" -t proc

@@ -1,4 +1,5 @@
 """`rondo serve` as a child process, and what can be seen of it from outside. Needs nothing but Python."""
+import atexit
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__fil
 
 
 class ServerProcess:
-    """Listens on a free port of its own. Whoever starts one ends it, by `stop` or `kill`."""
+    """Listens on a free port of its own. Whoever starts one ends it, by `stop` or `kill`; else it ends with Python."""
 
     def __init__(self, program, *settings, drain_s=1, model=None, log=None):
         flags = [flag for setting in settings for flag in ("--set", setting)]
@@ -17,6 +18,7 @@ class ServerProcess:
             flags += ["--model", model]
         self.process = subprocess.Popen([program, "serve", "--port", "0", "--quiet", "--drain-s", str(drain_s), *flags],
                                         stdout=subprocess.PIPE, stderr=log, text=True)
+        atexit.register(self.process.kill)
         found = re.search(r":(\d+)/", self.process.stdout.readline())
         if found is None:
             raise SystemExit(f"{program} did not start: it must print its address (status {self.process.wait()})")
