@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """The demo model's files: a checkpoint of train.py, and the Hugging Face folder that everything else reads.
 
   files.py CHECKPOINT FOLDER     writes the folder

@@ -52,7 +52,7 @@ def step(model, cache, ids):
         q, k = rotate(q.float(), cosine, sine).bfloat16(), rotate(k.float(), cosine, sine).bfloat16()
         keys[every, :, at], values[every, :, at] = k, v
         grouped = q.view(len(ids), shape.kv_heads, -1, DIM)
-        scores = (grouped @ keys[:, :, :places].transpose(2, 3)).float() * DIM**-0.5
+        scores = (grouped.float() @ keys[:, :, :places].transpose(2, 3).float()) * DIM**-0.5
         p = torch.softmax(scores.masked_fill(unseen[:, None, None], -1e30), -1).bfloat16()
         heads = (p @ values[:, :, :places]).reshape(len(ids), -1)
         x, normed = add_norm(x, F.linear(heads, layer.o.bfloat16()), layer.norm2, shape.eps)

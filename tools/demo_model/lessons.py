@@ -17,9 +17,11 @@ QUESTION = re.compile(
 MIXED = (["recall"] * 8 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2 + ["chat"] + ["tell"])
 PINNED = ["recall"] * 3 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2
 PLACES = ["begin", "middle", "end"]
-# Until so many tokens: the most rounds of a usual dialogue, and of one in ten. A dialogue of 32 rounds has some 2,000
+# Until so many tokens: the most rounds of a usual dialogue, and of a rare one. A dialogue of 32 rounds has some 2,000
 # tokens, one of lists 3,000; what passes the context is left out.
-STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 40), (float("inf"), 36, 64)]
+STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 40), (float("inf"), 36, 90)]
+RARE = 0.2  # of batches begin with a dialogue of the rare kind
+WORDS = 0.02  # what a token of the users' words weighs, beside 1 of an answer's
 
 
 def stage(tokens):
@@ -62,20 +64,22 @@ class Encoded:
                 break
             past = [j for j in meta["evidence"] if 0 <= j < i]
             self.rounds.append({"start": start, "answer": answer, "end": len(self.ids), "known": known, "past": past,
-                                "kind": meta["kind"], "where": meta["where"]})
+                                "here": i in meta["evidence"], "kind": meta["kind"], "where": meta["where"]})
 
 
 class Batch:
-    """Packed dialogues: ids, the Pack, the weight of each next token, which rows know what their question asks."""
+    """Packed dialogues: ids, the Pack, the weight of each next token. `asking` are rows of questions' rounds, `knowing`
+    those that know what is asked, where all evidence stands in earlier rounds: each question's weigh 1 together, of
+    `knowing` the last, from which the answer begins, twice as much as another."""
 
-    def __init__(self, encoded, shape, limit=None):
+    def __init__(self, encoded, shape, limit=None, words=WORDS):
         starts, ids, weights = [0], [], []
-        past_ends, mask_at, evidence, knowing, masked = [], [], [], [], 0
+        past_ends, mask_at, evidence, knowing, asking, last_rows, masked = [], [], [], [], [], [], 0
         round_of, asked = [], []
         for one in encoded:
             count = len(one.ids) if limit is None else min(len(one.ids), limit - len(ids))
-            weight, ends, at, know = ([0.1] * len(one.ids), [0] * len(one.ids), [-1] * len(one.ids),
-                                      [0] * len(one.ids))
+            weight, ends, at, know, ask = ([words] * len(one.ids), [0] * len(one.ids), [-1] * len(one.ids),
+                                           [0.0] * len(one.ids), [0.0] * len(one.ids))
             for index, part in enumerate(one.rounds):
                 start, answer = part["start"], part["answer"]
                 round_of += [index] * max(0, min(part["end"], count) - start)
@@ -91,8 +95,12 @@ class Batch:
                 masked += start
                 evidence.append(mask)
                 ends[start:answer] = [start] * (answer - start)
-                if part["past"] and part["known"] is not None:
-                    know[part["known"]:answer] = [1] * (answer - part["known"])
+                ask[start:answer] = [1 / (answer - start)] * (answer - start)
+                if part["past"] and part["known"] is not None and not part["here"]:
+                    rows = answer - part["known"]
+                    know[part["known"]:answer] = [1 / (rows + 1)] * (rows - 1) + [2 / (rows + 1)]
+                    if answer <= count:
+                        last_rows.append(len(ids) + answer - 1)
             weight[-1] = 0.0
             if count < len(one.ids):
                 weight[count - 1] = 0.0
@@ -101,25 +109,28 @@ class Batch:
             past_ends += ends[:count]
             mask_at += at[:count]
             knowing += know[:count]
+            asking += ask[:count]
             starts.append(len(ids))
         self.ids = torch.tensor(ids)
-        self.weights, self.knowing = torch.tensor(weights), torch.tensor(knowing, dtype=torch.bool)
+        self.weights, self.knowing, self.asking = torch.tensor(weights), torch.tensor(knowing), torch.tensor(asking)
+        self.last_rows = torch.tensor(last_rows, dtype=torch.int64)
         self.pack = Pack(starts, shape.heads, shape.kv_heads, shape.theta)
         self.pack.past_ends, self.pack.mask_at = torch.tensor(past_ends), torch.tensor(mask_at)
         self.pack.round_of, self.pack.asked = torch.tensor(round_of), asked
         self.pack.evidence = torch.from_numpy(np.concatenate(evidence)) if evidence else torch.zeros(1)
 
 
-def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0):
+def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, words=WORDS):
     """Batch `number` and what draws its sample of users' words: exactly `tokens` tokens, the last dialogue cut.
     `stretch` lengthens the curriculum."""
     rng = random.Random(f"{seed}:{number}")
     usual, rare = stage(tokens_seen / stretch)
     encoded, total = [], 0
     while total < tokens:
-        most = rare if rng.random() < 0.1 else usual
+        is_rare = total == 0 and rng.random() < RARE
         left = (tokens - total) // 60  # what does not fit is seldom begun
-        one = Encoded(tokenizer, draw(rng, max(1, min(most, left)), usual <= 3), tokens_max=shape.context)
+        most = rare if is_rare else max(1, min(usual, left))
+        one = Encoded(tokenizer, draw(rng, most, usual <= 3), tokens_max=shape.context)
         encoded.append(one)
         total += len(one.ids)
-    return Batch(encoded, shape, tokens), rng
+    return Batch(encoded, shape, tokens, words), rng

@@ -17,16 +17,16 @@ import math
 import torch
 
 from files import load
-from lessons import Encoded
+from lessons import PLACES, Encoded
 from native import Pack
 from plain import DIM, rotate
 from roundtalk import dialogue
 
 
 def talks_of(seed, rounds, count):
-    """Mixed dialogues whose last round is a recall that needs one earlier round."""
+    """Dialogues that ask for recall, places in turn, whose last round needs an earlier one."""
     while count:
-        talk = dialogue(seed, rounds)
+        talk = dialogue(seed, rounds, kinds=["recall"], where=PLACES[seed % len(PLACES)])
         if talk[-1][2]["kind"] == "recall" and talk[-1][2]["evidence"][0] < rounds - 1:
             count -= 1
             yield talk
@@ -59,7 +59,7 @@ def probe(model, tokenizer, talk):
     for p in attention_rows(model, encoded.ids, first):
         tail = p[:, count - tenth - first:]
         image = (tail[..., :tenth].sum() + tail[..., -tenth:].sum()) / (tail.shape[0] * tail.shape[1])
-        asked = torch.stack([p[:, last["start"] - first:].sum((0, 1)), p[:, -1].sum(0)])
+        asked = torch.stack([p[:, last["start"] + 1 - first:].sum((0, 1)), p[:, -1].sum(0)])
         mass = torch.stack([asked[:, part["start"]:part["end"]].sum(1) for part in encoded.rounds[:-1]], 1)
         past_share = mass[0].sum() / asked[0].sum()
         mass, mass_of_last_row = mass / mass.sum(1, keepdim=True)
@@ -82,9 +82,8 @@ def watershed(d):
     count = len(d)
     known = d[:count - 2]
     limit = min(known) + 0.25 * (max(known) - min(known))
-    for i, value in enumerate(known):
-        before, after = known[i - 1] if i else float("inf"), known[i + 1] if i + 1 < len(known) else float("inf")
-        if value <= before and value <= after and value <= limit:
+    for i in range(1, len(known)):
+        if d[i] < d[i - 1] and d[i] <= d[i + 1] and d[i] <= limit:
             return i + 1
     return min(range(count // 2), key=lambda i: d[i]) + 1
 

@@ -75,7 +75,7 @@ def main():
         for i, mine in enumerate(answer(model, some, end, TOKENS_MAX), first):
             if tokenizer.decode(mine) != theirs[i]:
                 apart = margin(model, prompts[i], mine + [end], tokenizer.encode(theirs[i]) + [end])
-                (near if apart <= args.near else far).append({"dialogue": args.seed + i, "margin": apart})
+                (near if abs(apart) <= args.near else far).append({"dialogue": args.seed + i, "margin": apart})
     found = {"dialogues": args.dialogues, "same": args.dialogues - len(near) - len(far), "near_ties": near, "others": far}
     print(json.dumps(found) if args.json else
           f"{found['same']} of {args.dialogues} answers are the same, {len(near)} differ by a near tie (up to {args.near}), "

@@ -3,7 +3,7 @@ from collections import defaultdict
 
 import torch
 
-from lessons import Batch, Encoded
+from lessons import PLACES, Batch, Encoded
 from roundtalk import dialogue
 
 PROBE_SEED = 5_000_000  # of dialogues that are only ever looked at while training
@@ -38,6 +38,21 @@ def grouped(encoded, tokens_max=16384):
 
 
 BUCKETS = [(0, 1), (2, 7), (8, 15), (16, 23), (24, 31)]
+
+
+def pinned_table(model, tokenizer, count):
+    """Accuracy of the last answers of `count` dialogues of one task, as in the cells that are reported, at two numbers
+    of rounds; places in turn."""
+    lines = []
+    for kind in ("recall", "local", "list", "again", "unknown"):
+        shares = []
+        for rounds in (8, 32):
+            encoded = [Encoded(tokenizer, dialogue(PROBE_SEED + i, rounds, kinds=[kind], where=PLACES[i % 3]),
+                               tokens_max=model.shape.context) for i in range(count)]
+            hits = [right[-1] for pack in grouped(encoded) for right in right_answers(model, pack)]
+            shares.append(sum(hits) / len(hits))
+        lines.append(f"  {kind:8}" + " ".join(f"{share:6.3f}" for share in shares))
+    return "  cells        8     32\n" + "\n".join(lines)
 
 
 def quick_table(model, tokenizer, count, rounds=32):

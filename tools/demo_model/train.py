@@ -9,6 +9,7 @@ the defaults, and an option that is given wins over both. Needs torch and numpy.
 """
 import argparse
 import json
+import math
 import os
 import signal
 import time
@@ -22,13 +23,14 @@ import native
 from model import Model, Shape
 from optimizer import Adam, Muon
 from roundtalk import dialogue, render
-from scoring import quick_table
+from scoring import pinned_table, quick_table
 from team import Team
 from tokenizer import Tokenizer
 
 SETTINGS = {  # what decides the numbers, kept in checkpoints
     "seed": 1, "tokens": 160e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
-    "layers": 10, "ffn": 512, "aux": "4:0.05,5:0.02,6:0.02,7:0.02,8:0.02,9:0.02", "sample": 0.25, "processes": 1,
+    "layers": 10, "ffn": 512, "aux": "4:0.15,6:0.02,7:0.02,8:0.02,9:0.02", "words": lessons.WORDS, "sample": 1.0,
+    "processes": 1,
 }
 
 
@@ -41,14 +43,23 @@ def parse_aux(text):
     return {int(layer): float(weight) for layer, weight in (part.split(":") for part in text.split(",") if part)}
 
 
+ENOUGH = 0.95  # mass on the evidence: more is not asked for
+
+
 def evidence_loss(masses, batch):
     """What the question's rows miss: the logarithm of the mass on evidence rounds, where there are any, and of what is
-    left beside other past rounds. Masses are means over the heads."""
+    left beside other past rounds. Masses are means over the heads; each question counts as much as another, however many
+    rows it has. Also the masses themselves: on the evidence, of the rows that the answers begin from, beside it."""
     on, off = masses.mean(0).unbind(-1)
-    asked, know = (batch.pack.mask_at >= 0).to(on.device), batch.knowing.to(on.device)
-    missed = -(on[know] + 1e-4).log().mean() if know.any() else on.sum() * 0
-    strayed = -(1 - off[asked] + 1e-3).log().mean() if asked.any() else off.sum() * 0
-    return missed + strayed, on[know].mean().item() if know.any() else float("nan")
+    knowing, asking = batch.knowing.to(on.device), batch.asking.to(on.device)
+
+    def mean(values, weights):
+        return (values * weights).sum() / weights.sum().clamp(min=1e-9)
+
+    loss = mean(-(on + 1e-4).clamp(max=ENOUGH).log(), knowing) + mean(-(1 - off + 1e-3).log(), asking)
+    last = on[batch.last_rows.to(on.device)]
+    return loss, {"on": mean(on, knowing).item() if knowing.any() else float("nan"), "last": last.mean().item(),
+                  "off": mean(off, asking).item()}
 
 
 class Training:
@@ -75,7 +86,7 @@ class Training:
         settings, team = self.settings, self.team
         batch, rng = lessons.batch(self.tokenizer, self.shape, settings["seed"],
                                    self.steps * team.members + team.number, self.seen, settings["batch"],
-                                   settings["stretch"])
+                                   settings["stretch"], settings["words"])
         # Of the users' words, most of which nobody could foretell, a sample is enough.
         keep = torch.tensor([w > 0.5 or (w > 0 and rng.random() < settings["sample"]) for w in batch.weights.tolist()])
         rows = keep.nonzero()[:, 0]
@@ -93,6 +104,8 @@ class Training:
             loss = loss + weight * missed
         loss.backward()
         team.take_mean()
+        if not math.isfinite(sum(p.grad.sum() for p in self.model.parameters())):
+            raise SystemExit(f"train.py: a gradient of step {self.steps} is no number; the last checkpoint stays")
         rate = self.rate()
         self.muon.step(settings["rate"] * rate)
         self.adam.step(settings["adam_rate"] * rate)
@@ -102,10 +115,10 @@ class Training:
         self.seen += len(ids) * team.members
         return {"answers": answers.item(), "all": loss.item(), "rate": rate, "found": found}
 
-    def save(self):
-        """Atomically; the two latest stay."""
+    def save(self, name=None):
+        """Atomically. The two latest checkpoints stay, and all that have a name of their own."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"checkpoint_{self.steps:07d}.pt"
+        path = self.folder / (name or f"checkpoint_{self.steps:07d}.pt")
         state = {"settings": self.settings, "shape": self.shape.dict(), "steps": self.steps, "seen": self.seen,
                  "merges": self.tokenizer.merges, "model": self.model.state_dict(), "muon": self.muon.state(),
                  "adam": self.adam.state(), "torch_random": torch.get_rng_state()}
@@ -158,13 +171,15 @@ class Log:
             return sum(values) / max(1, len(values))
 
         done = training.seen - self.before
-        found = " ".join(f"{layer}:{mean(one['found'][layer] for one in taken):.3f}" for layer in training.aux)
+        found = " ".join(name + "".join(f" {layer}:{mean(one['found'][layer][name] for one in taken):.3f}"
+                                        for layer in training.aux) for name in ("on", "last", "off"))
         text = (f"step {training.steps} tokens {training.seen / 1e6:.2f}M "
                 f"rounds {lessons.stage(training.seen / training.settings['stretch'])} "
                 f"answers {mean(one['answers'] for one in taken):.4f} all {mean(one['all'] for one in taken):.4f} "
-                f"rate {taken[-1]['rate']:.3f} on {found} "
+                f"rate {taken[-1]['rate']:.3f} {found} "
                 f"{done / (time.time() - self.wall - self.waited):.0f} tokens/s "
-                f"{done / (time.process_time() - self.processor):.0f} tokens/s of processor time")
+                f"{done / training.team.members / (time.process_time() - self.processor):.0f} tokens/s of processor "
+                "time")
         self.restart()
         return text
 
@@ -175,7 +190,7 @@ def run(training, args):
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     training.team.begin(training.step)
     saved, log = time.time(), Log(training)
-    probe_at = (training.seen // args.probe_tokens + 1) * args.probe_tokens
+    probe_at, milestone = (training.seen // args.probe_tokens + 1) * args.probe_tokens, next_milestone(training)
     while training.seen < training.settings["tokens"] and training.steps < args.steps:
         while args.pause_while and os.path.exists(args.pause_while) and not stopped:
             time.sleep(1)
@@ -188,11 +203,22 @@ def run(training, args):
         if time.time() - saved > 60 * args.save_minutes:
             training.save()
             saved = time.time()
+        if training.seen >= milestone:
+            training.save(f"milestone_{training.seen // 1e6:03.0f}M.pt")
+            milestone = next_milestone(training)
         if training.seen >= probe_at:
             probe_at += args.probe_tokens
             print(quick_table(training.model, training.tokenizer, args.probe_dialogues), flush=True)
+            print(pinned_table(training.model, training.tokenizer, args.probe_dialogues), flush=True)
             log.restart()
     training.save()
+
+
+def next_milestone(training):
+    """Every five million tokens, and where the rate begins to fall: from there another training may go on."""
+    falls = training.settings["decay_from"] * training.settings["tokens"]
+    after = (training.seen // 5e6 + 1) * 5e6
+    return falls if training.seen < falls < after else after
 
 
 def main():
