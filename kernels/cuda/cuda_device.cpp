@@ -64,7 +64,7 @@ public:
         cudaDeviceProp properties{};
         RONDO_TRY(check(cudaGetDeviceProperties(&properties, ordinal_), "reading the GPU's properties"));
         name_ = "cuda:" + std::to_string(ordinal_) + " (" + properties.name +
-                (Gemm::available() ? ")" : "; slow, for cuBLASLt is not there)");
+                (Gemm::available() ? ")" : "; slow: " + Gemm::available().error().message + ")");
         if (properties.major < 8) {
             return make_error(ErrorCode::unsupported, name_ + ": compute capability " +
                                                           std::to_string(properties.major) + "." +

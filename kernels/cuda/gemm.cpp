@@ -154,9 +154,22 @@ private:
 
     Status check(cublasStatus_t status, const char* doing) const {
         if (status == CUBLAS_STATUS_SUCCESS) return {};
-        return make_error(
-            status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::device,
-            "cuda:" + std::to_string(ordinal_) + ": " + doing + " failed in cuBLASLt: " + lt_.status_string(status));
+        return make_error(code_of(status), "cuda:" + std::to_string(ordinal_) + ": " + doing +
+                                               " failed in cuBLASLt: " + lt_.status_string(status));
+    }
+
+    /// What the library refuses leaves the GPU as it was.
+    static ErrorCode code_of(cublasStatus_t status) {
+        switch (status) {
+            case CUBLAS_STATUS_ALLOC_FAILED:
+                return ErrorCode::out_of_memory;
+            case CUBLAS_STATUS_NOT_SUPPORTED:
+            case CUBLAS_STATUS_INVALID_VALUE:
+            case CUBLAS_STATUS_ARCH_MISMATCH:
+                return ErrorCode::internal;
+            default:
+                return ErrorCode::device;
+        }
     }
 
     const int ordinal_;
