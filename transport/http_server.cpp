@@ -177,7 +177,7 @@ HttpServer::Counts AsioHttpServer::counts() const {
     return {.connections = connections_.size(),
             .refused = refused_,
             .timed_out = shared_.timed_out,
-            .body_bytes = shared_.body_bytes};
+            .body_bytes = shared_.bodies.all()};
 }
 
 void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<void()> drained) {

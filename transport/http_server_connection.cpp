@@ -114,14 +114,37 @@ void HttpConnection::parse() {
     if (in_.empty()) std::string().swap(in_);
 }
 
-/// Small bodies always find room: there cannot be more of them than connections.
+BodyBytes::Held BodyBytes::hold(const std::string& peer, size_t before, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    all_ += bytes - before;  // or less: sizes wrap round
+    const auto found = by_peer_.try_emplace(peer).first;
+    found->second += bytes - before;
+    const Held held{all_, found->second};
+    if (held.by_peer == 0) by_peer_.erase(found);
+    return held;
+}
+
+size_t BodyBytes::all() const {
+    const std::lock_guard lock(mutex_);
+    return all_;
+}
+
+BodyBytes::Held HttpConnection::hold_body(size_t bytes) {
+    if (bytes == body_bytes_) return {};
+    return shared_.bodies.hold(peer_, std::exchange(body_bytes_, bytes), bytes);
+}
+
+/// Small bodies always find room: there cannot be more of them than connections. One address has half of the rest at
+/// most, so that who sends nothing but beginnings does not shut out everybody else.
 bool HttpConnection::has_room_for_body() {
-    const size_t own = reader_->body_bytes(), all = body_.hold(own);
-    return own <= shared_.limits.header_bytes_max || all <= shared_.limits.bodies_bytes_max;
+    const size_t own = reader_->body_bytes(), most = shared_.limits.bodies_bytes_max;
+    if (own <= shared_.limits.header_bytes_max) return true;
+    const BodyBytes::Held held = hold_body(own);
+    return held.by_all <= most && held.by_peer <= most / 2;
 }
 
 void HttpConnection::hand_over() {
-    body_.hold(0);
+    hold_body(0);
     set_read_deadline(never);
     phase_ = Phase::answering;
     HttpRequest request = reader_->release();
@@ -231,7 +254,7 @@ void HttpConnection::refuse(const HttpRefusal& refusal) {
 void HttpConnection::linger() {
     phase_ = Phase::lingering;
     reader_.reset();
-    body_.hold(0);
+    hold_body(0);
     std::string().swap(in_);
     NetError ignored;  // the client may have left meanwhile, which reading will tell
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -258,7 +281,7 @@ void HttpConnection::shut() {
     socket_.close(ignored);
     timer_.cancel();
     reader_.reset();
-    body_.hold(0);
+    hold_body(0);
     std::string().swap(in_);
     if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->lost();
     shared_.closed(shared_from_this());

@@ -10,7 +10,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,23 +26,20 @@ namespace rondo {
 
 class HttpConnection;
 
-/// Bytes that one of many holds, as a part of what all of them hold.
-class HeldBytes {
+/// Bytes of bodies that have not come whole: of all clients, and of each address.
+class BodyBytes {
 public:
-    explicit HeldBytes(std::atomic<size_t>& all) : all_(all) {}
-    ~HeldBytes() { hold(0); }
-    HeldBytes(const HeldBytes&) = delete;
-    HeldBytes& operator=(const HeldBytes&) = delete;
-
-    /// In place of what it held before. Returns what all hold now.
-    size_t hold(size_t bytes) {
-        const size_t more = bytes - std::exchange(bytes_, bytes);  // or less: sizes wrap round
-        return all_.fetch_add(more) + more;
-    }
+    struct Held {
+        size_t by_all = 0, by_peer = 0;
+    };
+    /// Of one that held `before`.
+    Held hold(const std::string& peer, size_t before, size_t bytes);
+    size_t all() const;
 
 private:
-    std::atomic<size_t>& all_;
-    size_t bytes_ = 0;
+    mutable std::mutex mutex_;
+    size_t all_ = 0;
+    std::map<std::string, size_t, std::less<>> by_peer_;  // none is 0
 };
 
 /// What the connections of one server have in common; outlives them.
@@ -50,7 +49,7 @@ struct HttpShared {
     HttpServer::Refused refused;
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
-    std::atomic<size_t> body_bytes{0};                                   ///< of bodies that have not come whole
+    BodyBytes bodies;
     std::function<void(const std::shared_ptr<HttpConnection>&)> closed;  ///< called once by each connection
 };
 
@@ -85,6 +84,7 @@ private:
     void end_of_stream(const NetError& error);
     void parse();
     bool has_room_for_body();
+    BodyBytes::Held hold_body(size_t bytes);
     void hand_over();
 
     // Writing.
@@ -116,9 +116,9 @@ private:
 
     std::string in_;  ///< received and not yet used; while answering, the beginning of what the client pipelines
     std::optional<HttpRequestReader> reader_;  ///< since the first byte of a request
-    HeldBytes body_{shared_.body_bytes};
-    bool waiting_ = false;        ///< for bytes
-    bool no_more_bytes_ = false;  ///< the client has closed its side
+    size_t body_bytes_ = 0;                    ///< of its body, as others count them
+    bool waiting_ = false;                     ///< for bytes
+    bool no_more_bytes_ = false;               ///< the client has closed its side
     size_t read_over_bytes_ = 0;
 
     std::shared_ptr<HttpExchange> exchange_;

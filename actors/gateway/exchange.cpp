@@ -60,7 +60,9 @@ void Exchange::sent(int status, size_t bytes) {
 HttpHeaders Exchange::refused(int status, size_t bytes) {
     const std::lock_guard lock(mutex_);
     sent(status, bytes);
-    return headers("application/json");
+    HttpHeaders all = headers("application/json");
+    if (status == 503) all.emplace_back("Retry-After", "1");
+    return all;
 }
 
 void Exchange::reply_with(int status, HttpHeaders headers, std::string body) {

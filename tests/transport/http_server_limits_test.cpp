@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/transport/http_server_fixture.hpp"
+#include "transport/http_server_connection.hpp"
 
 namespace rondo {
 namespace {
@@ -108,7 +109,7 @@ TEST(HttpLimits, ConnectionsBeyondTheLimitAreClosedAtOnce) {
 }
 
 TEST(HttpLimits, LargeBodiesOnTheirWayAreBoundedTogether) {
-    const auto server = start_server(echo, {.header_bytes_max = 1024, .bodies_bytes_max = size_t{64} << 10});
+    const auto server = start_server(echo, {.header_bytes_max = 1024, .bodies_bytes_max = size_t{128} << 10});
     const auto part = [](size_t bytes) {
         return "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n" + std::string(bytes, 'x');
     };
@@ -125,6 +126,18 @@ TEST(HttpLimits, LargeBodiesOnTheirWayAreBoundedTogether) {
     EXPECT_TRUE(becomes_true([&] { return RawClient(server->port()).ask(whole(60'000)).status == 200; }));
     RawClient again(server->port());
     for (int i = 0; i < 5; ++i) EXPECT_EQ(again.ask(whole(60'000)).status, 200) << "what has come whole counts no more";
+}
+
+TEST(HttpLimits, OneAddressHasHalfOfTheRoomForBodies) {
+    BodyBytes bodies;
+    EXPECT_EQ(bodies.hold("a", 0, 70).by_peer, 70U);
+    EXPECT_EQ(bodies.hold("b", 0, 10).by_peer, 10U);
+    EXPECT_EQ(bodies.hold("a", 0, 30).by_peer, 100U) << "another connection";
+    EXPECT_EQ(bodies.hold("a", 70, 20).by_all, 60U);
+    for (const auto& [peer, held] : {std::pair("a", 20), std::pair("a", 30), std::pair("b", 10)})
+        bodies.hold(peer, static_cast<size_t>(held), 0);
+    EXPECT_EQ(bodies.all(), 0U);
+    EXPECT_EQ(bodies.hold("a", 0, 1).by_peer, 1U);
 }
 
 TEST(HttpLimits, ClientsWaitUntilTheServerHasBegun) {
