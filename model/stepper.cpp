@@ -58,8 +58,15 @@ void Stepper::shrink(std::span<const Row> rows) {
 Status Stepper::decode(std::span<const Row> rows) {
     RONDO_TRY(grow(rows));
     const Status done = run(rows);
-    if (!done) shrink(rows);  // keys that were not all written must not be found again
+    if (done) return done;
+    give_up_work();
+    shrink(rows);  // keys that were not all written must not be found again
     return done;
+}
+
+/// What was enqueued before something failed ends before its blocks are others'.
+void Stepper::give_up_work() {
+    static_cast<void>(device_.drain(StreamId::compute));
 }
 
 Status Stepper::run(std::span<const Row> rows) {
@@ -120,6 +127,7 @@ Status Stepper::run_chunk(const SequenceKv& kv, int layers) {
     if (status && complete && chunk.logits == BatchPart::Logits::last)
         status = compute_logits(chunk.batch, 0, 1, limits_.decode_rows);
     if (!status) {
+        give_up_work();
         drop_chunk(kv);
     } else if (complete) {
         chunk.kv = nullptr;

@@ -85,6 +85,7 @@ private:
         : model_(model), device_(device), limits_(limits) {}
     static Status grow(std::span<const Row> rows);
     static void shrink(std::span<const Row> rows);
+    void give_up_work();
     Status run(std::span<const Row> rows);
     /// Logits [first, first + rows) of a batch, to row `at` of all.
     Status compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at);

@@ -195,22 +195,49 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
         if (bytes > options_.tenant_bytes_max) return Refusal::quota;
         uint64_t used = index_.bytes_of(record.tenant) + bytes;
         for (const auto& [name, writing] : writing_)
-            if (writing->record.tenant == record.tenant) used += writing->record.place.bytes;
+            if (writing->record.tenant == record.tenant && !writing->found) used += writing->record.place.bytes;
         if (!evict_for(record, &record.tenant, used, options_.tenant_bytes_max)) return Refusal::quota;
     }
-    uint64_t used = segments_->bytes() + bytes + 2 * disk_alignment;  // it may begin a segment
-    if (!evict_for(record, nullptr, used, options_.bytes_max)) return Refusal::no_room;
-    // Where no holes can be made, space comes back with a whole segment.
-    if (segments_->bytes() + bytes + 2 * disk_alignment > options_.bytes_max) return Refusal::no_room;
-    auto free = folder_->bytes_free();
+    const uint64_t most = bytes + 2 * disk_alignment;  // it may begin a segment
+    if (segments_->makes_holes()) {
+        uint64_t used = segments_->bytes() + most;
+        if (!evict_for(record, nullptr, used, options_.bytes_max)) return Refusal::no_room;
+    }
+    const auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
     // What others took of the disk is asked back of what is stored.
-    const uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
-    if (*free >= wanted) return Refusal::none;
-    uint64_t left = wanted;
-    if (!evict_for(record, nullptr, left, *free)) return Refusal::no_room;
-    free = folder_->bytes_free();
-    return free && *free >= wanted ? Refusal::none : Refusal::no_room;
+    uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
+    if (segments_->makes_holes() && *free < wanted && !evict_for(record, nullptr, wanted, *free))
+        return Refusal::no_room;
+    return segments_->makes_holes() || drop_segments(record) ? Refusal::none : Refusal::no_room;
+}
+
+/// Where no holes can be made, space comes back with whole segments: the oldest go, whatever is in them.
+bool KvStore::drop_segments(const StoredRecord& record) {
+    const auto is_room = [&] {
+        const auto free = folder_->bytes_free();
+        const uint64_t bytes = record.place.bytes;
+        return segments_->bytes() + bytes + 2 * disk_alignment <= options_.bytes_max && free &&
+               *free >= bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
+    };
+    for (const uint64_t segment : segments_->numbers()) {
+        if (is_room()) return true;
+        const auto lies_there = [segment](const auto& one) { return one.second->record.place.segment == segment; };
+        bool may_go = std::ranges::none_of(writing_, lies_there);
+        std::vector<StoreName> names;
+        index_.each([&](const StoredRecord& other) {
+            if (other.place.segment != segment) return;
+            names.push_back(other.name);
+            may_go = may_go && !readers_.contains(other.place) && !stands_before(other.name, record);
+        });
+        if (!may_go) continue;
+        segments_->end_segment();
+        counts_.evicted += std::ssize(names);
+        counts_.never_read +=
+            std::ranges::count_if(names, [this](const auto& name) { return !index_.find(name)->read; });
+        if (!remove(names)) return false;
+    }
+    return is_room();
 }
 
 void KvStore::give_back(const RecordPlace& place) {
@@ -221,13 +248,25 @@ void KvStore::give_back(const RecordPlace& place) {
     if (!segments_->give_back(place)) unpunched_.push_back(place);
 }
 
-Status KvStore::forget_removed(std::span<const std::string> keys) {
-    RONDO_TRY(remove({}));  // what the disk did not let go before
+/// Each of the three is tried, whatever becomes of the others.
+Status KvStore::forget_removed() {
+    const Status removed = remove({}), cleared = clear_again(), forgotten = manifest_->forget_removed();
+    RONDO_TRY(removed);
+    RONDO_TRY(cleared);
+    return forgotten;
+}
+
+/// Until one fails; the next time another one is the first.
+Status KvStore::clear_again() {
     while (!unpunched_.empty()) {
-        RONDO_TRY(segments_->clear(unpunched_.back()));
-        unpunched_.pop_back();
+        const RecordPlace place = unpunched_.front();
+        unpunched_.pop_front();
+        const Status cleared = segments_->clear(place);
+        if (cleared) continue;
+        unpunched_.push_back(place);
+        return cleared;
     }
-    return manifest_->forget_removed(keys);
+    return Status::ok();
 }
 
 void KvStore::use(const StoreName& name) {
@@ -262,10 +301,8 @@ void KvStore::damaged(const StoredRecord& record) {
 
 void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
     const int64_t today = options_.now() / seconds_a_day;
-    if (today > day_) {  // a clock that goes back begins no day anew
-        written_today_ = 0;
-        day_ = today;
-    }
+    if (today > day_) written_today_ = 0;  // a clock that goes back begins no day anew
+    day_ = today;
     written_today_ += bytes;
     RecordWriter out;
     out.put(day_);
@@ -298,6 +335,7 @@ Status KvStore::expire() {
         put_used(changes);
         static_cast<void>(manifest_->commit(std::move(changes)));  // a start after that takes them for older
     }
+    static_cast<void>(clear_again());
     return remove(names);
 }
 

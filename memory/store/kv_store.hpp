@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -117,7 +118,7 @@ public:
     /// Everything of a tenant's goes, what is on its way too.
     Status forget_tenant(const StoreName& tenant);
     /// Afterwards what was removed is in no file.
-    Status forget_removed(std::span<const std::string> keys = {});
+    Status forget_removed();
 
     const Counts& counts() const { return counts_; }
     uint64_t bytes() const { return segments_->bytes(); }
@@ -145,6 +146,8 @@ private:
     void tell_gone(const StoreName& name) const;
     void give_back(const RecordPlace& place);
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;
+    bool drop_segments(const StoredRecord& record);
+    Status clear_again();
     void damaged(const StoredRecord& record);
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
@@ -177,7 +180,7 @@ private:
     std::map<StoreName, Writing*> writing_;
     std::vector<std::function<void(const StoreName&)>> told_of_gone_;
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
-    std::vector<RecordPlace> unpunched_;    // given back, and still on the disk
+    std::deque<RecordPlace> unpunched_;     // given back, and still on the disk
     std::vector<StoreName> used_;           // since the manifest heard of it
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;

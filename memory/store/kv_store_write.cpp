@@ -57,9 +57,11 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
     const bool same_day = options_.now() / (24 * 3600) <= day_;
     uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);
-    for (const auto& [name, writing] : writing_) today += writing->record.place.bytes;
+    for (const auto& [name, writing] : writing_)
+        if (!writing->found) today += writing->record.place.bytes;
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
-    if (!remove({})) return refused(Refusal::disk);  // what leaves may have its name
+    // What leaves may have its name; and a disk that lets nothing go has no room.
+    if (!remove({}) || !clear_again()) return refused(Refusal::disk);
     if (const Refusal refusal = make_room(record); refusal != Refusal::none) return refused(refusal);
     const auto place = segments_->append(record.place.bytes);
     if (!place) return refused(Refusal::disk);

@@ -271,27 +271,20 @@ bool Manifest::is_there() const {
     return std::filesystem::exists(folder_ + "/CURRENT", why) || why;
 }
 
-Status Manifest::forget_removed(std::span<const std::string> keys) {
-    if (!failed_ && forget(keys)) return Status::ok();
+Status Manifest::forget_removed() {
+    if (!failed_ && forget()) return Status::ok();
     if (!has_room()) reserve_.give_up();
     RONDO_TRY(open_again());
-    return forget(keys);
+    return forget();
 }
 
-/// Only the files that may have the keys are written anew, unless there are many keys.
-Status Manifest::forget(std::span<const std::string> keys) {
-    constexpr size_t few = 192;
+Status Manifest::forget() {
     rocksdb::CompactRangeOptions everything;
     everything.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
     // With nothing to flush a log would stay, with what a killed process had written of a change.
     rocksdb::Status status = database_->Delete(rocksdb::WriteOptions(), "");
     if (status.ok()) status = database_->Flush(rocksdb::FlushOptions());
-    const bool all = keys.empty() || keys.size() > few;
-    if (status.ok() && all) status = database_->CompactRange(everything, nullptr, nullptr);
-    for (size_t i = 0; i < keys.size() && !all && status.ok(); ++i) {
-        const rocksdb::Slice key = slice(keys[i]);
-        status = database_->CompactRange(everything, &key, &key);
-    }
+    if (status.ok()) status = database_->CompactRange(everything, nullptr, nullptr);
     // Looks for all files that nobody needs, also those that a killed process has left.
     if (status.ok()) status = database_->EnableFileDeletions(true);
     note_failure(status);

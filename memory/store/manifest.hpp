@@ -69,9 +69,8 @@ public:
     /// All whose keys begin so, in order of the keys, until one is refused. Nothing is committed meanwhile.
     using Each = std::function<Status(std::string_view key, std::string_view value)>;
     Status each(std::string_view begin, const Each& each) const;
-    /// Rewrites its files, so that nothing of these removed keys is in any of them; of none: nothing of any. It may use
-    /// the reserve, too.
-    Status forget_removed(std::span<const std::string> keys = {});
+    /// Rewrites its files, so that nothing of what was removed is in any of them. It may use the reserve, too.
+    Status forget_removed();
 
 private:
     explicit Manifest(const std::string& folder);
@@ -83,7 +82,7 @@ private:
     void note_failure(const rocksdb::Status& status);
     Status write(Changes& changes, bool removes);
     bool has_room() const;
-    Status forget(std::span<const std::string> keys);
+    Status forget();
 
     const std::string folder_;
     DiskReserve reserve_;

@@ -188,11 +188,15 @@ void Segments::submit(DiskWork work) const {
 }
 
 /// Where no hole can be made, zeros are written; the space comes back with the whole segment then.
-Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) const {
-    if (fallocate(file.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                  static_cast<off_t>(bytes)) == 0)
-        return true;
+Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) {
+    int made = -1;
+    do {
+        made = fallocate(file.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                         static_cast<off_t>(bytes));
+    } while (made != 0 && errno == EINTR);
+    if (made == 0) return true;
     if (errno != EOPNOTSUPP && errno != ENOSYS) return disk_error(errno, "a segment: cannot make a hole");
+    makes_holes_ = false;
     const auto zeros = std::make_unique<Block>();
     for (uint64_t done = 0; done < bytes; done += disk_alignment)
         if (pwrite(file.file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
@@ -202,12 +206,13 @@ Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) 
 }
 
 Status Segments::remove(uint64_t segment) {
+    RONDO_TRY(folder_->remove(name_of(segment)));
     const auto found = files_.find(segment);
     bytes_ -= found->second.used + found->second.dead;
     close(found->second.file);
     files_.erase(found);
     if (segment == writing_) writing_ = 0;
-    return folder_->remove(name_of(segment));
+    return Status::ok();
 }
 
 Status Segments::give_back(const RecordPlace& place) {
@@ -216,22 +221,26 @@ Status Segments::give_back(const RecordPlace& place) {
     File& file = found->second;
     assert(place.bytes + disk_alignment <= file.used);
     file.used -= place.bytes;
-    bytes_ -= place.bytes;
+    file.dead += place.bytes;
+    return clear(place);
+}
+
+Status Segments::clear(const RecordPlace& place) {
+    const auto found = files_.find(place.segment);
+    if (found == files_.end()) return Status::ok();
+    File& file = found->second;
     if (file.used == disk_alignment && place.segment != writing_) return remove(place.segment);
-    const Result<bool> hole = punch(file, place.offset, place.bytes);
-    if (!hole) return hole.error();
-    if (!*hole) keep_dead(file, place.bytes);
+    RONDO_ASSIGN(const bool hole, punch(file, place.offset, place.bytes));
+    if (!hole) return Status::ok();
+    file.dead -= place.bytes;
+    bytes_ -= place.bytes;
     return Status::ok();
 }
 
-void Segments::keep_dead(File& file, uint64_t bytes) {
-    file.dead += bytes;
-    bytes_ += bytes;
-}
-
-Status Segments::clear(const RecordPlace& place) const {
-    const auto found = files_.find(place.segment);
-    return found == files_.end() ? Status::ok() : punch(found->second, place.offset, place.bytes).status();
+std::vector<uint64_t> Segments::numbers() const {
+    std::vector<uint64_t> numbers;
+    for (const auto& [number, file] : files_) numbers.push_back(number);
+    return numbers;
 }
 
 bool Segments::is_there() const {
@@ -257,9 +266,9 @@ Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records)
         end = record.offset + record.bytes;
         used += record.bytes;
     }
-    bytes_ -= file.used - used;
+    bytes_ -= file.used - used - dead;
     file.used = used;
-    keep_dead(file, dead);
+    file.dead = dead;
     if (file.end == end) return Status::ok();
     file.end = end;
     return ftruncate(file.file, static_cast<off_t>(end)) == 0 ? Status::ok() : Status(failed(segment, "cut"));
@@ -267,10 +276,8 @@ Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records)
 
 Status Segments::keep_only(std::vector<RecordPlace> records) {
     std::ranges::sort(records, {}, [](const RecordPlace& place) { return std::pair(place.segment, place.offset); });
-    std::vector<uint64_t> segments;
-    for (const auto& [segment, file] : files_) segments.push_back(segment);
     const std::span<const RecordPlace> all(records);
-    for (const uint64_t segment : segments) {
+    for (const uint64_t segment : numbers()) {
         const auto own = std::ranges::equal_range(all, segment, {}, &RecordPlace::segment);
         RONDO_TRY(keep_in(segment, {own.begin(), own.end()}));
     }

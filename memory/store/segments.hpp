@@ -61,8 +61,14 @@ public:
     void sync(const RecordPlace& place, std::function<void(Status)> done);
     /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.
     Status give_back(const RecordPlace& place);
-    /// What was given back and could not be removed is removed now.
-    Status clear(const RecordPlace& place) const;
+    /// The same of what was given back and could not be removed.
+    Status clear(const RecordPlace& place);
+    /// Whether space came back with each record so far. Else it comes back with a whole segment.
+    bool makes_holes() const { return makes_holes_; }
+    /// Of all segments, the oldest first.
+    std::vector<uint64_t> numbers() const;
+    /// Nothing is appended to the last one any more.
+    void end_segment() { writing_ = 0; }
     /// Gives back everything but these records, which lie within segments and not in each other: what a crash has left.
     Status keep_only(std::vector<RecordPlace> records);
 
@@ -73,7 +79,7 @@ public:
     bool exists(uint64_t segment) const { return files_.contains(segment); }
     /// Ends where the segment does.
     bool is_within(const RecordPlace& place) const;
-    /// That records take, headers of segments included.
+    /// That segments take.
     uint64_t bytes() const { return bytes_; }
     size_t count() const { return files_.size(); }
     bool direct() const { return direct_; }
@@ -83,7 +89,7 @@ private:
         int file = -1;
         uint64_t end = 0;   // behind its last record
         uint64_t used = 0;  // by records that were not given back
-        uint64_t dead = 0;  // by what was, where holes cannot be made: it takes space until the file goes
+        uint64_t dead = 0;  // by what was, and is no hole yet
         Salt salt{};
     };
     /// Work of the disk's that has not ended: until then no file is closed.
@@ -99,15 +105,15 @@ private:
     Status take_over(uint64_t segment, const std::string& name);
     Status begin_segment();
     /// False: the bytes are zeros, and their space does not come back.
-    Result<bool> punch(const File& file, uint64_t offset, uint64_t bytes) const;
+    Result<bool> punch(const File& file, uint64_t offset, uint64_t bytes);
     Status remove(uint64_t segment);
-    void keep_dead(File& file, uint64_t bytes);
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
     const StoreFolder* folder_;
     DiskQueue* queue_;
     Options options_;
     bool direct_;
+    bool makes_holes_ = true;
     std::map<uint64_t, File> files_;
     uint64_t last_ = 0;     // the youngest there ever was, as far as is known
     uint64_t writing_ = 0;  // to which records are appended; 0: none

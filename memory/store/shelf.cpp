@@ -150,15 +150,9 @@ Status Shelf::put_records(Manifest::Changes& changes, const StoreName& name, con
     return Status::ok();
 }
 
-std::vector<std::string> Shelf::keys_of(const StoreName& name) {
-    std::vector<std::string> keys;
-    for (const char letter : letters) keys.push_back(store::key_of(letter, name));
-    return keys;
-}
-
 Status Shelf::remove(const StoreName& name) {
     Manifest::Changes changes;
-    for (const std::string& key : keys_of(name)) changes.remove(key);
+    for (const char letter : letters) changes.remove(store::key_of(letter, name));
     return manifest_->commit_removal(std::move(changes));
 }
 

@@ -43,8 +43,6 @@ public:
     /// Of one that is there: the records that it refers to from now on.
     Status put_records(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
                        std::span<const StoreName> records) const;
-    /// Where it lies in the manifest.
-    static std::vector<std::string> keys_of(const StoreName& name);
     /// The whole conversation, in one commit. Nothing happens where there is none.
     Status remove(const StoreName& name);
 

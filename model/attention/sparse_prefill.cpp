@@ -60,17 +60,25 @@ SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const Prefil
       lines_(static_cast<size_t>(spec.heads)),
       notes_(static_cast<size_t>(spec.heads)) {}
 
+Result<HeadPatterns> SparsePrefill::read_patterns(const ModelSpec& spec, const PrefillAttention& settings) {
+    if (settings.method != PrefillAttention::Method::minference || settings.patterns_file.empty())
+        return HeadPatterns();
+    const std::string& file = settings.patterns_file;
+    RONDO_ASSIGN(const std::string text, read_text_file(file, file, limits::config_bytes_max));
+    return HeadPatterns::parse(text, file, spec.layers, spec.heads);
+}
+
 Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& spec, Device& device,
                                                              const PrefillAttention& settings) {
+    RONDO_ASSIGN(HeadPatterns patterns, read_patterns(spec, settings));
+    return create(spec, device, settings, std::move(patterns));
+}
+
+Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& spec, Device& device,
+                                                             const PrefillAttention& settings, HeadPatterns patterns) {
     if (device.space().kind != DeviceKind::cpu)
         return make_error(ErrorCode::unsupported,
                           "choosing lines on a GPU: the method must be dense there; CPUs choose lines");
-    HeadPatterns patterns;
-    if (settings.method == PrefillAttention::Method::minference && !settings.patterns_file.empty()) {
-        const std::string& file = settings.patterns_file;
-        RONDO_ASSIGN(const std::string text, read_text_file(file, file, limits::config_bytes_max));
-        RONDO_ASSIGN(patterns, HeadPatterns::parse(text, file, spec.layers, spec.heads));
-    }
     std::unique_ptr<SparsePrefill> made(new SparsePrefill(spec, device, settings, std::move(patterns)));
     const PrefillSparsity::Sampling sampling = made->method_->sampling();
     const int64_t floats = int64_t{std::max(sampling.rows, sampling.all_up_to)} * spec.heads * spec.head_dim;

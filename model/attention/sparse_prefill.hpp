@@ -33,6 +33,10 @@ struct SparsePrefillStats {
 /// object serves all sequences of a device, a chunk of one sequence at a time.
 class SparsePrefill {
 public:
+    /// From the file that a method names; none without one.
+    static Result<HeadPatterns> read_patterns(const ModelSpec& spec, const PrefillAttention& settings);
+    static Result<std::unique_ptr<SparsePrefill>> create(const ModelSpec& spec, Device& device,
+                                                         const PrefillAttention& settings, HeadPatterns patterns);
     static Result<std::unique_ptr<SparsePrefill>> create(const ModelSpec& spec, Device& device,
                                                          const PrefillAttention& settings);
 

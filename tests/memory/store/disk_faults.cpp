@@ -271,6 +271,10 @@ RONDO_TAKES(int, fallocate, int file, int mode, off_t offset, off_t bytes) {
     static Allocate* const function = real<Allocate>("fallocate");
     if (!armed) return function(file, mode, offset, bytes);
     const bool makes_hole = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+    if (makes_hole && disk().plan.kind == DiskFaults::Kind::no_holes) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return pass(makes_hole ? "hole" : "fallocate", path_of(file), true, [&] {
         if (makes_hole) disk().keep_before(file, offset, static_cast<size_t>(bytes));
         return function(file, mode, offset, bytes);

@@ -16,6 +16,7 @@ public:
         kill_and_forget,  ///< the same, and each 4 KiB that was not synced may be as it was before
         no_space,         ///< calls that need space fail: the disk is full
         quota,            ///< the same: the user has used up what he may have of it
+        no_holes,         ///< files have no holes: no other call fails, and all that would make one do
     };
     struct Plan {
         std::string folder;

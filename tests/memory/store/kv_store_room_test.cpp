@@ -135,6 +135,22 @@ TEST_P(KvStoreRoomTest, WhatIsOnItsWayCountsAsWritten) {
     EXPECT_EQ(third.refusal, Refusal::written_enough);
 }
 
+/// A clock that was ahead once, and is right again.
+TEST_P(KvStoreRoomTest, AClockThatGoesBackBeginsNoDayAnew) {
+    RecordHeader header = header_of(round("t", nullptr, 0, 64));
+    header.lay_out();
+    options_.written_a_day_max = 2 * header.record_bytes();
+    open();
+    const int64_t ahead = 100 * int64_t{24} * 3600;
+    now_ += ahead;
+    EXPECT_EQ(write(round("t", nullptr, 0, 64)), Refusal::none);
+    now_ -= ahead;
+    EXPECT_EQ(write(round("t", nullptr, 1000, 64)), Refusal::none);
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough);
+    now_ += 24 * 3600;
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::none) << "the next day by the right clock";
+}
+
 /// A start knows it from the manifest, where not every use is written.
 TEST_P(KvStoreRoomTest, AStartDoesNotForgetWhatWasUsed) {
     const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);

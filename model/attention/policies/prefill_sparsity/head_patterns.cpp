@@ -1,8 +1,10 @@
 #include "model/attention/policies/prefill_sparsity/head_patterns.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "config/in_quotes.hpp"
+#include "memory/store/record_header.hpp"
 #include "model/files/strict_json.hpp"
 
 namespace rondo {
@@ -48,6 +50,7 @@ Result<HeadPatterns> HeadPatterns::parse(std::string_view json, const std::strin
     }
     HeadPatterns made;
     made.heads_ = heads;
+    made.checksum_ = checksum_of(std::as_bytes(std::span(json)));
     for (int layer = 0; layer < layers; ++layer) {
         const Json& of_layer = root[static_cast<size_t>(layer)];
         const std::string at = where + ": layer " + std::to_string(layer);

@@ -28,6 +28,7 @@ public:
     static Result<HeadPatterns> parse(std::string_view json, const std::string& where, int layers, int heads);
 
     bool empty() const { return patterns_.empty(); }
+    uint64_t checksum() const { return checksum_; }  ///< of the text they were read from; 0: of none
     bool any(HeadPattern::Kind kind) const;
     const HeadPattern& of(int layer, int head) const {
         return patterns_[static_cast<size_t>(layer) * static_cast<size_t>(heads_) + static_cast<size_t>(head)];
@@ -35,6 +36,7 @@ public:
 
 private:
     int heads_ = 0;
+    uint64_t checksum_ = 0;
     std::vector<HeadPattern> patterns_;  // [layers, heads]
 };
 

@@ -1,0 +1,82 @@
+// File systems that make no holes: space comes back with whole segments.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/memory/store/disk_faults.hpp"
+#include "tests/memory/store/kv_store_fixture.hpp"
+
+namespace rondo {
+namespace {
+
+using Refusal = KvStore::Refusal;
+
+class NoHolesTest : public testing::StoreTest {
+protected:
+    NoHolesTest() {
+        options_.bytes_max = uint64_t{512} << 10;
+        options_.segments.segment_bytes = uint64_t{64} << 10;
+        testing::DiskFaults::begin({.folder = folder_.path(), .kind = testing::DiskFaults::Kind::no_holes});
+        open();
+    }
+    ~NoHolesTest() override {
+        close();
+        testing::DiskFaults::end();
+    }
+    static Round numbered(int number) { return round("t", nullptr, 1000 * number, 64); }
+    uint64_t on_disk() const {
+        uint64_t bytes = 0;
+        for (const auto& file : segment_files()) {
+            struct stat what = {};
+            stat(file.c_str(), &what);
+            bytes += static_cast<uint64_t>(what.st_blocks) * 512;
+        }
+        return bytes;
+    }
+    int there(int from, int to) {
+        int count = 0;
+        for (int i = from; i < to; ++i) count += is_there(numbered(i));
+        return count;
+    }
+};
+
+TEST_F(NoHolesTest, TheLimitHoldsAndWhatIsYoungIsThere) {
+    for (int i = 0; i < 200; ++i) {
+        ASSERT_NE(write(numbered(i)), Refusal::disk);
+        ASSERT_LE(store_->bytes(), options_.bytes_max);
+        ASSERT_LE(on_disk(), options_.bytes_max + 4096 * segment_files().size());
+    }
+    const int records = static_cast<int>(store_->index().count());
+    EXPECT_GT(records, 20);
+    EXPECT_EQ(there(200 - records, 200), records) << "the oldest have gone, whole segments at a time";
+    EXPECT_GE(store_->counts().written, 199) << "the first that needed room may have found none";
+    const uint64_t bytes = store_->bytes();
+    open();
+    EXPECT_LE(store_->bytes(), bytes);
+    EXPECT_EQ(static_cast<int>(store_->index().count()), records);
+    for (int i = 200; i < 300; ++i) {
+        ASSERT_NE(write(numbered(i)), Refusal::disk);
+        ASSERT_LE(store_->bytes(), options_.bytes_max);
+    }
+    EXPECT_GT(there(250, 300), 20);
+}
+
+/// The bytes are zeros at once; their space waits for the segment.
+TEST_F(NoHolesTest, WhatIsRemovedIsInNoFile) {
+    ASSERT_EQ(write(numbered(1)), Refusal::none);
+    ASSERT_EQ(write(numbered(2)), Refusal::none);
+    const RecordHeader header = header_of(numbered(1));
+    const AlignedBytes kv = bytes_of(header, 1);
+    const std::string_view some(reinterpret_cast<const char*>(kv.span().data()), 64);
+    ASSERT_TRUE(any_file_has(some));
+    const uint64_t before = store_->bytes();
+    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    EXPECT_FALSE(any_file_has(some));
+    EXPECT_EQ(store_->bytes(), before);
+    EXPECT_TRUE(is_there(numbered(2)));
+    open();
+    EXPECT_EQ(store_->bytes(), before) << "a start counts it, too";
+}
+
+}  // namespace
+}  // namespace rondo
