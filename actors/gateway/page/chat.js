@@ -71,7 +71,7 @@ function view_of(conversation) {
                     conversations.replay(conversation, turn, text);
                     composer_text.focus();
                 },
-                retry_load: () => conversations.open(conversation),
+                retry_load: () => read(conversation),
             },
             announce,
         );
@@ -176,11 +176,16 @@ function refresh_composer() {
     by_id('send').disabled = composer_text.value.trim() === '';
 }
 
+async function read(conversation) {
+    await conversations.open(conversation);
+    if (conversation.load_error?.status === 401 && (await request_key())) await conversations.open(conversation);
+}
+
 function send() {
     const { current } = conversations;
     const text = composer_text.value.trim();
     if (text === '' || current.live_turn) return;
-    if (!current.is_loaded) return void conversations.open(current); // the text stays until its turns are known
+    if (!current.is_loaded) return void read(current); // the text stays until its turns are known
     composer_text.value = '';
     current.unsent = '';
     fit_height(composer_text);

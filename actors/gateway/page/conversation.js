@@ -151,6 +151,7 @@ function kept_as(turn, round) {
     if (round.user !== turn.user || turn.answer + turn.thought === '') return false;
     const told = spoken(turn.answer);
     const answer = spoken(round.assistant ?? '');
+    if (told === '') return answer === ''; // it had thoughts only
     return answer.startsWith(told) || told.startsWith(answer);
 }
 

@@ -21,17 +21,21 @@ export class Conversations {
     /** Takes in the conversations of the server that the page does not know yet, page by page. */
     async load() {
         const known = new Set(this.all.map((conversation) => conversation.id));
-        for (let page = await api.list_sessions(); ; page = await api.list_sessions(page.last_id)) {
-            for (const session of page.data ?? []) {
-                if (known.has(session.id)) continue;
-                known.add(session.id);
-                const conversation = new Conversation(session.id);
-                conversation.take_listed(session);
-                this.all.push(conversation);
+        try {
+            for (let page = await api.list_sessions(); ; page = await api.list_sessions(page.last_id)) {
+                for (const session of page.data ?? []) {
+                    if (known.has(session.id)) continue;
+                    known.add(session.id);
+                    const conversation = new Conversation(session.id);
+                    conversation.take_listed(session);
+                    this.all.push(conversation);
+                }
+                if (!page.has_more || !page.last_id) break;
             }
-            if (!page.has_more || !page.last_id) break;
+            this.#add_kept(known);
+        } finally {
+            this.changed('list'); // also of what came before a page that could not be read
         }
-        this.#add_kept(known);
     }
 
     /** The server does not list them any more; here they can be read, and gone on with. */
@@ -42,7 +46,6 @@ export class Conversations {
             conversation.take_kept(kept);
             this.all.push(conversation);
         }
-        this.changed('list');
     }
 
     /** What a list shows: a draft nobody has touched only while it is open. */
@@ -116,17 +119,18 @@ export class Conversations {
         this.changed('turns', conversation);
         this.changed('list');
         await this.#settle(conversation, next, async () => {
-            await this.#rewind(conversation, kept, next.canceller.signal);
+            await this.#rewind(conversation, kept); // to its end: what went here must go there
+            next.canceller.signal.throwIfAborted();
             await this.#answer(conversation, next);
         });
     }
 
     /** Makes the server forget what comes after some turns. */
-    async #rewind(conversation, kept, signal) {
+    async #rewind(conversation, kept) {
         if (conversation.id === null) return;
         try {
-            const round = round_after(kept, await api.read_session(conversation.id, signal));
-            if (round !== null) await api.rewind_session(conversation.id, round, signal);
+            const round = round_after(kept, await api.read_session(conversation.id));
+            if (round !== null) await api.rewind_session(conversation.id, round);
         } catch (error) {
             if (!error.is_forgotten) throw error;
         }
