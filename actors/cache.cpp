@@ -81,6 +81,7 @@ void Cache::on_exit() {
     prefixes_.reset();
     waiting_.clear();
     later_.clear();
+    if (store_) demonitor(store_.address());  // it outlives this one, and would keep it in memory
     store_ = nullptr;
     load_->blocks_cached = 0;
     runtime_.reset();

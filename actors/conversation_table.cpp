@@ -100,6 +100,11 @@ void ConversationTable::remove(const ConversationName& name, Left why) {
     all_.erase(found);  // last: `name` may be its own
 }
 
+bool ConversationTable::is_unread(const ConversationName& name) const {
+    const auto found = left_.find(name);
+    return found != left_.end() && found->second.why == Left::unread && !all_.contains(name);
+}
+
 void ConversationTable::set_idle(All::const_iterator conversation) {
     const Entry& entry = conversation->second;
     holders_.at(conversation->first.tenant).idle.emplace(Age{entry.used_at, entry.number}, conversation);

@@ -69,6 +69,8 @@ public:
     Result<ConversationPage> page(const PageOf& wanted) const;
     /// Why there is none of this name.
     Error missing(const ConversationName& name) const;
+    /// It was on a disk that nobody can read any more.
+    bool is_unread(const ConversationName& name) const;
 
     Totals totals() const { return totals_; }
     Totals held_by(const Tenant& tenant) const;

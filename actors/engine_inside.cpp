@@ -52,8 +52,6 @@ Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Eng
 
 Status EngineInside::load_all(const Settings& settings, const Engine::Options& options) {
     runtime_->methods = attention_methods(settings.pipeline);
-    for (const AttentionMethod& method : runtime_->methods)
-        runtime_->method_spaces.push_back(method_space(method, settings.pipeline));
     runtime_->budget_tokens_max = settings.pipeline.budget_tokens_max > 0
                                       ? settings.pipeline.budget_tokens_max
                                       : settings.pipeline.decode.attention.budget_tokens;
@@ -68,6 +66,11 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     RONDO_ASSIGN(WeightsChoice choice, parse_weights_choice(settings.model.weights));
     choice.fingerprint = !settings.memory.disk.path.empty();
     RONDO_ASSIGN(runtime_->model, load_model(model_path(settings.model.path), choice, first, options.progress));
+    for (const AttentionMethod& method : runtime_->methods) {
+        RONDO_ASSIGN(HeadPatterns patterns, SparsePrefill::read_patterns(runtime_->model.spec, method.prefill));
+        runtime_->method_spaces.push_back(method_space(method, patterns, settings.pipeline));
+        runtime_->patterns.push_back(std::move(patterns));
+    }
     if (choice.fingerprint && runtime_->model.tokenizer != nullptr)
         runtime_->tokenizer = fingerprint(*runtime_->model.tokenizer);
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
@@ -195,10 +198,11 @@ Result<std::shared_ptr<DeviceRunner::PromptAttention>> EngineInside::prompt_atte
     // What is counted costs time: of each chunk one layer or two, not always the same.
     const int measured_layers = std::max(1, runtime_->model.spec.layers - 1);
     auto made = std::make_shared<DeviceRunner::PromptAttention>();
-    for (const AttentionMethod& method : runtime_->methods) {
+    for (size_t i = 0; i < runtime_->methods.size(); ++i) {
+        const PrefillAttention& prefill = runtime_->methods[i].prefill;
         made->emplace_back();
-        if (method.prefill.method == PrefillAttention::Method::dense) continue;
-        RONDO_ASSIGN(made->back(), SparsePrefill::create(runtime_->model.spec, device, method.prefill));
+        if (prefill.method == PrefillAttention::Method::dense) continue;
+        RONDO_ASSIGN(made->back(), SparsePrefill::create(runtime_->model.spec, device, prefill, runtime_->patterns[i]));
         made->back()->measure(measured_layers);
     }
     return made;

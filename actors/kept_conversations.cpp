@@ -93,7 +93,6 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
             gone_.push_back(record);
         }
     }
-    unremoved_.erase(name);  // another one has its place
     RONDO_TRY(shelf_.put(changes_, name, known.tenant, conversation.head, conversation.body,
                          std::vector<StoreName>(known.records.begin(), known.records.end())));
     known.on_shelf = true;
@@ -124,8 +123,9 @@ Status KeptConversations::commit() {
     if (changed_ == 0) return Status::ok();
     static_cast<void>(remove_again());
     changed_ = changed_bytes_ = 0;
-    changing_.clear();
+    const std::set<StoreName> changing = std::exchange(changing_, {});
     RONDO_TRY(store_.manifest().commit(std::exchange(changes_, {})));
+    for (const StoreName& name : changing) unremoved_.erase(name);  // another one has its place
     return store_.release(std::exchange(gone_, {}));
 }
 
@@ -149,6 +149,7 @@ Status KeptConversations::remove(const ConversationKey& key) {
         removed_.erase(removed_in_order_.front());
         removed_in_order_.pop_front();
     }
+    Status released;
     if (const auto found = known_.find(name); found != known_.end()) {
         const Known gone = std::move(found->second);
         known_.erase(found);
@@ -156,19 +157,22 @@ Status KeptConversations::remove(const ConversationKey& key) {
         if (const auto origin = gone.fork_of ? known_.find(*gone.fork_of) : known_.end(); origin != known_.end())
             std::erase_if(origin->second.forks, [&](const auto& fork) { return fork.first == name; });
         // What the disk refuses to remove leaves with those that leave next.
-        static_cast<void>(store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end())));
+        released = store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end()));
     }
     unremoved_.insert(name);
-    for (const std::string& key : Shelf::keys_of(name)) forgotten_.push_back(key);
-    return remove_again();
+    const Status removed = remove_again();
+    return released ? removed : released;
 }
 
 Status KeptConversations::remove_again() {
-    while (!unremoved_.empty()) {
-        RONDO_TRY(shelf_.remove(*unremoved_.begin()));
-        unremoved_.erase(unremoved_.begin());
-    }
-    return Status::ok();
+    Status first;
+    std::erase_if(unremoved_, [&](const StoreName& name) {
+        Status removed = shelf_.remove(name);
+        const bool is_gone = removed.is_ok();
+        if (first) first = std::move(removed);
+        return is_gone;
+    });
+    return first;
 }
 
 Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
@@ -212,11 +216,10 @@ void KeptConversations::disown(const StoreName& name, const StoreName& record) {
 }
 
 Status KeptConversations::forget_removed() {
-    RONDO_TRY(commit());
-    RONDO_TRY(remove_again());
-    RONDO_TRY(store_.forget_removed(forgotten_));
-    forgotten_.clear();
-    return Status::ok();
+    const Status committed = commit(), removed = remove_again(), forgotten = store_.forget_removed();
+    RONDO_TRY(committed);
+    RONDO_TRY(removed);
+    return forgotten;
 }
 
 }  // namespace rondo

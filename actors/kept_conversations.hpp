@@ -82,10 +82,9 @@ private:
     std::map<StoreName, std::set<StoreName>> owners_;  // of records: the conversations that have them
     std::map<StoreName, uint64_t> removed_;            // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
-    std::set<StoreName> unremoved_;       // that the disk did not let go: tried again
-    std::vector<std::string> forgotten_;  // keys of the manifest's that are in its files, though removed
-    Manifest::Changes changes_;           // that are not on the disk yet
-    std::set<StoreName> changing_;        // whose
+    std::set<StoreName> unremoved_;  // that the disk did not let go: tried again
+    Manifest::Changes changes_;      // that are not on the disk yet
+    std::set<StoreName> changing_;   // whose
     size_t changed_ = 0, changed_bytes_ = 0;
     std::vector<StoreName> gone_;  // records that a conversation has given up with them
     std::shared_ptr<KeptConversations*> self_ = std::make_shared<KeptConversations*>(this);  // for who tells it

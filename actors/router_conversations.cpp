@@ -105,16 +105,26 @@ caf::result<int64_t> Router::put_away(const ConversationName& name) {
 /// Whoever asked is answered when it is off the disk for certain.
 caf::result<bool> Router::remove(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
-    if (found == nullptr) return false;
+    const auto store_died = [] {
+        return to_caf(make_error(ErrorCode::io,
+                                 "the store has died: what it has of the conversation stays on the disk; "
+                                 "start the process anew, and delete it then"));
+    };
+    if (found == nullptr) return conversations_.is_unread(name) ? caf::result<bool>(store_died()) : false;
     const ConversationKey key{name, found->number};
     if (found->session) send(found->session, remove_atom::value);
     forget(name, ConversationTable::Left::deleted);
+    if (store_died_) return store_died();
     if (!options_.store) return true;
     auto promise = make_response_promise<bool>();
     when_answered(
         request(options_.store, answers_within, remove_atom::value, key, true),
         [promise](bool) mutable { promise.deliver(true); },
-        [promise](const caf::error& error) mutable { promise.deliver(to_caf(from_caf(error, "the store"))); });
+        [promise](const caf::error& error) mutable {
+            Error why = from_caf(error, "the store");
+            why.message = "it is deleted, but not from the disk yet, which is tried again: " + why.message;
+            promise.deliver(to_caf(why));
+        });
     return promise;
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <span>
 
 #include "config/method_rows.hpp"
@@ -38,18 +36,17 @@ Status Runtime::check_budget(size_t method, int64_t budget_tokens) const {
                                                    " here with method " + wanted.name);
 }
 
-std::string method_space(const AttentionMethod& method, const PipelineSettings& pipeline) {
+std::string method_space(const AttentionMethod& method, const HeadPatterns& patterns,
+                         const PipelineSettings& pipeline) {
     if (method.is_dense()) return {};
     Settings settings;
     settings.pipeline = pipeline;
     settings.pipeline.prefill.attention = method.prefill;
     settings.pipeline.decode.attention = method.decode;
-    std::string values = setting_values(settings, "pipeline.prefill.attention.") +
-                         setting_values(settings, "pipeline.decode.attention.");
-    if (const std::string& file = method.prefill.patterns_file; !file.empty()) {
-        std::ifstream in(file, std::ios::binary);
-        values.append(std::istreambuf_iterator<char>(in), {});
-    }
+    settings.pipeline.prefill.attention.patterns_file.clear();  // wherever it lies
+    const std::string values = std::to_string(patterns.checksum()) + '\n' +
+                               setting_values(settings, "pipeline.prefill.attention.") +
+                               setting_values(settings, "pipeline.decode.attention.");
     std::array<char, 20> digest{};
     std::snprintf(digest.data(), digest.size(), "%016llx",
                   static_cast<unsigned long long>(checksum_of(std::as_bytes(std::span(values)))));

@@ -8,6 +8,7 @@
 #include "config/device_roles.hpp"
 #include "kernels/device.hpp"
 #include "memory/kv_pool.hpp"
+#include "model/attention/policies/prefill_sparsity/head_patterns.hpp"
 #include "model/model.hpp"
 
 namespace rondo {
@@ -22,6 +23,7 @@ struct Runtime {
     uint64_t tokenizer = 0;  ///< fingerprint of the model's, where conversations are kept
     int64_t context_tokens = 0;
     std::vector<AttentionMethod> methods;    ///< that turns may ask for; the first is what they get if they do not
+    std::vector<HeadPatterns> patterns;      ///< by method: of its heads, as they were read at the start
     std::vector<std::string> method_spaces;  ///< by method: names what it computes where that is not exact
     int64_t budget_tokens_max = 0;           ///< that they may ask for with one
 
@@ -36,6 +38,6 @@ struct Runtime {
 using RuntimePtr = std::shared_ptr<Runtime>;
 
 /// Another one where any setting of the method is another: what is kept on a disk outlives them.
-std::string method_space(const AttentionMethod& method, const PipelineSettings& pipeline);
+std::string method_space(const AttentionMethod& method, const HeadPatterns& patterns, const PipelineSettings& pipeline);
 
 }  // namespace rondo

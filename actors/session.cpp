@@ -66,8 +66,17 @@ Session::behavior_type Session::make_behavior() {
     };
 }
 
+/// Whoever is watched outlives it, and would keep it in memory.
 void Session::on_exit() {
     drop_text();
+    for (const auto& [ask, arrived] : waiting_) demonitor(ask->listener.address());
+    if (current_) {
+        demonitor(current_->ask->listener.address());
+        if (current_->stages)
+            for (const auto& stage : {current_->stages->admission.address(), current_->stages->prefill.address(),
+                                      current_->stages->decode.address()})
+                demonitor(stage);
+    }
     router_ = nullptr;
     keeper_ = nullptr;
     stages_.reset();
@@ -122,7 +131,8 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
     end.error = std::move(error);
     self->send(ask->listener, std::move(end));
-    self->has_heard(ask->listener, self->current_ ? &*self->current_ : nullptr);
+    const bool other_hears = self->current_ && self->current_->flow.state() != TurnFlow::State::draining;
+    self->has_heard(ask->listener, other_hears ? &*self->current_ : nullptr);
     if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
 }
 

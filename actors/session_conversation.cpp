@@ -32,7 +32,11 @@ void Session::is_read(const Status& status) {
     for (const auto& answer : std::exchange(when_there_, {})) answer(status);
     if (is_there_) return start_next();
     keeper_ = nullptr;
-    for (; !waiting_.empty(); waiting_.pop_front()) refuse(this, waiting_.front().first, status.error());
+    while (!waiting_.empty()) {
+        const AskPtr ask = std::move(waiting_.front().first);
+        waiting_.pop_front();
+        refuse(this, ask, status.error());
+    }
     quit(to_caf(status.error()));
 }
 

@@ -1,13 +1,14 @@
 #include "actors/store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rondo {
 
 namespace {
 
-// So that many removals are one rewriting of the manifest's files.
-constexpr auto forgets_after = std::chrono::seconds(3), forgets_again_after = std::chrono::seconds(60);
+// So that many removals are one rewriting of the manifest's files, which takes no more than a tenth of the time.
+constexpr double forgets_after = 3.0, forgets_again_after = 60.0, forgetting_share = 0.1;
 constexpr auto ages_every = std::chrono::minutes(10);
 constexpr double looks_every = 1.0;
 // Whoever needs the blocks of what is written waits for so long before that is given up.
@@ -42,8 +43,9 @@ Store::behavior_type Store::make_behavior() {
             if (const auto strong = self.lock()) caf::anon_send(caf::actor_cast<store_actor>(strong), pump_atom::value);
         });
     }
+    static_cast<void>(opened_.store->expire());
     tell_figures();
-    send(store_actor(this), age_atom::value);
+    delayed_send(this, ages_every, age_atom::value);
     return {
         [this](restore_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
@@ -66,26 +68,29 @@ Store::behavior_type Store::make_behavior() {
             const Status removed = opened_.conversations->remove(key);
             if (!removed) ++figures_->conversations_failed;
             forgets_later_ = forgets_later_ || !soon;
-            if (soon) forget_after(forgets_after);
+            if (soon || !removed) forget_after(removed ? forgets_after : forgets_again_after);
             tell_figures();
             if (!removed) return to_caf(removed.error());
             return true;
         },
         [this](list_atom, const std::string& tenant) { return use_of(tenant); },
-        [this](expire_atom) { forget(); },
+        [this](expire_atom) {
+            if (forgets_at_ && now() >= *forgets_at_) forget();
+        },
         [this](age_atom) {
             static_cast<void>(opened_.store->expire());
-            if (std::exchange(forgets_later_, false)) forget();
+            if (std::exchange(forgets_later_, false)) forget_after(forgets_after);
             delayed_send(this, ages_every, age_atom::value);
         },
         [this](room_atom) {
             auto promise = make_response_promise<bool>();
             rooms_.push_back(promise);
-            if (rooms_.size() == 1) delayed_send(this, patience, give_up_atom::value);
+            if (!std::exchange(gives_up_soon_, true)) delayed_send(this, patience, give_up_atom::value);
             give_room();
             return promise;
         },
         [this](give_up_atom) {
+            gives_up_soon_ = false;
             if (!rooms_.empty()) writer_->give_up();
             give_room();
         },
@@ -112,7 +117,10 @@ Store::behavior_type Store::make_behavior() {
 
 void Store::on_exit() {
     figures_->serves = false;
-    if (opened_.conversations) commit();
+    if (opened_.conversations) {
+        commit();
+        if (forgets_at_) static_cast<void>(opened_.conversations->forget_removed());
+    }
     if (restoring_) restoring_->end_waiting();
     const auto unfinished = restoring_ ? restoring_->under_way() : std::vector<std::shared_ptr<Arrival>>();
     restoring_.reset();
@@ -185,14 +193,21 @@ void Store::look_at_folder() {
         quit(to_caf(make_error(ErrorCode::not_found, "its folder, or what is in it, was removed or replaced")));
 }
 
-void Store::forget_after(caf::timespan time) {
-    if (!std::exchange(forgets_, true)) delayed_send(this, time, expire_atom::value);
+void Store::forget_after(double seconds) {
+    const double at = std::max(now() + seconds, forgets_from_);
+    if (forgets_at_ && *forgets_at_ <= at) return;
+    forgets_at_ = at;
+    const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(at - now()));
+    delayed_send(this, wait + std::chrono::milliseconds(1), expire_atom::value);
 }
 
 /// A disk that refuses is asked again.
 void Store::forget() {
-    forgets_ = false;
-    if (opened_.conversations->forget_removed()) return;
+    forgets_at_.reset();
+    const double begin = now();
+    const Status forgotten = opened_.conversations->forget_removed();
+    forgets_from_ = now() + (now() - begin) / forgetting_share;
+    if (forgotten) return;
     ++figures_->conversations_failed;
     forget_after(forgets_again_after);
 }

@@ -36,7 +36,7 @@ private:
     void commit();
     void look_at_folder();
     void give_room();
-    void forget_after(caf::timespan time);
+    void forget_after(double seconds);
     void forget();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -49,8 +49,10 @@ private:
     std::optional<RoundReader> reader_;
     std::optional<Restoring> restoring_;
     bool commits_ = false;              // what conversations have changed, soon
-    bool forgets_ = false;              // what was removed is taken out of the manifest's files soon
-    bool forgets_later_ = false;        // and what left by itself with the next ageing
+    std::optional<double> forgets_at_;  // then what was removed is taken out of the manifest's files
+    double forgets_from_ = 0.0;         // not before
+    bool forgets_later_ = true;         // what left by itself, or before the start, with the next ageing
+    bool gives_up_soon_ = false;
     std::map<uint64_t, Promise> puts_;  // what was put and is not copied yet
     uint64_t last_put_ = 0;
     std::vector<Promise> rooms_, drains_;  // of those who wait for blocks, and for everything to be written

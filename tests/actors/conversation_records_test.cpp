@@ -165,6 +165,26 @@ TEST_F(ConversationRecordsTest, WhatTheDiskDoesNotLetGoLeavesLater) {
     EXPECT_FALSE(is_there(second_));
 }
 
+/// Deleted, begun again, and the disk takes neither: the old one must not come back.
+TEST_F(ConversationRecordsTest, WhatIsBegunAgainIsNotTheOldOne) {
+    const std::vector<std::byte> old(100, std::byte{7}), fresh(100, std::byte{8});
+    ASSERT_TRUE(kept_->keep({key(1), {}, old, {}, {}}));
+    ASSERT_TRUE(kept_->commit());
+    const ConversationKey again{key(1).name, 2};
+    {
+        const NoMoreBytes disk;
+        EXPECT_FALSE(kept_->remove(key(1)));
+        ASSERT_TRUE(kept_->keep({again, {}, fresh, {}, {}}));
+        EXPECT_FALSE(kept_->commit());
+    }
+    ASSERT_TRUE(kept_->forget_removed());
+    EXPECT_FALSE(kept_->body(key(1).name));
+    ASSERT_TRUE(kept_->keep({again, {}, fresh, {}, {}}));
+    EXPECT_EQ(kept_->body(key(1).name).value(), fresh);
+    ASSERT_TRUE(kept_->forget_removed());
+    EXPECT_EQ(kept_->body(key(1).name).value(), fresh);
+}
+
 TEST_F(ConversationRecordsTest, AnotherOfTheSameNameHasNothingOfAFork) {
     keep(key(2), 64, key(1).name);
     ASSERT_TRUE(kept_->remove(key(2)));

@@ -37,7 +37,7 @@ TEST(MethodSpace, IsAnotherWhereASettingIs) {
         const Settings settings = settings_of(more);
         std::vector<std::string> all;
         for (const AttentionMethod& method : attention_methods(settings.pipeline))
-            all.push_back(method_space(method, settings.pipeline));
+            all.push_back(method_space(method, {}, settings.pipeline));
         return all;
     };
     const std::vector<std::string> some = spaces({});

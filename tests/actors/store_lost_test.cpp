@@ -87,6 +87,11 @@ TEST_F(StoreActorTest, WithoutItsStoreAConversationThatWasNotReadIsNotThere) {
     EXPECT_NE(turn(on).ends.at(0).outcome, TurnOutcome::failed);
     EXPECT_TRUE(answer<bool>(drain_atom::value)) << "nothing is left to be written";
     EXPECT_TRUE((failed<int64_t>(away_atom::value, ConversationName{"t", "a"})));
+    for (const char* name : {"a", "b"}) {
+        const Result<bool> removed = asked<bool>(remove_atom::value, ConversationName{"t", name});
+        ASSERT_FALSE(removed) << "nobody takes it off the disk";
+        EXPECT_EQ(removed.error().code, ErrorCode::io);
+    }
     start();
     on = chat("b", question);
     on.goes_on = true;
