@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -5,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
+#include "cli/terminal_text.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
 
@@ -104,11 +107,13 @@ Status generate(const GenerateCall& options) {
     how.stop_ids = options.stop_ids;
     how.ignore_eos = options.ignore_eos;
     how.continues_text = options.input != GenerateCall::Input::messages;
+    TerminalText terminal;
+    const bool on_terminal = isatty(STDOUT_FILENO) == 1;
     const auto print = [&](std::string_view piece) {
-        if (!options.json) {
-            std::fwrite(piece.data(), 1, piece.size(), stdout);
-            std::fflush(stdout);
-        }
+        if (options.json) return true;
+        const std::string text = on_terminal ? terminal.shown(piece) : std::string(piece);
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
         return true;
     };
     RONDO_ASSIGN(const Generated made, runner->generator->generate(prompt, how, print));

@@ -110,7 +110,7 @@ Status choose_devices(const ModelOptions& options, Settings& settings) {
 
 namespace {
 
-/// Whether an override gives a key as a part of a map: "memory={kv_dtype: f32}" says memory.kv_dtype.
+/// Whether an override gives a key as a part of a map: "memory={kv_dtype: f32}" says memory.kv_dtype. A value is none.
 bool says_in_map(const std::string& text, std::string_view path) {
     const size_t equals = std::min(text.find('='), text.size());
     if (!path.starts_with(text.substr(0, equals) + ".")) return false;
@@ -118,8 +118,10 @@ bool says_in_map(const std::string& text, std::string_view path) {
     const auto is_of_a_word = [&](size_t at) {
         return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
     };
-    for (size_t at = text.find(leaf, equals); at != std::string::npos; at = text.find(leaf, at + 1))
-        if (!is_of_a_word(at - 1) && !is_of_a_word(at + leaf.size())) return true;
+    for (size_t at = text.find(leaf, equals); at != std::string::npos; at = text.find(leaf, at + 1)) {
+        const size_t behind = text.find_first_not_of(" '\"", at + leaf.size());
+        if (!is_of_a_word(at - 1) && behind != std::string::npos && text[behind] == ':') return true;
+    }
     return false;
 }
 

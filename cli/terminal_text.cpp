@@ -1,5 +1,8 @@
 #include "cli/terminal_text.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace rondo::cli {
 
 namespace {
@@ -18,13 +21,20 @@ bool commands_a_terminal(char byte) {
 
 }  // namespace
 
+/// A byte that goes on with a character belongs to one: what is left out must not join its neighbours to a control.
 std::string TerminalText::shown(std::string_view piece) {
     std::string text;
     for (const char byte : piece) {
-        const bool was_half = half_;
-        half_ = false;
-        if (was_half && is_second_of_two(byte)) continue;
-        if (was_half) text += first_of_two;
+        const auto code = static_cast<unsigned char>(byte);
+        const bool goes_on = (code & 0xc0) == 0x80;
+        const bool was_half = std::exchange(half_, false);
+        if (goes_on) {
+            if (was_half && !is_second_of_two(byte)) text += first_of_two;
+            if ((was_half && !is_second_of_two(byte)) || left_ > 0) text += byte;
+            left_ = was_half ? 0 : std::max(left_ - 1, 0);
+            continue;
+        }
+        left_ = code >= 0xf0 ? 3 : code >= 0xe0 ? 2 : code >= 0xc3 ? 1 : 0;
         half_ = byte == first_of_two;
         if (!half_ && !commands_a_terminal(byte)) text += byte;
     }

@@ -12,7 +12,8 @@ public:
     std::string shown(std::string_view piece);
 
 private:
-    bool half_ = false;  // the piece before ended with the first byte of what may be a control character of two
+    bool half_ = false;  // the byte before is the first of what may be a control character of two
+    int left_ = 0;       // bytes that may go on with a character
 };
 
 /// Whether a control character of two bytes, U+0080 to U+009F, begins here.

@@ -10,6 +10,7 @@
 #include "cli/chat/chat_partner.hpp"
 #include "cli/chat/line_editor.hpp"
 #include "cli/commands.hpp"
+#include "cli/terminal_text.hpp"
 #include "cli/usage.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
@@ -39,7 +40,8 @@ Status chat(const ChatOptions& options) {
     const bool terminal = shows_on_terminal && isatty(STDIN_FILENO) == 1;
     ChatCommands conversation(*partner, terminal, shows_on_terminal);
     LineEditor editor(terminal, limits::prompt_bytes_max);
-    if (terminal) std::printf("%s. /help lists commands; Ctrl-D ends.\n", partner->name().c_str());
+    if (terminal)
+        std::printf("%s. /help lists commands; Ctrl-D ends.\n", TerminalText().shown(partner->name()).c_str());
     while (!conversation.left()) {
         RONDO_ASSIGN(const std::optional<std::string> line, editor.next());
         if (!line) break;

@@ -64,7 +64,9 @@ void ChatAnswer::take_object(const json& object, const char* part) {
     take_figures(object);
     const json& choices = member(object, "choices");
     if (!choices.is_array() || choices.empty()) return;
-    take_text(text_of(member(choices.front(), part), "content"));
+    const json& message = member(choices.front(), part);
+    thought_ = thought_ || !text_of(message, "reasoning_content").empty();
+    take_text(text_of(message, "content"));
     const std::string reason = text_of(choices.front(), "finish_reason");
     if (reason.empty()) return;
     ended_ = true;

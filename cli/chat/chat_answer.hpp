@@ -29,6 +29,7 @@ public:
     bool stopped() const { return stopped_; }
     const Status& fault() const { return fault_; }
     const std::string& text() const { return text_; }  ///< so far
+    bool thought() const { return thought_; }          ///< whether the model has thought, which is no text
     TurnEnd& end() { return end_; }
 
 private:
@@ -43,7 +44,7 @@ private:
     Clock::time_point start_;
     SseReader reader_;
     std::string other_;  ///< what came before any event: perhaps the JSON of a server without streams
-    bool has_events_ = false, stopped_ = false, ended_ = false;
+    bool has_events_ = false, stopped_ = false, ended_ = false, thought_ = false;
     Status fault_;
     std::string text_;
     TurnEnd end_;

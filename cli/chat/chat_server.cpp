@@ -96,6 +96,7 @@ public:
         conversation_ = id;
         is_ours_ = false;
         is_told_ = true;
+        is_half_told_ = false;
         said_.clear();
         return Status::ok();
     }
@@ -123,6 +124,12 @@ private:
 
     Result<TurnEnd> ask_once(const std::string& message, const std::function<bool(std::string_view)>& on_text,
                              bool& is_gone) {
+        if (is_half_told_) {
+            leave();
+            conversation_.clear();
+            RONDO_ASSIGN(conversation_, begin());
+        }
+        is_half_told_ = !is_told_;
         json messages = json::array();
         for (size_t i = 0; i < said_.size() && !is_told_; ++i) {
             messages.push_back(message_of("user", said_[i].user));
@@ -136,12 +143,16 @@ private:
         const auto response =
             server_->stream("/chat/completions", body, [&](std::string_view piece) { return answer.take(piece); });
         is_gone = response && response->status == 404;
-        if (response && !response->is_success()) return server_->refusal(*response);
+        if (response && !response->is_success()) {
+            is_half_told_ = false;  // it has heard nothing
+            return server_->refusal(*response);
+        }
         if (!response && answer.fault() && !answer.stopped()) return response.error();
         RONDO_ASSIGN(TurnEnd end, answer.finish(true));
-        if (!is_said(answer.text(), end)) return end;
+        if (!is_said(answer.text(), end) && !answer.thought()) return end;  // a round of thoughts alone is one, too
         said_.push_back({message, answer.text()});
         is_told_ = true;
+        is_half_told_ = false;
         return end;
     }
 
@@ -154,9 +165,10 @@ private:
     std::shared_ptr<ServerConnection> server_;
     ServedModel served_;
     std::string conversation_;
-    bool is_ours_ = true;     // begun here
-    bool is_told_ = true;     // the server has its rounds: it was not started anew, or has heard them since
-    std::vector<Said> said_;  // its rounds, as long as it is ours
+    bool is_ours_ = true;        // begun here
+    bool is_told_ = true;        // the server has its rounds: it was not started anew, or has heard them since
+    bool is_half_told_ = false;  // it may have heard a part of them
+    std::vector<Said> said_;     // its rounds, as long as it is ours
 };
 
 }  // namespace

@@ -285,64 +285,6 @@ TEST(ChatUrl, CommandsOfRondoAloneAreRefusedByName) {
     expect_failure(chat(server.url(), "", {"--method", "dense"}), "the server must be Rondo");
 }
 
-/// A Rondo was started anew between two turns: the conversation is begun there again, with all that was said.
-TEST(ChatUrl, ARondoThatForgotTheConversationIsToldAllOfIt) {
-    std::vector<json> bodies;
-    int sessions = 0;
-    const ScriptedServer server([&](const auto& request, const auto& send) {
-        const std::string asked = request.head.substr(0, request.head.find(" HTTP"));
-        if (asked == "GET /v1/models")
-            return send(http_answer(200, R"({"data":[{"id":"m","owned_by":"rondo","methods":["dense"]}]})"));
-        if (asked == "POST /v1/sessions")
-            return send(http_answer(200, json{{"id", "c" + std::to_string(++sessions)}}.dump()));
-        if (asked != "POST /v1/chat/completions") return send(http_answer(200, "{}"));
-        bodies.push_back(json::parse(request.body));
-        if (bodies.size() == 2) return send(http_answer(404, R"({"error":{"message":"not kept"}})"));
-        return send(
-            http_answer(200, "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\n"));
-    });
-    const auto outcome = chat(server.url(), "One?\nTwo?\nThree?\n");
-    EXPECT_EQ(outcome.out, "yes\nyes\nyes\n");
-    EXPECT_EQ(outcome.err, "rondo: the server no longer had this conversation; it gets all of it again\n");
-    ASSERT_EQ(bodies.size(), 4U);
-    EXPECT_EQ(bodies[0]["conversation"], "c1");
-    EXPECT_EQ(bodies[2]["conversation"], "c2");
-    EXPECT_EQ(bodies[2]["messages"],
-              json::array({message("user", "One?"), message("assistant", "yes"), message("user", "Two?")}));
-    EXPECT_EQ(bodies[3]["messages"], json::array({message("user", "Three?")}));
-}
-
-/// What it is told again is not forgotten here before the server has it.
-TEST(ChatUrl, ARondoThatRefusesToBeToldAllOfItIsToldItAgain) {
-    std::vector<json> bodies;
-    int sessions = 0;
-    const ScriptedServer server([&](const auto& request, const auto& send) {
-        const std::string asked = request.head.substr(0, request.head.find(" HTTP"));
-        if (asked == "GET /v1/models")
-            return send(http_answer(200, R"({"data":[{"id":"m","owned_by":"rondo","methods":["dense"]}]})"));
-        if (asked == "POST /v1/sessions")
-            return send(http_answer(200, json{{"id", "c" + std::to_string(++sessions)}}.dump()));
-        if (asked != "POST /v1/chat/completions") return send(http_answer(200, "{}"));
-        bodies.push_back(json::parse(request.body));
-        if (bodies.size() == 2) return send(http_answer(404, R"({"error":{"message":"not kept"}})"));
-        if (bodies.size() == 3) return send(http_answer(429, R"({"error":{"message":"too busy"}})"));
-        return send(
-            http_answer(200, "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\n"));
-    });
-    testing::RondoTerminal terminal({"chat", "--url", server.url()});
-    terminal.until_prompt();
-    EXPECT_EQ(terminal.say("One?"), "yes\n");
-    EXPECT_THAT(terminal.say("Two?"), HasSubstr("too busy"));
-    EXPECT_EQ(terminal.say("/rounds"), "0  (0 tokens) One?\n   yes\n");
-    EXPECT_EQ(terminal.say("Three?"), "yes\n");
-    terminal.type("/quit\n");
-    EXPECT_EQ(terminal.end(), 0);
-    ASSERT_EQ(bodies.size(), 4U);
-    EXPECT_EQ(bodies[3]["conversation"], "c2");
-    EXPECT_EQ(bodies[3]["messages"],
-              json::array({message("user", "One?"), message("assistant", "yes"), message("user", "Three?")}));
-}
-
 TEST(ChatUrl, FlagsThatContradictEachOtherAreRefused) {
     for (const auto& [flag, value] : {std::pair("--model", "m"),
                                       {"--config", "c"},

@@ -12,7 +12,24 @@ TEST(TerminalText, LeavesOutControlCharactersThatComeInTwoPieces) {
                          "b\xc2"),
               "b");
     EXPECT_EQ(text.shown("\xa9"), "\xc2\xa9");
-    EXPECT_EQ(text.shown("\xc2\xc2\x80\tc\r\n"), "\xc2\tc\n");
+    EXPECT_EQ(text.shown("\xc2\xc2\x80\tc\r\n"), "\tc\n");
+}
+
+TEST(TerminalText, JoinsNoNeighboursToAControlCharacter) {
+    EXPECT_EQ(TerminalText().shown("a\xc2\x01\x9b"
+                                   "b"),
+              "ab");
+    EXPECT_EQ(TerminalText().shown("\xc2\xc2\x9b\x9b"), "");
+    EXPECT_EQ(TerminalText().shown("\x9b"), "");
+}
+
+TEST(TerminalText, LeavesWholeCharactersAsTheyAre) {
+    const std::string all = "é — ab \xf0\x9f\x98\x80\xe2\x9b\x93\xc3\x9b";
+    EXPECT_EQ(TerminalText().shown(all), all);
+    TerminalText bytes;
+    std::string shown;
+    for (const char byte : all) shown += bytes.shown({&byte, 1});
+    EXPECT_EQ(shown, all);
 }
 
 TEST(TerminalText, FindsControlCharactersOfTwoBytes) {
