@@ -116,8 +116,8 @@ void HttpConnection::parse() {
 
 BodyBytes::Held BodyBytes::hold(const std::string& peer, size_t before, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    all_ += bytes - before;  // or less: sizes wrap round
     const auto found = by_peer_.try_emplace(peer).first;
+    all_ += bytes - before;  // or less: sizes wrap round
     found->second += bytes - before;
     const Held held{all_, found->second};
     if (held.by_peer == 0) by_peer_.erase(found);

@@ -209,35 +209,58 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
     if (segments_->makes_holes() && *free < wanted && !evict_for(record, nullptr, wanted, *free))
         return Refusal::no_room;
-    return segments_->makes_holes() || drop_segments(record) ? Refusal::none : Refusal::no_room;
+    if (!unpunched_.empty()) return Refusal::disk;
+    const uint64_t taken = segments_->bytes() + most;
+    const uint64_t missing = std::max(taken - std::min(taken, options_.bytes_max), wanted - std::min(wanted, *free));
+    return segments_->makes_holes() || missing == 0 || drop_segments(record, missing) ? Refusal::none
+                                                                                      : Refusal::no_room;
 }
 
-/// Where no holes can be made, space comes back with whole segments: the oldest go, whatever is in them.
-bool KvStore::drop_segments(const StoredRecord& record) {
-    const auto is_room = [&] {
-        const auto free = folder_->bytes_free();
-        const uint64_t bytes = record.place.bytes;
-        return segments_->bytes() + bytes + 2 * disk_alignment <= options_.bytes_max && free &&
-               *free >= bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
+/// Segments with records that are read or on their way, or that stand before the latter or before `record`.
+std::set<uint64_t> KvStore::needed_segments(const StoredRecord& record) const {
+    std::set<uint64_t> needed;
+    const auto need = [&](StoreName name) {
+        for (const StoredRecord* at = index_.find(name); at != nullptr; at = index_.find(at->before))
+            needed.insert(at->place.segment);
     };
-    for (const uint64_t segment : segments_->numbers()) {
-        if (is_room()) return true;
-        const auto lies_there = [segment](const auto& one) { return one.second->record.place.segment == segment; };
-        bool may_go = std::ranges::none_of(writing_, lies_there);
-        std::vector<StoreName> names;
-        index_.each([&](const StoredRecord& other) {
-            if (other.place.segment != segment) return;
-            names.push_back(other.name);
-            may_go = may_go && !readers_.contains(other.place) && !stands_before(other.name, record);
-        });
-        if (!may_go) continue;
-        segments_->end_segment();
-        counts_.evicted += std::ssize(names);
-        counts_.never_read +=
-            std::ranges::count_if(names, [this](const auto& name) { return !index_.find(name)->read; });
-        if (!remove(names)) return false;
+    need(record.before);
+    for (const auto& [name, writing] : writing_) {
+        needed.insert(writing->record.place.segment);
+        need(writing->record.before);
     }
-    return is_room();
+    for (const auto& [place, readers] : readers_) needed.insert(place.segment);
+    return needed;
+}
+
+/// Where no holes can be made, space comes back with whole segments: the oldest go, whatever is in them. If that is not
+/// enough none goes.
+bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
+    const std::set<uint64_t> needed = needed_segments(record);
+    std::set<uint64_t> going;
+    uint64_t found = 0;
+    for (const uint64_t segment : segments_->numbers()) {
+        if (found >= bytes) break;
+        if (needed.contains(segment)) continue;
+        going.insert(segment);
+        found += segments_->bytes_in(segment);
+    }
+    if (found < bytes) return false;
+    std::vector<StoreName> names;
+    index_.each([&](const StoredRecord& other) {
+        if (going.contains(other.place.segment)) names.push_back(other.name);
+    });
+    Manifest::Changes changes;
+    for (const StoreName& name : names) changes.remove(store::key_of(store::record_letter, name));
+    if (!names.empty() && !manifest_->commit_removal(std::move(changes))) return false;
+    for (const StoreName& name : names) {
+        counts_.never_read += !index_.find(name)->read;
+        index_.remove(name);
+        tell_gone(name);
+    }
+    counts_.evicted += std::ssize(names);
+    bool all_went = true;
+    for (const uint64_t segment : going) all_went = segments_->remove(segment).is_ok() && all_went;
+    return all_went;
 }
 
 void KvStore::give_back(const RecordPlace& place) {
@@ -287,8 +310,10 @@ Status KvStore::remove(std::span<const StoreName> names) {
     Manifest::Changes changes;
     for (const StoredRecord& record : leaving_) changes.remove(store::key_of(store::record_letter, record.name));
     RONDO_TRY(manifest_->commit_removal(std::move(changes)));
+    const size_t before = unpunched_.size();
     for (const StoredRecord& record : std::exchange(leaving_, {})) give_back(record.place);
-    return Status::ok();
+    if (unpunched_.size() == before) return Status::ok();
+    return make_error(ErrorCode::io, "the store: what was removed still takes space on the disk");
 }
 
 /// Unless it has gone meanwhile, and another of its name has come.

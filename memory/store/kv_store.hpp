@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -146,7 +147,8 @@ private:
     void tell_gone(const StoreName& name) const;
     void give_back(const RecordPlace& place);
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;
-    bool drop_segments(const StoredRecord& record);
+    bool drop_segments(const StoredRecord& record, uint64_t bytes);
+    std::set<uint64_t> needed_segments(const StoredRecord& record) const;
     Status clear_again();
     void damaged(const StoredRecord& record);
     uint64_t epoch_of(const StoreName& tenant) const;

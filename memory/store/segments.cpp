@@ -146,9 +146,8 @@ Result<RecordPlace> Segments::append(uint64_t bytes) {
     assert(bytes > 0 && bytes % disk_alignment == 0);
     const auto found = files_.find(writing_);
     if (found == files_.end() || found->second.end + bytes > std::max(options_.segment_bytes, bytes)) {
-        const uint64_t before = writing_;
         RONDO_TRY(begin_segment());
-        if (before != 0 && files_.contains(before) && files_[before].used == disk_alignment) RONDO_TRY(remove(before));
+        remove_empty();
     }
     File& file = files_[writing_];
     const RecordPlace place{writing_, file.end, bytes};
@@ -235,6 +234,17 @@ Status Segments::clear(const RecordPlace& place) {
     file.dead -= place.bytes;
     bytes_ -= place.bytes;
     return Status::ok();
+}
+
+/// Those that had to stay when their last record went. A disk that refuses is asked again the next time.
+void Segments::remove_empty() {
+    for (const uint64_t number : numbers())
+        if (number != writing_ && files_[number].used == disk_alignment) static_cast<void>(remove(number));
+}
+
+uint64_t Segments::bytes_in(uint64_t segment) const {
+    const File& file = files_.at(segment);
+    return file.used + file.dead;
 }
 
 std::vector<uint64_t> Segments::numbers() const {

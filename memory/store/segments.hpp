@@ -67,8 +67,9 @@ public:
     bool makes_holes() const { return makes_holes_; }
     /// Of all segments, the oldest first.
     std::vector<uint64_t> numbers() const;
-    /// Nothing is appended to the last one any more.
-    void end_segment() { writing_ = 0; }
+    uint64_t bytes_in(uint64_t segment) const;
+    /// Gives back all of it: nobody reads any of it any more, or writes to it.
+    Status remove(uint64_t segment);
     /// Gives back everything but these records, which lie within segments and not in each other: what a crash has left.
     Status keep_only(std::vector<RecordPlace> records);
 
@@ -106,7 +107,7 @@ private:
     Status begin_segment();
     /// False: the bytes are zeros, and their space does not come back.
     Result<bool> punch(const File& file, uint64_t offset, uint64_t bytes);
-    Status remove(uint64_t segment);
+    void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
     const StoreFolder* folder_;

@@ -92,6 +92,18 @@ TEST_P(KvStoreRoomTest, TheLimitHoldsWhateverIsWritten) {
     EXPECT_GT(written, 60);
 }
 
+/// Of the disk so much stays free for others.
+TEST_P(KvStoreRoomTest, WhatMustStayFreeIsNotTaken) {
+    ASSERT_EQ(write(round("t", nullptr, 0, 64)), Refusal::none);
+    options_.bytes_free_min = fs::space(options_.path).available + (uint64_t{1} << 30);
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 1000, 64), 1e9), Refusal::no_room);
+    EXPECT_TRUE(is_there(round("t", nullptr, 0, 64))) << "its going would not make room enough";
+    options_.bytes_free_min = fs::space(options_.path).available / 2;
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 1000, 64)), Refusal::none);
+}
+
 TEST_P(KvStoreRoomTest, ATenantHasHisShare) {
     const Round one = round("a", nullptr, 0, 64);
     RecordHeader header = header_of(one);

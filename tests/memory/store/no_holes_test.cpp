@@ -61,6 +61,50 @@ TEST_F(NoHolesTest, TheLimitHoldsAndWhatIsYoungIsThere) {
     EXPECT_GT(there(250, 300), 20);
 }
 
+/// Its beginning lies in the oldest segment.
+TEST_F(NoHolesTest, NobodyGoesForWhatStandsBehindHim) {
+    std::vector<Round> chain{numbered(0)};
+    int written = 0;
+    while (written < 100 && write(chain.back()) == Refusal::none)
+        chain.push_back(round("t", &chain.back(), 1000 * ++written, 64));
+    // What is not known to have no holes yet may lose its last one.
+    const auto is_known = [&](int number) {
+        return store_->index().find(name_of(chain[static_cast<size_t>(number)])) != nullptr;
+    };
+    while (written > 0 && !is_known(written - 1)) --written;
+    EXPECT_GT(written, 20);
+    EXPECT_LT(written, 100);
+    const Round behind = round("t", &chain[static_cast<size_t>(written - 1)], 1000 * 200, 64);
+    EXPECT_EQ(write(behind, 1e9), Refusal::no_room);
+    EXPECT_EQ(static_cast<int>(store_->index().count()), written);
+    for (int i = 0; i < written; ++i) EXPECT_TRUE(is_known(i)) << i;
+    EXPECT_EQ(write(numbered(500)), Refusal::none) << "for another one they go";
+}
+
+TEST_F(NoHolesTest, WhereThatIsNotEnoughNobodyGoes) {
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(write(numbered(i)), Refusal::none);
+    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(0)))) << "now it is known that there are no holes";
+    options_.bytes_free_min = std::filesystem::space(options_.path).available + (uint64_t{1} << 30);
+    open();
+    ASSERT_EQ(write(numbered(20)), Refusal::no_room);
+    EXPECT_EQ(there(1, 20), 19);
+}
+
+/// What is removed from the segment that is written to must not stay there for ever.
+TEST_F(NoHolesTest, ASegmentOfWhatWasRemovedGoesToo) {
+    options_.segments.segment_bytes = options_.bytes_max;
+    open();
+    int written = 0;
+    for (int i = 0; i < 200; ++i) {
+        if (write(numbered(i)) != Refusal::none) continue;
+        ++written;
+        ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(i))));
+    }
+    EXPECT_EQ(written, 200);
+    EXPECT_LE(store_->bytes(), options_.bytes_max);
+    EXPECT_LE(segment_files().size(), 2U);
+}
+
 /// The bytes are zeros at once; their space waits for the segment.
 TEST_F(NoHolesTest, WhatIsRemovedIsInNoFile) {
     ASSERT_EQ(write(numbered(1)), Refusal::none);
