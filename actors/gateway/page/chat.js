@@ -178,7 +178,8 @@ function refresh_composer() {
 
 async function read(conversation) {
     await conversations.open(conversation);
-    if (conversation.load_error?.status === 401 && (await request_key())) await conversations.open(conversation);
+    const is_refused = conversation.load_error?.status === 401 && (await request_key());
+    if (is_refused && conversations.current === conversation) await conversations.open(conversation);
 }
 
 function send() {
