@@ -250,7 +250,7 @@ void Router::down(const caf::down_msg& message) {
 /// others go on without a store.
 void Router::store_down() {
     options_.store = nullptr;
-    store_died_ = true;
+    stored_until_ = conversations_.next_number() - 1;
     std::vector<ConversationName> unread;
     conversations_.for_each([&](const ConversationName& name, const ConversationTable::Entry& entry) {
         if (!entry.session) unread.push_back(name);

@@ -101,7 +101,7 @@ private:
     std::set<std::pair<double, TurnId>> deadlines_;
     double wake_at_ = 0.0;  // when expire comes next; 0: not at all
     bool age_awaited_ = false;
-    bool store_died_ = false;
+    uint64_t stored_until_ = 0;  // number of the last conversation that a store which died may have
 };
 
 }  // namespace rondo

@@ -114,7 +114,7 @@ caf::result<bool> Router::remove(const ConversationName& name) {
     const ConversationKey key{name, found->number};
     if (found->session) send(found->session, remove_atom::value);
     forget(name, ConversationTable::Left::deleted);
-    if (store_died_) return store_died();
+    if (key.number <= stored_until_) return store_died();
     if (!options_.store) return true;
     auto promise = make_response_promise<bool>();
     when_answered(
@@ -129,8 +129,9 @@ caf::result<bool> Router::remove(const ConversationName& name) {
 }
 
 void Router::forget(const ConversationName& name, ConversationTable::Left why) {
-    if (const session_actor& session = conversations_.find(name)->session) names_.erase(session.id());
-    conversations_.remove(name, why);
+    const ConversationTable::Entry& entry = *conversations_.find(name);
+    if (entry.session) names_.erase(entry.session.id());
+    conversations_.remove(name, entry.number <= stored_until_ ? ConversationTable::Left::unread : why);
     count();
 }
 

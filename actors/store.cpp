@@ -119,7 +119,8 @@ void Store::on_exit() {
     figures_->serves = false;
     if (opened_.conversations) {
         commit();
-        if (forgets_at_) static_cast<void>(opened_.conversations->forget_removed());
+        const bool forgets = forgets_at_ && opened_.store->is_there();
+        if (forgets) static_cast<void>(opened_.conversations->forget_removed());
     }
     if (restoring_) restoring_->end_waiting();
     const auto unfinished = restoring_ ? restoring_->under_way() : std::vector<std::shared_ptr<Arrival>>();

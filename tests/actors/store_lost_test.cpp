@@ -87,7 +87,8 @@ TEST_F(StoreActorTest, WithoutItsStoreAConversationThatWasNotReadIsNotThere) {
     EXPECT_NE(turn(on).ends.at(0).outcome, TurnOutcome::failed);
     EXPECT_TRUE(answer<bool>(drain_atom::value)) << "nothing is left to be written";
     EXPECT_TRUE((failed<int64_t>(away_atom::value, ConversationName{"t", "a"})));
-    for (const char* name : {"a", "b"}) {
+    EXPECT_TRUE(answer<bool>(remove_atom::value, ConversationName{"t", "c"})) << "it was never on the disk";
+    for (const char* name : {"a", "b", "a"}) {
         const Result<bool> removed = asked<bool>(remove_atom::value, ConversationName{"t", name});
         ASSERT_FALSE(removed) << "nobody takes it off the disk";
         EXPECT_EQ(removed.error().code, ErrorCode::io);
@@ -116,6 +117,27 @@ TEST_F(StoreActorTest, WhatWasNotUsedForTooLongGoes) {
     stage_.reset();
     stage_.emplace(settings);
     run_until([&] { return figures().records == 0; });
+}
+
+/// Who leaves by itself leaves the disk too.
+TEST_F(StoreActorTest, WhatLeavesByNumberLeavesTheDisk) {
+    start({"server.conversations_max=2"});
+    for (const char* name : {"a", "b"}) turn(chat(name, question));
+    wait_until_written();
+    EXPECT_EQ(figures().conversations, 2U);
+    const size_t records = figures().records;
+    turn(chat("c", "Hello!"));
+    wait_until_written();
+    EXPECT_EQ(figures().conversations, 2U);
+    start({"server.conversations_max=2"});
+    EXPECT_EQ(figures().conversations, 2U);
+    Ask on = chat("a", question);
+    on.goes_on = true;
+    EXPECT_EQ(turn(on).ends.at(0).error.code, ErrorCode::not_found);
+    on = chat("b", question);
+    on.goes_on = true;
+    EXPECT_NE(turn(on).ends.at(0).outcome, TurnOutcome::failed);
+    EXPECT_GE(records, 1U);
 }
 
 /// Who waits for what it would do is answered when it dies.
