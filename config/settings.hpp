@@ -17,7 +17,7 @@ struct DeviceSettings {
 
     std::string name;
     Kind kind = Kind::cpu;
-    int threads = 0;             ///< of a CPU device; 0: all the machine has
+    int threads = 0;             ///< of a CPU device; 0: as many as this process may use at once
     int ordinal = 0;             ///< of a GPU
     Bf16 bf16 = Bf16::measured;  ///< how a CPU device multiplies it
     bool operator==(const DeviceSettings&) const = default;

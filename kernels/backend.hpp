@@ -18,7 +18,7 @@ enum class Bf16Way { measured, tiles, pairs, floats };
 struct DeviceOptions {
     DeviceKind kind = DeviceKind::cpu;
     int ordinal = 0;                   ///< of a GPU
-    int threads = 0;                   ///< of a CPU device; 0: all the machine has
+    int threads = 0;                   ///< of a CPU device; 0: all cores this process may use
     Bf16Way bf16 = Bf16Way::measured;  ///< of a CPU device
 };
 

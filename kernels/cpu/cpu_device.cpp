@@ -1,6 +1,5 @@
 #include "kernels/cpu/cpu_device.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/cpu_ops.hpp"
 #include "kernels/cpu/stream_thread.hpp"
+#include "kernels/cpu/usable_cores.hpp"
 
 namespace rondo {
 
@@ -22,12 +22,6 @@ constexpr int threads_max = 1024;
 constexpr size_t page_bytes = 4096;
 constexpr size_t huge_page_bytes = size_t{2} << 20;
 constexpr size_t region_bytes = size_t{64} << 20;
-
-int usable_cores() {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return std::max(1, CPU_COUNT(&set));
-}
 
 std::string_view tier_name(cpu::CpuTier tier) {
     switch (tier) {
@@ -165,7 +159,7 @@ Result<std::unique_ptr<Device>> make_cpu_device(int threads, Bf16Way bf16) {
     }
     RONDO_ASSIGN(const Bf16Way way, cpu::choose_bf16_way(bf16, cpu::cache_folder()));
     try {
-        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? usable_cores() : threads, way));
+        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? cpu::usable_cores() : threads, way));
     } catch (const std::exception& error) {
         return make_error(ErrorCode::out_of_memory,
                           "a CPU device of " + std::to_string(threads) + " threads cannot start: " + error.what());
