@@ -8,24 +8,38 @@
 namespace rondo::cpu {
 
 namespace {
-// How long a worker spins: longer than the gap between two ops, shorter than a busy neighbour would notice. It is a
-// time, not a number of pauses, because a pause takes ten times as long on one machine as on another.
-constexpr std::chrono::microseconds awake{100};
 
-/// Waits for a change without sleeping; false when it is time to sleep.
+using Clock = std::chrono::steady_clock;
+
+// How long a thread keeps its core to itself while it waits, and how long a worker waits before it sleeps: longer than
+// the gap between two ops, shorter than a busy neighbour would notice. These are times, not numbers of pauses, because
+// a pause takes ten times as long on one machine as on another.
+constexpr std::chrono::microseconds busy{50}, awake{100};
+
+/// A moment, in which no clock is read; false when it has passed without the change.
 template <class F>
-bool spin_until(F&& changed) {
-    using Clock = std::chrono::steady_clock;
-    constexpr int spins_each_look = 64;
-    const Clock::time_point end = Clock::now() + awake;
-    do {
-        for (int spin = 0; spin < spins_each_look; ++spin) {
-            if (changed()) return true;
-            _mm_pause();
-        }
-    } while (Clock::now() < end);
+bool spin(F&& changed) {
+    constexpr int pauses = 64;
+    for (int pause = 0; pause < pauses; ++pause) {
+        if (changed()) return true;
+        _mm_pause();
+    }
     return false;
 }
+
+/// Waits for a change without sleeping; false after `longest`. Where more threads run than there are cores, the thread
+/// that will make the change may need this core, so after a while the core is offered to others at each look.
+template <class F>
+bool spin_until(F&& changed, Clock::duration longest) {
+    if (spin(changed)) return true;
+    const Clock::time_point begin = Clock::now();
+    for (Clock::duration waited{}; waited < longest; waited = Clock::now() - begin) {
+        if (waited >= busy) std::this_thread::yield();
+        if (spin(changed)) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) : stretches_(static_cast<size_t>(std::max(threads, 1))) {
@@ -87,7 +101,7 @@ void ThreadPool::run_job(int64_t tasks, Call call, void* context) {
         wake_.notify_all();
     }
     claim_tasks(job, 0);
-    while (done_.load(std::memory_order_acquire) < tasks) _mm_pause();
+    spin_until([&] { return done_.load(std::memory_order_acquire) >= tasks; }, Clock::duration::max());
     if (failed_.exchange(false)) std::rethrow_exception(std::exchange(exception_, nullptr));
 }
 
@@ -95,7 +109,7 @@ void ThreadPool::work(int thread) {
     uint32_t seen = 0;
     for (;;) {
         const auto posted = [&] { return job_.load() != seen; };
-        if (!spin_until(posted)) {
+        if (!spin_until(posted, awake)) {
             std::unique_lock lock(mutex_);
             sleeping_.fetch_add(1);
             wake_.wait(lock, posted);

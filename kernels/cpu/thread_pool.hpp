@@ -14,7 +14,8 @@ namespace rondo::cpu {
 
 /// Runs one job at a time over all its threads; the caller is thread 0. Tasks are claimed one by one, so a thread that
 /// the machine takes away for a while does not hold up the rest. Workers spin for a moment after a job (the next op of
-/// a decode step follows within microseconds), then sleep. `run` is called by one thread at a time.
+/// a decode step follows within microseconds), then sleep. Whoever waits longer than that moment offers its core to
+/// others. `run` is called by one thread at a time.
 class ThreadPool {
 public:
     explicit ThreadPool(int threads);

@@ -1,11 +1,25 @@
 #include "kernels/cpu/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <thread>
 #include <vector>
+
+namespace {
+thread_local std::atomic<int>* yields = nullptr;  ///< where this thread's are counted
+}
+
+/// In place of the C library's, for all of this program.
+extern "C" int sched_yield() noexcept {
+    if (yields != nullptr) yields->fetch_add(1);
+    return static_cast<int>(::syscall(SYS_sched_yield));
+}
 
 namespace rondo::cpu {
 namespace {
@@ -91,6 +105,28 @@ TEST(ThreadPool, ThrowsWhatATaskThrewAndGoesOn) {
         pool.run(20, [&](int64_t, int) { after.fetch_add(1); });
         EXPECT_EQ(after.load(), 20);
     }
+}
+
+/// The worker's task ends when the caller, who has none left, offers its core: perhaps the worker needs that very one.
+TEST(ThreadPool, ACallerThatWaitsOffersItsCoreToOthers) {
+    using Clock = std::chrono::steady_clock;
+    ThreadPool pool(2);
+    std::atomic<int> offered{0};
+    std::atomic<bool> worker_began{false};
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(20);
+    yields = &offered;
+    pool.run(2, [&](int64_t, int thread) {
+        if (thread == 0) {
+            while (!worker_began && Clock::now() < end) continue;  // else the caller would do both
+            offered = 0;
+        } else {
+            worker_began = true;
+            while (offered == 0 && Clock::now() < end) std::this_thread::yield();  // of this thread, not counted
+        }
+    });
+    yields = nullptr;
+    EXPECT_TRUE(worker_began);
+    EXPECT_GT(offered, 0);
 }
 
 TEST(ThreadPool, OneThreadRunsOnTheCaller) {
