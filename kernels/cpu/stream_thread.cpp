@@ -6,18 +6,19 @@
 
 namespace rondo::cpu {
 
+StreamThread::StreamThread() : thread_([this] { work(); }) {}
+
 StreamThread::~StreamThread() {
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
     }
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
 }
 
 void StreamThread::post(std::function<void()> task) {
     std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
     tasks_.push_back(std::move(task));
     ++posted_;
     changed_.notify_all();

@@ -10,10 +10,15 @@
 namespace rondo::cpu {
 
 /// A thread that runs its tasks in order. A CPU device has one for its load and one for its store stream, so that
-/// moving KV overlaps with computing. It starts with the first task.
+/// moving KV overlaps with computing. It starts at once and then sleeps, so that a machine without room for threads is
+/// told when a device is opened, not in the middle of an answer.
 class StreamThread {
 public:
+    /// Throws std::system_error where no thread can be made.
+    StreamThread();
     ~StreamThread();
+    StreamThread(const StreamThread&) = delete;
+    StreamThread& operator=(const StreamThread&) = delete;
     void post(std::function<void()> task);
     /// How many tasks were posted so far.
     uint64_t posted() const;
@@ -28,7 +33,7 @@ private:
     std::deque<std::function<void()>> tasks_;
     uint64_t posted_ = 0, done_ = 0;
     bool stop_ = false;
-    std::thread thread_;
+    std::thread thread_;  // the last member: it uses all others
 };
 
 }  // namespace rondo::cpu

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <future>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -68,6 +70,40 @@ TEST(CpuDevice, RefusesMoreThanThereIs) {
         EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
     }
     EXPECT_TRUE(device->allocate(10).is_ok());
+}
+
+/// Threads' stacks as large as the whole address space, so that no thread can be made.
+class NoMoreThreads {
+public:
+    NoMoreThreads() {
+        pthread_getattr_default_np(&before_);
+        pthread_attr_t wanted;
+        pthread_getattr_default_np(&wanted);
+        pthread_attr_setstacksize(&wanted, size_t{1} << 47);
+        pthread_setattr_default_np(&wanted);
+        pthread_attr_destroy(&wanted);
+    }
+    NoMoreThreads(const NoMoreThreads&) = delete;
+    NoMoreThreads& operator=(const NoMoreThreads&) = delete;
+    ~NoMoreThreads() {
+        pthread_setattr_default_np(&before_);
+        pthread_attr_destroy(&before_);
+    }
+
+private:
+    pthread_attr_t before_;
+};
+
+/// Even a device of one thread has two more, for its load and its store stream.
+TEST(CpuDevice, AMachineWithoutRoomForItsThreadsIsToldWhenItIsOpened) {
+    for (const int threads : {1, 2}) {
+        const NoMoreThreads here;
+        const auto opened = open_device({.kind = DeviceKind::cpu, .threads = threads});
+        ASSERT_FALSE(opened);
+        EXPECT_EQ(opened.error().code, ErrorCode::out_of_memory);
+        EXPECT_NE(opened.error().message.find("cannot start"), std::string::npos) << opened.error().message;
+    }
+    EXPECT_TRUE(open_device({.kind = DeviceKind::cpu, .threads = 2}));
 }
 
 constexpr StreamId all_streams[] = {StreamId::compute, StreamId::load, StreamId::store};
