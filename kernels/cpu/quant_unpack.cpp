@@ -21,13 +21,16 @@ struct GroupOut {
     int64_t stride = 0;
 };
 
-/// The upper halves of floats, rounded to nearest even, in the upper halves of their lanes.
+/// The upper halves of floats, rounded to nearest even, in the upper halves of their lanes. A NaN is made quiet and not
+/// rounded: that could carry its payload over into the sign.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> round_to_bf16(D /*tag*/, V value) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
-    return hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFU)), odd);
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFU)), odd);
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000U));
+    return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
 }
 
 /// Input j of each of the quad's rows.

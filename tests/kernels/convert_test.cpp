@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -100,6 +104,38 @@ TEST_P(ConvertRow, EqualsTheScalarConversion) {
         EXPECT_EQ(std::bit_cast<uint32_t>(from_f16[i]), std::bit_cast<uint32_t>(cpu::float_from_f16(halves[i])));
     }
 }
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vl,avx512bf16"))) void by_instructions(const float* from, uint16_t* one,
+                                                                            uint16_t* two) {
+    const __m512 values = _mm512_loadu_ps(from);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(one), (__m256i)_mm512_cvtneps_pbh(values));
+    _mm512_storeu_si512(two, (__m512i)_mm512_cvtne2ps_pbh(values, values));
+}
+
+/// The instructions that kernels round with agree with the scalar conversion, NaN included. They differ where it is
+/// said: denormals become zero.
+TEST(Convert, InstructionsKeepEveryNanAsTheScalarOneDoes) {
+    if (!cpu::cpu_features().avx512_bf16) GTEST_SKIP() << "this processor has no bf16 instructions";
+    std::vector<float> from = telling_floats();
+    from.resize(from.size() / 16 * 16);
+    int nans = 0;
+    for (size_t i = 0; i < from.size(); i += 16) {
+        uint16_t one[16], two[32];
+        by_instructions(from.data() + i, one, two);
+        for (size_t j = 0; j < 16; ++j) {
+            const float value = from[i + j];
+            nans += std::isnan(value) ? 1 : 0;
+            const bool denormal = std::fpclassify(value) == FP_SUBNORMAL;
+            const uint16_t wanted = cpu::bf16_from_float(denormal ? std::copysign(0.0F, value) : value);
+            EXPECT_EQ(one[j], wanted) << std::hex << std::bit_cast<uint32_t>(value);
+            EXPECT_EQ(two[j], wanted) << std::hex << std::bit_cast<uint32_t>(value);
+            EXPECT_EQ(two[16 + j], wanted) << std::hex << std::bit_cast<uint32_t>(value);
+        }
+    }
+    EXPECT_GT(nans, 20);
+}
+#endif
 
 TEST_P(ConvertRow, StopsAtTheEndOfTheRow) {
     for (int64_t count = 0; count < 40; ++count) {

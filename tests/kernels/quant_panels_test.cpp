@@ -267,6 +267,35 @@ TEST(QuantPanels, ScalesThatAreNotFiniteStayInTheirRow) {
     });
 }
 
+/// Rounding the largest payload of a NaN upwards would give zero.
+TEST(QuantPanels, PanelsInBf16KeepEveryNan) {
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : test::quantized_types) {
+            const int64_t columns = traits(type).block_elements;
+            const std::vector<uint16_t> nans = {0x7C01, 0x7DFF, 0x7E00, 0x7FFF, 0xFC01, 0xFFFF};
+            test::QuantRows weight;
+            weight.type = type;
+            weight.rows = std::ssize(nans);
+            weight.columns = columns;
+            std::mt19937 random(19);
+            for (const uint16_t nan : nans) {
+                test::BlockParts parts = test::random_parts(type, random);
+                parts.d = nan;
+                test::add_block(weight, parts);
+            }
+            const Packed packed(weight, {});
+            std::vector<uint16_t> panel(static_cast<size_t>(64 * columns));
+            packed.panels.unpack_panel_bf16(packed.storage.data, 0, panel.data());
+            for (int64_t n = 0; n < weight.rows; ++n) {
+                for (int64_t k = 0; k < columns; ++k) {
+                    const uint16_t bits = panel[static_cast<size_t>((k / 2 * 64 + n) * 2 + k % 2)];
+                    ASSERT_GT(bits & 0x7FFF, 0x7F80) << traits(type).name << " " << std::hex << nans[size_t(n)];
+                }
+            }
+        }
+    });
+}
+
 TEST(QuantPanels, TakesHardlyMoreBytesThanTheFile) {
     for (const DType type : test::quantized_types) {
         const QuantPanels panels = *QuantPanels::pack_shape(type, 4864, 1536);
