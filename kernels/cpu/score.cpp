@@ -27,6 +27,10 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
     const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
     const int64_t rows = args.q.rows, keys = args.keys;
     assert(out.rows == kv_heads && out.columns == keys && out.dtype == DType::f32);
+    if (rows == 0) {
+        for (int64_t head = 0; head < kv_heads; ++head) std::fill_n(out.row<float>(head), keys, 0.0F);
+        return Status::ok();
+    }
     const int64_t rows_each = std::max<int64_t>(1, score_queries_max / group);
     const int heads_each = std::min(group, score_queries_max);
     const int64_t row_parts = ceil_div(rows, rows_each), head_parts = ceil_div<int64_t>(group, heads_each);

@@ -64,6 +64,7 @@ void mean_queries(const ScoreArgs& args, int head, int64_t begin, int64_t end, f
 }  // namespace
 
 Status ScoreBlocks::run(const Tensor& out, const ScoreArgs& args) {
+    if (args.q.rows == 0) return Status::ok();  // which lie in no block
     const BlockRange range = range_of(args);
     const int64_t d = args.kv.atom.head_dim;
     assert(out.dtype == DType::f32 && out.rows == args.heads * range.row_blocks() && out.columns == range.count);

@@ -72,6 +72,21 @@ TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
     }
 }
 
+TEST_P(Score, NoRowsGiveEveryKeyNothing) {
+    const Case c = make_case({.heads = 4, .kv_heads = 2, .rounds = {5, 300}, .rows = 0}, 240);
+    ScoreArgs args;
+    args.q = Tensor{nullptr, DType::f32, 0, int64_t{c.shape.heads} * c.shape.head_dim, 0};
+    args.heads = c.shape.heads;
+    args.kv = c.kv;
+    args.sequence = c.tables;
+    args.keys = c.paged.keys();
+    const Tensor out = poisoned(DType::f32, c.shape.kv_heads, args.keys);
+    expect_ok(ops().score_keys(out, args));
+    expect_near(out, Matrix(c.shape.kv_heads, args.keys), 0.0);
+    expect_ok(ops().score_rows(args, [](int, const Tensor& rows) { EXPECT_EQ(rows.rows, 0); }));
+    expect_ok(ops().score_blocks(Tensor{nullptr, DType::f32, 0, std::ssize(c.paged.blocks), 0}, args));
+}
+
 TEST_P(Score, BlocksAreScoredByTheirMeans) {
     uint64_t seed = 250;
     for (DType kv : kv_types) {
