@@ -88,13 +88,11 @@ void keep(const std::filesystem::path& file, Bf16Way way) {
     std::error_code failed;
     std::filesystem::create_directories(file.parent_path(), failed);
     const std::filesystem::path fresh = file.string() + "." + std::to_string(::getpid());
-    {
-        std::ofstream out(fresh);
-        out << name_of(way) << "\n";
-        if (!out.flush()) return;
-    }
-    std::filesystem::rename(fresh, file, failed);
-    if (failed) std::filesystem::remove(fresh, failed);
+    std::ofstream out(fresh);
+    out << name_of(way) << "\n";
+    out.close();  // which writes
+    if (out) std::filesystem::rename(fresh, file, failed);
+    if (!out || failed) std::filesystem::remove(fresh, failed);
 }
 
 }  // namespace
@@ -135,15 +133,13 @@ double time_bf16_way(Bf16Way way) {
 }
 
 Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double(Bf16Way)>& seconds) {
-    Bf16Way best = ways.front();
-    double best_seconds = ways.size() > 1 ? seconds(best) : 0.0;
-    for (size_t i = 1; i < ways.size(); ++i) {
-        const double other = seconds(ways[i]);
-        if (other * clearly >= best_seconds) continue;
-        best = ways[i];
-        best_seconds = other;
-    }
-    return best;
+    if (ways.size() == 1) return ways.front();
+    std::vector<double> taken;
+    for (const Bf16Way way : ways) taken.push_back(seconds(way));
+    size_t first = 0;
+    while (*std::min_element(taken.begin() + static_cast<std::ptrdiff_t>(first), taken.end()) * clearly < taken[first])
+        ++first;
+    return ways[first];
 }
 
 Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder) {

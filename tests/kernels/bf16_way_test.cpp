@@ -1,8 +1,10 @@
 #include "kernels/cpu/bf16_way.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -55,6 +57,12 @@ TEST(FastestWay, ACloseRaceGoesToTheFirstWhicheverWayItComesOut) {
         EXPECT_EQ(fastest({{Bf16Way::pairs, 1.0}, {Bf16Way::floats, other}}), Bf16Way::pairs) << other;
 }
 
+/// The second is a close race with the last, and no close race with another way decides about it.
+TEST(FastestWay, IsNotPassedOverForOneThatBeatsOnlyThoseBeforeIt) {
+    EXPECT_EQ(fastest({{Bf16Way::tiles, 1.0}, {Bf16Way::pairs, 0.9}, {Bf16Way::floats, 0.8}}), Bf16Way::pairs);
+    EXPECT_EQ(fastest({{Bf16Way::tiles, 1.0}, {Bf16Way::pairs, 0.9}, {Bf16Way::floats, 0.85}}), Bf16Way::tiles);
+}
+
 TEST_F(Bf16WayTest, WhatWasMeasuredOnceIsKept) {
     if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     const Bf16Way first = *choose_bf16_way(Bf16Way::measured, folder_);
@@ -93,6 +101,22 @@ TEST_F(Bf16WayTest, AFolderThatCannotBeUsedStopsNobody) {
     std::ofstream(folder_) << "a file where the folder should be";
     EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
     EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, {}));
+}
+
+/// A full disk, or what looks like one here: no file may grow.
+TEST_F(Bf16WayTest, AChoiceThatCannotBeWrittenLeavesNothingBehind) {
+    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    const auto way = choose_bf16_way(Bf16Way::measured, folder_);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_TRUE(way);
+    EXPECT_TRUE(fs::is_directory(folder_));
+    EXPECT_TRUE(kept().empty());
 }
 
 TEST_F(Bf16WayTest, ASettingDecidesAndKeepsNothing) {
