@@ -14,9 +14,8 @@
 namespace rondo {
 
 namespace {
+
 constexpr uintptr_t read_ahead_step_bytes = 128 << 10;
-}  // namespace
-namespace {
 
 /// Closes a descriptor on every way out.
 struct Descriptor {
@@ -35,16 +34,24 @@ uintptr_t page_bytes() {
     return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace
-
-Result<MappedFile> MappedFile::open(const std::filesystem::path& path, const std::string& name) {
+/// A regular file; `size` becomes its bytes.
+Status open_regular(const std::filesystem::path& path, const std::string& name, Descriptor& file, size_t& size) {
     // Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
-    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file.fd < 0) return refused(name, "open");
     struct stat info {};
     if (::fstat(file.fd, &info) != 0) return refused(name, "stat");
     if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::io, name + ": not a regular file");
-    const auto size = static_cast<size_t>(info.st_size);
+    size = static_cast<size_t>(info.st_size);
+    return Status::ok();
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path, const std::string& name) {
+    Descriptor file;
+    size_t size = 0;
+    RONDO_TRY(open_regular(path, name, file, size));
     if (size == 0) return MappedFile({}, false);
     void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (address == MAP_FAILED) return refused(name, "map");
@@ -94,12 +101,28 @@ void MappedFile::done_with(std::span<const std::byte> part) const {
 }
 
 Result<std::string> read_text_file(const std::filesystem::path& path, const std::string& name, size_t bytes_max) {
-    RONDO_ASSIGN(const MappedFile file, MappedFile::open(path, name));
-    if (file.bytes().size() > bytes_max) {
-        return make_error(ErrorCode::out_of_range, name + ": " + std::to_string(file.bytes().size()) +
-                                                       " bytes; at most " + std::to_string(bytes_max) + " are read");
+    Descriptor file;
+    size_t size = 0;
+    RONDO_TRY(open_regular(path, name, file, size));
+    const auto too_long = [&](const std::string& bytes) {
+        return make_error(ErrorCode::out_of_range,
+                          name + ": " + bytes + " bytes; at most " + std::to_string(bytes_max) + " are read");
+    };
+    if (size > bytes_max) return too_long(std::to_string(size));
+    // The size is a hint: the file may grow or shrink meanwhile. One byte more tells whether it has ended.
+    std::string text(size + 1, '\0');
+    size_t filled = 0;
+    for (;;) {
+        const ssize_t got = ::read(file.fd, text.data() + filled, text.size() - filled);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return refused(name, "read");
+        if (got == 0) break;
+        filled += static_cast<size_t>(got);
+        if (filled > bytes_max) return too_long("more than " + std::to_string(bytes_max));
+        if (filled == text.size()) text.resize(std::min(2 * text.size(), bytes_max) + 1);
     }
-    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    text.resize(filled);
+    return text;
 }
 
 }  // namespace rondo

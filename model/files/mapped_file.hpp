@@ -36,7 +36,8 @@ private:
     bool mapped_ = false;
 };
 
-/// A whole text file, refused before it is read if it is longer than `bytes_max`.
+/// A whole text file, refused before it is read if it is longer than `bytes_max`. It is read and not mapped, so that a
+/// file that somebody cuts meanwhile gives a short text, not SIGBUS.
 Result<std::string> read_text_file(const std::filesystem::path& path, const std::string& name, size_t bytes_max);
 
 }  // namespace rondo

@@ -235,5 +235,27 @@ TEST(MappedFile, RefusesWhatIsNoRegularFile) {
     EXPECT_EQ(*read_text_file(folder.path() / "text", "m", 4), "abcd");
 }
 
+/// A file that is longer or shorter than it said is one that somebody writes meanwhile. Those of /proc say 0.
+TEST(TextFile, IsReadToItsEndWhateverItsSizeSays) {
+    const auto text = read_text_file("/proc/self/maps", "maps", size_t{16} << 20);
+    ASSERT_TRUE(text);
+    ASSERT_GT(text->size(), 1000U);
+    EXPECT_EQ(text->back(), '\n');
+    EXPECT_THAT(read_text_file("/proc/self/maps", "maps", 100).error().message,
+                HasSubstr("maps: more than 100 bytes; at most 100 are read"));
+}
+
+TEST(TextFile, MayBeAsLongAsTheLimitAndNoLonger) {
+    const TemporaryFolder folder;
+    folder.write("empty", "");
+    EXPECT_EQ(*read_text_file(folder.path() / "empty", "m", 0), "");
+    folder.write("text", "abcd");
+    EXPECT_EQ(*read_text_file(folder.path() / "text", "m", 4), "abcd");
+    EXPECT_THAT(read_text_file(folder.path() / "text", "m", 3).error().message,
+                HasSubstr("m: 4 bytes; at most 3 are read"));
+    EXPECT_EQ(read_text_file(folder.path() / "none", "m", 4).error().code, ErrorCode::not_found);
+    EXPECT_THAT(read_text_file(folder.path(), "m", 4).error().message, HasSubstr("not a regular file"));
+}
+
 }  // namespace
 }  // namespace rondo
