@@ -1,7 +1,6 @@
 #include "actors/engine_inside.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "actors/admission.hpp"
 #include "actors/cache.hpp"
@@ -10,6 +9,7 @@
 #include "actors/selector.hpp"
 #include "actors/store.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/cpu/usable_cores.hpp"
 #include "memory/machine_memory.hpp"
 
 namespace rondo {
@@ -22,13 +22,20 @@ constexpr int open_chunks = 3;
 /// Two, so that a round being put away holds up nobody; few, since each that a message wakes takes a core from the step
 /// under way. What takes long has threads of its own.
 size_t workers() {
-    return std::max<size_t>(std::thread::hardware_concurrency() / 4, 2);
+    return std::max<size_t>(static_cast<size_t>(cpu::usable_cores()) / 4, 2);
 }
 
 /// That may run and wait.
 size_t turns_max(const Settings& settings) {
     return static_cast<size_t>(settings.pipeline.decode.batch_max) +
            static_cast<size_t>(settings.server.requests_waiting_max);
+}
+
+Status check_pool(const Settings& settings, size_t block_bytes) {
+    if ((static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes >= 2) return Status::ok();
+    return make_error(ErrorCode::out_of_memory, "memory.device_kv_mib is " +
+                                                    std::to_string(settings.memory.device_kv_mib) + "; two blocks of " +
+                                                    std::to_string(block_bytes) + " bytes are the least");
 }
 
 }  // namespace
@@ -65,6 +72,8 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     Device& first = *runtime_->devices[0];
     RONDO_ASSIGN(WeightsChoice choice, parse_weights_choice(settings.model.weights));
     choice.fingerprint = !settings.memory.disk.path.empty();
+    // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
+    choice.kv_bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
     RONDO_ASSIGN(runtime_->model, load_model(model_path(settings.model.path), choice, first, options.progress));
     for (const AttentionMethod& method : runtime_->methods) {
         RONDO_ASSIGN(HeadPatterns patterns, SparsePrefill::read_patterns(runtime_->model.spec, method.prefill));
@@ -76,24 +85,11 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
     const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
-    RONDO_TRY(check_memory(settings, block_bytes));
+    RONDO_TRY(check_pool(settings, block_bytes));
     const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;
     runtime_->context_tokens =
         std::min(runtime_->model.spec.usable_context(), static_cast<int64_t>(blocks - 1) * kv_block_tokens);
     RONDO_ASSIGN(runtime_->pool, KvPool::create(first, shape, {blocks, blocks}));
-    return Status::ok();
-}
-
-Status EngineInside::check_memory(const Settings& settings, size_t block_bytes) const {
-    const size_t bytes = static_cast<size_t>(settings.memory.device_kv_mib) << 20, machine = machine_memory_bytes();
-    const std::string is = "memory.device_kv_mib is " + std::to_string(settings.memory.device_kv_mib);
-    // Memory is taken as it fills, so what is not there would be missed in the middle of somebody's answer.
-    if (bytes > machine && runtime_->devices[0]->space().kind == DeviceKind::cpu)
-        return make_error(ErrorCode::out_of_memory,
-                          is + "; it must be below the machine's memory, " + std::to_string(machine >> 20) + " MiB");
-    if (bytes / block_bytes < 2)
-        return make_error(ErrorCode::out_of_memory,
-                          is + "; two blocks of " + std::to_string(block_bytes) + " bytes are the least");
     return Status::ok();
 }
 

@@ -56,7 +56,6 @@ public:
 private:
     EngineInside() = default;
     Status load_all(const Settings& settings, const Engine::Options& options);
-    Status check_memory(const Settings& settings, size_t block_bytes) const;
     Status check_host_memory(int host_kv_mib) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options);

@@ -121,6 +121,11 @@ public:
 
     /// Stacks `parts` along the outputs (q over k over v; gate over up) into one weight. Inputs must agree.
     virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) = 0;
+    /// The bytes of what `pack` makes of them. Their data is not read and may be absent. Where weights do not lie in
+    /// host memory this is `unsupported`, because there the allocation itself says whether there is room.
+    virtual Result<size_t> packed_bytes(std::span<const HostMatrix> /*parts*/) const {
+        return make_error(ErrorCode::unsupported, "packed bytes before packing");
+    }
     virtual Status matmul(const MatmulArgs& args) = 0;
     /// Takes what products of so many rows, and as many inputs or outputs, need beside their operands, so that none of
     /// them asks the device for memory. For whoever sets a model up.

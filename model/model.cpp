@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "memory/machine_memory.hpp"
+#include "model/files/path_text.hpp"
 #include "model/model_fingerprint.hpp"
 #include "model/text/template_variables.hpp"
 #include "model/text/thoughts.hpp"
+#include "model/weights_memory.hpp"
 
 namespace rondo {
 
@@ -48,9 +51,9 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
 Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json,
                                        const std::stop_token& stop) const {
     if (tokenizer == nullptr)
-        return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; token ids would do");
     if (!chat_template)
-        return make_error(ErrorCode::not_found, "model " + name + " has no chat template; a plain prompt would do");
+        return make_error(ErrorCode::unsupported, "model " + name + " has no chat template; a plain prompt would do");
     RONDO_TRY(check_roles(messages));
     RONDO_TRY(check_template_variables(variables_json));
     ChatTemplateInput input;
@@ -69,7 +72,7 @@ Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& 
 
 Result<std::vector<int32_t>> Model::encode_text(std::string_view text, const std::stop_token& stop) const {
     if (tokenizer == nullptr)
-        return make_error(ErrorCode::not_found, "model " + name + " has no tokenizer; token ids would do");
+        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; token ids would do");
     RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true, stop));
     return tokenizer->with_template_tokens(std::move(ids));
 }
@@ -87,6 +90,10 @@ Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice&
                          const std::function<void(double)>& progress) {
     RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
     RONDO_ASSIGN(Model model, text_side(files, path));
+    if (device.computes_in_host_memory()) {
+        const size_t bytes = packed_bytes(files.spec, *files.weights, device.ops());
+        RONDO_TRY(check_weights_memory(bytes, choice.kv_bytes, machine_memory_bytes(), path_text(path)));
+    }
     if (choice.fingerprint) model.fingerprint = fingerprint_of(files, choice);
     RONDO_ASSIGN(model.weights, load_weights(files.spec, *files.weights, device, progress));
     return model;

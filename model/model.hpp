@@ -44,7 +44,7 @@ struct Model {
 
 /// Tokenizer and template only; weights need not be there.
 Result<Model> load_model_text(const std::filesystem::path& path);
-/// Everything; weights are packed for `device`.
+/// Everything; weights are packed for `device`. Refuses, before they are read, weights for which the host has no room.
 Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
                          const std::function<void(double)>& progress = {});
 

@@ -19,6 +19,7 @@ struct WeightsChoice {
     std::optional<uint64_t> random_seed;
     DType random_dtype = DType::bf16;  ///< or f32
     bool fingerprint = false;          ///< the model's is wanted, for which all weights are read once more
+    size_t kv_bytes = 0;               ///< that a KV pool will fill beside them, in the same memory
 };
 
 /// What to do about a model's weights: a tokenizer needs none.

@@ -44,6 +44,10 @@ Result<std::unique_ptr<PackedMatrix>> CpuOps::pack(std::span<const HostMatrix> p
     return PackedWeight::pack(parts, device_, pool_);
 }
 
+Result<size_t> CpuOps::packed_bytes(std::span<const HostMatrix> parts) const {
+    return PackedWeight::packed_bytes(parts);
+}
+
 Status CpuOps::matmul(const MatmulArgs& args) {
     return guarded([&] { return matmul_.run(args); });
 }

@@ -26,6 +26,7 @@ public:
     ThreadPool& pool() { return pool_; }
 
     Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) override;
+    Result<size_t> packed_bytes(std::span<const HostMatrix> parts) const override;
     Status matmul(const MatmulArgs& args) override;
     Status reserve(int64_t rows, int64_t columns) override { return matmul_.reserve(rows, columns); }
     Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) override;

@@ -44,35 +44,48 @@ void pack_panel(const PackedWeight::Segment& segment, const HostMatrix& part, in
 
 }  // namespace
 
-Result<std::unique_ptr<PackedMatrix>> PackedWeight::pack(std::span<const HostMatrix> parts, Device& device,
-                                                         ThreadPool& pool) {
-    auto packed = std::make_unique<PackedWeight>();
+Result<size_t> PackedWeight::lay_out(std::span<const HostMatrix> parts) {
     if (parts.empty()) return make_error(ErrorCode::invalid_argument, "a weight of no parts");
-    packed->inputs_ = parts[0].columns;
-    std::vector<size_t> offsets;
+    inputs_ = parts[0].columns;
     size_t bytes = 0;
     for (const HostMatrix& part : parts) {
-        if (part.columns != packed->inputs_) {
-            return make_error(ErrorCode::invalid_argument, "stacked weights of " + std::to_string(packed->inputs_) +
-                                                               " and " + std::to_string(part.columns) + " inputs");
+        if (part.columns != inputs_) {
+            return make_error(ErrorCode::invalid_argument, "stacked weights of " + std::to_string(inputs_) + " and " +
+                                                               std::to_string(part.columns) + " inputs");
         }
         RONDO_TRY(check_order(part));
         RONDO_ASSIGN(Segment segment, shape_segment(part));
-        segment.first_output = packed->outputs_;
-        offsets.push_back(bytes);
-        bytes += round_up<size_t>(std::visit([](const auto& panels) { return panels.bytes(); }, segment.panels), 64);
-        packed->outputs_ += part.rows;
-        packed->panel_count_ += segment.panel_count();
-        packed->segments_.push_back(std::move(segment));
+        segment.first_output = outputs_;
+        bytes += segment.storage_bytes();
+        outputs_ += part.rows;
+        panel_count_ += segment.panel_count();
+        segments_.push_back(std::move(segment));
     }
     // Kernels prefetch past the end of a panel, and AMX reads whole tiles: the slack keeps that inside the buffer.
-    RONDO_ASSIGN(packed->storage_, device.allocate(bytes + 64));
+    return bytes + 64;
+}
+
+Result<size_t> PackedWeight::packed_bytes(std::span<const HostMatrix> parts) {
+    return PackedWeight().lay_out(parts);
+}
+
+Result<std::unique_ptr<PackedMatrix>> PackedWeight::pack(std::span<const HostMatrix> parts, Device& device,
+                                                         ThreadPool& pool) {
+    auto packed = std::make_unique<PackedWeight>();
+    RONDO_ASSIGN(const size_t bytes, packed->lay_out(parts));
+    RONDO_ASSIGN(packed->storage_, device.allocate(bytes));
+    const std::byte* storage = packed->storage_.as<std::byte>();
     for (size_t i = 0; i < parts.size(); ++i) {
         Segment& segment = packed->segments_[i];
-        segment.storage = packed->storage_.as<std::byte>() + offsets[i];
+        segment.storage = storage;
+        storage += segment.storage_bytes();
         pool.run(segment.panel_count(), [&](int64_t panel, int) { pack_panel(segment, parts[i], panel); });
     }
     return std::unique_ptr<PackedMatrix>(std::move(packed));
+}
+
+size_t PackedWeight::Segment::storage_bytes() const {
+    return round_up<size_t>(std::visit([](const auto& shape) { return shape.bytes(); }, panels), 64);
 }
 
 void PackedWeight::unpack_row(int64_t row, float* out) const {

@@ -24,12 +24,15 @@ public:
         int64_t first_output = 0;
         int64_t outputs = 0;
         int64_t panel_count() const { return (outputs + panel_outputs - 1) / panel_outputs; }
+        size_t storage_bytes() const;
         const DensePanels* dense() const { return std::get_if<DensePanels>(&panels); }
         const QuantPanels* quant() const { return std::get_if<QuantPanels>(&panels); }
     };
 
     static Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts, Device& device,
                                                       ThreadPool& pool);
+    /// What `pack` will take for them, by their shapes and types alone.
+    static Result<size_t> packed_bytes(std::span<const HostMatrix> parts);
 
     int64_t outputs() const override { return outputs_; }
     int64_t inputs() const override { return inputs_; }
@@ -47,6 +50,9 @@ public:
     void unpack_row(int64_t row, float* out) const;
 
 private:
+    /// Makes the segments, still without storage; the bytes they need.
+    Result<size_t> lay_out(std::span<const HostMatrix> parts);
+
     Buffer storage_;
     std::vector<Segment> segments_;
     int64_t outputs_ = 0;

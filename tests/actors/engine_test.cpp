@@ -164,6 +164,15 @@ TEST(EngineMemory, MoreThanTheMachineHasIsRefusedAtTheStart) {
     EXPECT_THAT(engine.error().message, ::testing::HasSubstr("memory.device_kv_mib is " + mib));
 }
 
+/// Both grow together, until the kernel ends the process.
+TEST(EngineMemory, WeightsAndKvMustFitTheMachineTogether) {
+    const std::string mib = std::to_string(machine_memory_bytes() >> 20);
+    const auto engine = Engine::open(settings_of({"memory.device_kv_mib=" + mib}));
+    ASSERT_FALSE(engine.is_ok());
+    EXPECT_EQ(engine.error().code, ErrorCode::out_of_memory);
+    EXPECT_THAT(engine.error().message, ::testing::HasSubstr("memory.device_kv_mib is " + mib + "; together they"));
+}
+
 /// What a CPU computes lies in host memory already.
 TEST(EngineMemory, HostMemoryInFrontOfTheDiskIsForGpus) {
     const auto engine = Engine::open(settings_of({"memory.host_kv_mib=64", "memory.disk.path=nowhere"}));
