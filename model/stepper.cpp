@@ -113,7 +113,10 @@ Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchP
     chunk.batch.clear();
     Status laid = chunk.batch.add({&kv, chunk.begin, ids, Rows::bulk, logits, &chunk.attention});
     if (laid) laid = chunk.batch.prepare();
-    if (!laid) drop_chunk(kv);
+    if (!laid) {  // as if it had not begun
+        chunk.kv = nullptr;
+        kv.truncate(chunk.begin);
+    }
     return laid;
 }
 
@@ -147,7 +150,7 @@ Result<std::span<float>> Stepper::chunk_logits(int64_t first, int64_t rows) {
 void Stepper::drop_chunk(const SequenceKv& kv) {
     OpenChunk* const chunk = chunk_of(&kv);
     if (chunk == nullptr) return;
-    chunk->kv->truncate(chunk->begin);
+    chunk->kv->set_back(chunk->begin);  // it begins again, and its blocks were promised
     chunk->kv = nullptr;
 }
 

@@ -96,6 +96,7 @@ TEST_F(StepperTest, ADroppedChunkIsAsIfItHadNeverBegun) {
     EXPECT_EQ(stepper_->chunk_layers_left(first_), stepper_->layers() - 1);
     stepper_->drop_chunk(first_);
     EXPECT_EQ(first_.tokens(), 3);
+    EXPECT_EQ(first_.blocks_set_aside(LayerGroup::upper), 1) << "nobody else gets what it was promised";
     need(prefill(first_, sixteen_));
     const auto again = logits();
     need(prefill(second_, sixteen_));
