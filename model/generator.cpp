@@ -84,6 +84,7 @@ Status Generator::answer_by(const DecodeAttention& decode, std::shared_ptr<const
 }
 
 void Generator::forget() {
+    if (decode_) decode_->reset();  // its copies take room too
     *kv_ = SequenceKv(*pool_);
     kv_->reserve(context_tokens_max_);
     history_.clear();
@@ -128,7 +129,9 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
         std::vector<int32_t> all = history_;
         all.insert(all.end(), ids.begin(), ids.end());
         forget();
-        return prefill(all, answer_follows);
+        const Status computed = prefill(all, answer_follows);
+        if (!computed) forget();  // a part of a conversation must not pass for the whole
+        return computed;
     }
     for (size_t begin = 0; begin < ids.size();) {
         const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
@@ -142,10 +145,10 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     return answer_follows ? begin_answer({kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
 }
 
-Status Generator::step(int32_t token) {
+Status Generator::step(int32_t token, bool is_last) {
     RONDO_TRY(check({&token, 1}));
     const Stepper::Row row{kv_.get(), token, decode_.get(), options_.step_probe};
-    RONDO_TRY(step_in_line(*stepper_, {&row, 1}));
+    RONDO_TRY(step_in_line(*stepper_, {&row, 1}, is_last));
     history_.push_back(token);
     logits_ = stepper_->decode_logits(0);
     return Status::ok();
@@ -156,7 +159,10 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
     if (has_gaps()) {
         const std::vector<int32_t> all = history_;
         forget();
-        RONDO_TRY(prefill(all, false));
+        if (const Status computed = prefill(all, false); !computed) {
+            forget();  // likewise
+            return computed;
+        }
     }
     for (size_t begin = 0; begin < ids.size();) {
         const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));

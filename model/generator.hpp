@@ -58,8 +58,9 @@ public:
     /// From here on answers attend by this; what an earlier method has chosen is forgotten, the KV stays. The pool has
     /// room for the copies of `Options::decode.budget_tokens` keys, no more.
     Status answer_by(const DecodeAttention& decode, std::shared_ptr<const DecodeSelection> method = {});
-    /// One decode step: appends a token, leaves its logits in `logits()`.
-    Status step(int32_t token);
+    /// One decode step: appends a token, leaves its logits in `logits()`. Behind the last of an answer nothing is
+    /// chosen.
+    Status step(int32_t token, bool is_last = false);
     /// Of the last token appended, in host memory.
     std::span<float> logits() { return logits_; }
 

@@ -8,7 +8,7 @@ Status begin_answer(const Stepper::Row& row) {
     return row.attention->work_now();
 }
 
-Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows) {
+Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows, bool is_last) {
     for (const Stepper::Row& row : rows) {
         if (row.attention == nullptr) continue;
         if (row.attention->due()) RONDO_TRY(row.attention->work_now());
@@ -18,6 +18,10 @@ Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows) {
     RONDO_TRY(stepper.device().drain(StreamId::compute));
     for (const Stepper::Row& row : rows) {
         if (row.attention == nullptr) continue;
+        if (is_last) {
+            row.attention->after_last_step(*row.kv);
+            continue;
+        }
         row.attention->after_step(*row.kv);
         RONDO_TRY(row.attention->work_now());
     }

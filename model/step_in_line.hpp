@@ -11,7 +11,7 @@ namespace rondo {
 Status begin_answer(const Stepper::Row& row);
 
 /// A step of sequences whose choices of keys nobody makes elsewhere, with its logits in the host's memory: what the
-/// actors do by messages, done by the caller.
-Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows);
+/// actors do by messages, done by the caller. Behind the last step of an answer nothing is chosen.
+Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows, bool is_last = false);
 
 }  // namespace rondo

@@ -57,8 +57,7 @@ void QuestPages::after_prefill(const SequenceKv& kv) {
 
 /// Of keys that have been cut off nothing is known.
 void QuestPages::before_step(SequenceKv& kv) {
-    const auto known = [](const Layer& layer) { return layer.keys; };
-    if (std::ranges::max(layers_, {}, known).keys > kv.tokens()) reset();
+    if (std::ranges::any_of(layers_, [&](const Layer& layer) { return layer.keys > kv.tokens(); })) reset();
 }
 
 void QuestPages::after_step(const SequenceKv& kv) {

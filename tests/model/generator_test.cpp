@@ -153,6 +153,25 @@ TEST_F(GeneratorRun, KvBudgetBoundsTheContext) {
     EXPECT_EQ(none.error().code, ErrorCode::out_of_memory);
 }
 
+/// What was given up is computed again, in memory that the copies of an answer no longer take.
+TEST_F(GeneratorRun, APromptBehindKeysThatWereGivenUpHasTheWholeRoom) {
+    DecodeAttention snapkv;
+    snapkv.method = DecodeAttention::Method::snapkv;
+    snapkv.budget_tokens = 64;
+    const auto generator = small({.chunk_tokens = 16,
+                                  .kv_type = DType::f32,
+                                  .kv_bytes_max = 15 * 16 * 512 * 2,
+                                  .decode = snapkv,
+                                  .give_up_blocks = true});
+    std::vector<int32_t> ids(150);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i % 50);
+    need(generator->prefill(ids));
+    for (int i = 0; i < 8; ++i) need(generator->step(1));
+    const Status more = generator->prefill(std::vector<int32_t>(75, 2));
+    EXPECT_TRUE(more) << more.error().message;
+    EXPECT_EQ(generator->tokens(), 233);
+}
+
 TEST_F(GeneratorRun, AnswerIsStreamedAndWhole) {
     std::string streamed;
     const auto generator = demo();

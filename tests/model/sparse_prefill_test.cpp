@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <numeric>
@@ -58,7 +59,7 @@ protected:
     SequenceTables tables() {
         SequenceTables tables;
         tables.sequences = 1;
-        tables.rows = static_cast<int>(rows);
+        tables.rows = static_cast<int>(chunk_rows());
         tables.row_begin = table_.data() + 2;
         tables.kv_length = table_.data() + 1;
         tables.block_count = &block_count_;
@@ -70,7 +71,7 @@ protected:
     void attend(SparsePrefill& sparse, PromptProbe* probe) {
         std::vector<float> out(q_.size());
         AttendArgs args;
-        args.out = Tensor::of(out.data(), DType::f32, rows, width);
+        args.out = Tensor::of(out.data(), DType::f32, chunk_rows(), width);
         args.q = q();
         args.heads = heads;
         args.kv = pool_->layer(0);
@@ -78,7 +79,13 @@ protected:
         args.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
         need(sparse.attend(0, args, q(), kv_.block_begin(LayerGroup::upper), 1, probe));
     }
-    Tensor q() { return Tensor::of(q_.data(), DType::f32, rows, width); }
+    /// A chunk of so many rows, in place of `rows`.
+    void take_rows(int64_t count) {
+        q_.resize(static_cast<size_t>(count * width), 0.01F);
+        table_.back() = static_cast<int32_t>(count);
+    }
+    int64_t chunk_rows() const { return std::ssize(q_) / width; }
+    Tensor q() { return Tensor::of(q_.data(), DType::f32, chunk_rows(), width); }
 
     const std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
     const std::unique_ptr<KvPool> pool_ =
@@ -117,15 +124,26 @@ TEST_F(TwoHeads, EachIsShownItsOwnBlockScores) {
 }
 
 TEST_F(TwoHeads, AShortChunkShowsAllItsRowsAndALongOneSome) {
-    for (const int sample_rows : {0, 8}) {
+    struct Case {
+        int64_t chunk;
+        int sample_rows;
+        int64_t seen;
+    };
+    for (const auto& [chunk, sample_rows, seen] : {Case{rows, 0, rows}, {rows, 8, 8}, {256, 0, 256}, {300, 0, 64}}) {
+        take_rows(chunk);
         const PrefillAttention settings{
             .method = PrefillAttention::Method::loopserve, .sample_rows = sample_rows, .min_tokens = 0};
         const auto sparse = need(SparsePrefill::create(spec_, *device_, settings));
         Probe probe;
-        probe.on_rows = [&](const ChunkShape&, const SampledRows&, std::span<const int32_t> sampled, const Lines&) {
-            EXPECT_EQ(std::ssize(sampled), sample_rows == 0 ? rows : sample_rows);
+        std::atomic<int> calls = 0;
+        probe.on_rows = [&, chunk = chunk, seen = seen](const ChunkShape&, const SampledRows&,
+                                                        std::span<const int32_t> sampled, const Lines&) {
+            ++calls;
+            EXPECT_EQ(std::ssize(sampled), seen) << "of " << chunk;
+            EXPECT_EQ(sampled.back(), chunk - 1);
         };
         attend(*sparse, &probe);
+        EXPECT_EQ(calls, heads) << chunk;
     }
 }
 
