@@ -101,6 +101,24 @@ std::map<std::string, double> means(const nlohmann::json& json, const std::strin
     return out;
 }
 
+/// Of all that an evicting method reads, its choice among the prompt's keys too.
+TEST(Eval, AMethodThatMatchesBytesReadsAsManyAsItsRival) {
+    const auto json =
+        run_json({"eval", "--dialogues", "2", "--rounds", "8", "--places", "begin", "--task", "recall,list",
+                  "--budgets", "40", "--methods", "progressive,snapkv,snapkv:match=bytes", "--against", "progressive"});
+    std::map<std::string, std::map<std::string, double>> read;
+    for (const auto& answer : json.at("answers")) {
+        const std::string which = answer.at("asked").get<std::string>() + answer.at("dialogue").dump();
+        read[which][answer.at("method")] = answer.at("bytes_read").get<double>();
+    }
+    EXPECT_EQ(read.size(), 4U);
+    for (auto& [which, by_method] : read) {
+        const double rival = by_method["progressive"];
+        EXPECT_NEAR(by_method["snapkv:match=bytes"], rival, 0.01 * rival) << which;
+        EXPECT_LT(std::abs(by_method["snapkv:match=bytes"] - rival), std::abs(by_method["snapkv"] - rival)) << which;
+    }
+}
+
 TEST(Eval, TheOracleHeedsWhenToChoose) {
     const auto json = run_json({"eval", "--dialogues", "1", "--rounds", "4", "--places", "end", "--task", "list",
                                 "--methods", "oracle,oracle:lag_steps=3,oracle:cold_tokens=6,oracle:reselect_every=2"});
@@ -176,6 +194,8 @@ TEST(Eval, MistakesAreOneLineThatSaysWhatMustBe) {
              {{"--methods", "snapkv@preset:budget=20"}, "a budget has no effect on @preset; it must be budget_tokens"},
              {{"--methods", "snapkv:match=keys"}, "match must be bytes"},
              {{"--methods", "snapkv:match=bytes"}, "match=bytes must stand behind the method that --against names"},
+             {{"--methods", "quest", "--budgets", "2", "--history", "free_running"},
+              "must be at least 48: more percent, or longer dialogues"},
              {{"--methods", "dense,snapkv:match=bytes", "--against", "dense"},
               "match=bytes must have a rival with a budget of its own"},
              {{"--methods", "progressive,snapkv:match=bytes:budget=30", "--against", "progressive", "--budgets", "20"},

@@ -164,7 +164,7 @@ Result<Attempt> answer_given(Generator& generator, std::span<const int32_t> answ
         attempt.argmax.push_back(argmax_of(generator.logits()));
         attempt.logits.emplace_back(generator.logits().begin(), generator.logits().end());
         if (i + 1 == answer.size()) break;  // nothing follows the last token
-        RONDO_TRY(generator.step(answer[i]));
+        RONDO_TRY(generator.step(answer[i], i + 2 == answer.size()));
         keys_seen += generator.tokens();
     }
     if (answer.size() > 1)
@@ -286,7 +286,7 @@ Result<Attempt> DensePrompt::answer(const Contestant& contestant, int budget) {
 int keys_for(const Machine& machine, double bytes_read) {
     const KvShape shape = Transformer::kv_shape(machine.model.spec, machine.kv_type);
     const double key = static_cast<double>(shape.atom.bytes()) / kv_block_tokens * shape.layers * shape.kv_heads;
-    return std::max(8, static_cast<int>(std::lround(bytes_read / key)));
+    return static_cast<int>(std::lround(bytes_read / key));
 }
 
 Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,

@@ -95,7 +95,7 @@ private:
     std::unique_ptr<Generator> generator_;
 };
 
-/// The number of keys to attend to, so that a step of an answer reads so many bytes.
+/// How many keys of all layers and heads have so many bytes; of less than none, less than none.
 int keys_for(const Machine& machine, double bytes_read);
 
 /// The same for a contestant that sees the prompt in its own way, round by round, as a conversation comes.

@@ -134,10 +134,13 @@ private:
     static Status check_budget(const Contestant& contestant, const PromptedQuestion& question, int share) {
         if (!contestant.scaled || !contestant.has_budget() || keys_in(question, share) >= least_keys(contestant))
             return Status::ok();
+        return too_few(contestant, share, keys_in(question, share), question);
+    }
+
+    static Error too_few(const Contestant& contestant, int share, int keys, const PromptedQuestion& question) {
         return make_error(ErrorCode::invalid_argument,
-                          contestant.label + " at " + std::to_string(share) +
-                              "%: " + std::to_string(keys_in(question, share)) + " keys of a prompt of " +
-                              std::to_string(question.prompt.size()) + ", must be at least " +
+                          contestant.label + " at " + std::to_string(share) + "%: " + std::to_string(keys) +
+                              " keys of a prompt of " + std::to_string(question.prompt.size()) + ", must be at least " +
                               std::to_string(least_keys(contestant)) + ": more percent, or longer dialogues");
     }
 
@@ -157,12 +160,21 @@ private:
         return for_each([&](const Contestant& contestant, int share) -> Status {
             RONDO_TRY(check_budget(contestant, full, share));
             const PromptedQuestion& question = contestant.no_history ? alone : full;
-            const int budget = contestant.matches_bytes ? keys_for(machine_, rival_bytes_.at(share))
-                                                        : budget_of(contestant, full, share);
+            int budget = budget_of(contestant, full, share);
+            if (contestant.matches_bytes)
+                budget = std::max(least_keys(contestant), keys_for(machine_, rival_bytes_.at(share)));
             const bool shares_prompt =
                 contestant.prefill.method == PrefillAttention::Method::dense && !contestant.no_history;
-            RONDO_ASSIGN(Attempt attempt, shares_prompt ? prompt.answer(contestant, budget)
-                                                        : force(machine_, contestant, budget, question));
+            const auto run = [&] {
+                return shares_prompt ? prompt.answer(contestant, budget)
+                                     : force(machine_, contestant, budget, question);
+            };
+            RONDO_ASSIGN(Attempt attempt, run());
+            if (contestant.matches_bytes) {  // what its own choices read is known only now
+                budget -= keys_for(machine_, attempt.bytes_read - rival_bytes_.at(share));
+                if (budget < least_keys(contestant)) return too_few(contestant, share, budget, full);
+                RONDO_ASSIGN(attempt, run());
+            }
             if (measures_) RONDO_TRY(measure_choices(machine_, contestant, budget, question, attempt));
             if (contestant.label == options_.against) rival_bytes_[share] = attempt.bytes_read;
             EvalRecord record = record_of(dialogue, contestant, share);
@@ -181,6 +193,7 @@ private:
             for (size_t t = 0; t < dialogue.rounds.size(); ++t) {
                 RONDO_ASSIGN(const PromptedQuestion question,
                              make_question(machine_.model, dialogue.rounds, t, answers, !contestant.no_history));
+                if (t + 1 == dialogue.rounds.size()) RONDO_TRY(check_budget(contestant, question, share));
                 RONDO_ASSIGN(std::vector<int32_t> ids,
                              answer_freely(machine_, contestant, budget_of(contestant, question, share), question,
                                            answer_tokens_max));
