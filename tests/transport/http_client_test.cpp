@@ -88,6 +88,17 @@ TEST(HttpClient, TakesBodiesOfEveryForm) {
     EXPECT_EQ(response->body, large);
 }
 
+TEST(HttpClient, WaitsForNoBodyBehindTheHeadersThatWereAskedForAlone) {
+    ScriptedServer server(always("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"));
+    HttpClient client = client_of(server);
+    for (int i = 0; i < 2; ++i) {
+        const auto response = client.request("HEAD", "/", {}, "", soon());
+        ASSERT_TRUE(response) << response.error().message;
+        EXPECT_EQ(response->header("content-length"), "5");
+        EXPECT_EQ(response->body, "");
+    }
+}
+
 TEST(HttpClient, KeepsItsConnection) {
     ScriptedServer server([](const Request& request, const Send& send) {
         return send(http_answer(200, std::to_string(request.connection)));
