@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/checked.hpp"
+
 namespace rondo {
 
 namespace {
@@ -84,6 +86,8 @@ void Restoring::restore(const TurnPtr& turn, std::function<void()> done) {
 void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
     WayBack way =
         way_back(stored_rounds(store_, pool_.shape(), turn->space, turn->reusable()), turn->kv, pool_.shape());
+    // Admission lets no more in, and computes anew what is cut into more: a batch has room for twice a context's.
+    keep_within(way, turn->kv, ceil_div<int64_t>(turn->runtime->context_tokens, kv_block_tokens));
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn->space)) {
         Waiting one{turn, 0, std::move(done)};
@@ -119,6 +123,7 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
     SequenceKv shared = kv.beginning(end, turn.kv.planned_ends());
     shared.take_set_aside(turn.kv);
     turn.kv = std::move(shared);
+    turn.kv.keep_set_aside(turn.missing() + 1 + tokens_for_cuts(turn.missing() + 1));
     turn.restored_tokens += end - before;
     Counts counts;
     counts.found = counts.restored = end - before;

@@ -186,6 +186,14 @@ Status SequenceKv::set_aside(int64_t count) {
     return {};
 }
 
+void SequenceKv::keep_set_aside(int64_t count) {
+    const BlockCounts wanted = blocks_for(count);
+    for (const LayerGroup group : layer_groups) {
+        KvLease& spare = groups_[group].spare;
+        spare.truncate(std::min(spare.blocks().size(), static_cast<size_t>(wanted[group])));
+    }
+}
+
 Status SequenceKv::extend(int64_t count) {
     RONDO_TRY(check_count("asked for", count, 0, limits::context_tokens_max - tokens_));
     if (count == 0) return {};

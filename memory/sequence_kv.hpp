@@ -70,6 +70,8 @@ public:
     /// Takes blocks ahead of need, so that extending by `count` tokens cannot fail; or takes nothing and says
     /// out_of_memory.
     Status set_aside(int64_t count);
+    /// Gives those back that so many more tokens would not take.
+    void keep_set_aside(int64_t count);
     /// Blocks that are held and have no keys yet.
     int64_t blocks_set_aside(LayerGroup group) const { return std::ssize(groups_[group].spare.blocks()); }
     /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "config/checked.hpp"
+
 namespace rondo {
 
 namespace {
@@ -103,6 +105,22 @@ WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const Kv
         way.rounds.push_back({std::move(round), known / kv_block_tokens});
     }
     return way;
+}
+
+int64_t tokens_for_cuts(int64_t missing) {
+    constexpr int64_t tokens_of_rounds = 256;  // of each, as a guess
+    return kv_block_tokens * (1 + missing / tokens_of_rounds);
+}
+
+void keep_within(WayBack& way, const SequenceKv& kv, int64_t blocks_max) {
+    int64_t blocks = 0;
+    for (const LayerGroup group : layer_groups) blocks = std::max<int64_t>(blocks, std::ssize(kv.blocks(group)));
+    const auto is_too_much = [&](const WayBack::Round& round) {
+        blocks += ceil_div<int64_t>(std::ssize(round.stored.ids), kv_block_tokens) - round.known_blocks;
+        return blocks > blocks_max;
+    };
+    way.rounds.erase(std::ranges::find_if(way.rounds, is_too_much), way.rounds.end());
+    way.end = way.rounds.empty() ? way.begin : way.rounds.back().stored.end_token();
 }
 
 bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {

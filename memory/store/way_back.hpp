@@ -11,6 +11,10 @@
 
 namespace rondo {
 
+/// What a turn that misses so many tokens sets aside beside them: what comes from the store may be cut into more rounds
+/// than anybody knows before, each of which begins a block.
+int64_t tokens_for_cuts(int64_t missing);
+
 /// A record has no more tokens than this: what a conversation shares with another one up to some place within a round
 /// is neither written nor read far beyond it. A layer of so many has about a megabyte, so that a disk reads it as
 /// soon as more.
@@ -49,6 +53,8 @@ struct WayBack {
 /// The stored rounds that begin or go on where the sequence's keys end. Of a round of which some is known, that must be
 /// whole blocks of it: so a cache leaves it that gives up its end.
 WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const KvShape& shape);
+/// As many of its rounds as lead to no more blocks than that: each begins one, however few tokens it has.
+void keep_within(WayBack& way, const SequenceKv& kv, int64_t blocks_max);
 /// Gives the sequence blocks for what will come, in rounds as they are stored. False, and it has no more keys than
 /// before: there are not enough for that and for what it needs behind it, `tokens` in all.
 bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens);

@@ -44,6 +44,21 @@ TEST(SequenceKv, AnotherMayBeginAsItDoes) {
     }
 }
 
+TEST(SequenceKv, KeepsOfWhatIsSetAsideWhatItNeeds) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 12);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.set_aside(10 * kv_block_tokens));
+    ASSERT_TRUE(kv.extend(20));
+    kv.keep_set_aside(30);  // 12 in the block that is begun
+    for (const LayerGroup group : layer_groups) {
+        EXPECT_EQ(kv.blocks_set_aside(group), 2);
+        EXPECT_EQ(pool->blocks_free(group), 12U - 4U);
+    }
+    kv.keep_set_aside(1000);
+    EXPECT_EQ(kv.blocks_set_aside(LayerGroup::upper), 2);
+}
+
 TEST(SequenceKv, KnowsHowFarItIsExact) {
     FakeDevice device;
     const auto pool = make_sequence_pool(device, 12);

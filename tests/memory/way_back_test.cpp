@@ -32,6 +32,30 @@ TEST(WayBack, WhatIsComputedBehindWhatIsNotExactIsNotEither) {
     EXPECT_EQ(kv.exact_tokens(), 32);
 }
 
+/// Rounds of one token each: a block a token.
+TEST(WayBack, LeadsToNoMoreBlocksThanItMay) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 24);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(40));
+    WayBack way{{}, 40, 60};
+    for (int i = 0; i < 20; ++i) way.rounds.push_back(stored(40 + i, 1, Exactness::exact));
+    keep_within(way, kv, 10);
+    EXPECT_EQ(way.rounds.size(), 7U) << "three blocks were there";
+    EXPECT_EQ(way.end, 47);
+    keep_within(way, kv, 100);
+    EXPECT_EQ(way.end, 47);
+    way.rounds[0].stored.ids.resize(32);
+    way.rounds[0].known_blocks = 1;
+    way.rounds.resize(1);
+    way.rounds[0].stored.first_token = 24;
+    keep_within(way, kv, 4);
+    EXPECT_EQ(way.end, 56);
+    keep_within(way, kv, 3);
+    EXPECT_TRUE(way.rounds.empty());
+    EXPECT_EQ(way.end, way.begin);
+}
+
 TEST(WayBack, WhatIsExactLeavesTheRestAsItIs) {
     FakeDevice device;
     const auto pool = make_sequence_pool(device, 24);

@@ -160,7 +160,7 @@ TEST_F(FullDiskTest, WhatMustGoGoes) {
     const int there = all_whole(1010);
     open();
     EXPECT_EQ(all_whole(1010), there);
-    EXPECT_EQ(shelf.name("t", "id"), name);
+    EXPECT_EQ(Shelf(store_->manifest(), store_->keys()).name("t", "id"), name);
 }
 
 TEST_F(FullDiskTest, RoomIsMadeForTheReserve) {
