@@ -24,6 +24,8 @@ struct Ask {
     /// What the chat template is given beside the messages ("enable_thinking" …): a JSON object's text, as
     /// check_template_variables allows it; "" for nothing.
     std::string template_variables;
+    /// Whoever asked is told nothing before the end: of an answer that is cut off, nothing was said.
+    bool told_at_end = false;
     bool thoughts_apart = false;  ///< what the model thinks before its answer is told apart, where it shows that
     GenerateOptions options;
     int priority = 0;

@@ -137,6 +137,7 @@ void ConversationTable::grew(const ConversationName& name, const ConversationFig
     for (Totals* const totals : {&totals_, &holders_.at(name.tenant).totals})
         totals->bytes += figures.bytes - entry.figures.bytes;  // modulo 2^64, so less is right too
     entry.figures = figures;
+    entry.unbegun = entry.unbegun && figures.rounds == 0;
 }
 
 /// The one that holds most of those that hold more than an equal share; nullptr if none of them can give.
@@ -239,8 +240,10 @@ Error ConversationTable::missing(const ConversationName& name) const {
     constexpr std::array reasons{
         "the conversation has left, because it was not used for too long (server.conversation_idle_s)",
         "the conversation has left to make room for others (server.conversations_max, conversations_mib)",
-        "the conversation was deleted", "the conversation was lost when its actor failed",
-        "the conversation cannot be read, because the store died (a start of the server finds it again)"};
+        "the conversation was deleted",
+        "the conversation was lost when its actor failed",
+        "the conversation cannot be read, because the store died (a start of the server finds it again)",
+        "the conversation was never begun: its first turn failed, or was stopped before anything was said"};
     const auto left = left_.find(name);
     const std::string why =
         left == left_.end() ? "no conversation of that id is kept" : reasons[static_cast<size_t>(left->second.why)];

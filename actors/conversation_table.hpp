@@ -26,13 +26,14 @@ public:
         double idle_s_max = 0.0;       ///< older ones leave; 0: none do
         bool several_tenants = false;  ///< who share count and bytes
     };
-    enum class Left : uint8_t { age, room, deleted, failed, unread };
+    enum class Left : uint8_t { age, room, deleted, failed, unread, never_begun };
     struct Entry {
         session_actor session;  ///< none: it is kept on a disk, and nobody has asked for it yet
         uint64_t number = 0;    ///< counts upwards
         size_t turns = 0;       ///< under way or waiting
         double used_at = 0.0;
         ConversationFigures figures;
+        bool unbegun = false;  ///< its first turn made it, and has not become a round yet
     };
     struct Totals {
         size_t count = 0, bytes = 0;
@@ -54,6 +55,8 @@ public:
     void used(const ConversationName& name, double now);
     void begin_turn(const ConversationName& name, double now);
     void end_turn(const ConversationName& name, double now);
+    /// A turn that may fail made it.
+    void begun_by_turn(const ConversationName& name) { at(name)->second.unbegun = true; }
     void grew(const ConversationName& name, const ConversationFigures& figures);
 
     /// Who has to leave so that the tenant can have so much more; an error, if it cannot be. `stays` does not leave.

@@ -159,7 +159,11 @@ Result<session_actor> Router::session_for(const Ask& asked) {
     }
     const ConversationTable::Entry* const known = conversations_.find(name);
     if (known == nullptr && (asked.goes_on || asked.warms)) return conversations_.missing(name);
-    if (known == nullptr) return create(name, Conversation(model_));
+    if (known == nullptr) {
+        Session::Options options = options_.session;
+        options.begun_by_turn = asked.ids.empty();  // token ids become no rounds
+        return create(name, Conversation(model_), std::move(options));
+    }
     RONDO_TRY(make_room(name.tenant, {0, content_bytes(asked.messages)}, &name));
     return serving(name);
 }
@@ -198,6 +202,7 @@ void Router::over(TurnId id, const ConversationFigures* figures) {
     if (entry != nullptr && entry->session == turn->second.session) {
         conversations_.end_turn(name, now());
         if (figures != nullptr) conversations_.grew(name, *figures);
+        if (entry->unbegun && entry->turns == 0) leave(name, ConversationTable::Left::never_begun);
         count();
         watch_ages();
     }
@@ -298,13 +303,14 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
     if (const Status roles = check_roles(preamble); !roles) return refused(roles.error());
     const size_t bytes = content_bytes(preamble), bytes_max = content_bytes_max(*options_.session.runtime);
     if (bytes > bytes_max) {  // which no turn could begin with
-        return refused(make_error(ErrorCode::out_of_range,
+        return refused(make_error(ErrorCode::context_full,
                                   "the conversation's system text has " + std::to_string(bytes) + " bytes; at most " +
                                       std::to_string(bytes_max) + " can fit into its context"));
     }
     Conversation conversation(model_);
     conversation.preamble = preamble;
-    if (const Result<session_actor> made = create(name, std::move(conversation)); !made) return refused(made.error());
+    if (const Result<session_actor> made = create(name, std::move(conversation), options_.session); !made)
+        return refused(made.error());
     return pass_on(name, list_atom::value);
 }
 

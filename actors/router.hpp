@@ -65,8 +65,7 @@ private:
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
     Result<session_actor> find(const ConversationName& name);
-    Result<session_actor> create(const ConversationName& name, Conversation conversation,
-                                 std::optional<ConversationName> fork_of = {});
+    Result<session_actor> create(const ConversationName& name, Conversation conversation, Session::Options options);
     void over(TurnId id, const ConversationFigures* figures);
     caf::result<int64_t> put_away(const ConversationName& name);
     caf::result<bool> remove(const ConversationName& name);

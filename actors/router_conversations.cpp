@@ -60,7 +60,8 @@ Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, c
 }
 
 void Router::leave(const ConversationName& name, ConversationTable::Left why) {
-    ++(why == ConversationTable::Left::age ? load_->left_by_age : load_->left_for_room);
+    if (why == ConversationTable::Left::age) ++load_->left_by_age;
+    if (why == ConversationTable::Left::room) ++load_->left_for_room;
     const ConversationTable::Entry& entry = *conversations_.find(name);
     if (entry.session) send(entry.session, remove_atom::value);
     // Nothing of it stays on a disk.
@@ -69,19 +70,19 @@ void Router::leave(const ConversationName& name, ConversationTable::Left why) {
 }
 
 Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
-                                     std::optional<ConversationName> fork_of) {
+                                     Session::Options options) {
     if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
     const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
-    Session::Options options = options_.session;
     options.keeper = options_.store;
-    options.fork_of = std::move(fork_of);
+    const bool begun_by_turn = options.begun_by_turn;
     const session_actor session =
         open({name, conversations_.next_number()}, std::move(conversation), std::move(options));
     conversations_.add(name, session, figures, now());
+    if (begun_by_turn) conversations_.begun_by_turn(name);
     names_[session.id()] = name;
     count();
     watch_ages();
@@ -176,7 +177,9 @@ caf::typed_response_promise<ConversationInfoPtr> Router::fork(const Conversation
     when_answered(
         request(*session, answers_within, copy_atom::value),
         [=, this](const ConversationPtr& copy) mutable {
-            const Result<session_actor> made = create(to, *copy, from);
+            Session::Options options = options_.session;
+            options.fork_of = from;
+            const Result<session_actor> made = create(to, *copy, std::move(options));
             if (!made) {
                 promise.deliver(to_caf(made.error()));
                 return;

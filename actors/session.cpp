@@ -66,26 +66,6 @@ Session::behavior_type Session::make_behavior() {
     };
 }
 
-/// Whoever is watched outlives it, and would keep it in memory.
-void Session::on_exit() {
-    drop_text();
-    for (const auto& [ask, arrived] : waiting_) demonitor(ask->listener.address());
-    if (current_) {
-        demonitor(current_->ask->listener.address());
-        if (current_->stages)
-            for (const auto& stage : {current_->stages->admission.address(), current_->stages->prefill.address(),
-                                      current_->stages->decode.address()})
-                demonitor(stage);
-    }
-    router_ = nullptr;
-    keeper_ = nullptr;
-    stages_.reset();
-    waiting_.clear();
-    when_there_.clear();
-    current_.reset();
-    options_ = {};  // a dead actor may be held by a timer; the model may not
-}
-
 template <class Answer>
 caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Result<Answer>()> answer) {
     auto promise = make_response_promise<Answer>();
@@ -130,17 +110,10 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     TurnEnd end;
     end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
     end.error = std::move(error);
+    if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
     self->send(ask->listener, std::move(end));
     const bool other_hears = self->current_ && self->current_->flow.state() != TurnFlow::State::draining;
     self->has_heard(ask->listener, other_hears ? &*self->current_ : nullptr);
-    if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
-}
-
-/// A turn's end. Its listener is watched no more, unless he waits for another turn of this conversation.
-void Session::has_heard(const listener_actor& listener, const UnderWay* other) {
-    demonitor(listener.address());
-    const bool waits = std::ranges::any_of(waiting_, [&](const auto& one) { return one.first->listener == listener; });
-    if (waits || (other != nullptr && other->ask->listener == listener)) monitor(listener);
 }
 
 void Session::serve_by(const StagesPtr& stages) {
@@ -168,6 +141,11 @@ void Session::begin_next() {
     waiting_.pop_front();
     Result<NewTurn> made = std::move(*text_->made);
     text_.reset();
+    if (ask->goes_on && unbegun_)
+        return refuse(this, ask,
+                      make_error(ErrorCode::not_found,
+                                 "the conversation's first turn became no round; what "
+                                 "was said must be sent without going on"));
     if (!made) return refuse(this, ask, made.error());
     made->turn->conversation = key_;
     TurnRecord record(*ask, *made->turn, arrived, now());
@@ -199,7 +177,8 @@ void Session::stop(TurnId id, TurnFlow::Event event) {
 void Session::happen(TurnFlow::Event event) {
     for (const TurnFlow::Action action : current_->flow.on(event)) act(action);
     if (!current_) return;  // an action has gone on to the end
-    if (current_->end) {    // last: whoever hears of it finds everything done
+    if (current_->flow.idle()) tell_over();
+    if (current_->end) {  // last: whoever hears of it finds everything done
         send(current_->ask->listener, *std::exchange(current_->end, std::nullopt));
         has_heard(current_->ask->listener, nullptr);
     }
@@ -229,7 +208,7 @@ void Session::act(TurnFlow::Action action) {
         case TurnFlow::Action::withdraw:
             return withdraw();
         case TurnFlow::Action::keep_kv:
-            if (current_->cancelled) remember();
+            if (current_->cancelled && !current_->ask->told_at_end) remember();
             if (current_->turn) current_->turn->stop_waiting();
             if (current_->turn && current_->turn->kv.tokens() > 0)
                 send(current_->stages->cache, keep_atom::value, current_->turn);
@@ -351,6 +330,7 @@ void Session::remember() {
     // A stage may have gone on for a step after its user left.
     const auto ids = std::span<const int32_t>(turn.turn->ids)
                          .subspan(static_cast<size_t>(turn.turn->prompt_tokens), static_cast<size_t>(told));
+    unbegun_ = false;
     conversation_.answered(turn.ask->messages, turn.record.answer(), turn.prompt, ids, turn.record.figures());
     keep();
 }
@@ -388,22 +368,6 @@ void Session::withdraw() {
         case TurnStage::decode:
             return send(stages.decode, withdraw_atom::value, id);
     }
-}
-
-/// Somebody this conversation depends on is gone: whoever listened, or a stage.
-void Session::down(const caf::down_msg& message) {
-    const auto is = [&](const auto& actor) { return actor.address() == message.source; };
-    std::vector<TurnId> unheard;
-    for (const auto& [ask, arrived] : waiting_)
-        if (is(ask->listener)) unheard.push_back(ask->id);
-    for (auto id = unheard.rbegin(); id != unheard.rend(); ++id) stop(*id, TurnFlow::Event::cancel);
-    if (!current_) return;
-    if (is(current_->ask->listener)) return stop(current_->ask->id, TurnFlow::Event::cancel);
-    const Stages& stages = *current_->stages;
-    if (!is(stages.admission) && !is(stages.prefill) && !is(stages.decode)) return;
-    if (current_->stages == stages_) stages_.reset();  // until the router tells of others
-    current_->error = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
-    happen(TurnFlow::Event::lost);
 }
 
 }  // namespace rondo

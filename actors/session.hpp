@@ -35,6 +35,7 @@ public:
         store_actor keeper = {};      ///< that keeps the conversation; none: it ends with the process
         bool is_kept = false;         ///< it has to be read from there first
         std::optional<ConversationName> fork_of = {};
+        bool begun_by_turn = false;  ///< and not before: a turn that goes on needs one that became a round
     };
     /// Without stages turns wait until the router tells of some.
     Session(caf::actor_config& config, Conversation conversation, ConversationKey key, router_actor router,
@@ -48,7 +49,8 @@ public:
           fork_of_(options.fork_of),
           router_(std::move(router)),
           stages_(std::move(stages)),
-          ends_with_turn_(options.ends_with_turn) {}
+          ends_with_turn_(options.ends_with_turn),
+          unbegun_(options.begun_by_turn) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "session"; }
     void on_exit() override;
@@ -128,6 +130,7 @@ private:
     router_actor router_;
     StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;
+    bool unbegun_;  // no turn has become a round yet, and the first one made it
     bool removed_ = false;
 
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came

@@ -56,6 +56,7 @@ ApiResult<Ask> Gateway::make_ask(const std::string& tenant, const AnswerRequest&
     Ask ask;
     ask.conversation = {tenant, request.conversation};
     ask.goes_on = request.goes_on;
+    ask.told_at_end = !request.stream;
     ask.options = request.options;
     ask.priority = request.priority;
     ask.method = request.method;

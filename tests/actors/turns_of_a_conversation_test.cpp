@@ -131,6 +131,63 @@ TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
     EXPECT_EQ(kept.rounds[0].figures->timings.decode, heard.ends[0].timings.decode);
 }
 
+TEST_F(TurnsOfAConversation, AreNotRememberedWhenNobodyWasToldBeforeTheyWereCancelled) {
+    Heard first, cut;
+    stage_.engine().ask(chat("c", "Hello!", 4), first.callbacks());
+    stage_.run();
+    Ask ask = chat("c", question);
+    ask.told_at_end = true;
+    const TurnId turn = stage_.engine().ask(std::move(ask), cut.callbacks());
+    while (cut.ids.size() < 3) ASSERT_TRUE(stage_.run_one());
+    stage_.engine().cancel(turn);
+    stage_.run();
+    ASSERT_EQ(cut.ends.at(0).outcome, TurnOutcome::cancelled);
+    EXPECT_EQ(must(rounds_of(stage_, "c")).rounds.size(), 1U);
+}
+
+/// A turn that fails has begun no conversation: whoever goes on with it would go on without what was said.
+TEST_F(TurnsOfAConversation, BeginItOnlyWhenTheyBecomeARound) {
+    Heard stopped, second, third, again;
+    Ask going_on = chat("c", "And now?", 4);
+    going_on.goes_on = true;
+    const TurnId turn = stage_.engine().ask(chat("c", question), stopped.callbacks());
+    stage_.engine().cancel(turn);
+    stage_.engine().ask(going_on, second.callbacks());  // while the first is under way
+    stage_.run();
+    ASSERT_EQ(stopped.ends.at(0).outcome, TurnOutcome::cancelled);
+    EXPECT_TRUE(stopped.text.empty());
+    EXPECT_EQ(second.ends.at(0).error.code, ErrorCode::not_found);
+    EXPECT_EQ(rounds_of(stage_, "c").error().code, ErrorCode::not_found);
+    EXPECT_EQ(stage_.inside().load().conversations, 0U);
+    stage_.engine().ask(going_on, third.callbacks());
+    stage_.run();
+    EXPECT_EQ(third.ends.at(0).error.code, ErrorCode::not_found);
+    EXPECT_THAT(third.ends.at(0).error.message, ::testing::HasSubstr("was never begun"));
+    stage_.engine().ask(chat("c", question), again.callbacks());
+    stage_.run();
+    EXPECT_EQ(again.text, right_answer);
+    EXPECT_EQ(must(rounds_of(stage_, "c")).rounds.size(), 1U);
+}
+
+TEST_F(TurnsOfAConversation, LeaveOneThatWasBegunBefore) {
+    must(ask_router(stage_, create_atom::value, ConversationName{"t", "made"}, Preamble{}));
+    Heard told;
+    stage_.engine().ask(chat("told", "Hello!", 4), told.callbacks());
+    stage_.run();
+    must(ask_router(stage_, rewind_atom::value, ConversationName{"t", "told"}, int64_t{0}));
+    for (const char* id : {"made", "told"}) {
+        Heard stopped, other;
+        stage_.engine().cancel(stage_.engine().ask(chat(id, question), stopped.callbacks()));
+        stage_.run();
+        ASSERT_EQ(stopped.ends.at(0).outcome, TurnOutcome::cancelled);
+        Ask going_on = chat(id, question);
+        going_on.goes_on = true;
+        stage_.engine().ask(going_on, other.callbacks());
+        stage_.run();
+        EXPECT_EQ(other.text, right_answer) << id;
+    }
+}
+
 TEST(Conversations, LeaveRoomForOthersWhenTheyAreDeleted) {
     // With keys, as those of several tenants are counted.
     Stage stage(small_settings({"server.conversations_max=4", "server.api_keys_file=keys"}));

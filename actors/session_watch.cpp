@@ -1,0 +1,53 @@
+// Whom a session watches: who listens to its turns, and the stages that serve them.
+
+#include <algorithm>
+#include <vector>
+
+#include "actors/session.hpp"
+
+namespace rondo {
+
+/// Whoever is watched outlives it, and would keep it in memory.
+void Session::on_exit() {
+    drop_text();
+    for (const auto& [ask, arrived] : waiting_) demonitor(ask->listener.address());
+    if (current_) {
+        demonitor(current_->ask->listener.address());
+        if (current_->stages)
+            for (const auto& stage : {current_->stages->admission.address(), current_->stages->prefill.address(),
+                                      current_->stages->decode.address()})
+                demonitor(stage);
+    }
+    router_ = nullptr;
+    keeper_ = nullptr;
+    stages_.reset();
+    waiting_.clear();
+    when_there_.clear();
+    current_.reset();
+    options_ = {};  // a dead actor may be held by a timer; the model may not
+}
+
+/// A turn's end. Its listener is watched no more, unless he waits for another turn of this conversation.
+void Session::has_heard(const listener_actor& listener, const UnderWay* other) {
+    demonitor(listener.address());
+    const bool waits = std::ranges::any_of(waiting_, [&](const auto& one) { return one.first->listener == listener; });
+    if (waits || (other != nullptr && other->ask->listener == listener)) monitor(listener);
+}
+
+/// Somebody this conversation depends on is gone: whoever listened, or a stage.
+void Session::down(const caf::down_msg& message) {
+    const auto is = [&](const auto& actor) { return actor.address() == message.source; };
+    std::vector<TurnId> unheard;
+    for (const auto& [ask, arrived] : waiting_)
+        if (is(ask->listener)) unheard.push_back(ask->id);
+    for (auto id = unheard.rbegin(); id != unheard.rend(); ++id) stop(*id, TurnFlow::Event::cancel);
+    if (!current_) return;
+    if (is(current_->ask->listener)) return stop(current_->ask->id, TurnFlow::Event::cancel);
+    const Stages& stages = *current_->stages;
+    if (!is(stages.admission) && !is(stages.prefill) && !is(stages.decode)) return;
+    if (current_->stages == stages_) stages_.reset();  // until the router tells of others
+    current_->error = make_error(ErrorCode::internal, "a stage of the pipeline failed; asking again may help");
+    happen(TurnFlow::Event::lost);
+}
+
+}  // namespace rondo
