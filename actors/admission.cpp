@@ -102,6 +102,8 @@ void Admission::pump() {
         request(cache_, options_.timeout, take_atom::value, admission),
         [this, asked = now()](const AdmissionChoicePtr& answer) { answered(*answer, asked); },
         [this, first](const caf::error& error) {
+            // It may still take what was asked, and nobody would hear of it.
+            if (error == caf::sec::request_timeout) return quit(error);
             asking_ = false;
             waiting_.remove(first->id)->promise.deliver(
                 handed_back(first, ErrorCode::internal, from_caf(error, "the prefix cache").message));

@@ -26,10 +26,9 @@ int64_t blocks_of(const SequenceKv& kv) {
     return blocks;
 }
 
-constexpr int64_t tokens_of_stored_rounds = 256;  // of each, as a guess
-constexpr int64_t share_of_store = 4;             // of the pool it may hold this part
-constexpr size_t later_max = 64;                  // turns whose keys wait for the store
-constexpr double store_seconds = 0.02;            // after which whoever wants the store's blocks asks again
+constexpr int64_t share_of_store = 4;   // of the pool it may hold this part
+constexpr size_t later_max = 64;        // turns whose keys wait for the store
+constexpr double store_seconds = 0.02;  // after which whoever wants the store's blocks asks again
 // The store gives what it holds up within a tenth of a second. A slow disk may hold its thread up: then turns that run
 // do not wait for it.
 constexpr auto room_within = std::chrono::milliseconds(200);
@@ -178,7 +177,7 @@ bool Cache::set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares
     turn.kv = std::move(known);
     if (!turn.space.is_exact()) turn.kv.go_on_inexactly(exact_end(turn));
     const int64_t tokens = turn.missing() + 1;  // and the answer's first
-    const int64_t more = store_ ? kv_block_tokens * (1 + tokens / tokens_of_stored_rounds) : 0;
+    const int64_t more = store_ ? tokens_for_cuts(tokens) : 0;
     if ((more > 0 && set_aside(turn, tokens + more, running, spares_claims)) ||
         set_aside(turn, tokens, running, spares_claims)) {
         prefixes_->forget_claim(turn.id);

@@ -15,6 +15,8 @@ DeviceRunner::behavior_type DeviceRunner::make_behavior() {
 
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void DeviceRunner::on_exit() {
+    // First: what a kernel still writes to must not be others' yet.
+    if (stepper_) static_cast<void>(stepper_->device().drain(StreamId::compute));
     waiting_.clear();
     current_.reset();
     *at_work_since_ns_ = 0;

@@ -43,8 +43,8 @@ void PromptLanes::take_over(Lane& idle) {
     PrefillOrder::Job taken;
     double most = 0.0;
     for (Lane& lane : lanes_) {
-        const auto waits = [&](uint64_t id) { return !lane.jobs.at(id).begun; };
-        const PrefillOrder::Job* const next = lane.order.first_of(waits);
+        const auto may_go = [&](uint64_t id) { return !lane.jobs.at(id).begun && !lane.jobs.at(id).waits; };
+        const PrefillOrder::Job* const next = lane.order.first_of(may_go);
         const double seconds = lane.seconds_of(lane.order.tokens(), unmeasured);
         if (next == nullptr || idle.seconds_of(next->tokens, unmeasured) >= seconds) continue;
         const bool better =

@@ -124,6 +124,15 @@ TEST_F(AdmissionTest, OfThreeLetInOneIsTheFirst) {
     EXPECT_EQ(let_in_.size(), 6U);
 }
 
+/// It may take what it was asked for later, and nobody would give that back: all stages begin anew.
+TEST_F(AdmissionTest, ACacheThatSaysNothingEndsIt) {
+    open_all(2);
+    pass(std::chrono::seconds(31));
+    EXPECT_THAT(handed_back_, IsEmpty()) << "turns are asked for again by their sessions";
+    answer(Outcome::let_in);
+    EXPECT_THAT(let_in_, IsEmpty());
+}
+
 TEST_F(AdmissionTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
     open_all(6);
     for (int i = 0; i < 2; ++i) {

@@ -255,6 +255,13 @@ TEST(PromptLanes, ADeviceWithoutWorkTakesOverAPromptThatWaits) {
     complete(1, 3000);
     EXPECT_FALSE(lanes.begin(1)) << "the only prompt that is left has begun on the other device";
     EXPECT_EQ(lanes.tokens(0), 1000);
+    EXPECT_EQ(lanes.add(7, 5, 5000), 1U);
+    EXPECT_EQ(next(lanes, 1), 7U);
+    EXPECT_EQ(lanes.add(8, 5, 3000), 0U);
+    EXPECT_EQ(lanes.add(9, 0, 3000), 0U);
+    lanes.wait(8, true);
+    complete(1, 5000);
+    EXPECT_EQ(next(lanes, 1), 9U) << "the other one waits for its keys";
 }
 
 TEST(PromptLanes, ASlowDeviceLeavesAPromptToTheOneThatIsDoneSooner) {
