@@ -51,7 +51,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     std::vector<int32_t> ids = ask.ids;
     const size_t bytes = content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation.preamble) : size_t{0});
     if (bytes > content_bytes_max(*runtime)) {  // before it is tokenized
-        return make_error(ErrorCode::out_of_range, "the message is too long: no " + std::to_string(bytes) +
+        return make_error(ErrorCode::context_full, "the message is too long: no " + std::to_string(bytes) +
                                                        " bytes fit into a context of " +
                                                        std::to_string(runtime->context_tokens) + " tokens");
     }
@@ -73,7 +73,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         return make_error(ErrorCode::invalid_argument, ask.warms ? "the conversation has no rounds that could be warmed"
                                                                  : "an empty prompt, must be at least one token");
     if (tokens >= runtime->context_tokens) {
-        return make_error(ErrorCode::out_of_range, "the prompt has " + std::to_string(tokens) +
+        return make_error(ErrorCode::context_full, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +
                                                        std::to_string(runtime->context_tokens) +
                                                        " with the answer: rewinding or dropping rounds would help");

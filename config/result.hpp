@@ -22,6 +22,7 @@ enum class ErrorCode {
     cancelled,
     timeout,
     internal,
+    context_full,  ///< more tokens than the model's context holds
 };
 
 /// One line: what, where, what must be. Never contains prompt text or addresses.

@@ -45,6 +45,7 @@ HttpHeaders Exchange::headers(std::string type) const {
         headers.emplace_back("Access-Control-Allow-Headers",
                              allowed_fields(request_.header("access-control-request-headers")));
         headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS");
+        headers.emplace_back("Access-Control-Expose-Headers", "Retry-After, X-Request-Id");
         headers.emplace_back("Vary", "Origin");
     }
     return headers;

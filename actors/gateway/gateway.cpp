@@ -195,14 +195,14 @@ void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
 
 std::optional<Error> Gateway::no_tokenizer() const {
     if (inside(engine_).model().tokenizer != nullptr) return {};
-    return make_error(ErrorCode::not_found,
+    return make_error(ErrorCode::unsupported,
                       "model " + inside(engine_).model().name + " has no tokenizer; token ids would do");
 }
 
 /// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.
 std::optional<Error> Gateway::too_long(const char* what, size_t bytes) const {
     if (bytes <= content_bytes_max(*inside(engine_).runtime())) return {};
-    return make_error(ErrorCode::out_of_range, std::string("the ") + what + " is too long: no " +
+    return make_error(ErrorCode::context_full, std::string("the ") + what + " is too long: no " +
                                                    std::to_string(bytes) + " bytes fit into a context of " +
                                                    std::to_string(engine_.context_tokens()) + " tokens");
 }

@@ -50,14 +50,14 @@ std::string one(const ConversationInfoPtr& info) {
 void Gateway::sessions(const std::shared_ptr<Exchange>& exchange) {
     const HttpRequest& request = exchange->request();
     if (request.path == "/v1/sessions") {
-        if (request.method == "GET") {
+        if (request.method == "GET" || request.method == "HEAD") {
             ApiResult<PageRequest> wanted = parse_page_query(request.query);
             if (!wanted) return exchange->send_error(wanted.error());
             const PageOf page{exchange->tenant, std::move(wanted->after), static_cast<size_t>(wanted->limit)};
             return caf::anon_send(lists_, list_atom::value,
                                   ListJobPtr(std::make_shared<ListJob>(ListJob{exchange, page})));
         }
-        if (request.method != "POST") return exchange->send_error(wrong_method("GET, POST"));
+        if (request.method != "POST") return exchange->send_error(wrong_method("GET, HEAD, POST"));
         const ApiResult<SessionCreateRequest> wanted = parse_session_create(request.body);
         if (!wanted) return exchange->send_error(wanted.error());
         Preamble preamble;
@@ -82,14 +82,14 @@ void Gateway::session(const std::shared_ptr<Exchange>& exchange, const std::stri
     const HttpRequest& request = exchange->request();
     const ConversationName name{exchange->tenant, id};
     if (verb.empty()) {
-        if (request.method == "GET")
+        if (request.method == "GET" || request.method == "HEAD")
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, list_atom::value, name);
         if (request.method == "POST") {
             const ApiResult<SessionRenameRequest> wanted = parse_session_rename(request.body);
             if (!wanted) return exchange->send_error(wanted.error());
             return ask_router<ConversationInfoPtr>(engine_, exchange, one, title_atom::value, name, wanted->title);
         }
-        if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, POST, DELETE"));
+        if (request.method != "DELETE") return exchange->send_error(wrong_method("GET, HEAD, POST, DELETE"));
         const auto ask = [=](caf::event_based_actor* self, const front_actor& router) {
             when_answered(
                 self->request(router, front_answers_within, remove_atom::value, name),

@@ -12,7 +12,6 @@
 namespace rondo {
 
 struct ChatTemplate::Program {
-    std::string where;
     std::string source;
     std::set<std::string, std::less<>> words;
     jinja::Block block;
@@ -90,7 +89,6 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::str
                                                        std::to_string(limits::template_bytes_max) + " bytes");
     try {
         auto program = std::make_unique<Program>();
-        program->where = where;
         program->source = source;
         std::vector<jinja::Token> tokens = jinja::tokenize(source);
         for (const jinja::Token& token : tokens)
@@ -114,6 +112,7 @@ bool ChatTemplate::mentions(std::string_view text) const {
 }
 
 Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const std::stop_token& stop) const {
+    constexpr const char* where = "the model's template";  // users are told, and they have no business with its path
     jinja::Runtime runtime(stop);
     try {
         Value extra;
@@ -130,9 +129,9 @@ Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const s
                         ErrorCode::out_of_range);
         return std::move(out.str());
     } catch (const jinja::Fault& fault) {
-        return describe(program_->where, runtime.line, fault);
+        return describe(where, runtime.line, fault);
     } catch (const std::bad_alloc&) {
-        return make_error(ErrorCode::out_of_memory, program_->where + ": no memory to render the chat template");
+        return make_error(ErrorCode::out_of_memory, std::string(where) + ": no memory to render the chat template");
     }
 }
 

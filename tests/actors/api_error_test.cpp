@@ -26,8 +26,9 @@ TEST(ApiError, GivesEveryErrorCodeItsStatusAndType) {
                         {ErrorCode::device, 500, "server_error"},
                         {ErrorCode::cancelled, 499, "server_error"},
                         {ErrorCode::timeout, 504, "server_error"},
-                        {ErrorCode::internal, 500, "server_error"}};
-    ASSERT_EQ(std::size(rows), static_cast<size_t>(ErrorCode::internal) + 1) << "a code without a row";
+                        {ErrorCode::internal, 500, "server_error"},
+                        {ErrorCode::context_full, 400, "invalid_request_error"}};
+    ASSERT_EQ(std::size(rows), static_cast<size_t>(ErrorCode::context_full) + 1) << "a code without a row";
     for (const Row& row : rows) {
         const ApiError error = api_error(make_error(row.code, "why"));
         EXPECT_EQ(error.status, row.status) << error.code;

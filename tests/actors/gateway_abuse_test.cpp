@@ -270,7 +270,13 @@ TEST_F(GatewayAbuse, TextsThatCouldNotFitAreNotTokenizedToBeCounted) {
     for (const json& body : {json{{"text", text}}, json{{"messages", messages}}}) {
         const HttpResponse refusal = call("POST", "/tokenize", body);
         EXPECT_EQ(refusal.status, 400);
+        EXPECT_EQ(json::parse(refusal.body)["error"]["code"], "context_length_exceeded");
         EXPECT_THAT(refusal.body.substr(0, 200), HasSubstr("no 1100000 bytes fit into a context of 4096 tokens"));
+    }
+    for (const size_t bytes : {size_t{20'000}, text.size()}) {
+        const HttpResponse refusal = call("POST", "/v1/chat/completions", chat(text.substr(0, bytes)));
+        EXPECT_EQ(refusal.status, 400);
+        EXPECT_EQ(json::parse(refusal.body)["error"]["code"], "context_length_exceeded") << refusal.body;
     }
     EXPECT_EQ(call("POST", "/tokenize", {{"text", text.substr(100'000)}}).status, 200) << "many more tokens than fit";
 }

@@ -173,6 +173,7 @@ TEST_F(GatewayBrowsers, SaysOfEveryAnswerWhoMayReadIt) {
         EXPECT_EQ(answer.status, status);
         EXPECT_EQ(allowed(answer, "origin"), origin) << status;
         EXPECT_EQ(answer.headers.at("vary"), "Origin");
+        EXPECT_EQ(answer.headers.at("access-control-expose-headers"), "Retry-After, X-Request-Id");
     }
     const json body = chat("Hello!");
     const std::string stream = body.dump().insert(1, R"("stream":true,"max_tokens":2,)");

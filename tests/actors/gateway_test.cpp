@@ -61,6 +61,9 @@ TEST_F(GatewayTest, KeepsConversationsAsRounds) {
     EXPECT_EQ(text_of(answer(chat("What is the code of the red box?", "box talk"))),
               "The code of the red box is 4817.");
     const json info = json::parse(call("GET", "/v1/sessions/box%20talk").body);
+    EXPECT_EQ(call("HEAD", "/v1/sessions/box%20talk").status, 200);
+    EXPECT_EQ(call("HEAD", "/v1/sessions").status, 200);
+    EXPECT_EQ(call("HEAD", "/v1/sessions/nobody").status, 404);
     ASSERT_EQ(info["rounds"].size(), 2U);
     EXPECT_EQ(info["rounds"][1]["user"], "What is the code of the red box?");
 
@@ -347,7 +350,7 @@ TEST(GatewayWithoutATokenizer, RefusesTextAndServesIds) {
                                                    {"/v1/completions", {{"prompt", "a"}}},
                                                    {"/v1/chat/completions", {{"messages", messages}}}}) {
         const HttpResponse refusal = ask(path, body);
-        EXPECT_EQ(refusal.status, 404) << path << body;
+        EXPECT_EQ(refusal.status, 400) << path << body;
         EXPECT_THAT(refusal.body, HasSubstr("has no tokenizer")) << path << body;
     }
     for (const bool stream : {false, true}) {

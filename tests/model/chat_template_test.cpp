@@ -139,12 +139,12 @@ TEST(ChatTemplate, RefusesBadSyntaxWithItsLine) {
 
 TEST(ChatTemplate, RaiseExceptionIsAnErrorOfRenderOnOneLine) {
     EXPECT_EQ(template_error("a\n{{ raise_exception('no\nway') }}"),
-              "test:2: the chat template the template refuses: no way");
+              "the model's template:2: the chat template the template refuses: no way");
 }
 
 TEST(ChatTemplate, UndefinedPrintsEmptyButItsAttributesAreErrors) {
     EXPECT_EQ(*render("[{{ x }}{{ x ~ 1 }}{% for y in x %}{% endfor %}]"), "[1]");
-    EXPECT_EQ(template_error("{{ x.y }}"), "test:1: the chat template uses 'x', which is undefined");
+    EXPECT_EQ(template_error("{{ x.y }}"), "the model's template:1: the chat template uses 'x', which is undefined");
     EXPECT_THAT(template_error("{{ messages[3].role }}"), HasSubstr("an item that is not there, which is undefined"));
     EXPECT_THAT(template_error("{{ x + 1 }}"), HasSubstr("uses 'x'"));
     EXPECT_THAT(template_error("{{ x[1:] }}"), HasSubstr("uses 'x'"));
@@ -343,6 +343,12 @@ TEST(ChatTemplate, TellsWhichWordsItHas) {
 }
 
 /// Its steps and memory are counted with what it was given, too.
+TEST(ChatTemplate, KeepsThePathOfItsModelToItself) {
+    const auto program = ChatTemplate::parse("{{ raise_exception('no') }}", "/home/somebody/model: chat template");
+    EXPECT_EQ(program->render({}).error().message,
+              "the model's template:1: the chat template the template refuses: no");
+}
+
 TEST(ChatTemplate, VariablesCountAmongItsSteps) {
     ChatTemplateInput input;
     std::string many = "[0";

@@ -69,7 +69,8 @@ void read_sampling(BodyFields& fields, int64_t vocabulary, AnswerRequest& into) 
     SamplingParams& sampling = into.options.sampling;
     sampling.temperature = 1.0F;
     fields.number("temperature", sampling_ranges::temperature, sampling.temperature);
-    fields.whole("top_k", 0, vocabulary, sampling.top_k);
+    if (const Json* top_k = fields.find("top_k"); top_k == nullptr || *top_k != -1)  // "off" in other servers
+        fields.whole("top_k", 0, vocabulary, sampling.top_k);
     fields.number("top_p", sampling_ranges::top_p, sampling.top_p);
     fields.number("min_p", sampling_ranges::min_p, sampling.min_p);
     fields.number("repetition_penalty", sampling_ranges::repetition_penalty, sampling.repetition_penalty);
@@ -102,6 +103,7 @@ void read_stream_options(BodyFields& fields, AnswerRequest& into) {
     if (!within) return;
     within->flag("include_usage", into.include_usage);
     within->refuse_unless("include_obfuscation", false);
+    within->refuse_unless("continuous_usage_stats", false);
     within->refuse_others();
 }
 

@@ -35,6 +35,7 @@ constexpr std::array rows{
     Row{ErrorCode::device, 500, server_error, "device", "a device of the server failed; its log says which"},
     Row{ErrorCode::cancelled, 499, server_error, "cancelled", nullptr},
     Row{ErrorCode::timeout, 504, server_error, "timeout", nullptr},
+    Row{ErrorCode::context_full, 400, bad_request, "context_length_exceeded", nullptr},
     Row{ErrorCode::internal, 500, server_error, "internal", "the server failed; its log says why"},
 };
 

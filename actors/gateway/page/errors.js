@@ -15,7 +15,7 @@ const sentences = {
 
 /** An error within a stream has no status of its own. */
 const status_of_code = {
-    ...{ cancelled: 499, invalid_value: 400, not_found: 404, out_of_memory: 503, out_of_range: 400, overloaded: 429 },
+    ...{ cancelled: 499, context_length_exceeded: 400, invalid_value: 400, not_found: 404, out_of_memory: 503, out_of_range: 400, overloaded: 429 },
     ...{ shutting_down: 503, timeout: 504, unsupported: 400 },
 };
 export const status_of = (code) => status_of_code[code] ?? 500;
@@ -26,7 +26,7 @@ export function sentence_of({ status, code, message, retry_after_s }) {
     if (code === 'shutting_down') return 'The server is shutting down. Try again when it is back.';
     if (code === 'model_not_found') return 'The server does not serve this model any more. Load the page again.';
     if (code === 'out_of_memory') return 'The server has no memory free for this conversation now.';
-    if (status === 400 && /context|does not fit|too long/.test(message ?? ''))
+    if (code === 'context_length_exceeded')
         return 'The conversation does not fit into the model’s context. Edit an earlier message, or begin a new one.';
     if (status === 400) return 'The server does not accept this request.';
     const wait = Math.ceil(retry_after_s ?? 0);
