@@ -64,12 +64,11 @@ struct Bf16Products {
                 }
                 for (int64_t b = 0; b < chunk.count; ++b) {
                     const auto* const v = reinterpret_cast<const uint16_t*>(chunk.v[b]) + 2 * c;
-                    const auto* const of_block =
-                        reinterpret_cast<const uint32_t*>(weights + (b * Queries + first) * kv_block_tokens);
+                    const uint16_t* const of_block = weights + (b * Queries + first) * kv_block_tokens;
                     for (int pair = 0; pair < pairs; ++pair) {
                         const __m512bh v_low = load_pairs(v + pair * 2 * d), v_high = load_pairs(v + pair * 2 * d + 32);
                         for (int query = 0; query < together; ++query) {
-                            const __m512bh weight = all_lanes(of_block + query * pairs + pair);
+                            const __m512bh weight = all_lanes(of_block + 2 * (query * pairs + pair));
                             low[query] = _mm512_dpbf16_ps(low[query], weight, v_low);
                             high[query] = _mm512_dpbf16_ps(high[query], weight, v_high);
                         }

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 /// What the kernel files for AVX-512 with bf16 share, those with AMX tiles among them. Only they include this header.
 #define RONDO_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
@@ -21,8 +22,10 @@ RONDO_BF16 inline __m512 exp2_lanes(__m512 x) {
 }
 
 /// The same pair of bf16 in all lanes.
-RONDO_BF16 inline __m512bh all_lanes(const uint32_t* pair) {
-    return (__m512bh)_mm512_set1_epi32(static_cast<int32_t>(*pair));
+RONDO_BF16 inline __m512bh all_lanes(const uint16_t* pair) {
+    int32_t both = 0;
+    std::memcpy(&both, pair, sizeof(both));  // rows of odd lengths lie anywhere
+    return (__m512bh)_mm512_set1_epi32(both);
 }
 /// The lower 16 numbers alternating with the upper 16: 0, 16, 1, 17, …
 RONDO_BF16 inline __m512i interleave_halves(__m512i x) {

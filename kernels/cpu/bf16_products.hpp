@@ -47,9 +47,9 @@ RONDO_BF16 inline void score_block(const uint16_t* keys, const uint16_t* q, int6
             } else {
                 const __m512bh even = load_pairs(queries), odd = load_pairs(queries + 2 * Queries);
                 for (int key = 0; key < together; ++key) {
-                    const auto* const pairs = reinterpret_cast<const uint32_t*>(from + key * d);
+                    const uint16_t* const pairs = from + key * d;
                     sums[2 * key] = _mm512_dpbf16_ps(sums[2 * key], even, all_lanes(pairs));
-                    sums[2 * key + 1] = _mm512_dpbf16_ps(sums[2 * key + 1], odd, all_lanes(pairs + 1));
+                    sums[2 * key + 1] = _mm512_dpbf16_ps(sums[2 * key + 1], odd, all_lanes(pairs + 2));
                 }
             }
             if (c % 32 == 28 && (Queries == 8 || first > 0)) every_32();

@@ -32,7 +32,7 @@ RONDO_BF16 void add_pairs(const uint16_t* x, int64_t x_stride, const uint16_t* p
             w[r] = load_pairs(line + 32 * r);
         }
         for (int m = 0; m < rows; ++m) {
-            const __m512bh input = all_lanes(reinterpret_cast<const uint32_t*>(x + m * x_stride) + pair);
+            const __m512bh input = all_lanes(x + m * x_stride + 2 * pair);
             for (int r = 0; r < registers; ++r) s[m][r] = _mm512_dpbf16_ps(s[m][r], input, w[r]);
         }
     }
