@@ -17,10 +17,10 @@ constexpr double grace_seconds = 60.0;
 
 Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
-    if (is_there_) {
-        keep();
-    } else {
+    if (!is_there_) {
         read();
+    } else if (!unbegun_) {
+        keep();
     }
     return {
         [this](const DeltaOf& news) {
@@ -158,11 +158,7 @@ void Session::begin_next() {
 
 void Session::stop(TurnId id, TurnFlow::Event event) {
     const bool expired = event == TurnFlow::Event::expired;
-    if (is_current(id)) {
-        const bool ended = current_->flow.state() == TurnFlow::State::draining;
-        current_->cancelled = current_->cancelled || (!expired && !ended);
-        return happen(event);
-    }
+    if (is_current(id)) return happen(event);
     const auto found = std::ranges::find_if(waiting_, [&](const auto& one) { return one.first->id == id; });
     if (found == waiting_.end()) return;
     if (text_ && text_->turn == id) drop_text();
@@ -200,7 +196,9 @@ void Session::act(TurnFlow::Action action) {
         case TurnFlow::Action::end_done:
             return end_done();
         case TurnFlow::Action::end_cancelled:
-            return end(TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"));
+            end(TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"));
+            if (!current_->ask->told_at_end) remember();
+            return;
         case TurnFlow::Action::end_expired:
             return end(TurnOutcome::failed, make_error(ErrorCode::timeout, "the turn's deadline passed"));
         case TurnFlow::Action::end_failed:
@@ -208,7 +206,6 @@ void Session::act(TurnFlow::Action action) {
         case TurnFlow::Action::withdraw:
             return withdraw();
         case TurnFlow::Action::keep_kv:
-            if (current_->cancelled && !current_->ask->told_at_end) remember();
             if (current_->turn) current_->turn->stop_waiting();
             if (current_->turn && current_->turn->kv.tokens() > 0)
                 send(current_->stages->cache, keep_atom::value, current_->turn);
@@ -325,13 +322,10 @@ void Session::tell_end(TurnEnd end) {
 /// The round becomes part of the conversation, as far as its user was told of it.
 void Session::remember() {
     const UnderWay& turn = *current_;
-    const int64_t told = turn.record.told_tokens();
-    if (!turn.ask->ids.empty() || !turn.turn || told == 0) return;
-    // A stage may have gone on for a step after its user left.
-    const auto ids = std::span<const int32_t>(turn.turn->ids)
-                         .subspan(static_cast<size_t>(turn.turn->prompt_tokens), static_cast<size_t>(told));
+    const std::span<const int32_t> told = turn.record.told_ids();
+    if (!turn.ask->ids.empty() || told.empty()) return;
     unbegun_ = false;
-    conversation_.answered(turn.ask->messages, turn.record.answer(), turn.prompt, ids, turn.record.figures());
+    conversation_.answered(turn.ask->messages, turn.record.answer(), turn.prompt, told, turn.record.figures());
     keep();
 }
 

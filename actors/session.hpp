@@ -116,7 +116,6 @@ private:
         std::optional<Running> running = {};  // while it has KV
         Error error = {};                     // of the stage that refused
         std::optional<TurnEnd> end = {};      // to be told
-        bool cancelled = false;               // what was said until then stays said
         bool over_told = false;               // the router knows
     };
 

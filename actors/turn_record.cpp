@@ -112,6 +112,7 @@ std::optional<double> TurnRecord::tell(TurnDelta& delta, bool last, double now) 
     }
     last_piece_ = now;
     usage_.completion_tokens += std::ssize(delta.ids);
+    told_ids_.insert(told_ids_.end(), delta.ids.begin(), delta.ids.end());
     answer_ += delta.text;
     if (thoughts_) tell_apart(delta, last);
     return gap;

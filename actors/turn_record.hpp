@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/ask.hpp"
 #include "actors/turn.hpp"
@@ -37,7 +40,7 @@ public:
     bool tells_thoughts() const { return thoughts_.has_value(); }
     TurnStage stage() const { return stage_; }
     double arrived() const { return arrived_; }
-    int64_t told_tokens() const { return usage_.completion_tokens; }
+    std::span<const int32_t> told_ids() const { return told_ids_; }
     const std::string& answer() const { return answer_; }    ///< as far as it was told, thoughts included
     const TurnFigures& figures() const { return figures_; }  ///< of its end
     TurnAttention take_attention() { return std::exchange(attention_, {}); }
@@ -54,6 +57,7 @@ private:
     double entered_, last_piece_ = 0.0;
     double looked_up_ = 0.0;  // of Turn::restore_seconds what is in the timings
     std::string answer_;
+    std::vector<int32_t> told_ids_;
     std::optional<Thoughts> thoughts_;
     TurnUsage usage_;
     TurnTimings timings_;

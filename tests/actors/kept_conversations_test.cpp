@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <thread>
 
@@ -84,6 +86,29 @@ TEST_F(KeptConversationsTest, AreListedAndGoOnAfterARestart) {
     EXPECT_EQ(reply.end.usage.cached_tokens, 0);
     restart();
     EXPECT_EQ(must(engine_->conversation({"t", "a"}))->rounds.size(), 2U);
+}
+
+/// A process that is killed in its first turn leaves nothing that a client could go on with.
+TEST_F(KeptConversationsTest, AreKeptFromTheirFirstRoundOn) {
+    std::promise<void> is_told;
+    std::atomic<bool> told = false;
+    TurnCallbacks callbacks;
+    callbacks.on_delta = [&](const TurnDelta&) {
+        if (!told.exchange(true)) is_told.set_value();
+    };
+    std::promise<void> is_over;
+    callbacks.on_end = [&](const TurnEnd&) { is_over.set_value(); };
+    Ask endless = chat("canary-of-a-turn", question, 4000);
+    endless.options.ignore_eos = true;
+    const TurnId turn = engine_->ask(std::move(endless), std::move(callbacks));
+    is_told.get_future().wait();
+    must(engine_->create({"t", "canary-that-was-made"}, {}));
+    while (!is_anywhere("canary-that-was-made")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(is_anywhere("canary-of-a-turn"));
+    engine_->cancel(turn);
+    is_over.get_future().wait();
+    restart();
+    EXPECT_EQ(must(engine_->conversation({"t", "canary-of-a-turn"}))->rounds.size(), 1U);
 }
 
 TEST_F(KeptConversationsTest, ChangesAreKept) {

@@ -104,7 +104,7 @@ TEST_F(TurnRecordTest, TellsTheTimeBetweenTokensAndOfTheFirst) {
     EXPECT_FALSE(record.tell(first, false, 12.0));
     EXPECT_EQ(record.tell(second, false, 15.0), 3.0);
     EXPECT_FALSE(record.tell(rest, true, 16.0)) << "it has no token";
-    EXPECT_EQ(record.told_tokens(), 3);
+    EXPECT_EQ(record.told_ids().size(), 3U);
     EXPECT_EQ(record.answer(), "abc");
     const TurnEnd end = record.end(TurnOutcome::length, {}, false, 16.0);
     EXPECT_DOUBLE_EQ(end.timings.first_token, 2.0);
