@@ -34,6 +34,12 @@ std::string content_of(const File& file) {
     }
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr rlimit cpu_seconds{240, 240};
+#else
+constexpr rlimit cpu_seconds{60, 60};
+#endif
+
 double seconds_of(const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
@@ -50,8 +56,7 @@ Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& 
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("cannot fork");
     if (child == 0) {
-        const rlimit minute{60, 60};
-        ::setrlimit(RLIMIT_CPU, &minute);
+        ::setrlimit(RLIMIT_CPU, &cpu_seconds);
         ::dup2(::fileno(in.get()), STDIN_FILENO);
         ::dup2(::fileno(out.get()), STDOUT_FILENO);
         ::dup2(::fileno(err.get()), STDERR_FILENO);
