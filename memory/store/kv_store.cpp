@@ -172,7 +172,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     for (const RecordIndex::Taken& one : taken) {
         index_.gone(one);
         tell_gone(one.record.name);
-        give_back(one.record.place);
+        static_cast<void>(give_back(one.record.place));
     }
     counts_.evicted += std::ssize(taken);
     counts_.never_read += std::ranges::count_if(taken, [](const auto& one) { return !one.record.read; });
@@ -263,12 +263,15 @@ bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
     return all_went;
 }
 
-void KvStore::give_back(const RecordPlace& place) {
+/// An error: its bytes take space until the disk lets them go, which is asked again.
+Status KvStore::give_back(const RecordPlace& place) {
     if (const auto readers = readers_.find(place); readers != readers_.end()) {
         readers->second.removed = true;
-        return;
+        return Status::ok();
     }
-    if (!segments_->give_back(place)) unpunched_.push_back(place);
+    Status given = segments_->give_back(place);
+    if (!given) unpunched_.push_back(place);
+    return given;
 }
 
 /// Each of the three is tried, whatever becomes of the others.
@@ -310,10 +313,12 @@ Status KvStore::remove(std::span<const StoreName> names) {
     Manifest::Changes changes;
     for (const StoredRecord& record : leaving_) changes.remove(store::key_of(store::record_letter, record.name));
     RONDO_TRY(manifest_->commit_removal(std::move(changes)));
-    const size_t before = unpunched_.size();
-    for (const StoredRecord& record : std::exchange(leaving_, {})) give_back(record.place);
-    if (unpunched_.size() == before) return Status::ok();
-    return make_error(ErrorCode::io, "the store: what was removed still takes space on the disk");
+    Status given;
+    for (const StoredRecord& record : std::exchange(leaving_, {})) {
+        Status one = give_back(record.place);
+        if (given) given = std::move(one);
+    }
+    return given;
 }
 
 /// Unless it has gone meanwhile, and another of its name has come.

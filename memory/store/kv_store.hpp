@@ -145,7 +145,7 @@ private:
     bool evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most);
     Status remove(std::span<const StoreName> names);
     void tell_gone(const StoreName& name) const;
-    void give_back(const RecordPlace& place);
+    Status give_back(const RecordPlace& place);
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;
     bool drop_segments(const StoredRecord& record, uint64_t bytes);
     std::set<uint64_t> needed_segments(const StoredRecord& record) const;

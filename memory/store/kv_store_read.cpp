@@ -61,7 +61,7 @@ void KvStore::end_reading(const RecordPlace& place) {
     if (--found->second.count > 0) return;
     const bool removed = found->second.removed;
     readers_.erase(found);
-    if (removed) give_back(place);
+    if (removed) static_cast<void>(give_back(place));
 }
 
 void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done) {

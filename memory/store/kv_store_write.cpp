@@ -72,7 +72,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
                                  post([alive, this, owned = std::shared_ptr<Writing>(ended)] {
                                      if (!*alive) return;
                                      writing_.erase(owned->record.name);
-                                     if (!owned->found) give_back(owned->record.place);
+                                     if (!owned->found) static_cast<void>(give_back(owned->record.place));
                                  });
                              });
     writing_[record.name] = writing.get();
