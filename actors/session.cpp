@@ -13,6 +13,20 @@ namespace {
 // Beyond a turn's deadline the session waits this long for a stage to hand it back.
 constexpr double grace_seconds = 60.0;
 
+/// Delivers the answer, or the error because of which there can be none.
+template <class Answer>
+std::function<void(const Status&)> answering(caf::typed_response_promise<Answer> promise,
+                                             std::function<Result<Answer>()> answer) {
+    return [promise, answer = std::move(answer)](const Status& status) mutable {
+        const Result<Answer> answered = status ? answer() : Result<Answer>(status.error());
+        if (answered) {
+            promise.deliver(*answered);
+        } else {
+            promise.deliver(to_caf(answered.error()));
+        }
+    };
+}
+
 }  // namespace
 
 Session::behavior_type Session::make_behavior() {
@@ -33,14 +47,10 @@ Session::behavior_type Session::make_behavior() {
             return answer_when_there<ConversationInfoPtr>([this] { return Result<ConversationInfoPtr>(info()); });
         },
         [this](rewind_atom, int64_t round) {
-            return answer_when_there<ConversationInfoPtr>([=, this] {
-                return change([round](Conversation& conversation) { return conversation.rewind(round); });
-            });
+            return change_when_drained([round](Conversation& conversation) { return conversation.rewind(round); });
         },
         [this](drop_atom, const RoundList& rounds) {
-            return answer_when_there<ConversationInfoPtr>([=, this] {
-                return change([&rounds](Conversation& conversation) { return conversation.drop(rounds); });
-            });
+            return change_when_drained([rounds](Conversation& conversation) { return conversation.drop(rounds); });
         },
         [this](title_atom, const std::string& title) {  // with a turn under way too: no prompt has the title in it
             return answer_when_there<ConversationInfoPtr>([=, this]() -> Result<ConversationInfoPtr> {
@@ -55,7 +65,11 @@ Session::behavior_type Session::make_behavior() {
             if (current_) return stop(current_->ask->id, TurnFlow::Event::cancel);
             leave();
         },
-        [this](away_atom) { return put_away(); },
+        [this](away_atom) {
+            auto answer = make_response_promise<int64_t>();
+            put_away(answer);
+            return answer;
+        },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
         [this](copy_atom) {
             return answer_when_there<ConversationPtr>(
@@ -69,19 +83,22 @@ Session::behavior_type Session::make_behavior() {
 template <class Answer>
 caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Result<Answer>()> answer) {
     auto promise = make_response_promise<Answer>();
-    auto deliver = [promise, answer = std::move(answer)](const Status& status) mutable {
-        const Result<Answer> answered = status ? answer() : Result<Answer>(status.error());
-        if (answered) {
-            promise.deliver(*answered);
-        } else {
-            promise.deliver(to_caf(answered.error()));
-        }
-    };
+    auto deliver = answering<Answer>(promise, std::move(answer));
     if (is_there_) {
         deliver(Status::ok());
     } else {
         when_there_.push_back(std::move(deliver));
     }
+    return promise;
+}
+
+/// A turn whose user has heard its end is no turn under way: the change waits until no stage has it any more.
+caf::typed_response_promise<ConversationInfoPtr> Session::change_when_drained(
+    std::function<Status(Conversation&)> how) {
+    auto changed = [this, how = std::move(how)] { return change(how); };
+    if (!drains() || !waiting_.empty()) return answer_when_there<ConversationInfoPtr>(std::move(changed));
+    auto promise = make_response_promise<ConversationInfoPtr>();
+    when_drained_.push_back(answering<ConversationInfoPtr>(promise, std::move(changed)));
     return promise;
 }
 
@@ -112,8 +129,7 @@ void Session::refuse(Session* self, const AskPtr& ask, Error error) {
     end.error = std::move(error);
     if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
     self->send(ask->listener, std::move(end));
-    const bool other_hears = self->current_ && self->current_->flow.state() != TurnFlow::State::draining;
-    self->has_heard(ask->listener, other_hears ? &*self->current_ : nullptr);
+    self->has_heard(ask->listener, self->current_ && !self->drains() ? &*self->current_ : nullptr);
 }
 
 void Session::serve_by(const StagesPtr& stages) {
@@ -347,6 +363,8 @@ void Session::let_go() {
     send(stages.admission, closed_atom::value, current_->ask->id);
     tell_over();
     current_.reset();
+    const Status status = removed_ ? make_error(ErrorCode::not_found, "the conversation was removed") : Status::ok();
+    for (const auto& answer : std::exchange(when_drained_, {})) answer(status);
 }
 
 void Session::withdraw() {

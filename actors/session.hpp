@@ -91,9 +91,11 @@ private:
     void is_read(const Status& status);
     template <class Answer>
     caf::typed_response_promise<Answer> answer_when_there(std::function<Result<Answer>()> answer);
+    caf::typed_response_promise<ConversationInfoPtr> change_when_drained(std::function<Status(Conversation&)> how);
+    bool drains() const { return current_ && current_->flow.state() == TurnFlow::State::draining; }
     void keep(bool rounds_went = false);
     CachedPromptPtr cached_prompt() const;
-    caf::result<int64_t> put_away();
+    void put_away(caf::typed_response_promise<int64_t> answer);
     void leave();
     double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
@@ -125,7 +127,8 @@ private:
     store_actor keeper_;
     bool is_there_;  // else it is being read
     std::vector<std::function<void(const Status&)>> when_there_;
-    std::optional<ConversationName> fork_of_;  // until that is kept
+    std::vector<std::function<void(const Status&)>> when_drained_;  // the turn's user has heard its end already
+    std::optional<ConversationName> fork_of_;                       // until that is kept
     router_actor router_;
     StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;

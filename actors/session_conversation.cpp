@@ -59,12 +59,20 @@ CachedPromptPtr Session::cached_prompt() const {
     return std::make_shared<CachedPrompt>(CachedPrompt{key_, std::move(known.ids), std::move(known.round_ends)});
 }
 
-caf::result<int64_t> Session::put_away() {
-    if (current_ || text_ || !waiting_.empty())
-        return to_caf(make_error(ErrorCode::invalid_argument,
-                                 "the conversation has a turn under way, which must end or be cancelled first"));
-    if (!is_there_ || !stages_) return int64_t{0};
-    return delegate(stages_->cache, away_atom::value, cached_prompt());
+void Session::put_away(caf::typed_response_promise<int64_t> answer) {
+    if (drains() && waiting_.empty()) {
+        when_drained_.emplace_back([this, answer](const Status& status) mutable {
+            status ? put_away(answer) : static_cast<void>(answer.deliver(to_caf(status.error())));
+        });
+    } else if (current_ || text_ || !waiting_.empty()) {
+        answer.deliver(to_caf(make_error(ErrorCode::invalid_argument,
+                                         "the conversation has a turn under way, which "
+                                         "must end or be cancelled first")));
+    } else if (!is_there_ || !stages_) {
+        answer.deliver(int64_t{0});
+    } else {
+        answer.delegate(stages_->cache, away_atom::value, cached_prompt());
+    }
 }
 
 /// Nothing of a conversation that was removed stays in memory, unless others have it too.

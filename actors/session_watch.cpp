@@ -23,6 +23,7 @@ void Session::on_exit() {
     stages_.reset();
     waiting_.clear();
     when_there_.clear();
+    when_drained_.clear();
     current_.reset();
     options_ = {};  // a dead actor may be held by a timer; the model may not
 }

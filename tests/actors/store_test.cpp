@@ -98,6 +98,16 @@ TEST_F(StoreActorTest, AConversationIsPutAwayAndWarmedAgain) {
     EXPECT_EQ(turn(warm).ends[0].error.code, ErrorCode::invalid_argument);
 }
 
+/// Its user has heard the end of his turn, and need not know that a stage still has it.
+TEST_F(StoreActorTest, AConversationIsPutAwayWhenItsCancelledTurnIsOver) {
+    start();
+    Heard heard;
+    const TurnId turn = stage_->engine().ask(chat("c", "What is the code of the red box?"), heard.callbacks());
+    run_until([&] { return heard.ids.size() > 2 || !heard.ends.empty(); });
+    stage_->engine().cancel(turn);
+    EXPECT_GT(answer<int64_t>(away_atom::value, ConversationName{"t", "c"}), 16);
+}
+
 /// A question that is asked again finds what was computed of it; who rests, or is deleted, leaves nothing of it.
 TEST_F(StoreActorTest, RoundsThatWereTakenBackLeaveMemoryToo) {
     start();

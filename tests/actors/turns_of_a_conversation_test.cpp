@@ -114,6 +114,42 @@ TEST_F(TurnsOfAConversation, HoldTheirRoundsWhileTheyLast) {
     EXPECT_EQ(must(rounds_of(stage_, "c")).rounds.size(), 2U);
 }
 
+/// Whoever has heard the end of a turn need not know that a stage still has it.
+class ATurnThatDrains : public TurnsOfAConversation {
+protected:
+    /// Cancels a turn, takes its round back, and may remove the conversation, all before its stage can hand it back.
+    /// What the second is answered.
+    std::string take_back(bool and_remove) {
+        const TurnId turn = stage_.engine().ask(chat("c", question), heard_.callbacks());
+        while (heard_.ids.size() < 3 && stage_.run_one()) continue;
+        stage_.engine().cancel(turn);
+        std::string answer;
+        const auto client = [&, this](caf::event_based_actor* self, int) {
+            const router_actor router = stage_.inside().router();
+            self->request(router, caf::infinite, rewind_atom::value, name_, int64_t{0})
+                .then([&](const ConversationInfoPtr&) { answer = "done"; },
+                      [&](const caf::error& error) { answer = from_caf(error, "the router").message; });
+            if (and_remove) self->request(router, caf::infinite, remove_atom::value, name_).then([](bool) {});
+        };
+        stage_.system().spawn(client, 0);
+        stage_.run();
+        return answer;
+    }
+
+    const ConversationName name_{"t", "c"};
+    Heard heard_;
+};
+
+TEST_F(ATurnThatDrains, LetsItsRoundBeTakenBack) {
+    EXPECT_EQ(take_back(false), "done");
+    EXPECT_TRUE(must(rounds_of(stage_, "c")).rounds.empty());
+}
+
+TEST_F(ATurnThatDrains, ChangesNothingOfAConversationThatIsRemoved) {
+    EXPECT_THAT(take_back(true), ::testing::HasSubstr("removed"));
+    EXPECT_EQ(rounds_of(stage_, "c").error().code, ErrorCode::not_found);
+}
+
 TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
     Heard heard;
     const TurnId turn = stage_.engine().ask(chat("c", question), heard.callbacks());
