@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+import files
 import native
 import roundtalk
 import train
@@ -72,6 +73,20 @@ class Resuming(unittest.TestCase):
         options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
         subprocess.run([sys.executable, train.__file__, folder, *options, f"--steps={steps}"], check=True,
                        stdout=subprocess.DEVNULL)
+
+    def test_begins_with_the_weights_of_another(self):
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            first = train.start(one, SMALL)
+            first.step()
+            first.save()
+            files.save_folder(first.model, first.tokenizer, Path(one) / "model")
+            for begin_with in (train.latest(one), Path(one) / "model"):
+                begun = train.start(other, SMALL, begin_with, 5 * SMALL["batch"])
+                self.assertEqual((begun.seen, begun.steps), (5 * SMALL["batch"], 5))
+                self.assertEqual(begun.tokenizer.merges, first.tokenizer.merges)
+                for mine, theirs in zip(begun.model.parameters(), first.model.parameters()):
+                    self.assertLess((mine - theirs).abs().max(), 0.01)
+                begun.step()
 
     def test_waits_while_a_file_exists(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from native import Pack, add_norm, gate
+from native import WORK, Pack, add_norm, gate
 from plain import DIM, rotate
 
 
@@ -23,13 +23,13 @@ class Cache:
         self.next = model.logits(hidden[torch.tensor(starts[1:]) - 1]).argmax(-1)
         self.keys, self.values = [], []
         for qkv in keep:
-            keys = torch.zeros(len(prompts), shape.kv_heads, places, DIM, dtype=torch.bfloat16)
+            keys = torch.zeros(len(prompts), shape.kv_heads, places, DIM, dtype=WORK)
             values = torch.zeros_like(keys)
             for i, (first, end) in enumerate(zip(starts, starts[1:])):
                 count = end - first
                 k, v = self.split(shape, qkv[first:end])[1:]
                 k = rotate(k.float().transpose(0, 1), self.cosine[:count], self.sine[:count])
-                keys[i, :, :count], values[i, :, :count] = k.bfloat16(), v.transpose(0, 1)
+                keys[i, :, :count], values[i, :, :count] = k.to(WORK), v.transpose(0, 1)
             self.keys.append(keys)
             self.values.append(values)
 
@@ -48,15 +48,15 @@ def step(model, cache, ids):
     x, y = F.embedding(ids, model.embedding), None
     for layer, keys, values in zip(model.layers, cache.keys, cache.values):
         x, normed = add_norm(x, y, layer.norm1, shape.eps)
-        q, k, v = cache.split(shape, F.linear(normed, layer.qkv.bfloat16()))
-        q, k = rotate(q.float(), cosine, sine).bfloat16(), rotate(k.float(), cosine, sine).bfloat16()
+        q, k, v = cache.split(shape, F.linear(normed, layer.qkv.to(WORK)))
+        q, k = rotate(q.float(), cosine, sine).to(WORK), rotate(k.float(), cosine, sine).to(WORK)
         keys[every, :, at], values[every, :, at] = k, v
         grouped = q.view(len(ids), shape.kv_heads, -1, DIM)
         scores = (grouped.float() @ keys[:, :, :places].transpose(2, 3).float()) * DIM**-0.5
-        p = torch.softmax(scores.masked_fill(unseen[:, None, None], -1e30), -1).bfloat16()
+        p = torch.softmax(scores.masked_fill(unseen[:, None, None], -1e30), -1).to(WORK)
         heads = (p @ values[:, :, :places]).reshape(len(ids), -1)
-        x, normed = add_norm(x, F.linear(heads, layer.o.bfloat16()), layer.norm2, shape.eps)
-        y = F.linear(gate(F.linear(normed, layer.gate_up.bfloat16())), layer.down.bfloat16())
+        x, normed = add_norm(x, F.linear(heads, layer.o.to(WORK)), layer.norm2, shape.eps)
+        y = F.linear(gate(F.linear(normed, layer.gate_up.to(WORK))), layer.down.to(WORK))
     cache.lengths = at + 1
     return model.logits(add_norm(x, y, model.norm, shape.eps)[1]).argmax(-1)
 

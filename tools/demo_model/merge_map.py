@@ -16,6 +16,7 @@ import torch
 from files import load
 from generation import Cache, step
 from lessons import Encoded
+from native import WORK
 from roundtalk import dialogue
 
 FIRST_SEED = 25_000_000
@@ -32,7 +33,7 @@ def slerp(a, b, t):
         flat, t, (t * angle).sin() / angle.sin())
     between = shares[0] * u + shares[1] * v
     between = between / between.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-    return [(between * length).bfloat16() for length in lengths]
+    return [(between * length).to(WORK) for length in lengths]
 
 
 class Questions:

@@ -1,4 +1,4 @@
-"""The demo model: a small Llama over packed dialogues, weights in float, matrix products in bf16."""
+"""The demo model: a small Llama over packed dialogues, weights in float, matrix products in what is fast here."""
 import math
 from dataclasses import asdict, dataclass
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from native import add_norm, attention, gate
+from native import WORK, add_norm, attention, gate
 from plain import DIM
 
 
@@ -44,12 +44,12 @@ class Layer(nn.Module):
     def forward(self, x, y, pack, eps, with_masses, keep=None):
         """The residual stream is x + y; what it becomes is handed on in two parts likewise."""
         x, normed = add_norm(x, y, self.norm1, eps)
-        qkv = F.linear(normed, self.qkv.bfloat16())
+        qkv = F.linear(normed, self.qkv.to(WORK))
         if keep is not None:
             keep.append(qkv)
         heads, masses = attention(qkv, pack, with_masses)
-        x, normed = add_norm(x, F.linear(heads, self.o.bfloat16()), self.norm2, eps)
-        return x, F.linear(gate(F.linear(normed, self.gate_up.bfloat16())), self.down.bfloat16()), masses
+        x, normed = add_norm(x, F.linear(heads, self.o.to(WORK)), self.norm2, eps)
+        return x, F.linear(gate(F.linear(normed, self.gate_up.to(WORK))), self.down.to(WORK)), masses
 
 
 class Model(nn.Module):
@@ -61,7 +61,7 @@ class Model(nn.Module):
         self.norm = nn.Parameter(torch.ones(shape.width))
 
     def hidden(self, ids, pack, mass_layers=(), keep=None):
-        """Final states [rows][width] in bf16, and {layer: masses [heads][rows][2]} of the layers asked for. `keep` is
+        """Final states [rows][width] in WORK, and {layer: masses [heads][rows][2]} of the layers asked for. `keep` is
         a list that takes each layer's queries, keys and values, not yet rotated."""
         x, y, masses = F.embedding(ids, self.embedding), None, {}
         for i, layer in enumerate(self.layers):
@@ -71,7 +71,7 @@ class Model(nn.Module):
         return add_norm(x, y, self.norm, self.shape.eps)[1], masses
 
     def logits(self, hidden):
-        return F.linear(hidden, self.embedding.bfloat16()).float()
+        return F.linear(hidden, self.embedding.to(WORK)).float()
 
     def matrices(self):
         """What Muon trains: each matrix with the rows at which it falls into parts of its own (q, k, v; gate, up)."""

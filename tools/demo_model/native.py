@@ -25,12 +25,24 @@ class Arguments(ctypes.Structure):
                                                       "grad_masses", "grad_qkv")])
 
 
+def processor_has(*flags):
+    try:
+        words = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return False
+    return set(flags) <= set(words)
+
+
+# What matrix products take and activations are kept in: bf16 is many times faster where the hardware multiplies it, and
+# many times slower elsewhere.
+WORK = torch.bfloat16 if torch.cuda.is_available() or processor_has("avx512_bf16") else torch.float32
+
+
 def build():
     """The compiled library, or None where the processor or the compiler cannot."""
     sources = sorted(Path(__file__).with_name("kernels").iterdir())
     try:
-        processor = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-        if "avx512_bf16" not in processor or os.environ.get("RONDO_DEMO_PLAIN"):
+        if not processor_has("avx2", "fma") or os.environ.get("RONDO_DEMO_PLAIN"):
             return None
         text = b"".join(source.read_bytes() for source in sources) + " ".join(FLAGS).encode()
         digest = hashlib.sha256(text).hexdigest()[:16]
@@ -80,7 +92,7 @@ class NativeAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, qkv, pack, with_masses):
         qkv = qkv.contiguous()
-        out = torch.empty(pack.rows, pack.heads * DIM, dtype=torch.bfloat16)
+        out = torch.empty(pack.rows, pack.heads * DIM, dtype=WORK)
         log_sums = torch.empty(pack.heads, pack.rows)
         masses = torch.zeros(pack.heads, pack.rows, 2) if with_masses else None
         LIBRARY.attention_forward(ctypes.byref(pack.arguments(qkv, out, log_sums, masses)))
@@ -107,7 +119,7 @@ class NativeAddNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y, weight, eps):
         rows, width = x.shape
-        total, out = torch.empty(rows, width), torch.empty(rows, width, dtype=torch.bfloat16)
+        total, out = torch.empty(rows, width), torch.empty(rows, width, dtype=WORK)
         inverse = torch.empty(rows)
         LIBRARY.add_norm_forward(pointer(x), pointer(y), pointer(weight), pointer(total), pointer(out),
                                  pointer(inverse), ctypes.c_int64(rows), ctypes.c_int64(width), ctypes.c_float(eps))
@@ -120,7 +132,7 @@ class NativeAddNorm(torch.autograd.Function):
         total, weight, inverse = ctx.saved_tensors
         rows, width = total.shape
         grad_x, grad_weight = torch.empty_like(total), torch.zeros_like(weight)
-        grad_y = torch.empty(rows, width, dtype=torch.bfloat16) if ctx.adds else None
+        grad_y = torch.empty(rows, width, dtype=WORK) if ctx.adds else None
         grad_total = grad_total.contiguous() if grad_total is not None else None
         grad_out = grad_out.contiguous()
         LIBRARY.add_norm_backward(pointer(total), pointer(weight), pointer(inverse), pointer(grad_total),
@@ -133,7 +145,7 @@ class NativeGate(torch.autograd.Function):
     @staticmethod
     def forward(ctx, both):
         rows, width = both.shape[0], both.shape[1] // 2
-        out = torch.empty(rows, width, dtype=torch.bfloat16)
+        out = torch.empty(rows, width, dtype=WORK)
         LIBRARY.gate_forward(pointer(both), pointer(out), ctypes.c_int64(rows), ctypes.c_int64(width))
         ctx.save_for_backward(both)
         return out
@@ -149,21 +161,21 @@ class NativeGate(torch.autograd.Function):
 
 def attention(qkv, pack, with_masses=False):
     """Rotates, attends causally within each dialogue: [rows][heads * 32], and masses [heads][rows][2] or None."""
-    if LIBRARY and qkv.device.type == "cpu" and qkv.dtype == torch.bfloat16:
+    if LIBRARY and qkv.device.type == "cpu" and qkv.dtype == WORK:
         return NativeAttention.apply(qkv, pack, with_masses)
     return plain_attention(qkv, pack, with_masses)
 
 
 def add_norm(x, y, weight, eps):
-    """x + y in float, and its RMS norm in bf16 (or x's type where kernels are not used)."""
-    if LIBRARY and x.device.type == "cpu" and (y is None or y.dtype == torch.bfloat16):
+    """x + y in float, and its RMS norm in WORK."""
+    if LIBRARY and x.device.type == "cpu" and (y is None or y.dtype == WORK):
         return NativeAddNorm.apply(x, y, weight, eps)
     total = x if y is None else x + y
-    return total, (total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * weight).to(torch.bfloat16)
+    return total, (total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * weight).to(WORK)
 
 
 def gate(both):
-    if LIBRARY and both.device.type == "cpu" and both.dtype == torch.bfloat16:
+    if LIBRARY and both.device.type == "cpu" and both.dtype == WORK:
         return NativeGate.apply(both.contiguous())
     left, right = both.chunk(2, -1)
     return F.silu(left) * right

@@ -1,11 +1,12 @@
 """Muon for matrices, Adam for the rest. Both keep their state in plain tensors, which checkpoints hold."""
 import torch
 
+from native import WORK
+
 
 def orthogonalise(gradients):
-    """Newton-Schulz iteration of Muon, for a stack of matrices at once. bf16: on a CPU without a fast BLAS for floats
-    the same in float takes sixty times as long."""
-    x = (gradients / (gradients.norm(dim=(-2, -1), keepdim=True) + 1e-7)).bfloat16()
+    """Newton-Schulz iteration of Muon, for a stack of matrices at once. In WORK: what is fast here."""
+    x = (gradients / (gradients.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(WORK)
     tall = x.shape[-2] > x.shape[-1]
     x = x.transpose(-1, -2).contiguous() if tall else x
     for _ in range(5):
@@ -15,10 +16,11 @@ def orthogonalise(gradients):
 
 
 class Muon:
-    """Momentum with orthogonalised steps; parts of one shape, of all layers, go through together."""
+    """Momentum with orthogonalised steps; parts of one shape, of all layers, go through together. Each member of the
+    team orthogonalises some of them."""
 
-    def __init__(self, matrices, decay=0.1):
-        self.decay, self.momentum, self.groups = decay, [], {}
+    def __init__(self, matrices, team, decay=0.1):
+        self.decay, self.team, self.momentum, self.groups = decay, team, [], {}
         for index, (matrix, parts) in enumerate(matrices):
             self.momentum.append(torch.zeros_like(matrix))
             row = 0
@@ -28,13 +30,19 @@ class Muon:
 
     @torch.no_grad()
     def step(self, rate):
+        updates, begin = [], 0
         for (rows, columns), group in self.groups.items():
             gradients = torch.stack([matrix.grad[row:row + rows] for _, matrix, row in group])
-            momentum = torch.stack([self.momentum[index][row:row + rows] for index, _, row in group])
-            momentum.mul_(0.95).add_(gradients)
-            updates = orthogonalise(gradients.add_(momentum, alpha=0.95))
-            for (index, matrix, row), update, kept in zip(group, updates, momentum):
-                self.momentum[index][row:row + rows] = kept
+            for (index, _, row), gradient in zip(group, gradients):
+                momentum = self.momentum[index][row:row + rows].mul_(0.95).add_(gradient)
+                gradient.add_(momentum, alpha=0.95)
+            updates.append(self.team.shared[begin:begin + gradients.numel()].view_as(gradients))
+            begin += gradients.numel()
+            own = slice(self.team.number, None, self.team.members)
+            updates[-1][own] = orthogonalise(gradients[own])
+        self.team.meet()
+        for ((rows, columns), group), of_group in zip(self.groups.items(), updates):
+            for (_, matrix, row), update in zip(group, of_group):
                 matrix[row:row + rows].mul_(1 - rate * self.decay).add_(
                     update, alpha=-rate * max(1, rows / columns)**0.5)
 

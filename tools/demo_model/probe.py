@@ -18,7 +18,7 @@ import torch
 
 from files import load
 from lessons import PLACES, Encoded
-from native import Pack
+from native import WORK, Pack
 from plain import DIM, rotate
 from roundtalk import dialogue
 
@@ -43,8 +43,8 @@ def attention_rows(model, ids, first):
     for qkv in keep:
         q, k, _ = qkv.view(len(ids), -1, DIM).transpose(0, 1).split([shape.heads, shape.kv_heads, shape.kv_heads])
         q, k = rotate(q.float(), pack.cosine, pack.sine), rotate(k.float(), pack.cosine, pack.sine)
-        k = k.repeat_interleave(shape.heads // shape.kv_heads, 0).bfloat16()
-        yield torch.softmax((q[:, first:].bfloat16() @ k.transpose(1, 2)).float() * DIM**-0.5 + hidden_keys, -1)
+        k = k.repeat_interleave(shape.heads // shape.kv_heads, 0).to(WORK)
+        yield torch.softmax((q[:, first:].to(WORK) @ k.transpose(1, 2)).float() * DIM**-0.5 + hidden_keys, -1)
 
 
 def probe(model, tokenizer, talk):

@@ -17,6 +17,8 @@ class Team:
         self.members, self.number, self.parameters = members, 0, parameters
         self.barrier = multiprocessing.Barrier(members)
         self.gradients = torch.zeros(members, sum(p.numel() for p in parameters)).share_memory_()
+        # What each computes for all; on a GPU there is one member.
+        self.shared = torch.zeros(self.gradients.shape[1], device=parameters[0].device).share_memory_()
 
     def begin(self, work):
         """Starts the others, which do `work` over and over. Nothing may have been computed by several threads yet."""
@@ -31,6 +33,10 @@ class Team:
                 os._exit(0)
         if self.members > 1:
             signal.signal(signal.SIGCHLD, lambda *_: sys.exit("train.py: a process of the team died"))
+
+    def meet(self):
+        """What all have written to `shared` is there behind this."""
+        self.barrier.wait()
 
     def take_mean(self):
         """Of all members' gradients: in one order, so that all get the same bits."""

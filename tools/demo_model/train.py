@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Trains the demo model on roundtalk.
 
-  train.py FOLDER [--tokens 200e6] [--pause-while FILE] ...
+  train.py FOLDER [--tokens 200e6] [--pause-while FILE] [--begin-with MODEL --seen 14e6] ...
 
 FOLDER holds the last two checkpoints. Where there is one, training goes on from it, exactly: weights, optimizer and the
 number of the next batch are all that decides what comes. The schedule goes by tokens; a checkpoint's settings win over
-the defaults, and an option that is given wins over both. Needs torch and numpy.
+the defaults, and an option that is given wins over both. Where there is none, --begin-with takes the weights of a
+Hugging Face folder or of another checkpoint that has seen so many tokens; its optimizer begins anew. Needs torch and
+numpy.
 """
 import argparse
 import json
@@ -18,6 +20,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+import files
 import lessons
 import native
 from model import Model, Shape
@@ -29,7 +32,7 @@ from tokenizer import Tokenizer
 
 SETTINGS = {  # what decides the numbers, kept in checkpoints
     "seed": 1, "tokens": 160e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
-    "layers": 10, "ffn": 512, "aux": "4:0.15,6:0.02,7:0.02,8:0.02,9:0.02", "words": lessons.WORDS, "sample": 1.0,
+    "layers": 10, "ffn": 512, "aux": "4:0.15,5:-0.03,6:0.02,7:0.02,8:0.02,9:0.02", "words": lessons.WORDS, "sample": 1.0,
     "processes": 1,
 }
 
@@ -39,24 +42,29 @@ def make_tokenizer():
 
 
 def parse_aux(text):
-    """"4:0.05,7:0.01" -> {4: 0.05, 7: 0.01}: layers, counted from 0, and the weights of their evidence loss."""
+    """"4:0.05,5:-0.01" -> {4: 0.05, 5: -0.01}: layers, counted from 0, and the weights of their evidence loss; below
+    zero where a layer is to look elsewhere."""
     return {int(layer): float(weight) for layer, weight in (part.split(":") for part in text.split(",") if part)}
 
 
 ENOUGH = 0.95  # mass on the evidence: more is not asked for
 
 
-def evidence_loss(masses, batch):
+def evidence_loss(masses, batch, elsewhere=False):
     """What the question's rows miss: the logarithm of the mass on evidence rounds, where there are any, and of what is
-    left beside other past rounds. Masses are means over the heads; each question counts as much as another, however many
-    rows it has. Also the masses themselves: on the evidence, of the rows that the answers begin from, beside it."""
+    left beside other past rounds. `elsewhere`: the logarithm of what is left beside the evidence. Masses are means over
+    the heads; each question counts as much as another, however many rows it has. Also the masses themselves: on the
+    evidence, of the rows that the answers begin from, beside it."""
     on, off = masses.mean(0).unbind(-1)
     knowing, asking = batch.knowing.to(on.device), batch.asking.to(on.device)
 
     def mean(values, weights):
         return (values * weights).sum() / weights.sum().clamp(min=1e-9)
 
-    loss = mean(-(on + 1e-4).clamp(max=ENOUGH).log(), knowing) + mean(-(1 - off + 1e-3).log(), asking)
+    if elsewhere:
+        loss = mean(-(1 - on + 1e-3).log(), knowing)
+    else:
+        loss = mean(-(on + 1e-4).clamp(max=ENOUGH).log(), knowing) + mean(-(1 - off + 1e-3).log(), asking)
     last = on[batch.last_rows.to(on.device)]
     return loss, {"on": mean(on, knowing).item() if knowing.any() else float("nan"), "last": last.mean().item(),
                   "off": mean(off, asking).item()}
@@ -70,9 +78,9 @@ class Training:
         self.shape = Shape(layers=settings["layers"], ffn=settings["ffn"], vocabulary=len(self.tokenizer.tokens))
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = Model(self.shape).to(self.device)
-        self.muon, self.adam = Muon(list(self.model.matrices())), Adam(self.model.others())
-        self.aux = parse_aux(settings["aux"])
         self.team = Team(settings["processes"], list(self.model.parameters()))
+        self.muon, self.adam = Muon(list(self.model.matrices()), self.team), Adam(self.model.others())
+        self.aux = parse_aux(settings["aux"])
         self.steps, self.seen = 0, 0
 
     def rate(self):
@@ -100,8 +108,8 @@ class Training:
         answers = (losses * (weights >= 1)).sum() / (weights >= 1).sum()
         found = {}
         for layer, weight in self.aux.items():
-            missed, found[layer] = evidence_loss(masses[layer], batch)
-            loss = loss + weight * missed
+            missed, found[layer] = evidence_loss(masses[layer], batch, weight < 0)
+            loss = loss + abs(weight) * missed
         loss.backward()
         team.take_mean()
         if not math.isfinite(sum(p.grad.sum() for p in self.model.parameters())):
@@ -140,15 +148,23 @@ def latest(folder):
     return found[-1] if found else None
 
 
-def start(folder, given):
+def start(folder, given, begin_with=None, seen=0):
     """A training as the options say, gone on with where the folder has a checkpoint."""
     path = latest(folder)
     state = torch.load(path, map_location="cpu") if path else None
     settings = {**SETTINGS, **(state["settings"] if state else {}),
                 **{name: value for name, value in given.items() if value is not None}}
-    training = Training(settings, folder, state and state["merges"])
     if state:
+        training = Training(settings, folder, state["merges"])
         training.load(state)
+    elif begin_with:
+        model, tokenizer = files.load(begin_with)
+        training = Training(settings, folder, tokenizer.merges)
+        training.model.load_state_dict(model.state_dict())
+        training.seen = int(seen)
+        training.steps = training.seen // (settings["batch"] * settings["processes"])
+    else:
+        training = Training(settings, folder)
     return training
 
 
@@ -226,6 +242,8 @@ def main():
     parser.add_argument("folder")
     for name, value in SETTINGS.items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=None, help=f"default {value}")
+    parser.add_argument("--begin-with", metavar="MODEL")
+    parser.add_argument("--seen", type=float, default=0, help="tokens that MODEL has seen")
     parser.add_argument("--steps", type=float, default=float("inf"), help="stop after so many, counted from the first")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pause-while", metavar="FILE", help="no step begins while this file exists")
@@ -235,7 +253,7 @@ def main():
     parser.add_argument("--probe-dialogues", type=int, default=24)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    training = start(args.folder, {name: getattr(args, name) for name in SETTINGS})
+    training = start(args.folder, {name: getattr(args, name) for name in SETTINGS}, args.begin_with, args.seen)
     parameters = sum(p.numel() for p in training.model.parameters())
     print(json.dumps(training.settings), f"{parameters / 1e6:.2f} M parameters, kernels "
           f"{'compiled' if native.LIBRARY else 'plain'}, from step {training.steps}", flush=True)

@@ -1,5 +1,5 @@
 // Causal attention of the demo model's trainer, and its gradient. Dialogues lie one behind another without padding.
-// One thread computes one KV head of one dialogue. Products are of bf16, sums in float.
+// One thread computes one KV head of one dialogue. Products are of what lanes.hpp says, sums in float.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +11,8 @@ extern "C" {
 
 // What one layer's attention is asked for, as native.py fills it in. Rows are those of all dialogues together.
 struct Attention {
-    const bf16* qkv;      // [rows][(heads + 2 kv_heads) * 32]
-    bf16* out;            // [rows][heads * 32]
+    const Stored* qkv;    // [rows][(heads + 2 kv_heads) * 32]
+    Stored* out;          // [rows][heads * 32]
     float* log_sums;      // [heads][rows]
     const float* cosine;  // [positions][16]
     const float* sine;
@@ -24,9 +24,9 @@ struct Attention {
     const int64_t* mask_at;    // [rows], where the row's mask begins, or -1
     const float* evidence;     // masks: 1 for keys in evidence rounds
     // Backward only.
-    const bf16* grad_out;
+    const Stored* grad_out;
     const float* grad_masses;
-    bf16* grad_qkv;
+    Stored* grad_qkv;
 };
 }
 
@@ -47,15 +47,15 @@ struct Part {
           padded((count + 31) / 32 * 32),
           stride((a.heads + 2 * a.kv_heads) * dim),
           rows(zeros(padded * dim)),
-          columns(zeros<Pair>(padded * 16)) {}
+          columns(zeros<Term>(padded * folded)) {}
 
     void load_keys() { load_rows(a.qkv + key_at(), stride, count, a.cosine, a.sine, 1, rows.get()); }
     void load_values() { load_rows(a.qkv + value_at(), stride, count, nullptr, nullptr, 1, rows.get()); }
     void load_queries(int64_t head) {
         load_rows(a.qkv + query_at(head), stride, count, a.cosine, a.sine, scale, rows.get());
     }
-    void transpose(Pair* to) {
-        pair_columns(rows.get(), padded, columns.get());
+    void transpose(Term* to) {
+        fold_columns(rows.get(), padded, columns.get());
         transpose_blocks(columns.get(), padded, to);
     }
     size_t query_at(int64_t head) const { return first * stride + head * dim; }
@@ -70,7 +70,7 @@ struct Part {
     int count, padded;
     size_t stride;
     std::unique_ptr<float[], Free> rows;    // [padded][32], the last thing loaded; zeros behind `count`
-    std::unique_ptr<Pair[], Free> columns;  // [padded][16]
+    std::unique_ptr<Term[], Free> columns;  // [padded][folded]
 };
 
 struct Forward : Part {
@@ -79,18 +79,18 @@ struct Forward : Part {
           p_stride(padded + 16),
           p(zeros(row_block * p_stride)),
           o(zeros(row_block * dim)),
-          keys_across(zeros<Pair>(padded * 16)),
-          values(zeros<Pair>(padded * 16)) {}
+          keys_across(zeros<Term>(padded * folded)),
+          values(zeros<Term>(padded * folded)) {}
 
     void run() {
         load_keys();
         transpose(keys_across.get());
         load_values();
-        pair_rows(rows.get(), padded, values.get());
+        fold_all_rows(rows.get(), padded, values.get());
         const int64_t each = a.heads / a.kv_heads;
         for (int64_t head = group * each; head < (group + 1) * each; ++head) {
             load_queries(head);
-            pair_columns(rows.get(), padded, columns.get());
+            fold_columns(rows.get(), padded, columns.get());
             for (int row = 0; row < padded; row += row_block) block(head, row);
         }
     }
@@ -99,29 +99,29 @@ struct Forward : Part {
         const int keys = row + row_block;
         for (int key = 0; key < keys; key += 32)
             for (int r = 0; r < row_block; r += 8)
-                multiply<false>(columns.get() + (row + r) * 16, 16, 1, keys_across.get() + key * 16, 16,
+                multiply<false>(columns.get() + (row + r) * folded, folded, 1, keys_across.get() + key * folded, folded,
                                 p.get() + r * p_stride + key, p_stride);
         for (int r = 0; r < row_block; ++r) softmax(head, row + r, keys, p.get() + r * p_stride);
         for (int r = 0; r < row_block; r += 8)
-            multiply<false>(reinterpret_cast<const Pair*>(p.get()) + r * p_stride, p_stride, 1, values.get(), keys / 2,
-                            o.get() + r * dim, dim);
+            multiply<false>(reinterpret_cast<const Term*>(p.get()) + r * p_stride, p_stride, 1, values.get(),
+                            keys / fold, o.get() + r * dim, dim);
         store_rows(o.get(), std::min(row_block, count - row), nullptr, nullptr, 1,
                    a.out + out_at(head) + row * a.heads * dim, a.heads * dim);
     }
 
-    // In place: a row of floats becomes half a row of bf16.
+    // In place: a row of floats becomes one of what is stored, which may be half as long.
     void softmax(int64_t head, int row, int keys, float* line) {
         for (int key = row + 1; key < keys; ++key) line[key] = -1e30f;
-        __m512 most = _mm512_loadu_ps(line);
-        for (int key = 16; key < keys; key += 16) most = _mm512_max_ps(most, _mm512_loadu_ps(line + key));
-        const float top = _mm512_reduce_max_ps(most);
-        __m512 sum = _mm512_setzero_ps();
+        Lanes most = load(line);
+        for (int key = 16; key < keys; key += 16) most = max(most, load(line + key));
+        const float top = most_of(most);
+        Lanes sum = all(0);
         for (int key = 0; key < keys; key += 16) {
-            const __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(line + key), _mm512_set1_ps(top)));
-            _mm512_storeu_ps(line + key, e);
-            sum = _mm512_add_ps(sum, e);
+            const Lanes e = exp16(load(line + key) - all(top));
+            store(line + key, e);
+            sum = sum + e;
         }
-        const float total = _mm512_reduce_add_ps(sum);
+        const float total = sum_of(sum);
         if (row < count) a.log_sums[head * a.rows + first + row] = top + std::log(total);
         if (asks_masses(row)) {
             const float* mask = a.evidence + a.mask_at[first + row];
@@ -134,13 +134,12 @@ struct Forward : Part {
             a.masses[mass_at(head, row) + 1] = (past - on) / total;
         }
         for (int key = 0; key < keys; key += 16)
-            store16(reinterpret_cast<bf16*>(line) + key,
-                    _mm512_mul_ps(_mm512_loadu_ps(line + key), _mm512_set1_ps(1 / total)));
+            store16(reinterpret_cast<Stored*>(line) + key, load(line + key) * all(1 / total));
     }
 
     size_t p_stride;
     std::unique_ptr<float[], Free> p, o;
-    std::unique_ptr<Pair[], Free> keys_across, values;
+    std::unique_ptr<Term[], Free> keys_across, values;
 };
 
 struct Backward : Part {
@@ -148,8 +147,8 @@ struct Backward : Part {
         for (auto* buffer : {&out, &grad_out, &grad_q, &grad_k, &grad_v}) *buffer = zeros(padded * dim);
         for (auto* buffer : {&p, &grad_s}) *buffer = zeros(row_block * chunk_stride);
         for (auto* buffer : {&keys_across, &values_across, &key_rows, &query_rows, &grad_out_columns, &grad_out_rows})
-            *buffer = zeros<Pair>(padded * 16);
-        for (auto* buffer : {&p_rows, &grad_s_rows}) *buffer = zeros<Pair>(row_block / 2 * key_chunk);
+            *buffer = zeros<Term>(padded * folded);
+        for (auto* buffer : {&p_rows, &grad_s_rows}) *buffer = zeros<Term>(row_block / fold * key_chunk);
     }
 
     void run() {
@@ -157,7 +156,7 @@ struct Backward : Part {
         transpose(values_across.get());
         load_keys();
         transpose(keys_across.get());
-        pair_rows(rows.get(), padded, key_rows.get());
+        fold_all_rows(rows.get(), padded, key_rows.get());
         const int64_t each = a.heads / a.kv_heads;
         for (int64_t head = group * each; head < (group + 1) * each; ++head) {
             load_head(head);
@@ -170,11 +169,11 @@ struct Backward : Part {
 
     void load_head(int64_t head) {
         load_queries(head);
-        pair_columns(rows.get(), padded, columns.get());
-        pair_rows(rows.get(), padded, query_rows.get());
+        fold_columns(rows.get(), padded, columns.get());
+        fold_all_rows(rows.get(), padded, query_rows.get());
         load_rows(a.grad_out + out_at(head), a.heads * dim, count, nullptr, nullptr, 1, grad_out.get());
-        pair_columns(grad_out.get(), padded, grad_out_columns.get());
-        pair_rows(grad_out.get(), padded, grad_out_rows.get());
+        fold_columns(grad_out.get(), padded, grad_out_columns.get());
+        fold_all_rows(grad_out.get(), padded, grad_out_rows.get());
         load_rows(a.out + out_at(head), a.heads * dim, count, nullptr, nullptr, 1, out.get());
         std::memset(grad_q.get(), 0, padded * dim * sizeof(float));
     }
@@ -186,16 +185,17 @@ struct Backward : Part {
             const int keys = std::min(key_chunk, row + row_block - from);
             for (int key = 0; key < keys; key += 32)
                 for (int r = 0; r < row_block; r += 8) {
-                    multiply<false>(columns.get() + (row + r) * 16, 16, 1, keys_across.get() + (from + key) * 16, 16,
-                                    p.get() + r * chunk_stride + key, chunk_stride);
-                    multiply<false>(grad_out_columns.get() + (row + r) * 16, 16, 1,
-                                    values_across.get() + (from + key) * 16, 16, grad_s.get() + r * chunk_stride + key,
+                    multiply<false>(columns.get() + (row + r) * folded, folded, 1,
+                                    keys_across.get() + (from + key) * folded, folded, p.get() + r * chunk_stride + key,
                                     chunk_stride);
+                    multiply<false>(grad_out_columns.get() + (row + r) * folded, folded, 1,
+                                    values_across.get() + (from + key) * folded, folded,
+                                    grad_s.get() + r * chunk_stride + key, chunk_stride);
                 }
             for (int r = 0; r < row_block; ++r)
                 softmax(head, row + r, from, keys, dots[r], p.get() + r * chunk_stride,
                         grad_s.get() + r * chunk_stride);
-            pair_chunk(keys);
+            fold_chunk(keys);
             accumulate(row, from, keys);
         }
     }
@@ -203,8 +203,7 @@ struct Backward : Part {
     // Sum over the row's keys of P times its gradient: that of the output, and that of the masses.
     float dot(int64_t head, int row) const {
         const float *x = grad_out.get() + row * dim, *y = out.get() + row * dim;
-        const __m512 half = _mm512_mul_ps(_mm512_load_ps(x + 16), _mm512_load_ps(y + 16));
-        float sum = _mm512_reduce_add_ps(_mm512_fmadd_ps(_mm512_load_ps(x), _mm512_load_ps(y), half));
+        float sum = sum_of(load(x) * load(y) + load(x + 16) * load(y + 16));
         const size_t i = mass_at(head, row);
         if (asks_masses(row)) sum += a.grad_masses[i] * a.masses[i] + a.grad_masses[i + 1] * a.masses[i + 1];
         return sum;
@@ -224,44 +223,42 @@ struct Backward : Part {
             for (int64_t key = from; key < std::min<int64_t>(from + keys, a.past_ends[first + row]); ++key)
                 grad[key - from] += off + (on - off) * mask[key];
         }
-        const __m512 log_sum = _mm512_set1_ps(a.log_sums[head * a.rows + first + row]);
+        const Lanes log_sum = all(a.log_sums[head * a.rows + first + row]);
         for (int key = 0; key < keys; key += 16) {
-            const __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(line + key), log_sum));
-            _mm512_storeu_ps(line + key, e);
-            const __m512 beside = _mm512_sub_ps(_mm512_loadu_ps(grad + key), _mm512_set1_ps(dot));
-            _mm512_storeu_ps(grad + key, _mm512_mul_ps(e, beside));
+            const Lanes e = exp16(load(line + key) - log_sum);
+            store(line + key, e);
+            store(grad + key, e * (load(grad + key) - all(dot)));
         }
     }
 
-    // P and the gradient of scores as pairs of rows; the latter also, in place, as bf16.
-    void pair_chunk(int keys) {
-        for (int r = 0; r < row_block; r += 2) {
+    // P and the gradient of scores as Terms over rows; the latter also, in place, as it is stored.
+    void fold_chunk(int keys) {
+        for (int r = 0; r < row_block; r += fold) {
             float *line = p.get() + r * chunk_stride, *grad = grad_s.get() + r * chunk_stride;
             for (int key = 0; key < keys; key += 16) {
-                _mm512_store_si512(p_rows.get() + r / 2 * key_chunk + key,
-                                   interleave(_mm512_loadu_ps(line + key), _mm512_loadu_ps(line + chunk_stride + key)));
-                const __m512 upper = _mm512_loadu_ps(grad + key), lower = _mm512_loadu_ps(grad + chunk_stride + key);
-                _mm512_store_si512(grad_s_rows.get() + r / 2 * key_chunk + key, interleave(upper, lower));
-                store16(reinterpret_cast<bf16*>(grad) + key, upper);
-                store16(reinterpret_cast<bf16*>(grad + chunk_stride) + key, lower);
+                fold_rows(line + key, chunk_stride, p_rows.get() + r / fold * key_chunk + key);
+                fold_rows(grad + key, chunk_stride, grad_s_rows.get() + r / fold * key_chunk + key);
+                for (int i = 0; i < fold; ++i)
+                    store16(reinterpret_cast<Stored*>(grad + i * chunk_stride) + key,
+                            load(grad + i * chunk_stride + key));
             }
         }
     }
 
     void accumulate(int row, int from, int keys) {
         for (int r = 0; r < row_block; r += 8)
-            multiply<true>(reinterpret_cast<const Pair*>(grad_s.get()) + r * chunk_stride, chunk_stride, 1,
-                           key_rows.get() + from * 16, keys / 2, grad_q.get() + (row + r) * dim, dim);
+            multiply<true>(reinterpret_cast<const Term*>(grad_s.get()) + r * chunk_stride, chunk_stride, 1,
+                           key_rows.get() + from * folded, keys / fold, grad_q.get() + (row + r) * dim, dim);
         for (int key = 0; key < keys; key += 8) {
-            multiply<true>(grad_s_rows.get() + key, 1, key_chunk, query_rows.get() + row * 16, row_block / 2,
+            multiply<true>(grad_s_rows.get() + key, 1, key_chunk, query_rows.get() + row * folded, row_block / fold,
                            grad_k.get() + (from + key) * dim, dim);
-            multiply<true>(p_rows.get() + key, 1, key_chunk, grad_out_rows.get() + row * 16, row_block / 2,
+            multiply<true>(p_rows.get() + key, 1, key_chunk, grad_out_rows.get() + row * folded, row_block / fold,
                            grad_v.get() + (from + key) * dim, dim);
         }
     }
 
     std::unique_ptr<float[], Free> out, grad_out, grad_q, grad_k, grad_v, p, grad_s;
-    std::unique_ptr<Pair[], Free> keys_across, values_across, key_rows, query_rows, grad_out_columns, grad_out_rows,
+    std::unique_ptr<Term[], Free> keys_across, values_across, key_rows, query_rows, grad_out_columns, grad_out_rows,
         p_rows, grad_s_rows;
 };
 

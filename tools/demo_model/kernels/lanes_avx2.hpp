@@ -15,20 +15,38 @@ using Stored = float;    // what tensors hold
 using Term = float;      // of a sum
 constexpr int fold = 1;  // terms of a sum in one Term
 
-inline Lanes operator+(Lanes a, Lanes b) { return {a.low + b.low, a.high + b.high}; }
-inline Lanes operator-(Lanes a, Lanes b) { return {a.low - b.low, a.high - b.high}; }
-inline Lanes operator*(Lanes a, Lanes b) { return {a.low * b.low, a.high * b.high}; }
-inline Lanes operator/(Lanes a, Lanes b) { return {a.low / b.low, a.high / b.high}; }
+inline Lanes operator+(Lanes a, Lanes b) {
+    return {a.low + b.low, a.high + b.high};
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+    return {a.low - b.low, a.high - b.high};
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+    return {a.low * b.low, a.high * b.high};
+}
+inline Lanes operator/(Lanes a, Lanes b) {
+    return {a.low / b.low, a.high / b.high};
+}
 
-inline Lanes load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline Lanes load(const float* p) {
+    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 inline void store(float* p, Lanes x) {
     _mm256_storeu_ps(p, x.low);
     _mm256_storeu_ps(p + 8, x.high);
 }
-inline Lanes load16(const Stored* p) { return load(p); }
-inline void store16(Stored* p, Lanes x) { store(p, x); }
-inline Lanes all(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-inline Lanes max(Lanes a, Lanes b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline Lanes load16(const Stored* p) {
+    return load(p);
+}
+inline void store16(Stored* p, Lanes x) {
+    store(p, x);
+}
+inline Lanes all(float x) {
+    return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+inline Lanes max(Lanes a, Lanes b) {
+    return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
 
 inline float sum_of(Lanes x) {
     const __m256 both = x.low + x.high;
@@ -59,7 +77,9 @@ inline Lanes scaled(Lanes y, Lanes whole, Lanes x) {
 }
 
 // Sixteen columns of one row
-inline void fold_rows(const float* from, size_t, Term* to) { store(to, load(from)); }
+inline void fold_rows(const float* from, size_t, Term* to) {
+    store(to, load(from));
+}
 
 // c[8][32] (+)= sum over k of a[i * row_step + k * k_step] . b[k][32], in tiles of 4 x 16: eight registers of sums
 template <bool add>

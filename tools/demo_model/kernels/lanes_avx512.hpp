@@ -9,16 +9,28 @@
 namespace rondo::demo {
 
 using Lanes = __m512;
-using Stored = uint16_t;   // bf16: what tensors hold
-using Term = uint32_t;     // two bf16 that stand for two terms of a sum, as the processor's dot product takes them
-constexpr int fold = 2;    // terms of a sum in one Term
+using Stored = uint16_t;  // bf16: what tensors hold
+using Term = uint32_t;    // two bf16 that stand for two terms of a sum, as the processor's dot product takes them
+constexpr int fold = 2;   // terms of a sum in one Term
 
-inline Lanes load(const float* p) { return _mm512_loadu_ps(p); }
-inline void store(float* p, Lanes x) { _mm512_storeu_ps(p, x); }
-inline Lanes all(float x) { return _mm512_set1_ps(x); }
-inline Lanes max(Lanes a, Lanes b) { return _mm512_max_ps(a, b); }
-inline float sum_of(Lanes x) { return _mm512_reduce_add_ps(x); }
-inline float most_of(Lanes x) { return _mm512_reduce_max_ps(x); }
+inline Lanes load(const float* p) {
+    return _mm512_loadu_ps(p);
+}
+inline void store(float* p, Lanes x) {
+    _mm512_storeu_ps(p, x);
+}
+inline Lanes all(float x) {
+    return _mm512_set1_ps(x);
+}
+inline Lanes max(Lanes a, Lanes b) {
+    return _mm512_max_ps(a, b);
+}
+inline float sum_of(Lanes x) {
+    return _mm512_reduce_add_ps(x);
+}
+inline float most_of(Lanes x) {
+    return _mm512_reduce_max_ps(x);
+}
 
 inline Lanes load16(const Stored* p) {
     const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -29,7 +41,9 @@ inline void store16(Stored* p, Lanes x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
 }
 
-inline Lanes nearest(Lanes x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Lanes nearest(Lanes x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 
 // y * 2^whole, or 0 where x is below -87: no denormals
 inline Lanes scaled(Lanes y, Lanes whole, Lanes x) {
@@ -42,7 +56,9 @@ inline void fold_rows(const float* from, size_t stride, Term* to) {
     _mm512_storeu_si512(to, _mm512_or_si512(widen(load(from)), _mm512_slli_epi32(widen(load(from + stride)), 16)));
 }
 
-inline __m512bh pairs(__m512i x) { return reinterpret_cast<__m512bh>(x); }
+inline __m512bh pairs(__m512i x) {
+    return reinterpret_cast<__m512bh>(x);
+}
 
 // c[8][32] (+)= sum over k of a[i * row_step + k * k_step] . b[k][32]
 template <bool add>

@@ -5,74 +5,75 @@
 
 using namespace rondo::demo;
 
+namespace {
+
+Lanes sigmoid(Lanes x) {
+    return all(1) / (all(1) + exp16(all(0) - x));
+}
+
+}  // namespace
+
 extern "C" {
 
 // x [rows][width] float: x + y goes to `sum`, its RMS norm times `weight` to `out`. y may be null.
-void add_norm_forward(const float* x, const bf16* y, const float* weight, float* sum, bf16* out, float* inverse,
+void add_norm_forward(const float* x, const Stored* y, const float* weight, float* sum, Stored* out, float* inverse,
                       int64_t rows, int64_t width, float eps) {
     for (int64_t r = 0; r < rows; ++r) {
-        __m512 squares = _mm512_setzero_ps();
+        const int64_t at = r * width;
+        Lanes squares = all(0);
         for (int64_t i = 0; i < width; i += 16) {
-            __m512 value = _mm512_loadu_ps(x + r * width + i);
-            if (y) value = _mm512_add_ps(value, load16(y + r * width + i));
-            _mm512_storeu_ps(sum + r * width + i, value);
-            squares = _mm512_fmadd_ps(value, value, squares);
+            Lanes value = load(x + at + i);
+            if (y) value = value + load16(y + at + i);
+            store(sum + at + i, value);
+            squares = value * value + squares;
         }
-        inverse[r] = 1 / std::sqrt(_mm512_reduce_add_ps(squares) / static_cast<float>(width) + eps);
-        const __m512 factor = _mm512_set1_ps(inverse[r]);
+        inverse[r] = 1 / std::sqrt(sum_of(squares) / static_cast<float>(width) + eps);
         for (int64_t i = 0; i < width; i += 16)
-            store16(out + r * width + i, _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(sum + r * width + i), factor),
-                                                       _mm512_loadu_ps(weight + i)));
+            store16(out + at + i, load(sum + at + i) * all(inverse[r]) * load(weight + i));
     }
 }
 
-// grad_sum (may be null) and grad_out come in; grad_x (float), its bf16 copy grad_y (may be null), grad_weight go out.
+// grad_sum (may be null) and grad_out come in; grad_x (float), its copy grad_y (may be null), grad_weight go out.
 void add_norm_backward(const float* sum, const float* weight, const float* inverse, const float* grad_sum,
-                       const bf16* grad_out, float* grad_x, bf16* grad_y, float* grad_weight, int64_t rows,
+                       const Stored* grad_out, float* grad_x, Stored* grad_y, float* grad_weight, int64_t rows,
                        int64_t width) {
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = r * width;
-        const __m512 factor = _mm512_set1_ps(inverse[r]);
-        __m512 dots = _mm512_setzero_ps();
+        const Lanes factor = all(inverse[r]);
+        Lanes dots = all(0);
         for (int64_t i = 0; i < width; i += 16) {
-            const __m512 normed = _mm512_mul_ps(_mm512_loadu_ps(sum + at + i), factor), g = load16(grad_out + at + i);
-            dots = _mm512_fmadd_ps(_mm512_mul_ps(g, _mm512_loadu_ps(weight + i)), normed, dots);
-            _mm512_storeu_ps(grad_weight + i, _mm512_fmadd_ps(g, normed, _mm512_loadu_ps(grad_weight + i)));
+            const Lanes normed = load(sum + at + i) * factor, g = load16(grad_out + at + i);
+            dots = g * load(weight + i) * normed + dots;
+            store(grad_weight + i, g * normed + load(grad_weight + i));
         }
-        const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(dots) / static_cast<float>(width));
+        const Lanes mean = all(sum_of(dots) / static_cast<float>(width));
         for (int64_t i = 0; i < width; i += 16) {
-            const __m512 normed = _mm512_mul_ps(_mm512_loadu_ps(sum + at + i), factor);
-            const __m512 g = _mm512_mul_ps(load16(grad_out + at + i), _mm512_loadu_ps(weight + i));
-            __m512 value = _mm512_mul_ps(factor, _mm512_fnmadd_ps(normed, mean, g));
-            if (grad_sum) value = _mm512_add_ps(value, _mm512_loadu_ps(grad_sum + at + i));
-            _mm512_storeu_ps(grad_x + at + i, value);
+            const Lanes normed = load(sum + at + i) * factor, g = load16(grad_out + at + i) * load(weight + i);
+            Lanes value = factor * (g - normed * mean);
+            if (grad_sum) value = value + load(grad_sum + at + i);
+            store(grad_x + at + i, value);
             if (grad_y) store16(grad_y + at + i, value);
         }
     }
 }
 
 // both [rows][2 * width]: gate, then up; out [rows][width] = silu(gate) * up
-void gate_forward(const bf16* both, bf16* out, int64_t rows, int64_t width) {
-    const __m512 one = _mm512_set1_ps(1);
+void gate_forward(const Stored* both, Stored* out, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t i = 0; i < width; i += 16) {
-            const __m512 g = load16(both + r * 2 * width + i), u = load16(both + r * 2 * width + width + i);
-            const __m512 s = _mm512_div_ps(one, _mm512_add_ps(one, exp16(_mm512_sub_ps(_mm512_setzero_ps(), g))));
-            store16(out + r * width + i, _mm512_mul_ps(_mm512_mul_ps(g, s), u));
+            const Lanes g = load16(both + r * 2 * width + i), u = load16(both + r * 2 * width + width + i);
+            store16(out + r * width + i, g * sigmoid(g) * u);
         }
 }
 
-void gate_backward(const bf16* both, const bf16* grad_out, bf16* grad_both, int64_t rows, int64_t width) {
-    const __m512 one = _mm512_set1_ps(1);
+void gate_backward(const Stored* both, const Stored* grad_out, Stored* grad_both, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t i = 0; i < width; i += 16) {
             const int64_t at = r * 2 * width + i;
-            const __m512 g = load16(both + at), u = load16(both + at + width), d = load16(grad_out + r * width + i);
-            const __m512 s = _mm512_div_ps(one, _mm512_add_ps(one, exp16(_mm512_sub_ps(_mm512_setzero_ps(), g))));
-            const __m512 silu = _mm512_mul_ps(g, s);
-            const __m512 slope = _mm512_fmadd_ps(silu, _mm512_sub_ps(one, s), s);
-            store16(grad_both + at, _mm512_mul_ps(_mm512_mul_ps(d, u), slope));
-            store16(grad_both + at + width, _mm512_mul_ps(d, silu));
+            const Lanes g = load16(both + at), u = load16(both + at + width), d = load16(grad_out + r * width + i);
+            const Lanes s = sigmoid(g), silu = g * s;
+            store16(grad_both + at, d * u * (silu * (all(1) - s) + s));
+            store16(grad_both + at + width, d * silu);
         }
 }
 
