@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     const auto device = std::move(open_device({DeviceKind::cpu, 0, threads})).value();
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
-    const Ceilings ceilings{bench::read_rate(threads, repeat), bench::gemm_rate(DType::bf16, 512, threads, repeat)};
+    const Ceilings ceilings{bench::read_rate(threads, repeat), bench::product_ceiling(512, threads, repeat)};
     if (!json)
         std::printf("%s\n%-22s %6s %8s %6s %12s %10s %8s\n", device->name().c_str(), "shape", "kv", "depth", "rows",
                     "rate", "ceiling", "share");

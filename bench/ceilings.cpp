@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     const nlohmann::ordered_json out = {
         {"threads", threads},
         {"read_gb_per_s", rondo::bench::read_rate(threads, repeat)},
-        {"gemm_gflop_per_s", rondo::bench::gemm_rate(rondo::DType::bf16, 512, threads, repeat)},
+        {"gemm_gflop_per_s", rondo::bench::product_ceiling(512, threads, repeat)},
         {"gemm_f32_gflop_per_s", rondo::bench::gemm_rate(rondo::DType::f32, 512, threads, repeat)}};
     if (json) {
         std::printf("%s\n", out.dump().c_str());

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     const auto device = std::move(open_device({DeviceKind::cpu, 0, threads})).value();
     const bench::Setting setting{*device, repeat, bench::read_rate(threads, 3),
-                                 bench::gemm_rate(DType::bf16, 512, threads, 5)};
+                                 bench::product_ceiling(512, threads, 5)};
     nlohmann::ordered_json out{{"device", device->name()},
                                {"threads", threads},
                                {"read_gb_per_s", setting.read_gb_per_s},

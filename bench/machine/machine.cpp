@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
+#include <optional>
+#include <utility>
 
 #include "kernels/cpu/thread_pool.hpp"
 
@@ -41,14 +43,16 @@ struct Product {
     double flops;
 };
 
-Product make_product(const dnnl::engine& engine, DType type, int64_t rows, int64_t columns, int64_t outputs) {
+std::optional<Product> make_product(const dnnl::engine& engine, DType type, int64_t rows, int64_t columns,
+                                    int64_t outputs) {
     using dnnl::memory;
     const auto element = type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
     const dnnl::matmul::primitive_desc description(
         {memory::desc({rows, columns}, element, memory::format_tag::ab),
          memory::desc({columns, outputs}, element, memory::format_tag::any),
          memory::desc({rows, outputs}, memory::data_type::f32, memory::format_tag::ab)},
-        engine);
+        engine, true);
+    if (!description) return std::nullopt;
     Product product{memory(description.src_desc(), engine), memory(description.weights_desc(), engine),
                     memory(description.dst_desc(), engine), dnnl::matmul(description),
                     2.0 * static_cast<double>(rows * columns * outputs)};
@@ -86,7 +90,9 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
     std::vector<Product> products;
     for (const auto& [columns, outputs] :
          {std::pair<int64_t, int64_t>{896, 1152}, {896, 896}, {896, 9728}, {4864, 896}}) {
-        products.push_back(make_product(engine, type, rows, columns, outputs));
+        std::optional<Product> product = make_product(engine, type, rows, columns, outputs);
+        if (!product) return 0.0;
+        products.push_back(std::move(*product));
     }
     double flops = 0.0;
     for (const Product& product : products) flops += product.flops;
@@ -98,6 +104,11 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
         stream.wait();
     });
     return flops / seconds / 1e9;
+}
+
+double product_ceiling(int64_t rows, int threads, int repeat) {
+    const double rate = gemm_rate(DType::bf16, rows, threads, repeat);
+    return rate > 0.0 ? rate : gemm_rate(DType::f32, rows, threads, repeat);
 }
 
 }  // namespace rondo::bench

@@ -28,8 +28,11 @@ double seconds_median(int repeat, F&& work) {
 double read_rate(int threads, int repeat);
 
 /// GFLOP/s of oneDNN's own threaded GEMM with weights in its favourite layout: rows × a set of a 0.5 B model's
-/// matrices.
+/// matrices. 0 where it has none of that type for this processor.
 double gemm_rate(DType type, int64_t rows, int threads, int repeat);
+
+/// The rate that products of bf16 are set beside: oneDNN's for them, or where it has none for f32.
+double product_ceiling(int64_t rows, int threads, int repeat);
 
 /// GOP/s (two operations a multiply-add) of loops of one instruction, registers only; 0 where the processor has it not.
 struct InstructionRates {
