@@ -139,6 +139,7 @@ Status AttendLines::run(const AttendArgs& args, const LineTables& lines) {
             const int64_t end = dense ? rows.row + rows.rows : std::min<int64_t>(rows.row + rows.rows, first_dense);
             AttendTile tile;
             tile.bf16 = bf16_;
+            tile.of_lines = true;
             tile.q = args.q.slice_rows(args.sequences.row_begin[0] + row, end - row);
             tile.atom = args.kv.atom;
             tile.first_head = head;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "config/checked.hpp"
 #include "kernels/cpu/attend_tile.hpp"
@@ -10,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/add_values-inl.hpp"
 #include "kernels/cpu/lanes-inl.hpp"
 #include "kernels/cpu/widen_kv-inl.hpp"
 
@@ -117,32 +117,6 @@ HWY_INLINE void weigh(float* scores, float* max, float* total, float* factors) {
     }
 }
 
-/// weighted[query][c] = weighted · factor + Σ_key weights · v for `Queries` queries.
-template <int Queries, int Vectors>
-HWY_INLINE void add_values(const float* weights, const float* factors, const float* v, int64_t d, float* weighted) {
-    const F32 f;
-    const int64_t width = lane_count(), stride = Vectors * width;
-    int64_t c = 0;
-    for (; c + width <= d; c += width) {
-        Lanes sums[Queries];
-        for (int query = 0; query < Queries; ++query)
-            sums[query] = hn::Mul(hn::LoadU(f, weighted + query * d + c), hn::Set(f, factors[query]));
-        for (int t = 0; t < kv_block_tokens; ++t) {
-            const Lanes value = hn::LoadU(f, v + t * d + c);
-            for (int query = 0; query < Queries; ++query)
-                sums[query] = hn::MulAdd(hn::Set(f, weights[t * stride + query]), value, sums[query]);
-        }
-        for (int query = 0; query < Queries; ++query) hn::StoreU(sums[query], f, weighted + query * d + c);
-    }
-    for (; c < d; ++c) {
-        for (int query = 0; query < Queries; ++query) {
-            float sum = weighted[query * d + c] * factors[query];
-            for (int t = 0; t < kv_block_tokens; ++t) sum = std::fma(weights[t * stride + query], v[t * d + c], sum);
-            weighted[query * d + c] = sum;
-        }
-    }
-}
-
 /// The queries of one group against the keys of one atom.
 template <int Vectors>
 HWY_INLINE void attend_group(const AttendTile& tile, const TileKeys& keys, int64_t first_query, const Workspace& at,
@@ -161,12 +135,7 @@ HWY_INLINE void attend_group(const AttendTile& tile, const TileKeys& keys, int64
     }
     float factors[queries_padded];
     weigh<Vectors>(at.scores, sums.max + first_query, sums.total + first_query, factors);
-    float* const weighted = sums.weighted + first_query * d;
-    int64_t query = 0;
-    for (; query + 4 <= queries; query += 4)
-        add_values<4, Vectors>(at.scores + query, factors + query, v, d, weighted + query * d);
-    for (; query < queries; ++query)
-        add_values<1, Vectors>(at.scores + query, factors + query, v, d, weighted + query * d);
+    add_values_of_all(queries, at.scores, 1, group_queries, factors, v, d, sums.weighted + first_query * d);
 }
 
 template <int Vectors>

@@ -35,8 +35,10 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
         attend_tile_floats(tile, scratch, sums);
     } else if (in_bf16 && has.avx512_bf16) {
         attend_tile_bf16(tile, scratch, sums);
-    } else {
+    } else if (tile.many_rows || tile.of_lines) {
         attend_tile_portable(tile, scratch, sums);
+    } else {
+        attend_tile_few_rows(tile, scratch, sums);
     }
 }
 

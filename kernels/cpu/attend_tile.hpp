@@ -35,6 +35,7 @@ struct AttendTile {
     float scale = 1.0F;
     Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
     bool many_rows = false;         ///< in the sequence; their bits may differ from those of few
+    bool of_lines = false;          ///< a prompt's, 16 of one head: their bits may differ likewise
     int64_t first_visible = 0;      ///< keys that the tile's first row sees; each further row sees one more
     const TileKeys* keys = nullptr;
     int64_t count = 0;   ///< atoms of the run
@@ -78,5 +79,7 @@ void attend_tile_floats(const AttendTile& tile, Scratch& scratch, const AttendSu
 /// Any KV type and head_dim, in f32. Keys that do not count get a weight of zero here too, so values that are not
 /// finite spread as above.
 void attend_tile_portable(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
+/// The same for few rows, whose queries would leave most lanes of a register empty.
+void attend_tile_few_rows(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 }  // namespace rondo::cpu

@@ -79,7 +79,7 @@ HWY_INLINE void for_lanes(int64_t count, Body body) {
             [f](Lanes lanes, auto* to) HWY_ATTR { store_lanes(f, lanes, to); });
     }
     if (i == count) return;
-    const size_t rest = static_cast<size_t>(count - i);
+    const size_t rest = static_cast<size_t>(count - i) % hn::Lanes(f);  // it is less; compilers are told so
     body(
         i, [f, rest](const auto* from) HWY_ATTR { return load_tail(f, from, rest); },
         [f, rest](Lanes lanes, auto* to) HWY_ATTR { store_tail(f, lanes, to, rest); });
@@ -99,14 +99,6 @@ HWY_INLINE double sum_lanes(int64_t count, Term term) {
         total += hn::GetLane(hn::SumOfLanes(f, sum));
     }
     return total;
-}
-
-/// Σ a·b over [0, count).
-HWY_INLINE float dot_lanes(const float* a, const float* b, int64_t count) {
-    const F32 f;
-    Lanes sum = hn::Zero(f);
-    for_lanes(count, [&](int64_t i, auto load, auto) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); });
-    return hn::GetLane(hn::SumOfLanes(f, sum));
 }
 
 /// e^x for x ≤ 88, within 2 ulp. Below −87 it is zero, where the true value is about to become a denormal: those cost a

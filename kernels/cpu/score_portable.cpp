@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/read_kv.hpp"
 #include "kernels/cpu/score_tile.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/lanes-inl.hpp"
+#include "kernels/cpu/score_atom-inl.hpp"
 #include "kernels/cpu/widen_kv-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,9 +31,9 @@ void softmax_query(float* query, int64_t visible, int64_t keys) {
 
 void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const ScoreArgs& args = *tile.args;
-    const int64_t d = args.kv.atom.head_dim;
-    auto* const q = scratch.get<float>(static_cast<size_t>((tile.queries + kv_block_tokens) * d) * sizeof(float));
-    float* const k = q + tile.queries * d;
+    const int64_t d = args.kv.atom.head_dim, floats = (tile.queries + kv_block_tokens) * d;
+    auto* const q = scratch.get<float>(static_cast<size_t>(floats + tile.queries * kv_block_tokens) * sizeof(float));
+    float *const k = q + tile.queries * d, *const scores = q + floats;
     const Lanes scale = hn::Set(F32(), args.scale);
     for (int query = 0; query < tile.queries; ++query) {
         with_elements_of(args.q.dtype, [&](auto element) {
@@ -47,12 +47,10 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
         const std::byte* const atom = args.kv.at(tables.blocks[block], tile.kv_head());
         const int64_t first = tables.block_begin[block];
         const int64_t end = std::min<int64_t>(tables.block_begin[block + 1], args.keys);
-        const float* const keys = widen_keys(args.kv.atom, atom, end - first, k);
-        for (int64_t key = first; key < end; ++key) {
-            for (int query = 0; query < tile.queries; ++query) {
-                if (key < tile.visible(query))
-                    weights[query * stride + key] = dot_lanes(q + query * d, keys + (key - first) * d, d);
-            }
+        score_atom(q, widen_keys(args.kv.atom, atom, end - first, k), d, tile.queries, scores);
+        for (int query = 0; query < tile.queries; ++query) {
+            const int64_t seen = std::min(end, tile.visible(query)) - first;
+            if (seen > 0) std::copy_n(scores + query * kv_block_tokens, seen, weights + query * stride + first);
         }
     }
     for (int query = 0; query < tile.queries; ++query)
@@ -61,8 +59,9 @@ void score_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int
 
 void score_atoms_portable(const ScoreAtoms& tile, Scratch& scratch, float* weights) {
     const int64_t d = tile.atom.head_dim, columns = tile.count * kv_block_tokens;
-    auto* const q = scratch.get<float>(static_cast<size_t>((tile.heads + 1) * d) * sizeof(float));
-    float* const k = q + tile.heads * d;
+    const int64_t floats = (tile.heads + kv_block_tokens) * d;
+    auto* const q = scratch.get<float>(static_cast<size_t>(floats + tile.heads * kv_block_tokens) * sizeof(float));
+    float *const k = q + tile.heads * d, *const scores = q + floats;
     const Lanes scale = hn::Set(F32(), tile.scale);
     with_elements_of(tile.q.dtype, [&](auto element) {
         const auto* const from = tile.q.row<const decltype(element)>(0) + tile.first_head * d;
@@ -71,11 +70,13 @@ void score_atoms_portable(const ScoreAtoms& tile, Scratch& scratch, float* weigh
     });
     std::fill(weights, weights + tile.heads * columns, masked_score);
     for (int64_t i = 0; i < tile.count; ++i) {
-        for (int t = 0; t < kv_block_tokens; ++t) {
-            if ((tile.keys[i].allowed >> t & 1) == 0) continue;
-            read_key(tile.atom, tile.keys[i].atom, t, k);
-            for (int head = 0; head < tile.heads; ++head)
-                weights[head * columns + i * kv_block_tokens + t] = dot_lanes(q + head * d, k, d);
+        const TileKeys& keys = tile.keys[i];
+        score_atom(q, widen_keys(tile.atom, keys.atom, keys.filled, k), d, tile.heads, scores);
+        for (int head = 0; head < tile.heads; ++head) {
+            for (int t = 0; t < kv_block_tokens; ++t) {
+                if ((keys.allowed >> t & 1) != 0)
+                    weights[head * columns + i * kv_block_tokens + t] = scores[head * kv_block_tokens + t];
+            }
         }
     }
     for (int head = 0; head < tile.heads; ++head) softmax_query(weights + head * columns, columns, columns);
