@@ -6,6 +6,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/quant_portable.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -21,6 +22,9 @@ constexpr int64_t rows_at_once = 64;
 
 /// Rows of x that share each reading of unpacked codes.
 constexpr int rows_together = 4;
+
+/// How far ahead of the codes the first rows of a product prefetch: the hardware's own prefetch stops at each page.
+constexpr int64_t prefetch_bytes = 16384;
 
 #undef RONDO_BYTE_PAIRS
 #undef RONDO_BYTE_SIGNS
@@ -146,10 +150,19 @@ HWY_INLINE void add_quads(DI di, const uint32_t* codes, const int8_t* a, int64_t
 #endif
 }
 
-/// Adds blocks [block0, block0 + blocks) of some rows of x to their 16 sums each.
+/// Asks for as many bytes behind `ahead` as a block has, in cache lines.
+template <DType Type>
+HWY_INLINE void prefetch_block(const std::byte* ahead, int64_t block) {
+    constexpr int64_t block_bytes = quant_layout(Type).chunk_bytes(quant_chunk_blocks) / quant_chunk_blocks;
+    ahead += block * block_bytes;
+    for (int64_t at = 0; at < block_bytes; at += 64) hwy::Prefetch(ahead + at);
+}
+
+/// Adds blocks [block0, block0 + blocks) of some rows of x to their 16 sums each. `ahead` is what is read later on, or
+/// null.
 template <DType Type, int rows>
 void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks, const QuantActivations& x, int64_t row,
-              int64_t block0, float* sums) {
+              int64_t block0, const std::byte* ahead, float* sums) {
     constexpr QuantLayout layout = quant_layout(Type);
     constexpr int subblocks = layout.subblocks, quads = 8 / subblocks;
     const hn::CappedTag<float, 16> d;
@@ -159,6 +172,7 @@ void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks,
         hn::Vec<decltype(d)> sum[rows];
         for (int m = 0; m < rows; ++m) sum[m] = hn::Load(d, sums + m * 16 + r);
         for (int64_t b = 0; b < blocks; ++b) {
+            if (ahead != nullptr && r == 0) prefetch_block<Type>(ahead, b);
             const int64_t at = row * x_blocks + block0 + b;
             const int8_t* const a = x.codes + row * x.columns + (block0 + b) * quant_block;
             hn::Vec<decltype(d)> scaled[rows];
@@ -220,11 +234,12 @@ void multiply_group(const QuantProduct& product, const QuantActivations& x, int6
         const int64_t count = std::min(quant_chunk_blocks, blocks - block);
         unpack_chunk<Type>(at, count, chunk);
         const uint32_t* const codes = codes_of<Type>(at, chunk);
+        const std::byte* ahead = row0 == 0 ? at + prefetch_bytes : nullptr;  // the first rows ask
         int64_t r = 0;
-        for (; r + rows_together <= rows; r += rows_together) {
-            add_rows<Type, rows_together>(codes, chunk, count, x, row0 + r, block, sums + r * 16);
-        }
-        for (; r < rows; ++r) add_rows<Type, 1>(codes, chunk, count, x, row0 + r, block, sums + r * 16);
+        for (; r + rows_together <= rows; r += rows_together, ahead = nullptr)
+            add_rows<Type, rows_together>(codes, chunk, count, x, row0 + r, block, ahead, sums + r * 16);
+        for (; r < rows; ++r, ahead = nullptr)
+            add_rows<Type, 1>(codes, chunk, count, x, row0 + r, block, ahead, sums + r * 16);
         at += layout.chunk_bytes(count);
     }
     for (int64_t r = 0; r < rows; ++r) write_row(product, row0 + r, group * quant_group_rows, sums + r * 16);
