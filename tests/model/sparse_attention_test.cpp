@@ -18,7 +18,7 @@ using Decode = DecodeAttention::Method;
 
 const std::vector<Decode> decode_methods =
     testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return row.for_pipelines; });
-const std::vector<Prefill> prefill_methods = testing::methods_where<Prefill>(prefill_method_rows, testing::any_method);
+const std::vector<Prefill> every_prefill = testing::methods_where<Prefill>(prefill_method_rows, testing::any_method);
 
 /// What a generator's method has chosen.
 const ChosenKeys& chosen_by(Generator& generator) {
@@ -91,7 +91,7 @@ TEST_P(SparseAttention, LinesThatHoldEverythingAreDense) {
     for (const int64_t chunk : {7, 32, 150}) {
         const auto dense = open({.chunk_tokens = chunk});
         const std::vector<float> expected = answer(*dense);
-        for (const Prefill method : prefill_methods) {
+        for (const Prefill method : every_prefill) {
             Generator::Options options;
             options.chunk_tokens = chunk;
             options.prefill.method = method;
@@ -112,7 +112,7 @@ TEST_P(SparseAttention, FewKeysAndLinesAreNotDenseAndStayFinite) {
         EXPECT_TRUE(std::ranges::all_of(got, [](float x) { return std::isfinite(x); }));
         EXPECT_GT(golden::relative_error(got, expected), 1e-4) << row_of(method).name;
     }
-    for (const Prefill method : prefill_methods) {
+    for (const Prefill method : every_prefill) {
         Generator::Options options;
         options.chunk_tokens = 32;
         options.prefill.method = method;
