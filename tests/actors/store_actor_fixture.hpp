@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "actors/store.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo::testing {
@@ -87,9 +87,7 @@ protected:
         int damaged = 0;
         for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv")) {
             if (!entry.is_regular_file() || entry.file_size() < 100'000) continue;
-            std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-            file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
-            file.put('x');
+            flip_bit(entry.path(), entry.file_size() / 2);
             ++damaged;
         }
         return damaged;

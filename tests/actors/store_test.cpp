@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <numeric>
 #include <thread>
 
 #include "tests/actors/store_actor_fixture.hpp"
+#include "tests/flip_bit.hpp"
 
 namespace rondo {
 namespace {
@@ -194,12 +194,8 @@ TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
     const Heard undisturbed = turn(continue_ids(next, 20));
     wait_until_written();
     stage_.reset();
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv")) {
-        if (!entry.is_regular_file()) continue;
-        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-        file.seekp(4096 + 4096 + 100);
-        file.put('x');
-    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
+        if (entry.is_regular_file()) testing::flip_bit(entry.path(), 4096 + 4096 + 100);
     start();
     const Heard computed = turn(continue_ids(next, 20));
     EXPECT_EQ(computed.ids, undisturbed.ids);

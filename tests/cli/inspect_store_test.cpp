@@ -6,6 +6,7 @@
 
 #include "memory/store/kv_store_parts.hpp"
 #include "tests/cli/rondo_process.hpp"
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
@@ -74,10 +75,7 @@ TEST_F(InspectStore, RecordsAreCountedAndDamageIsStatusOne) {
     EXPECT_EQ(json.at("damaged").size(), 0U);
 
     const std::string segment = Segments::name_of(place.segment);
-    std::fstream bytes(folder() + "/" + segment, std::ios::in | std::ios::out | std::ios::binary);
-    bytes.seekp(static_cast<std::streamoff>(place.offset + place.bytes - 1));
-    bytes.put('x');
-    bytes.close();
+    testing::flip_bit(folder() + "/" + segment, place.offset + place.bytes - 1);
     EXPECT_EQ(run_rondo({"inspect", "store", folder()}).status, 0) << "it does not read what is damaged";
     const auto damaged = run_rondo({"inspect", "store", folder(), "--verify"});
     EXPECT_EQ(damaged.status, 1);

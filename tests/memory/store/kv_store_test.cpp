@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
@@ -118,12 +119,8 @@ TEST_P(KvStoreTest, DamageIsNeverRead) {
         if (size > 0 && turn % 4 == 0) {
             fs::resize_file(file, random() % size);
         } else if (size > 0) {
-            std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-            const auto at = static_cast<std::streamoff>(random() % size);
-            bytes.seekg(at);
-            const int old = bytes.get();
-            bytes.seekp(at);
-            bytes.put(static_cast<char>(old ^ (1 << (random() % 8))));
+            const uint64_t at = random() % size;
+            testing::flip_bit(file, at, random());
         }
         open();
         for (const Round& one : rounds) {

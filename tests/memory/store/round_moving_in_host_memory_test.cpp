@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/round_moving_fixture.hpp"
 
 namespace rondo {
@@ -148,11 +149,8 @@ TEST_P(RoundMovingInHostMemory, WhatIsDamagedDoesNotStay) {
         if (record.tokens_before == 20 && record.group == LayerGroup::upper) place = record.place;
     });
     close();
-    for (const auto& file : segment_files()) {
-        std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-        bytes.seekp(static_cast<std::streamoff>(place.offset + place.bytes - disk_alignment + 1));
-        bytes.put('x');
-    }
+    for (const auto& file : segment_files())
+        testing::flip_bit(file, place.offset + place.bytes - disk_alignment + 1);
     start();
     EXPECT_FALSE(comes_back(kv, ends_));
     EXPECT_EQ(store_->counts().damaged, 1);

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/round_moving_fixture.hpp"
 
 namespace rondo {
@@ -206,9 +207,7 @@ TEST_P(RoundMovingTest, DamageCostsItsRoundAndWhatFollows) {
     close();
     for (const auto& entry : std::filesystem::directory_iterator(options_.path)) {
         if (Segments::number_of(entry.path().filename()) == 0) continue;
-        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-        file.seekp(static_cast<std::streamoff>(place.offset + place.bytes - disk_alignment + 1));
-        file.put('x');
+        testing::flip_bit(entry.path(), place.offset + place.bytes - disk_alignment + 1);
     }
     start();
     SequenceKv back(*pool_);

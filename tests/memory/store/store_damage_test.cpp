@@ -8,6 +8,7 @@
 
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/shelf.hpp"
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/fault_amount.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using testing::fault_amount;
+using testing::flip_bit;
 using Refusal = KvStore::Refusal;
 
 class StoreDamageTest : public testing::StoreTest, public ::testing::WithParamInterface<bool> {
@@ -46,11 +48,6 @@ protected:
         out.seekp(static_cast<std::streamoff>(offset));
         out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
         ASSERT_TRUE(out.flush());
-    }
-    static void flip_bit(const fs::path& file, uint64_t offset, uint64_t bit) {
-        std::string byte = read_bytes(file, offset, 1);
-        byte[0] = static_cast<char>(byte[0] ^ (1 << bit % 8));
-        write_bytes(file, offset, byte);
     }
     /// A change of a header that has the right checksum again.
     static void forge_header(const fs::path& file, uint64_t offset, size_t ids, size_t layers,

@@ -10,6 +10,7 @@
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/shelf.hpp"
 #include "memory/store/stored_record.hpp"
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
@@ -49,13 +50,6 @@ protected:
             found[entry.path()] = {entry.last_write_time(), bytes.str()};
         }
         return found;
-    }
-    static void flip(const fs::path& file, uint64_t at, int bit) {
-        std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-        bytes.seekg(static_cast<std::streamoff>(at));
-        const int old = bytes.get();
-        bytes.seekp(static_cast<std::streamoff>(at));
-        bytes.put(static_cast<char>(old ^ (1 << bit)));
     }
 };
 
@@ -139,7 +133,7 @@ TEST_P(StoreSurveyTest, FindsTheSameDamageAsTheStore) {
         if (turn % 4 == 0)
             fs::resize_file(file, at);
         else
-            flip(file, at, static_cast<int>(random() % 8));
+            testing::flip_bit(file, at, random());
         std::set<StoreName> damaged;
         for (const StoreSurvey::Damage& one : survey().damaged) {
             EXPECT_EQ(one.thing, Thing::record);
@@ -167,16 +161,16 @@ TEST_P(StoreSurveyTest, DamageIsNamedWithWhatIsWrong) {
     };
     EXPECT_EQ(why(), "none");
     const uint64_t last = place.offset + place.bytes - 1;
-    flip(file, last, 0);
+    testing::flip_bit(file, last);
     EXPECT_THAT(why(), HasSubstr("layer 2: "));
     EXPECT_EQ(why(false), "none") << "nobody read it";
-    flip(file, last, 0);
-    flip(file, place.offset + 40, 0);
+    testing::flip_bit(file, last);
+    testing::flip_bit(file, place.offset + 40);
     EXPECT_NE(why(), "none");
-    flip(file, place.offset + 40, 0);
-    flip(file, 30, 0);
+    testing::flip_bit(file, place.offset + 40);
+    testing::flip_bit(file, 30);
     EXPECT_EQ(why(false), "the header of the record's segment is damaged");
-    flip(file, 30, 0);
+    testing::flip_bit(file, 30);
     EXPECT_EQ(why(), "none") << "it is whole again";
     fs::resize_file(file, last);
     EXPECT_EQ(why(false), "the record does not lie within its segment");
