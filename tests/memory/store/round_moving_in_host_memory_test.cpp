@@ -149,8 +149,7 @@ TEST_P(RoundMovingInHostMemory, WhatIsDamagedDoesNotStay) {
         if (record.tokens_before == 20 && record.group == LayerGroup::upper) place = record.place;
     });
     close();
-    for (const auto& file : segment_files())
-        testing::flip_bit(file, place.offset + place.bytes - disk_alignment + 1);
+    for (const auto& file : segment_files()) testing::flip_bit(file, place.offset + place.bytes - disk_alignment + 1);
     start();
     EXPECT_FALSE(comes_back(kv, ends_));
     EXPECT_EQ(store_->counts().damaged, 1);
