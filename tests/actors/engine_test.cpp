@@ -85,7 +85,8 @@ TEST_F(HostedEngine, AnAnswerThatIsBeingSentOutlivesIt) {
     const auto reply = std::make_shared<HeldReply>();
     AnswerRequest request;
     request.stream = true;
-    Ask ask = chat("c", "Hello!");
+    Ask ask = chat("c", "Hello!", 4000);
+    ask.options.ignore_eos = true;      // it goes on while the engine ends
     ask.options.sampling.logprobs = 2;  // which need the tokenizer
     std::make_shared<AnswerExchange>(*engine, std::make_shared<Exchange>(HttpRequest{}, reply, LogTo{}, std::string()),
                                      AnswerExchange::Api::chat, AnswerHead{}, std::move(request), std::move(ask))

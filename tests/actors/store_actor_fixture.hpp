@@ -32,7 +32,8 @@ protected:
     }
     /// Disk and device work on threads of their own; what they have done is taken up here.
     void run_until(const std::function<bool()>& done) {
-        for (int i = 0; i < 20'000 && !done(); ++i) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!done() && std::chrono::steady_clock::now() < until) {
             if (stage_->inside().store()) caf::anon_send(stage_->inside().store(), pump_atom::value);
             stage_->pass(std::chrono::microseconds(100));
             std::this_thread::sleep_for(std::chrono::microseconds(100));

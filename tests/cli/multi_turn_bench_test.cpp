@@ -106,6 +106,7 @@ private:
             in_flight_max_ = std::max(in_flight_max_.load(), ++in_flight_);
         }
         const bool keep = answer_ && number > 0 ? answer_(number, body, send) : stream(body, send, body["max_tokens"]);
+        const std::lock_guard lock(mutex_);
         --in_flight_;
         return keep;
     }

@@ -55,7 +55,7 @@ TEST(HttpLimits, BodyTimeIsOneDeadlineForAllOfIt) {
 }
 
 TEST(HttpLimits, IdleTimeEndsConnectionsWithoutAWord) {
-    const auto server = start_server(echo, {.idle_time = milliseconds(100)});
+    const auto server = start_server(echo, {.idle_time = milliseconds(500)});
     RawClient silent(server->port());
     RawClient kept(server->port());
     EXPECT_EQ(kept.ask(get_root).status, 200);
@@ -66,9 +66,9 @@ TEST(HttpLimits, IdleTimeEndsConnectionsWithoutAWord) {
 
 TEST(HttpLimits, NoDeadlineRunsWhileTheHandlerThinks) {
     Replies replies;
-    const auto server =
-        start_server(keep_in(replies),
-                     {.header_time = milliseconds(50), .body_time = milliseconds(50), .idle_time = milliseconds(50)});
+    const auto server = start_server(
+        keep_in(replies),
+        {.header_time = milliseconds(200), .body_time = milliseconds(200), .idle_time = milliseconds(200)});
     RawClient client(server->port());
     client.send(get_root);
     const auto reply = replies.take().value();

@@ -207,8 +207,8 @@ TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
     EXPECT_TRUE(wait([&](auto done) { store_->read_layer(readings[0], 2, {bytes.span()}, std::move(done)); }));
     EXPECT_TRUE(std::ranges::equal(bytes.span(), expected.span()));
     readings.clear();
-    tasks_->run_all();
-    EXPECT_LE(store_->bytes(), before + disk_alignment);
+    // A thread of the disk's may be letting go of one, too.
+    tasks_->run_until([&] { return store_->bytes() <= before + disk_alignment; });
 }
 
 TEST_P(KvStoreTest, AForgottenTenantsRecordsAreGoneAlsoThoseOnTheirWay) {
@@ -277,6 +277,8 @@ TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {
 
 /// A process killed at any moment: what is found is whole, and nothing else takes space.
 TEST_P(KvStoreTest, AKillLeavesWholeRecords) {
+    const testing::Folder place(testing::in_memory());  // where a child writes some records in the time that it has
+    options_.path = place.path() + "/kv";
     close();
     queue_.reset();
     int found = 0;
