@@ -25,7 +25,7 @@ protected:
     std::string start(const std::vector<char>& keys, const std::vector<std::string>& tenants) {
         stop();
         std::string lines, clients;
-        for (const char key : keys) lines += std::string(64, key) + "\n";
+        for (const char key : keys) lines.append(64, key).append("\n");
         for (const std::string& tenant : tenants) clients += "key-of-" + tenant + "-0123456789 " + tenant + "\n";
         write("key", lines);
         write("clients", clients);
