@@ -73,19 +73,21 @@ Status KvStore::load_epochs() {
     });
 }
 
-/// Damaged entries are lost; those of other kinds of KV stay, and are the first to go.
+/// Damaged entries are lost; those of other kinds of KV and of other versions stay, and are the first to go.
 Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost) {
     return manifest_->each(std::string(1, store::record_letter), [&](std::string_view key, std::string_view value) {
         auto read = read_stored_record(std::as_bytes(std::span(value)));
+        const bool foreign = read && (read->kind != kind_ || read->version != ManifestEntry::version_now);
         const bool usable = read && read->record.name == store::name_in(key) &&
                             segments_->is_within(read->record.place) &&
-                            read->record.epoch == epoch_of(read->record.tenant);
+                            read->record.epoch == epoch_of(read->record.tenant) &&
+                            (foreign || !keys_ || segments_->salt(read->record.place.segment));
         if (!usable) {
             ++counts_.damaged;
             lost.push_back(store::name_in(key));
             return Status::ok();
         }
-        if (read->kind != kind_) {
+        if (foreign) {
             ++counts_.foreign;
             read->record.saved_seconds = 0.0;
         }

@@ -51,7 +51,7 @@ public:
         int64_t written = 0, read = 0, evicted = 0, expired = 0;  ///< records
         int64_t never_read = 0;                                   ///< of those that were evicted or expired
         int64_t damaged = 0;                                      ///< that were not what was written, and went
-        int64_t foreign = 0;                                      ///< of other models, found at the start
+        int64_t foreign = 0;                                      ///< of other models and versions, found at the start
         std::array<int64_t, store_refusals> refused{};
     };
     using Done = std::function<void(Status)>;

@@ -23,7 +23,7 @@ public:
     /// Of the file, and of what it takes on the disk: holes take nothing.
     uint64_t file_bytes() const { return file_bytes_; }
     uint64_t disk_bytes() const { return disk_bytes_; }
-    /// corrupt: the next start throws the segment away.
+    /// corrupt: what is sealed there is lost.
     Result<Segments::Salt> salt() const;
     /// A record's header as it lies there.
     Result<AlignedBytes> header_of(const StoredRecord& record) const;

@@ -76,7 +76,6 @@ Result<Segments::Salt> Segments::salt_in(uint64_t segment, std::span<const std::
 Segments::~Segments() {
     std::unique_lock lock(under_way_->mutex);
     under_way_->none.wait(lock, [this] { return under_way_->count == 0; });
-    for (const auto& [segment, file] : files_) close(file.file);
 }
 
 Result<std::unique_ptr<Segments>> Segments::open(const StoreFolder& folder, DiskQueue& queue, const Options& options) {
@@ -86,52 +85,78 @@ Result<std::unique_ptr<Segments>> Segments::open(const StoreFolder& folder, Disk
         const uint64_t segment = number_of(name);
         if (segment == 0) continue;
         made->last_ = std::max(made->last_, segment);
-        RONDO_TRY(made->take_over(segment, name));
+        RONDO_TRY(made->take_over(segment));
     }
     return made;
 }
 
 /// A file system that has no O_DIRECT says so when a file is opened.
-Result<int> Segments::open_file(const std::string& name, int flags) {
+Result<Segments::OpenFile> Segments::open_file(const std::string& name, int flags) {
+    Result<int> opened = -1;
     if (direct_) {
-        Result<int> opened = folder_->open_file(name, flags | O_DIRECT);
-        if (opened || errno != EINVAL) return opened;
-        direct_ = false;
+        opened = folder_->open_file(name, flags | O_DIRECT);
+        direct_ = opened || errno != EINVAL;
     }
-    return folder_->open_file(name, flags & ~O_EXCL);
+    if (!direct_) opened = folder_->open_file(name, flags & ~O_EXCL);
+    if (!opened) return opened.error();
+    return OpenFile(new int(*opened), [](const int* file) {
+        close(*file);
+        delete file;
+    });
 }
 
-/// One whose header is not whole holds nothing: a crash came before its first record.
-Status Segments::take_over(uint64_t segment, const std::string& name) {
-    RONDO_ASSIGN(const int opened, open_file(name, O_RDWR));
-    File& file = files_[segment];
-    file.file = opened;
+/// A store may have more files than a process may open.
+Result<Segments::OpenFile> Segments::opened(uint64_t segment) {
+    if (const OpenFile& file = files_.at(segment).file; file != nullptr) {
+        const auto at = std::ranges::find(open_, segment);
+        std::rotate(at, at + 1, open_.end());
+        return file;
+    }
+    RONDO_ASSIGN(OpenFile file, open_file(name_of(segment), O_RDWR));
+    keep_open(segment, file);
+    return file;
+}
+
+void Segments::keep_open(uint64_t segment, OpenFile file) {
+    const auto at = std::ranges::find_if(open_, [this](uint64_t other) { return other != writing_; });
+    if (open_.size() >= options_.open_files_max && at != open_.end()) {
+        files_.at(*at).file.reset();
+        open_.erase(at);
+    }
+    files_.at(segment).file = std::move(file);
+    open_.push_back(segment);
+}
+
+/// One that ends within its header holds nothing: a crash came before its first record. Whose header is damaged keeps
+/// its records, which have proofs of their own.
+Status Segments::take_over(uint64_t segment) {
+    File& made = files_[segment];
+    RONDO_ASSIGN(const OpenFile file, opened(segment));
     struct stat what = {};
-    if (fstat(opened, &what) != 0) return failed(segment, "look");
-    file.end = file.used = static_cast<uint64_t>(what.st_size);
-    bytes_ += file.used;
+    if (fstat(*file, &what) != 0) return failed(segment, "look");
+    made.end = made.used = static_cast<uint64_t>(what.st_size);
+    bytes_ += made.used;
     Block found;
-    if (pread(opened, found.bytes.data(), found.bytes.size(), 0) != static_cast<ssize_t>(found.bytes.size()))
-        return remove(segment);
-    const auto salt = salt_in(segment, found.bytes);
-    if (!salt) return remove(segment);
-    file.salt = *salt;
+    ssize_t got = -1;
+    for (int tries = 0; tries < 2 && got < 0; ++tries) got = pread(*file, found.bytes.data(), found.bytes.size(), 0);
+    if (got >= 0 && got < static_cast<ssize_t>(found.bytes.size())) return remove(segment);
+    if (const auto salt = salt_in(segment, found.bytes); salt) made.salt = *salt;
     return Status::ok();
 }
 
 Status Segments::begin_segment() {
     const uint64_t segment = last_ + 1;
-    File file;
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(file.salt.data()), static_cast<int>(file.salt.size())) != 1)
+    Salt salt{};
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(salt.data()), static_cast<int>(salt.size())) != 1)
         return make_error(ErrorCode::internal, "no random numbers for a segment's salt");
-    RONDO_ASSIGN(file.file, open_file(name_of(segment), O_RDWR | O_CREAT | O_EXCL));
+    RONDO_ASSIGN(const OpenFile file, open_file(name_of(segment), O_RDWR | O_CREAT | O_EXCL));
     last_ = segment;
-    file.end = file.used = disk_alignment;
-    files_[segment] = file;
-    bytes_ += file.used;
-    const Block header = header_of(segment, file.salt);
+    files_[segment] = {nullptr, disk_alignment, disk_alignment, 0, salt};
+    keep_open(segment, file);
+    bytes_ += disk_alignment;
+    const Block header = header_of(segment, salt);
     Status made = Status::ok();
-    if (pwrite(file.file, header.bytes.data(), header.bytes.size(), 0) != static_cast<ssize_t>(header.bytes.size()))
+    if (pwrite(*file, header.bytes.data(), header.bytes.size(), 0) != static_cast<ssize_t>(header.bytes.size()))
         made = failed(segment, "write");
     if (made) made = folder_->sync();
     if (!made) {
@@ -161,24 +186,27 @@ void Segments::write(const RecordPlace& place, uint64_t at, std::span<const std:
                      std::function<void(Status)> done) {
     assert(at + bytes.size() <= place.bytes);
     const std::span<std::byte> from(const_cast<std::byte*>(bytes.data()), bytes.size());
-    submit({DiskWork::Kind::write, files_.at(place.segment).file, place.offset + at, {from}, std::move(done)});
+    submit(place.segment, {DiskWork::Kind::write, -1, place.offset + at, {from}, std::move(done)});
 }
 
-void Segments::read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done) const {
+void Segments::read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done) {
     assert(at + bytes_of(into) <= place.bytes);
-    submit({DiskWork::Kind::read, files_.at(place.segment).file, place.offset + at, std::move(into), std::move(done)});
+    submit(place.segment, {DiskWork::Kind::read, -1, place.offset + at, std::move(into), std::move(done)});
 }
 
 void Segments::sync(const RecordPlace& place, std::function<void(Status)> done) {
-    submit({DiskWork::Kind::sync, files_.at(place.segment).file, 0, {}, std::move(done)});
+    submit(place.segment, {DiskWork::Kind::sync, -1, 0, {}, std::move(done)});
 }
 
-void Segments::submit(DiskWork work) const {
+void Segments::submit(uint64_t segment, DiskWork work) {
+    const auto file = opened(segment);
+    if (!file) return work.done(file.error());
+    work.file = **file;
     {
         const std::lock_guard lock(under_way_->mutex);
         ++under_way_->count;
     }
-    work.done = [under_way = under_way_, done = std::move(work.done)](Status end) {
+    work.done = [under_way = under_way_, done = std::move(work.done), file = *file](Status end) {
         done(std::move(end));
         const std::lock_guard lock(under_way->mutex);
         if (--under_way->count == 0) under_way->none.notify_all();
@@ -187,10 +215,11 @@ void Segments::submit(DiskWork work) const {
 }
 
 /// Where no hole can be made, zeros are written; the space comes back with the whole segment then.
-Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) {
+Result<bool> Segments::punch(uint64_t segment, uint64_t offset, uint64_t bytes) {
+    RONDO_ASSIGN(const OpenFile file, opened(segment));
     int made = -1;
     do {
-        made = fallocate(file.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+        made = fallocate(*file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                          static_cast<off_t>(bytes));
     } while (made != 0 && errno == EINTR);
     if (made == 0) return true;
@@ -198,9 +227,9 @@ Result<bool> Segments::punch(const File& file, uint64_t offset, uint64_t bytes) 
     makes_holes_ = false;
     const auto zeros = std::make_unique<Block>();
     for (uint64_t done = 0; done < bytes; done += disk_alignment)
-        if (pwrite(file.file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
+        if (pwrite(*file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
             return disk_error(errno, "a segment: cannot write zeros");
-    if (fdatasync(file.file) != 0) return disk_error(errno, "a segment: cannot sync");
+    if (fdatasync(*file) != 0) return disk_error(errno, "a segment: cannot sync");
     return false;
 }
 
@@ -208,7 +237,7 @@ Status Segments::remove(uint64_t segment) {
     RONDO_TRY(folder_->remove(name_of(segment)));
     const auto found = files_.find(segment);
     bytes_ -= found->second.used + found->second.dead;
-    close(found->second.file);
+    std::erase(open_, segment);
     files_.erase(found);
     if (segment == writing_) writing_ = 0;
     return Status::ok();
@@ -229,7 +258,7 @@ Status Segments::clear(const RecordPlace& place) {
     if (found == files_.end()) return Status::ok();
     File& file = found->second;
     if (file.used == disk_alignment && place.segment != writing_) return remove(place.segment);
-    RONDO_ASSIGN(const bool hole, punch(file, place.offset, place.bytes));
+    RONDO_ASSIGN(const bool hole, punch(place.segment, place.offset, place.bytes));
     if (!hole) return Status::ok();
     file.dead -= place.bytes;
     bytes_ -= place.bytes;
@@ -256,7 +285,7 @@ std::vector<uint64_t> Segments::numbers() const {
 bool Segments::is_there() const {
     const auto found = files_.find(writing_);
     struct stat what = {};
-    return found == files_.end() || fstat(found->second.file, &what) != 0 || what.st_nlink > 0;
+    return found == files_.end() || fstat(*found->second.file, &what) != 0 || what.st_nlink > 0;
 }
 
 bool Segments::is_within(const RecordPlace& place) const {
@@ -270,7 +299,7 @@ Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records)
     uint64_t end = disk_alignment, used = disk_alignment, dead = 0;
     for (const RecordPlace& record : records) {
         if (record.offset > end) {
-            RONDO_ASSIGN(const bool hole, punch(file, end, record.offset - end));
+            RONDO_ASSIGN(const bool hole, punch(segment, end, record.offset - end));
             dead += hole ? 0 : record.offset - end;
         }
         end = record.offset + record.bytes;
@@ -281,7 +310,8 @@ Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records)
     file.dead = dead;
     if (file.end == end) return Status::ok();
     file.end = end;
-    return ftruncate(file.file, static_cast<off_t>(end)) == 0 ? Status::ok() : Status(failed(segment, "cut"));
+    RONDO_ASSIGN(const OpenFile open, opened(segment));
+    return ftruncate(*open, static_cast<off_t>(end)) == 0 ? Status::ok() : Status(failed(segment, "cut"));
 }
 
 Status Segments::keep_only(std::vector<RecordPlace> records) {
@@ -297,7 +327,8 @@ Status Segments::keep_only(std::vector<RecordPlace> records) {
 Result<Segments::Salt> Segments::salt(uint64_t segment) const {
     const auto found = files_.find(segment);
     if (found == files_.end()) return make_error(ErrorCode::not_found, name_of(segment) + ": there is no such segment");
-    return found->second.salt;
+    if (found->second.salt) return *found->second.salt;
+    return make_error(ErrorCode::corrupt, name_of(segment) + ": the header is damaged");
 }
 
 }  // namespace rondo

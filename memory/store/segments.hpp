@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ public:
     struct Options {
         uint64_t segment_bytes = uint64_t{256} << 20;  ///< a record may be larger; then it has a file of its own
         bool direct = true;                            ///< past the kernel's cache, where the file system can
+        size_t open_files_max = 128;                   ///< a process may open so many, and its sockets count
     };
     static std::string name_of(uint64_t segment);
     /// Of a segment's file; 0 of any other.
@@ -56,7 +58,7 @@ public:
     /// until `done`.
     void write(const RecordPlace& place, uint64_t at, std::span<const std::byte> bytes,
                std::function<void(Status)> done);
-    void read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done) const;
+    void read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done);
     /// What has been written to the record's segment is durable when `done` hears of it.
     void sync(const RecordPlace& place, std::function<void(Status)> done);
     /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.
@@ -74,6 +76,7 @@ public:
     Status keep_only(std::vector<RecordPlace> records);
 
     /// Of a segment, made with it: random, so that what is written in two segments is never the same under one key.
+    /// corrupt where its header is damaged, or another version's: what is not sealed can be read without it.
     Result<Salt> salt(uint64_t segment) const;
     /// What is appended next to the last record is found at the next start: nobody has removed its file.
     bool is_there() const;
@@ -83,17 +86,20 @@ public:
     /// That segments take.
     uint64_t bytes() const { return bytes_; }
     size_t count() const { return files_.size(); }
+    size_t open_files() const { return open_.size(); }
     bool direct() const { return direct_; }
 
 private:
+    /// Closed when the last one lets go of it, who may be the disk's work.
+    using OpenFile = std::shared_ptr<const int>;
     struct File {
-        int file = -1;
+        OpenFile file;      // none: closed meanwhile
         uint64_t end = 0;   // behind its last record
         uint64_t used = 0;  // by records that were not given back
         uint64_t dead = 0;  // by what was, and is no hole yet
-        Salt salt{};
+        std::optional<Salt> salt;
     };
-    /// Work of the disk's that has not ended: until then no file is closed.
+    /// Work of the disk's that has not ended.
     struct UnderWay {
         std::mutex mutex;
         std::condition_variable none;
@@ -101,12 +107,14 @@ private:
     };
     Segments(const StoreFolder& folder, DiskQueue& queue, const Options& options)
         : folder_(&folder), queue_(&queue), options_(options), direct_(options.direct) {}
-    void submit(DiskWork work) const;
-    Result<int> open_file(const std::string& name, int flags);
-    Status take_over(uint64_t segment, const std::string& name);
+    void submit(uint64_t segment, DiskWork work);
+    Result<OpenFile> open_file(const std::string& name, int flags);
+    Result<OpenFile> opened(uint64_t segment);
+    void keep_open(uint64_t segment, OpenFile file);
+    Status take_over(uint64_t segment);
     Status begin_segment();
     /// False: the bytes are zeros, and their space does not come back.
-    Result<bool> punch(const File& file, uint64_t offset, uint64_t bytes);
+    Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
@@ -116,8 +124,9 @@ private:
     bool direct_;
     bool makes_holes_ = true;
     std::map<uint64_t, File> files_;
-    uint64_t last_ = 0;     // the youngest there ever was, as far as is known
-    uint64_t writing_ = 0;  // to which records are appended; 0: none
+    std::vector<uint64_t> open_;  // the one that was used last at the end
+    uint64_t last_ = 0;           // the youngest there ever was, as far as is known
+    uint64_t writing_ = 0;        // to which records are appended; 0: none
     uint64_t bytes_ = 0;
     std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
 };

@@ -33,7 +33,8 @@ private:
     using Entries = std::span<const ManifestEntry>;
 
     Status look_into(const SegmentReader& reader, const std::string& name, Entries entries);
-    Status prove(const SegmentReader& reader, const Segments::Salt& salt, const StoredRecord& record, bool& sealed);
+    Status prove(const SegmentReader& reader, const Result<Segments::Salt>& salt, const StoredRecord& record,
+                 bool& sealed);
     void count(const ManifestEntry& entry);
     void damaged(StoreSurvey::Thing thing, const StoreName& name, std::string why) {
         survey_.damaged.push_back({thing, name, std::move(why)});
@@ -122,9 +123,7 @@ Status Surveyor::look_into(const SegmentReader& reader, const std::string& name,
     uint64_t end = disk_alignment;
     for (const ManifestEntry& entry : entries) {
         const StoredRecord& record = entry.record;
-        const char* const wrong =
-            salt ? misplaced(record.place, reader.file_bytes(), end) : "the header of the record's segment is damaged";
-        if (wrong != nullptr) {
+        if (const char* const wrong = misplaced(record.place, reader.file_bytes(), end); wrong != nullptr) {
             damaged(StoreSurvey::Thing::record, record.name, wrong);
             continue;
         }
@@ -133,7 +132,8 @@ Status Surveyor::look_into(const SegmentReader& reader, const std::string& name,
         segment.used_bytes += record.place.bytes;
         count(entry);
         bool sealed = segment.sealed;
-        if (options_.verify || segment.records == 1) RONDO_TRY(prove(reader, *salt, record, sealed));
+        if (entry.version != ManifestEntry::version_now) continue;  // who wrote it can prove it
+        if (options_.verify || segment.records == 1 || !salt) RONDO_TRY(prove(reader, salt, record, sealed));
         segment.sealed = segment.sealed || sealed;
         survey_.sealed += sealed ? 1 : 0;
     }
@@ -151,17 +151,21 @@ void Surveyor::count(const ManifestEntry& entry) {
 }
 
 /// Says whether the record is sealed; and with `verify` all that there is to prove is proved.
-Status Surveyor::prove(const SegmentReader& reader, const Segments::Salt& salt, const StoredRecord& record,
+Status Surveyor::prove(const SegmentReader& reader, const Result<Segments::Salt>& salt, const StoredRecord& record,
                        bool& sealed) {
     const auto header = reader.header_of(record);
     sealed = header && SegmentReader::is_sealed(header->span());
+    if (sealed && !salt) {
+        damaged(StoreSurvey::Thing::record, record.name, "the header of the record's segment is damaged");
+        return Status::ok();
+    }
     if (!options_.verify) return Status::ok();
     bytes_done_ += record.place.bytes;
     if (options_.progress) options_.progress(static_cast<double>(bytes_done_) / static_cast<double>(bytes_));
     if (sealed && !keys_) return Status::ok();
     std::optional<SealKey> key;
     if (sealed) {
-        RONDO_ASSIGN(const SealKey made, store::key_of_records(*keys_, salt, record.tenant));
+        RONDO_ASSIGN(const SealKey made, store::key_of_records(*keys_, *salt, record.tenant));
         key.emplace(made);
     }
     const Status proved = header ? reader.prove(record, header->span(), key ? &*key : nullptr) : header.status();

@@ -15,8 +15,6 @@ namespace rondo {
 
 namespace {
 
-constexpr uint32_t version = 1;
-
 /// Raised where KV that was stored so far must not be found again; it is another kind's then, which goes first. 2:
 /// until 2026-11-26 what a method had left keys out of could be stored as exact, and names did not tell a method's
 /// settings.
@@ -32,7 +30,7 @@ StoreName take_name(RecordReader& from) {
 
 uint64_t checksum_of_kind(const KvKind& kind) {
     RecordWriter out;
-    out.put(trusted_since);
+    for (const uint32_t number : {trusted_since, ManifestEntry::version_now, RecordHeader::version}) out.put(number);
     out.put(std::span<const std::byte>(kind.model));
     out.put(static_cast<uint8_t>(kind.dtype));
     for (const int32_t number : {kind.layers, kind.kv_heads, kind.head_dim}) out.put(number);
@@ -42,7 +40,7 @@ uint64_t checksum_of_kind(const KvKind& kind) {
 std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
     const StoredRecord& record = entry.record;
     RecordWriter out;
-    out.put(version);
+    out.put(ManifestEntry::version_now);
     out.put(entry.kind);
     for (const StoreName* name : {&record.name, &record.before, &record.tenant})
         out.put(std::span<const std::byte>(*name));
@@ -63,9 +61,11 @@ std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
 
 Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
     const Error damaged = make_error(ErrorCode::corrupt, "an entry of the store's manifest is damaged");
-    RecordReader in(bytes);
-    if (in.take<uint32_t>() != version) return damaged;
+    const size_t summed = bytes.size() - std::min(bytes.size(), sizeof(uint64_t));
+    if (RecordReader(bytes.subspan(summed)).take<uint64_t>() != checksum_of(bytes.first(summed))) return damaged;
+    RecordReader in(bytes.first(summed));
     ManifestEntry entry;
+    entry.version = in.take<uint32_t>();
     StoredRecord& record = entry.record;
     entry.kind = in.take<uint64_t>();
     for (StoreName* name : {&record.name, &record.before, &record.tenant}) *name = take_name(in);
@@ -78,11 +78,14 @@ Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
         *number = in.take<uint64_t>();
     record.saved_seconds = std::bit_cast<double>(in.take<uint64_t>());
     record.used_at = in.take<int64_t>();
+    if (entry.version != ManifestEntry::version_now) {
+        const bool is_known = in.is_whole() && std::isfinite(record.saved_seconds);
+        return is_known ? Result<ManifestEntry>(std::move(entry)) : damaged;
+    }
     const auto waypoints = in.take<uint32_t>();
     if (waypoints > in.left() / sizeof(StoreName)) return damaged;
     for (uint32_t i = 0; i < waypoints; ++i) record.waypoints.push_back(take_name(in));
-    const size_t summed = bytes.size() - in.left();
-    if (in.take<uint64_t>() != checksum_of(bytes.first(summed)) || !in.is_whole() || in.left() > 0) return damaged;
+    if (!in.is_whole() || in.left() > 0) return damaged;
     const bool possible = group <= 1 && exactness <= 1 && record.tokens > 0 && record.layers > 0 &&
                           record.tokens_before >= 0 && record.tokens_before < limits::context_tokens_max &&
                           record.tokens <= limits::context_tokens_max && std::isfinite(record.saved_seconds) &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "config/checked.hpp"
@@ -15,14 +16,18 @@ RecordIndex::Border begin_of(const PrefixSpace& space) {
     return {name_of_space(space.tenant), Exactness::exact};
 }
 
-/// Whether all blocks from this token on are full, and one begins with it.
-bool ends_with_whole_blocks(const SequenceKv& kv, int64_t first, const KvShape& shape) {
-    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
-        if (!shape.has(group)) return true;
+/// Up to where the sequence has full blocks from this token on; none: no block begins with it.
+std::optional<int64_t> end_of_whole_blocks(const SequenceKv& kv, int64_t first, const KvShape& shape) {
+    int64_t end = kv.tokens();
+    for (const LayerGroup group : layer_groups) {
+        if (!shape.has(group)) continue;
         const auto begins = kv.block_begin(group);
-        const auto at = std::ranges::lower_bound(begins, first);
-        return at != begins.end() && *at == first && kv.tokens() - first == (begins.end() - at - 1) * kv_block_tokens;
-    });
+        auto at = std::ranges::lower_bound(begins, first);
+        if (at == begins.end() || *at != first) return std::nullopt;
+        while (std::next(at) != begins.end() && *std::next(at) - *at == kv_block_tokens) ++at;
+        end = std::min<int64_t>(end, *at);
+    }
+    return end;
 }
 
 }  // namespace
@@ -97,13 +102,20 @@ std::vector<StoredRound> stored_rounds(const KvStore& store, const KvShape& shap
 
 WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const KvShape& shape) {
     WayBack way{{}, kv.tokens(), kv.tokens()};
-    for (StoredRound& round : stored) {
-        if (round.end_token() <= way.begin) continue;
-        const int64_t known = std::max<int64_t>(way.begin - round.first_token, 0);
-        if (known > 0 && !ends_with_whole_blocks(kv, round.first_token, shape)) break;
-        way.end = round.end_token();
-        way.rounds.push_back({std::move(round), known / kv_block_tokens});
+    const auto leads_on = [&](const StoredRound& round) { return round.end_token() > kv.tokens(); };
+    auto next = std::ranges::find_if(stored, leads_on);
+    if (next == stored.end()) return way;
+    std::optional<int64_t> common;
+    while (!(common = end_of_whole_blocks(kv, next->first_token, shape))) {
+        if (next == stored.begin()) return way;
+        --next;
     }
+    int64_t known = (std::min(*common, next->end_token()) - next->first_token) / kv_block_tokens;
+    const int64_t begin = next->first_token + known * kv_block_tokens;
+    if (stored.back().end_token() - kv.tokens() <= kv.tokens() - begin) return way;
+    way.begin = begin;
+    way.end = stored.back().end_token();
+    for (; next != stored.end(); ++next) way.rounds.push_back({std::move(*next), std::exchange(known, 0)});
     return way;
 }
 
@@ -120,7 +132,8 @@ void keep_within(WayBack& way, const SequenceKv& kv, int64_t blocks_max) {
         return blocks > blocks_max;
     };
     way.rounds.erase(std::ranges::find_if(way.rounds, is_too_much), way.rounds.end());
-    way.end = way.rounds.empty() ? way.begin : way.rounds.back().stored.end_token();
+    if (!way.rounds.empty()) way.end = way.rounds.back().stored.end_token();
+    if (way.rounds.empty() || way.end <= kv.tokens()) way = {{}, kv.tokens(), kv.tokens()};
 }
 
 bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
@@ -130,17 +143,28 @@ bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
         if (!round.may_go_on || std::ranges::binary_search(before, round.end_token()))
             ends.push_back(round.end_token());
     std::ranges::copy_if(before, std::back_inserter(ends), [&](int64_t end) { return end > way.end; });
-    int64_t exact = kv.exact_tokens();
+    const int64_t given_up = kv.tokens() - way.begin;
+    std::optional<SequenceKv> shorter;
+    if (given_up > 0) {
+        shorter.emplace(kv.beginning(way.begin, before));
+        shorter->take_set_aside(kv);
+    }
+    SequenceKv& grown = shorter ? *shorter : kv;
+    int64_t exact = grown.exact_tokens();
     for (const auto& [round, known_blocks] : way.rounds)
         if (round.end.exactness == Exactness::exact && exact >= std::max(round.first_token, way.begin))
             exact = round.end_token();
-    kv.plan_rounds(std::move(ends));
-    if (kv.set_aside(tokens) && kv.extend(way.end - way.begin)) {
-        kv.take_as_exact(exact);
-        if (exact < way.end) kv.go_on_inexactly(exact);  // what comes is not, and what is computed behind it neither
+    grown.plan_rounds(std::move(ends));
+    if (grown.set_aside(tokens + given_up) && grown.extend(way.end - way.begin)) {
+        grown.take_as_exact(exact);
+        if (exact < way.end) grown.go_on_inexactly(exact);  // what comes is not, and what is computed behind it neither
+        if (shorter) kv = std::move(*shorter);
         return true;
     }
-    kv.plan_rounds(before);
+    if (shorter)
+        kv.take_set_aside(*shorter);
+    else
+        kv.plan_rounds(before);
     return false;
 }
 

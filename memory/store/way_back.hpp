@@ -51,12 +51,15 @@ struct WayBack {
     int64_t begin = 0, end = 0;  ///< of the tokens that will come
 };
 /// The stored rounds that begin or go on where the sequence's keys end. Of a round of which some is known, that must be
-/// whole blocks of it: so a cache leaves it that gives up its end.
+/// whole blocks of it: so a cache leaves it that gives up its end. Where rounds were cut otherwise when the sequence's
+/// keys were computed, the way begins before their end, if it leads further than that costs.
 WayBack way_back(std::vector<StoredRound> stored, const SequenceKv& kv, const KvShape& shape);
-/// As many of its rounds as lead to no more blocks than that: each begins one, however few tokens it has.
+/// As many of its rounds as lead to no more blocks than that: each begins one, however few tokens it has. None if they
+/// lead no further than the sequence does.
 void keep_within(WayBack& way, const SequenceKv& kv, int64_t blocks_max);
-/// Gives the sequence blocks for what will come, in rounds as they are stored. False, and it has no more keys than
-/// before: there are not enough for that and for what it needs behind it, `tokens` in all.
+/// Gives the sequence blocks for what will come, in rounds as they are stored; what it has behind the way's begin it
+/// gives up. False, and it has the keys that it had: there are not enough blocks for that and for what it needs behind
+/// it, `tokens` more than it had.
 bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens);
 
 }  // namespace rondo

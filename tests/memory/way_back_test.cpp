@@ -67,5 +67,80 @@ TEST(WayBack, WhatIsExactLeavesTheRestAsItIs) {
     EXPECT_EQ(kv.exact_tokens(), 40);
 }
 
+std::vector<StoredRound> rounds_of(std::initializer_list<int> sizes) {
+    std::vector<StoredRound> rounds;
+    int64_t first = 0;
+    for (const int size : sizes) {
+        rounds.push_back(stored(first, size, Exactness::exact).stored);
+        first += size;
+    }
+    return rounds;
+}
+
+/// What a short completion has left in the pool ends within a block of what is stored.
+TEST(WayBack, ABeginningThatWasCutOtherwiseHidesNothing) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 48);
+    SequenceKv known(*pool);
+    ASSERT_TRUE(known.extend(49));
+    SequenceKv kv = known.beginning(49, {});
+    ASSERT_TRUE(kv.set_aside(252));
+    WayBack way = way_back(rounds_of({300}), kv, pool->shape());
+    ASSERT_EQ(way.rounds.size(), 1U);
+    EXPECT_EQ(way.begin, 48);
+    EXPECT_EQ(way.end, 300);
+    EXPECT_EQ(way.rounds[0].known_blocks, 3);
+    ASSERT_TRUE(grow_for(kv, way, 252));
+    EXPECT_EQ(kv.tokens(), 300);
+    EXPECT_EQ(kv.exact_tokens(), 300);
+    for (const LayerGroup group : layer_groups) {
+        EXPECT_EQ(kv.blocks(group).size(), 19U);
+        EXPECT_EQ(kv.blocks(group)[2], known.blocks(group)[2]) << "shared";
+        EXPECT_NE(kv.blocks(group)[3], known.blocks(group)[3]) << "nobody else's, for it is written";
+        EXPECT_EQ(kv.blocks_set_aside(group), 1) << "for the next token";
+    }
+    EXPECT_EQ(known.tokens(), 49);
+}
+
+TEST(WayBack, GoesBackToWhereBlocksAreThoseOfTheRound) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 48);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(49));
+    const auto begin_of = [&](std::initializer_list<int> sizes) {
+        const WayBack way = way_back(rounds_of(sizes), kv, pool->shape());
+        return way.rounds.empty() ? int64_t{-1} : way.begin;
+    };
+    EXPECT_EQ(begin_of({49, 100}), 49) << "nothing is given up";
+    EXPECT_EQ(begin_of({30, 200}), 16) << "the second one begins within a block";
+    EXPECT_EQ(begin_of({16, 10, 200}), 16);
+    EXPECT_EQ(begin_of({5, 200}), 0);
+    EXPECT_EQ(begin_of({5, 60}), -1) << "49 tokens for 16";
+    EXPECT_EQ(begin_of({50}), -1) << "one for one";
+    EXPECT_EQ(begin_of({51}), 48);
+    EXPECT_EQ(begin_of({49}), -1);
+    EXPECT_EQ(begin_of({20, 20}), -1);
+    EXPECT_EQ(begin_of({}), -1);
+}
+
+TEST(WayBack, WithoutBlocksItStaysAsItWas) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 10);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(49));
+    ASSERT_TRUE(kv.set_aside(40));
+    const std::vector<int64_t> ends{60};
+    kv.plan_rounds(ends);
+    const WayBack way = way_back(rounds_of({300}), kv, pool->shape());
+    EXPECT_FALSE(grow_for(kv, way, 252));
+    EXPECT_EQ(kv.tokens(), 49);
+    EXPECT_EQ(kv.planned_ends(), ends);
+    EXPECT_TRUE(kv.extend(40)) << "its blocks are set aside as before";
+    WayBack short_way = way_back(rounds_of({300}), kv, pool->shape());
+    keep_within(short_way, kv, 5);
+    EXPECT_TRUE(short_way.rounds.empty());
+    EXPECT_EQ(short_way.begin, kv.tokens());
+}
+
 }  // namespace
 }  // namespace rondo

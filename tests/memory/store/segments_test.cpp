@@ -9,6 +9,7 @@
 #include <future>
 #include <set>
 
+#include "tests/flip_bit.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -177,8 +178,8 @@ TEST_F(SegmentsTest, FilesThatAreNoSegmentsAreLeftAlone) {
     EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/kv-1"));
 }
 
-/// A crash before the header was whole, or somebody else's bytes under that name.
-TEST_F(SegmentsTest, ASegmentWithoutItsHeaderIsRemoved) {
+/// A crash before the header was written, or somebody else's bytes under that name.
+TEST_F(SegmentsTest, ASegmentWithoutItsHeaderAndRecordsIsRemoved) {
     const RecordPlace a = record(2, 1);
     for (const size_t size : {0UL, 10UL, 4095UL}) {
         segments_.reset();
@@ -190,8 +191,43 @@ TEST_F(SegmentsTest, ASegmentWithoutItsHeaderIsRemoved) {
         chmod(path_of(a.segment).c_str(), 0600);
     }
     open();
+    EXPECT_EQ(segments_->salt(a.segment).error().code, ErrorCode::corrupt);
+    ASSERT_TRUE(segments_->keep_only({}));
     EXPECT_EQ(segments_->count(), 0U);
     EXPECT_GT(record(1, 1).segment, a.segment) << "a number is not used twice in one run";
+}
+
+TEST_F(SegmentsTest, ADamagedHeaderCostsNoRecord) {
+    const RecordPlace a = record(2, 1);
+    segments_.reset();
+    testing::flip_bit(path_of(a.segment), 9);
+    open();
+    EXPECT_EQ(segments_->salt(a.segment).error().code, ErrorCode::corrupt);
+    EXPECT_TRUE(segments_->is_within(a));
+    ASSERT_TRUE(segments_->keep_only({a}));
+    EXPECT_TRUE(holds(a, std::byte{1}));
+}
+
+TEST_F(SegmentsTest, FewFilesAreOpenHoweverManyThereAre) {
+    segments_.reset();
+    segments_ = Segments::open(folder_, *queue_, {.segment_bytes = 2 * step, .open_files_max = 4}).value();
+    std::vector<RecordPlace> places;
+    for (int i = 0; i < 60; ++i) places.push_back(record(1, i));
+    EXPECT_EQ(segments_->count(), 60U);
+    const auto all_hold = [&] {
+        int value = 0;
+        return std::ranges::all_of(places, [&](const auto& place) { return holds(place, std::byte(value++)); });
+    };
+    EXPECT_TRUE(all_hold());
+    EXPECT_EQ(segments_->open_files(), 4U);
+    EXPECT_TRUE(segments_->is_there()) << "the one that is written to stays open";
+    for (int i = 0; i < 59; i += 2) ASSERT_TRUE(segments_->give_back(places[static_cast<size_t>(i)]));
+    EXPECT_EQ(segments_->count(), 30U);
+    segments_.reset();
+    segments_ = Segments::open(folder_, *queue_, {.segment_bytes = 2 * step, .open_files_max = 4}).value();
+    EXPECT_EQ(segments_->count(), 30U);
+    EXPECT_EQ(segments_->open_files(), 4U);
+    EXPECT_TRUE(holds(places[59], std::byte{59}));
 }
 
 TEST_F(SegmentsTest, ALinkInAFilesPlaceIsRefused) {

@@ -169,7 +169,8 @@ TEST_P(StoreSurveyTest, DamageIsNamedWithWhatIsWrong) {
     EXPECT_NE(why(), "none");
     testing::flip_bit(file, place.offset + 40);
     testing::flip_bit(file, 30);
-    EXPECT_EQ(why(false), "the header of the record's segment is damaged");
+    EXPECT_EQ(why(false), GetParam() ? "the header of the record's segment is damaged" : "none")
+        << "what is not sealed is read without it";
     testing::flip_bit(file, 30);
     EXPECT_EQ(why(), "none") << "it is whole again";
     fs::resize_file(file, last);
