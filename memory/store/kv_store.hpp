@@ -104,6 +104,9 @@ public:
         const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
         const std::function<void()>& come = [] {});
 
+    /// Told of records that are about to be found. What it adds to the changes is committed with them, or not at all.
+    using WhenFound = std::function<void(Manifest::Changes&, std::span<const StoreName>)>;
+    void when_found(WhenFound told) { told_of_found_.push_back(std::move(told)); }
     /// Told of each record as soon as it is not found any more, whatever the reason.
     void when_gone(std::function<void(const StoreName&)> told) { told_of_gone_.push_back(std::move(told)); }
     /// It, and what it stands behind. The first use of a day is written with what is written next.
@@ -132,6 +135,7 @@ public:
     bool repaired() const { return repaired_; }
     /// Lines for the operator, of the folder's key and of what is not read for want of it.
     const std::vector<std::string>& notes() const { return notes_; }
+    void note(std::string line) { notes_.push_back(std::move(line)); }
     bool direct() const { return segments_->direct(); }
 
 private:
@@ -180,6 +184,7 @@ private:
     };
     std::map<RecordPlace, Readers> readers_;
     std::map<StoreName, Writing*> writing_;
+    std::vector<WhenFound> told_of_found_;
     std::vector<std::function<void(const StoreName&)>> told_of_gone_;
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
     std::deque<RecordPlace> unpunched_;     // given back, and still on the disk

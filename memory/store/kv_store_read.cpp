@@ -14,6 +14,40 @@ Error damage() {
     return make_error(ErrorCode::corrupt, "a stored record is not what was written");
 }
 
+/// Bytes of a record that are asked of the disk.
+struct Asked {
+    Segments* segments = nullptr;
+    std::function<void(std::function<void()>)> post;
+    std::shared_ptr<bool> alive;  // false: the store has gone
+    RecordPlace place;
+    uint64_t at = 0;
+    MemoryParts into;
+    std::function<void(Status)> done;  // called once, on the disk's thread where it has read something
+};
+using AskedPtr = std::shared_ptr<const Asked>;
+
+/// Bytes that could not be read are damaged only where the disk reads others of the same file. A disk that reads
+/// nothing may come back.
+void end_unread(const AskedPtr& asked, const Error& why) {
+    const auto block = std::make_shared<AlignedBytes>(disk_alignment);
+    const RecordPlace begin_of_file{asked->place.segment, 0, disk_alignment};
+    asked->segments->read(begin_of_file, 0, {block->span()}, [asked, block, why](const Status& end) {
+        asked->done(make_error(end ? ErrorCode::corrupt : why.code, "a stored record cannot be read: " + why.message));
+    });
+}
+
+/// Bytes that cannot be read are asked for once more. A second error is the disk's answer.
+void ask(const AskedPtr& asked, bool again = false) {
+    asked->segments->read(asked->place, asked->at, asked->into, [asked, again](Status end) {
+        if (end || end.error().code != ErrorCode::io) return asked->done(std::move(end));
+        // Segments belong to the store's thread.
+        asked->post([asked, again, why = end.error()] {
+            if (!*asked->alive) return;
+            again ? end_unread(asked, why) : ask(asked, true);
+        });
+    });
+}
+
 }  // namespace
 
 namespace store {
@@ -94,14 +128,15 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         done(reading);
     });
     // On the disk's thread:
-    segments_->read(record->place, 0, {into}, [reading, into, read, kind = options_.kind](Status end) {
+    const auto come = [reading, into, read, kind = options_.kind](Status end) {
         if (!end) return read(std::move(end));
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
         if (header->kind != kind) return read(damage());  // its name is one of this kind
         reading->header = std::move(*header);
         read(Status::ok());
-    });
+    };
+    ask(std::make_shared<Asked>(Asked{segments_.get(), options_.post, alive_, record->place, 0, {into}, come}));
 }
 
 void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
@@ -132,16 +167,18 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
         });
     };
     for (size_t at = 0; at < bytes; at += piece_bytes) {
-        segments_->read(reading->record.place, header.layers[layer].offset + at,
-                        parts_within(together->into, at, piece_bytes), [together, prove, read, tell_come](Status end) {
-                            if (!end) {
-                                const std::lock_guard lock(together->mutex);
-                                if (together->first) together->first = std::move(end);
-                            }
-                            if (--together->left > 0) return;
-                            tell_come();
-                            read(together->first ? prove() : together->first);
-                        });
+        const auto ended = [together, prove, read, tell_come](Status end) {
+            if (!end) {
+                const std::lock_guard lock(together->mutex);
+                if (together->first) together->first = std::move(end);
+            }
+            if (--together->left > 0) return;
+            tell_come();
+            read(together->first ? prove() : together->first);
+        };
+        ask(std::make_shared<Asked>(Asked{segments_.get(), options_.post, alive_, reading->record.place,
+                                          header.layers[layer].offset + at,
+                                          parts_within(together->into, at, piece_bytes), ended}));
     }
 }
 

@@ -192,10 +192,13 @@ void KvStore::commit(Finishing& finishing) {
     if (finishing.writings.empty()) return;
     Manifest::Changes changes;
     uint64_t bytes = 0;
+    std::vector<StoreName> names;
     for (const WritingPtr& writing : finishing.writings) {
         put(changes, writing->record);
+        names.push_back(writing->record.name);
         bytes += writing->record.place.bytes;
     }
+    for (const auto& tell : told_of_found_) tell(changes, names);
     count_day(changes, bytes);
     put_used(changes);
     const Status committed = manifest_->commit(std::move(changes));

@@ -181,11 +181,12 @@ void RoundWriter::copy_layer(const RecordPtr& record) {
     ++record->copying;
     const Status put = copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), piece.bytes);
     // Blocks and bytes are held until the stream has passed.
-    const Status told = device_.notify(
-        StreamId::store, here([=, this](const Status& status) { copied(record, layer, piece, put ? status : put); }));
+    // A failure is posted as well: whoever copies layers still looks at the record.
+    const auto heard = here([=, this](const Status& status) { copied(record, layer, piece, put ? status : put); });
+    const Status told = device_.notify(StreamId::store, heard);
     if (told) return;
     static_cast<void>(device_.drain(StreamId::store));
-    copied(record, layer, piece, told);
+    heard(told);
 }
 
 void RoundWriter::copied(const RecordPtr& record, size_t layer, const Staging::Piece& piece, const Status& status) {

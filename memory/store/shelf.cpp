@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "memory/store/byte_io.hpp"
@@ -21,6 +22,7 @@ namespace {
 constexpr uint8_t plain = 1, sealed = 2;
 constexpr size_t tenant_bytes = sizeof(StoreName), salt_bytes = 32, proof_bytes = sizeof(SealKey::Proof);
 constexpr const char* use_of_keys = "shelf";
+constexpr char unlisted_letter = 'u';  // of the manifest's keys; nobody else reads or writes these
 constexpr std::array letters = {store::head_letter, store::body_letter, store::refers_letter};
 
 Error damage() {
@@ -37,6 +39,11 @@ Status within(size_t size, size_t most, const std::string& what, const char* uni
 uint64_t seed_of(char letter, const StoreName& name) {
     const std::string key = store::key_of(letter, name);
     return checksum_of(std::as_bytes(std::span(key)));
+}
+
+/// What other versions put there under other keys is left alone.
+bool is_key_of_name(std::string_view key) {
+    return key.size() == 1 + sizeof(StoreName);
 }
 
 /// What is put beside sealed bytes, so that they are taken for no others.
@@ -150,9 +157,10 @@ Status Shelf::put_records(Manifest::Changes& changes, const StoreName& name, con
     return Status::ok();
 }
 
-Status Shelf::remove(const StoreName& name) {
+Status Shelf::remove(std::span<const StoreName> names) {
     Manifest::Changes changes;
-    for (const char letter : letters) changes.remove(store::key_of(letter, name));
+    for (const StoreName& name : names)
+        for (const char letter : letters) changes.remove(store::key_of(letter, name));
     return manifest_->commit_removal(std::move(changes));
 }
 
@@ -179,6 +187,46 @@ Status Shelf::each_head(const EachHead& each) {
         if (head) return each(name, *head);
         return head.error().code == ErrorCode::corrupt ? Status::ok() : head.status();
     });
+}
+
+Result<Shelf::Headless> Shelf::headless() {
+    const auto names_of = [this](char letter) -> Result<std::set<StoreName>> {
+        std::set<StoreName> names;
+        RONDO_TRY(manifest_->each(std::string(1, letter), [&](std::string_view key, std::string_view) {
+            if (is_key_of_name(key)) names.insert(store::name_in(key));
+            return Status::ok();
+        }));
+        return names;
+    };
+    RONDO_ASSIGN(const std::set<StoreName> heads, names_of(store::head_letter));
+    RONDO_ASSIGN(std::set<StoreName> others, names_of(store::body_letter));
+    RONDO_ASSIGN(const std::set<StoreName> lists, names_of(store::refers_letter));
+    others.insert(lists.begin(), lists.end());
+    Headless found;
+    for (const StoreName& name : others) {
+        if (heads.contains(name)) continue;
+        found.names.push_back(name);
+        const auto listed = records(name);
+        if (listed) found.records.insert(found.records.end(), listed->begin(), listed->end());
+    }
+    return found;
+}
+
+void Shelf::mark_unlisted(Manifest::Changes& changes, const StoreName& record) {
+    changes.put(store::key_of(unlisted_letter, record), {});
+}
+
+void Shelf::unmark(Manifest::Changes& changes, const StoreName& record) {
+    changes.remove(store::key_of(unlisted_letter, record));
+}
+
+Result<std::vector<StoreName>> Shelf::unlisted() const {
+    std::vector<StoreName> records;
+    RONDO_TRY(manifest_->each(std::string(1, unlisted_letter), [&](std::string_view key, std::string_view) {
+        if (is_key_of_name(key)) records.push_back(store::name_in(key));
+        return Status::ok();
+    }));
+    return records;
 }
 
 bool Shelf::is_sealed(std::string_view value) {

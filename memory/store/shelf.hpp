@@ -44,7 +44,9 @@ public:
     Status put_records(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
                        std::span<const StoreName> records) const;
     /// The whole conversation, in one commit. Nothing happens where there is none.
-    Status remove(const StoreName& name);
+    Status remove(const StoreName& name) { return remove({&name, 1}); }
+    /// All of them in one commit.
+    Status remove(std::span<const StoreName> names);
 
     // Each is not_found where there is no such conversation, and corrupt where the bytes are not those that were put
     // there, or were sealed by another key.
@@ -55,6 +57,20 @@ public:
     /// All heads, in order of the names, until one is refused. No body is read. Corrupt ones are left out.
     using EachHead = std::function<Status(const StoreName& name, std::span<const std::byte> head)>;
     Status each_head(const EachHead& each);
+
+    /// Conversations whose head is lost, and the records that their lists name. A repair of the manifest leaves them
+    /// behind. All bodies are read. A head that cannot be read is not lost: another version or key may read it.
+    struct Headless {
+        std::vector<StoreName> names, records;
+    };
+    Result<Headless> headless();
+
+    /// A record is marked as unlisted from when it is found until a conversation's list that names it is durable, or
+    /// until it is known that no conversation owns it. A killed process leaves the marks: after a start nobody would
+    /// know whose these records are.
+    static void mark_unlisted(Manifest::Changes& changes, const StoreName& record);
+    static void unmark(Manifest::Changes& changes, const StoreName& record);
+    Result<std::vector<StoreName>> unlisted() const;
 
     /// How often something corrupt was read.
     int64_t damaged() const { return damaged_; }

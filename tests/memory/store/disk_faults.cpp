@@ -30,7 +30,7 @@ Function* real(const char* name) {
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 using Write = ssize_t(int, const void*, size_t);
-using WritePartsAt = ssize_t(int, const iovec*, int, off_t);
+using MovePartsAt = ssize_t(int, const iovec*, int, off_t);
 using WriteAt = ssize_t(int, const void*, size_t, off_t);
 using Sync = int(int);
 using Allocate = int(int, int, off_t, off_t);
@@ -80,7 +80,7 @@ struct Disk {
         while (true) pause();
     }
     /// `half`: what it is done to dies behind it.
-    Fate meet(const char* call, const std::string& path, bool needs_space) {
+    Fate meet(const char* call, const std::string& path, bool may_fail) {
         std::string file = std::filesystem::path(path).filename().string();
         if (file.starts_with("kv-")) file.resize(3);
         std::erase_if(file, [](char letter) { return letter >= '0' && letter <= '9'; });
@@ -90,7 +90,7 @@ struct Disk {
             return Fate::goes_on;
         if (kills() && !plan.in_middle) die();
         if (kills()) return Fate::half;
-        if (!needs_space) return Fate::goes_on;
+        if (!may_fail) return Fate::goes_on;
         return plan.in_middle && now == plan.from ? Fate::half : Fate::fails;
     }
     /// What will be lost unless the file is synced.
@@ -119,7 +119,7 @@ struct Disk {
     }
 };
 
-std::atomic<bool> armed = false;
+std::atomic<bool> armed = false, fails_reads = false;
 
 Disk& disk() {
     static Disk* const one = new Disk;
@@ -137,8 +137,10 @@ std::string path_below(int folder, const char* name) {
     return name[0] == '/' ? std::string(name) : path_of(folder) + '/' + name;
 }
 
-int no_space() {
-    errno = disk().plan.kind == DiskFaults::Kind::quota ? EDQUOT : ENOSPC;
+/// As a disk does that cannot do what is asked of it.
+int refuse() {
+    const DiskFaults::Kind kind = disk().plan.kind;
+    errno = kind == DiskFaults::Kind::quota ? EDQUOT : kind == DiskFaults::Kind::io_error ? EIO : ENOSPC;
     return -1;
 }
 
@@ -148,12 +150,12 @@ bool is_missing(const std::string& path) {
 
 /// A call that changes something at that path, of which nothing can be done by half.
 template <class Call>
-int pass(const char* name, const std::string& path, bool needs_space, const Call& call) {
+int pass(const char* name, const std::string& path, bool may_fail, const Call& call) {
     Disk& all = disk();
     const std::lock_guard lock(all.mutex);
     if (!armed || !all.is_below(path)) return call();
-    const Fate fate = all.meet(name, path, needs_space);
-    if (fate == Fate::fails || (fate == Fate::half && !all.kills())) return no_space();
+    const Fate fate = all.meet(name, path, may_fail);
+    if (fate == Fate::fails || (fate == Fate::half && !all.kills())) return refuse();
     const int result = call();
     if (fate == Fate::half) all.die();
     return result;
@@ -166,14 +168,23 @@ ssize_t pass_write(const char* name, int file, off_t offset, size_t bytes, const
     const std::string path = path_of(file);
     if (!armed || !all.is_below(path)) return call(bytes);
     const Fate fate = all.meet(name, path, true);
-    if (fate == Fate::fails) return no_space();
+    if (fate == Fate::fails) return refuse();
     const size_t step = (fcntl(file, F_GETFL) & O_DIRECT) != 0 ? piece_bytes : 1;
     if (fate == Fate::half) bytes = all.random() % (bytes / step + 1) * step;
-    if (fate == Fate::half && bytes == 0 && !all.kills()) return no_space();
+    if (fate == Fate::half && bytes == 0 && !all.kills()) return refuse();
     all.keep_before(file, offset, bytes);
     const ssize_t result = bytes == 0 ? 0 : call(bytes);
     if (fate == Fate::half && all.kills()) all.die();
     return result;
+}
+
+template <class Call>
+ssize_t pass_read(const char* name, int file, const Call& call) {
+    Disk& all = disk();
+    const std::lock_guard lock(all.mutex);
+    const std::string path = path_of(file);
+    if (!armed || !all.is_below(path) || all.meet(name, path, true) == Fate::goes_on) return call();
+    return refuse();
 }
 
 template <class Call>
@@ -192,12 +203,13 @@ void DiskFaults::begin(const Plan& plan) {
     disk().plan = plan;
     disk().met.clear();
     disk().random.seed(plan.seed);
+    fails_reads = plan.kind == Kind::io_error;
     armed = true;
 }
 
 std::vector<std::string> DiskFaults::end() {
     const std::lock_guard lock(disk().mutex);
-    armed = false;
+    armed = fails_reads = false;
     return std::move(disk().met);
 }
 
@@ -244,7 +256,7 @@ RONDO_TAKES(ssize_t, pwrite, int file, const void* bytes, size_t count, off_t of
 }
 
 RONDO_TAKES(ssize_t, pwritev, int file, const iovec* parts, int count, off_t offset) {
-    static WritePartsAt* const function = real<WritePartsAt>("pwritev");
+    static MovePartsAt* const function = real<MovePartsAt>("pwritev");
     if (!armed) return function(file, parts, count, offset);
     std::vector<iovec> left(parts, parts + count);
     size_t bytes = 0;
@@ -253,6 +265,18 @@ RONDO_TAKES(ssize_t, pwritev, int file, const iovec* parts, int count, off_t off
         for (iovec& part : left) most -= part.iov_len = std::min(part.iov_len, most);
         return function(file, left.data(), count, offset);
     });
+}
+
+RONDO_TAKES(ssize_t, pread, int file, void* bytes, size_t count, off_t offset) {
+    static auto* const function = real<ssize_t(int, void*, size_t, off_t)>("pread");
+    if (!armed || !fails_reads) return function(file, bytes, count, offset);
+    return pass_read("pread", file, [&] { return function(file, bytes, count, offset); });
+}
+
+RONDO_TAKES(ssize_t, preadv, int file, const iovec* parts, int count, off_t offset) {
+    static MovePartsAt* const function = real<MovePartsAt>("preadv");
+    if (!armed || !fails_reads) return function(file, parts, count, offset);
+    return pass_read("preadv", file, [&] { return function(file, parts, count, offset); });
 }
 
 RONDO_TAKES(int, fsync, int file) {

@@ -7,7 +7,8 @@
 namespace rondo::testing {
 
 /// Stands between this process and its disk. Each call of the C library that changes something below a folder is a
-/// boundary, RocksDB's calls too: this program's definitions come before the library's. What io_uring does passes by.
+/// boundary, RocksDB's calls too: this program's definitions come before the library's. With `io_error` calls that read
+/// at a place are boundaries as well. What io_uring does passes by, and so does what the C library reads for fread.
 class DiskFaults {
 public:
     enum class Kind : uint8_t {
@@ -16,6 +17,7 @@ public:
         kill_and_forget,  ///< the same, and each 4 KiB that was not synced may be as it was before
         no_space,         ///< calls that need space fail: the disk is full
         quota,            ///< the same: the user has used up what he may have of it
+        io_error,         ///< the same calls and those that read fail: the disk has errors
         no_holes,         ///< files have no holes: no other call fails, and all that would make one do
     };
     struct Plan {

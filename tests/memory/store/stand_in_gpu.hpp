@@ -31,12 +31,15 @@ public:
     Status wait(StreamId stream, Mark mark) override { return cpu_->wait(stream, mark); }
     Status reach(Mark mark) override { return cpu_->reach(mark); }
     Status notify(StreamId stream, std::function<void(Status)> done) override {
+        if (stream == StreamId::store && store_notifies_left >= 0 && store_notifies_left-- == 0)
+            return make_error(ErrorCode::device, "an event could not be recorded");
         return cpu_->notify(stream, std::move(done));
     }
     Status drain(StreamId stream) override { return cpu_->drain(stream); }
 
     size_t host_bytes_left = size_t{1} << 30;
     int host_allocations = 0;
+    int store_notifies_left = -1;  ///< of the store stream, until one fails; -1: none does
 
 private:
     const std::unique_ptr<Device> cpu_ = open_device({DeviceKind::cpu, 0, 1}).value();

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "memory/store/disk_queue.hpp"
+
+namespace rondo::testing {
+
+/// A disk queue whose disk cannot read some bytes. Who submits also says which bytes are bad: the test's thread.
+class BadSectors : public DiskQueue {
+public:
+    explicit BadSectors(std::unique_ptr<DiskQueue> disk) : disk_(std::move(disk)) {}
+
+    void submit(DiskWork work) override {
+        if (work.kind == DiskWork::Kind::read && is_bad(work)) {
+            ++refused;
+            // The queue has something to do, and reads nothing.
+            work.kind = DiskWork::Kind::sync;
+            work.memory.clear();
+            work.done = [done = std::move(work.done)](const Status&) { done(disk_error(EIO, "read")); };
+        }
+        disk_->submit(std::move(work));
+    }
+    Way way() const override { return disk_->way(); }
+
+    /// Whether bytes of a file, by its name, cannot be read now.
+    std::function<bool(const std::string& file, uint64_t begin, uint64_t end)> bad = [](const auto&, auto, auto) {
+        return false;
+    };
+    int refused = 0;
+
+private:
+    bool is_bad(const DiskWork& work) const {
+        const std::string link = "/proc/self/fd/" + std::to_string(work.file);
+        const std::string name = std::filesystem::read_symlink(link).filename().string();
+        return bad(name, work.offset, work.offset + bytes_of(work.memory));
+    }
+
+    const std::unique_ptr<DiskQueue> disk_;
+};
+
+}  // namespace rondo::testing
