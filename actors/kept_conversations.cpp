@@ -16,6 +16,13 @@ KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(sto
     store_.when_gone([self = std::weak_ptr(self_)](const StoreName& record) {
         if (const auto there = self.lock()) (*there)->is_gone(record);
     });
+    store_.when_found([self = std::weak_ptr(self_)](Manifest::Changes& changes, std::span<const StoreName> records) {
+        const auto there = self.lock();
+        if (!there) return;
+        for (const StoreName& record : records) Shelf::mark_unlisted(changes, record);
+        (*there)->unlisted_.insert(records.begin(), records.end());
+        ++(*there)->changed_;
+    });
 }
 
 /// Should it be written again, it is another one that nobody has yet.
@@ -29,18 +36,51 @@ void KeptConversations::is_gone(const StoreName& record) {
 
 Result<std::vector<ConversationHead>> KeptConversations::heads() {
     std::vector<ConversationHead> heads;
+    size_t without_list = 0;
     RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
         Result<ConversationHead> head = read_head(bytes);
         if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
         known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}, {}};
-        if (const auto records = shelf_.records(name); records)
+        const auto records = shelf_.records(name);
+        if (!records) {
+            ++without_list;
+        } else {
             for (const StoreName& record : *records)
                 if (store_.index().find(record) != nullptr) own(name, record);
+        }
         heads.push_back(std::move(*head));
         return Status::ok();
     }));
+    if (without_list > 0)
+        store_.note("conversations whose list of stored KV is lost: " + std::to_string(without_list) +
+                    "; their KV is not deleted with them, but when it has not been used for memory.disk.unused_s");
+    remove_left_behind();
     std::ranges::sort(heads, {}, &ConversationHead::number);
     return heads;
+}
+
+/// What conversations without a head had, and records that are marked as unlisted. Records go first: should they stay,
+/// the next start must know of them.
+void KeptConversations::remove_left_behind() {
+    const auto headless = shelf_.headless();
+    const auto unlisted = shelf_.unlisted();
+    if (!headless || !unlisted) return store_.note("what lost conversations left behind cannot be read");
+    std::set<StoreName> nobodys(headless->records.begin(), headless->records.end());
+    nobodys.insert(unlisted->begin(), unlisted->end());
+    std::erase_if(nobodys, [this](const StoreName& record) { return owners_.contains(record); });
+    const std::vector<StoreName> records(nobodys.begin(), nobodys.end());
+    store_.refer(records);  // so that one commit removes all of them
+    static_cast<void>(store_.release(records));
+    if (!store_.release({})) return;
+    if (!headless->names.empty()) {
+        const bool removed = shelf_.remove(headless->names).is_ok();
+        store_.note("conversations whose heads are lost: " + std::to_string(headless->names.size()) +
+                    (removed ? "; the rest of them is deleted" : "; the rest of them cannot be deleted now"));
+    }
+    if (unlisted->empty()) return;
+    Manifest::Changes changes;
+    for (const StoreName& record : *unlisted) Shelf::unmark(changes, record);
+    static_cast<void>(store_.manifest().commit_removal(std::move(changes)));
 }
 
 bool KeptConversations::Known::may_own(uint64_t before, int64_t tokens) const {
@@ -97,7 +137,8 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
                          std::vector<StoreName>(known.records.begin(), known.records.end())));
     known.on_shelf = true;
     changing_.insert(name);
-    return changed(conversation.head.size() + conversation.body.size());
+    relisted_.erase(name);
+    return changed(conversation.head.size() + conversation.body.size() + known.records.size() * sizeof(StoreName));
 }
 
 /// Rounds of it have gone, also such as are still on their way to the disk.
@@ -118,15 +159,73 @@ Status KeptConversations::changed(size_t bytes) {
     return changed_bytes_ > bytes_max ? commit() : Status::ok();
 }
 
-/// Only then may go what a conversation refers to no more.
+/// Only then may go what a conversation refers to no more. Until that has gone it is marked.
 Status KeptConversations::commit() {
     if (changed_ == 0) return Status::ok();
     static_cast<void>(remove_again());
     changed_ = changed_bytes_ = 0;
     const std::set<StoreName> changing = std::exchange(changing_, {});
-    RONDO_TRY(store_.manifest().commit(std::exchange(changes_, {})));
+    std::set<StoreName> relisted = std::exchange(relisted_, {});
+    Manifest::Changes changes = std::exchange(changes_, {});
+    const Status listed = write_lists(changes, relisted);
+    const std::vector<StoreName> settled = this->settled();
+    if (changing.empty() && relisted.empty() && settled.empty()) return listed;
+    for (const StoreName& record : settled) Shelf::unmark(changes, record);
+    for (const StoreName& record : gone_)
+        if (!owners_.contains(record)) Shelf::mark_unlisted(changes, record);
+    if (const Status committed = store_.manifest().commit(std::move(changes)); !committed) {
+        failed(changing, relisted);
+        return changing.empty() && relisted.empty() ? listed : committed;  // marks may stay
+    }
+    for (const StoreName& record : settled) unlisted_.erase(record);
     for (const StoreName& name : changing) unremoved_.erase(name);  // another one has its place
-    return store_.release(std::exchange(gone_, {}));
+    if (gone_.empty()) return listed;
+    std::ranges::copy_if(gone_, std::inserter(unlisted_, unlisted_.end()),
+                         [this](const StoreName& record) { return !owners_.contains(record); });
+    ++changed_;  // their marks go next
+    const Status released = store_.release(std::exchange(gone_, {}));
+    return listed ? released : listed;
+}
+
+/// Each list once, however many records have come to it. Of `names` those stay whose lists are in the changes.
+Status KeptConversations::write_lists(Manifest::Changes& changes, std::set<StoreName>& names) {
+    Status first;
+    std::erase_if(names, [&](const StoreName& name) {
+        const auto found = known_.find(name);
+        if (found == known_.end() || !found->second.on_shelf) return true;
+        const std::vector<StoreName> records(found->second.records.begin(), found->second.records.end());
+        Status put = shelf_.put_records(changes, name, found->second.tenant, records);
+        found->second.on_shelf = put.is_ok();
+        if (first) first = std::move(put);
+        return !found->second.on_shelf;
+    });
+    return first;
+}
+
+/// Marked records that need no mark once all lists are on the disk: a conversation there has them, or nobody ever will.
+std::vector<StoreName> KeptConversations::settled() {
+    std::vector<StoreName> records;
+    // What the disk refused to remove is still there, though nobody owns it.
+    if (unlisted_.empty() || !store_.release({})) return records;
+    const std::set<StoreName> going(gone_.begin(), gone_.end());
+    for (const StoreName& record : unlisted_) {
+        const auto owners = owners_.find(record);
+        const bool is_settled = owners == owners_.end()
+                                    ? !going.contains(record)
+                                    : std::ranges::any_of(owners->second, [this](const StoreName& name) {
+                                          const auto known = known_.find(name);
+                                          return known != known_.end() && known->second.on_shelf;
+                                      });
+        if (is_settled) records.push_back(record);
+    }
+    return records;
+}
+
+/// What these conversations have on the shelf is older than what is known of them, until they are kept again.
+void KeptConversations::failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted) {
+    for (const StoreName& name : changing)
+        if (const auto known = known_.find(name); known != known_.end()) known->second.on_shelf = false;
+    relisted_.insert(relisted.begin(), relisted.end());
 }
 
 /// Read by a session that counts from 0 again how often rounds went.
@@ -164,7 +263,10 @@ Status KeptConversations::remove(const ConversationKey& key) {
     return released ? removed : released;
 }
 
+/// Their records first: once the lists have gone a start would not know whose these are.
 Status KeptConversations::remove_again() {
+    if (unremoved_.empty()) return Status::ok();
+    RONDO_TRY(store_.release({}));
     Status first;
     std::erase_if(unremoved_, [&](const StoreName& name) {
         Status removed = shelf_.remove(name);
@@ -189,9 +291,8 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
         if (owner == known_.end()) continue;
         const bool may_own = i > 0 || owner->second.may_own(key.cuts, end);
         if (may_own && own(owners[i], record) && owner->second.on_shelf) {
-            const std::vector<StoreName> records(owner->second.records.begin(), owner->second.records.end());
-            RONDO_TRY(shelf_.put_records(changes_, owners[i], owner->second.tenant, records));
-            RONDO_TRY(changed(records.size() * sizeof(StoreName)));
+            relisted_.insert(owners[i]);
+            ++changed_;
         }
         for (const auto& [fork, tokens] : owner->second.forks)
             if (end <= tokens) owners.push_back(fork);

@@ -29,24 +29,27 @@ struct ConversationToKeep {
 /// The conversations that outlive the process, and which stored KV belongs to which. What belongs to none any more is
 /// removed with them. What `keep` and `tie` change is on the disk after `commit`, in one go. Used by the store's
 /// thread.
+///
+/// A record is durable before the list of its conversation is. Until then the store has a mark for it, and a start
+/// removes records that are marked: else a conversation that is removed later would leave them behind.
 class KeptConversations {
 public:
     explicit KeptConversations(KvStore& store);
 
-    /// All there are, in order of their numbers.
+    /// All there are, in order of their numbers. Called once, after a start. What belongs to conversations whose heads
+    /// are lost is removed.
     Result<std::vector<ConversationHead>> heads();
     Status keep(const ConversationToKeep& conversation);
     Result<std::vector<std::byte>> body(const ConversationName& name);
     /// It is in no file any more when `forget_removed` has returned, and what is told of it later is not kept.
     Status remove(const ConversationKey& key);
     Status forget_removed();
-    /// Of this conversation's KV a record is stored.
+    /// Of this conversation's KV a record is stored. Whose a new record is must be told before the next `commit`.
     Status tie(const ConversationKey& key, const StoreName& record);
 
     /// An error: some of what has changed is not on the disk, and will be with the next change of the same
     /// conversation.
     Status commit();
-    bool has_changes() const { return changed_ > 0; }
 
     size_t count() const { return known_.size(); }
     int64_t count_of(const Tenant& tenant) const;
@@ -56,7 +59,7 @@ private:
     struct Known {
         uint64_t number = 0;
         StoreName tenant{};
-        bool on_shelf = false;
+        bool on_shelf = false;  // as it was kept last, or it will be with the next commit
         /// A record that was on its way when rounds went is its own only as far as it lies before them.
         bool may_own(uint64_t cuts, int64_t tokens) const;
         void cut(uint64_t cuts, int64_t tokens_left);
@@ -72,6 +75,10 @@ private:
     bool own(const StoreName& name, const StoreName& record);
     void disown(const StoreName& name, const StoreName& record);
     void is_gone(const StoreName& record);
+    void remove_left_behind();
+    Status write_lists(Manifest::Changes& changes, std::set<StoreName>& names);
+    std::vector<StoreName> settled();
+    void failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted);
     Status remove_again();
     bool is_removed(const StoreName& name, uint64_t number) const;
     Status changed(size_t bytes);
@@ -85,6 +92,8 @@ private:
     std::set<StoreName> unremoved_;  // that the disk did not let go: tried again
     Manifest::Changes changes_;      // that are not on the disk yet
     std::set<StoreName> changing_;   // whose
+    std::set<StoreName> relisted_;   // conversations on the shelf that have more records than their lists there say
+    std::set<StoreName> unlisted_;   // records that are marked so on the disk
     size_t changed_ = 0, changed_bytes_ = 0;
     std::vector<StoreName> gone_;  // records that a conversation has given up with them
     std::shared_ptr<KeptConversations*> self_ = std::make_shared<KeptConversations*>(this);  // for who tells it
