@@ -158,6 +158,8 @@ std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, con
     if (opened) {
         for (const std::string& note : opened->store->notes())
             if (options.log) options.log(note);
+        if (!opened->store->direct() && options.log)
+            options.log(settings.memory.disk.path + ": has no O_DIRECT, so what is stored goes by the kernel's cache");
         store_owners_ = StoreOwners(*opened->store, opened->heads);
         store_figures_->host_bytes_max = opened->host_bytes_max;
         return std::move(*opened);

@@ -71,14 +71,13 @@ using cache_actor = caf::typed_actor<
 /// Puts away what turns have computed, and brings it back. Conversations' KV outlives stages, and the process, here.
 using store_actor = caf::typed_actor<
     /// Brings back what is stored of the turn's prompt behind what it has, as far as that is sooner than computing it.
-    /// It is given back at once; its arrival tells what has come.
-    caf::replies_to<restore_atom, TurnPtr>::with<StageReply>,
+    /// It is given back at once; its arrival tells what has come. No turn if the session has taken it back.
+    caf::replies_to<restore_atom, TurnOfferPtr>::with<StageReply>,
     /// Puts it on the disk. Answers when its blocks may go.
     caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
     /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone. Some seconds later nothing
     /// of it is in any file (true), or in ten minutes.
-    caf::reacts_to<keep_atom, ConversationToKeepPtr>,
-    caf::replies_to<copy_atom, ConversationName>::with<ConversationBytesPtr>,
+    caf::reacts_to<keep_atom, KeepSlotPtr>, caf::replies_to<copy_atom, ConversationName>::with<ConversationBytesPtr>,
     caf::replies_to<remove_atom, ConversationKey, bool>::with<bool>, caf::reacts_to<expire_atom>,
     /// What was not used for too long goes; from then on again and again.
     caf::reacts_to<age_atom>,

@@ -9,8 +9,10 @@
 
 #include "actors/conversation.hpp"
 #include "actors/front.hpp"
+#include "actors/keep_slot.hpp"
 #include "actors/kept_conversations.hpp"
 #include "actors/turn.hpp"
+#include "actors/turn_offer.hpp"
 #include "memory/prefix_space.hpp"
 
 /// What actors say to each other: plain structs, and shared pointers where something is handed over.
@@ -123,11 +125,12 @@ using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
 using ChoiceJobPtr = std::shared_ptr<ChoiceJob>;
-using ConversationToKeepPtr = std::shared_ptr<const ConversationToKeep>;
 using ConversationBytesPtr = std::shared_ptr<const std::vector<std::byte>>;
 using CachedPromptPtr = std::shared_ptr<const CachedPrompt>;
+using KeepSlotPtr = std::shared_ptr<KeepSlot>;
 using PutAwayPtr = std::shared_ptr<PutAway>;
 using StatusPtr = std::shared_ptr<const Status>;
+using TurnOfferPtr = std::shared_ptr<TurnOffer>;
 
 struct NewTurnOf;  // make_turn.hpp
 struct Stages;     // stages.hpp
@@ -155,14 +158,15 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationBytesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationKey)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationPtr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationToKeepPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::DeltaOf)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::KeepSlotPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::NewTurnPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PromptClaimPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::CachedPromptPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::PutAwayPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StageReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StagesPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::TurnOfferPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StatusPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StepPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::StoreUse)

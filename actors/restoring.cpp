@@ -76,7 +76,7 @@ Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
 }
 
 void Restoring::restore(const TurnPtr& turn, std::function<void()> done) {
-    turn->restored_tokens = 0;
+    turn->restored_tokens = turn->given_up_tokens = 0;
     Counts counts;
     counts.asked = std::ssize(turn->reusable()) - turn->kv.tokens();
     count(turn->conversation.name.tenant, counts);
@@ -101,7 +101,11 @@ void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
     const bool worth = is_worth(way, disk_bytes);
     if (!worth) counts.not_worth = counts.found;
     count(turn->conversation.name.tenant, counts);
-    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) read(*turn, std::move(way), disk_bytes);
+    const int64_t before = turn->kv.tokens();
+    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) {
+        turn->given_up_tokens += before - way.begin;
+        read(*turn, std::move(way), disk_bytes);
+    }
     done();
 }
 

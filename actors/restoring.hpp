@@ -27,6 +27,8 @@ public:
     /// Once `done` is called, the turn's KV has grown by what its arrival tells of; by nothing where nothing is stored,
     /// or is worth it. What is read for another turn already is waited for: it is read once, and lies there once.
     void restore(const TurnPtr& turn, std::function<void()> done);
+    /// So many tokens of a tenant's prompt were asked for, and their turn has gone on before they were looked up.
+    void came_too_late(const Tenant& tenant, int64_t tokens) { count(tenant, {.asked = tokens}); }
     /// Whoever waits for another one's reading goes on without.
     void end_waiting();
     /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.

@@ -72,9 +72,13 @@ Session::behavior_type Session::make_behavior() {
         },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
         [this](copy_atom) {
-            return answer_when_there<ConversationPtr>(
-                [this] { return Result<ConversationPtr>(std::make_shared<const Conversation>(conversation_)); });
+            return answer_when_there<ConversationPtr>([this] {
+                // A fork may come of it: of what changes later the store hears behind that.
+                keeping_ = std::make_shared<KeepSlot>();
+                return Result<ConversationPtr>(std::make_shared<const Conversation>(conversation_));
+            });
         },
+        [this](give_up_atom, uint64_t number) { give_store_up(number); },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { stages_.reset(); },
     };
@@ -250,12 +254,7 @@ void Session::dispatch(TurnStage stage) {
         case TurnStage::admission:
             return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
         case TurnStage::restore:
-            return when_answered(request(stages.store, timeout, restore_atom::value, turn), answered,
-                                 [=](const caf::error& error) {
-                                     // A store that has died touches it no more: it is computed.
-                                     if (error == caf::sec::request_timeout) return failed(error);
-                                     answered({StageReply::Outcome::done, turn, {}});
-                                 });
+            return offer(turn, timeout, answered, failed);
         case TurnStage::prefill:
             return when_answered(request(stages.prefill, timeout, prefill_atom::value, turn), answered, failed);
         case TurnStage::decode:
@@ -294,11 +293,6 @@ void Session::let_in() {
     current_->running.emplace(options_.load);
     current_->record.let_in(*current_->turn);
     happen(TurnFlow::Event::opened);
-}
-
-void Session::restore() {
-    if (options_.store->serves && current_->stages->store) return dispatch(TurnStage::restore);
-    restored();
 }
 
 void Session::restored() {
@@ -354,6 +348,7 @@ void Session::tell_over() {
 void Session::let_go() {
     current_->turn.reset();
     current_->running.reset();
+    if (offer_) offer_->take_back();  // else it would hold the turn's blocks until the store comes to it
     ++asked_;
     const Stages& stages = *current_->stages;
     demonitor(stages.admission.address());

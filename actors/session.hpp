@@ -21,8 +21,11 @@
 
 namespace rondo {
 
+/// A session as it sends to itself: whether the store has taken the turn that was offered as this number.
+using session_itself_actor = session_actor::extend<caf::reacts_to<give_up_atom, uint64_t>>;
+
 /// The shell around one conversation and the flow of its turn.
-class Session : public session_actor::base {
+class Session : public session_itself_actor::base {
 public:
     struct Options {
         RuntimePtr runtime;
@@ -40,7 +43,7 @@ public:
     /// Without stages turns wait until the router tells of some.
     Session(caf::actor_config& config, Conversation conversation, ConversationKey key, router_actor router,
             StagesPtr stages, const Options& options)
-        : session_actor::base(config),
+        : session_itself_actor::base(config),
           options_(options),
           conversation_(std::move(conversation)),
           key_(std::move(key)),
@@ -71,6 +74,9 @@ private:
     void replied(StageReply reply);
     void let_in();
     void restore();
+    void offer(TurnPtr turn, caf::timespan timeout, std::function<void(const StageReply&)> answered,
+               std::function<void(const caf::error&)> failed);
+    void give_store_up(uint64_t number);
     void restored();
     void give(TurnDelta delta, bool last = false);
     void end(TurnOutcome outcome, Error error = {});
@@ -125,7 +131,8 @@ private:
     Conversation conversation_;
     ConversationKey key_;
     store_actor keeper_;
-    bool is_there_;  // else it is being read
+    KeepSlotPtr keeping_ = std::make_shared<KeepSlot>();  // for the keeper
+    bool is_there_;                                       // else it is being read
     std::vector<std::function<void(const Status&)>> when_there_;
     std::vector<std::function<void(const Status&)>> when_drained_;  // the turn's user has heard its end already
     std::optional<ConversationName> fork_of_;                       // until that is kept
@@ -138,6 +145,7 @@ private:
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     std::optional<Text> text_;                       // of the first that waits
     std::optional<UnderWay> current_;
+    TurnOfferPtr offer_;  // that the store has not answered; the session may have taken its turn back
     uint64_t asked_ = 0;  // counts what stages were asked: older replies are no news
 };
 

@@ -40,18 +40,20 @@ void Session::is_read(const Status& status) {
     quit(to_caf(status.error()));
 }
 
-/// As it now stands it outlives the process.
+/// As it now stands it outlives the process. What the store has not come to is replaced in the slot; but for a fork's
+/// beginning, of which the store must hear before rounds go.
 void Session::keep(bool rounds_went) {
     if (!keeper_) return;
     using std::chrono::system_clock;
     const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
-    auto kept = std::make_shared<ConversationToKeep>();
-    kept->key = key_;
-    kept->head = write_head({key_.name, key_.number, today, figures()});
-    kept->body = write_conversation(conversation_, options_.runtime->tokenizer);
-    kept->fork_of = std::exchange(fork_of_, {});
-    if (rounds_went || kept->fork_of) kept->tokens_left = conversation_.known_tokens();
-    send(keeper_, keep_atom::value, ConversationToKeepPtr(std::move(kept)));
+    ConversationToKeep kept;
+    kept.key = key_;
+    kept.head = write_head({key_.name, key_.number, today, figures()});
+    kept.body = write_conversation(conversation_, options_.runtime->tokenizer);
+    kept.fork_of = std::exchange(fork_of_, {});
+    if (rounds_went || kept.fork_of) kept.tokens_left = conversation_.known_tokens();
+    const KeepSlotPtr slot = kept.fork_of ? std::make_shared<KeepSlot>() : keeping_;
+    if (slot->put(std::move(kept))) send(keeper_, keep_atom::value, slot);
 }
 
 CachedPromptPtr Session::cached_prompt() const {

@@ -18,6 +18,8 @@ void Session::on_exit() {
                                       current_->stages->decode.address()})
                 demonitor(stage);
     }
+    if (offer_) offer_->take_back();
+    offer_.reset();
     router_ = nullptr;
     keeper_ = nullptr;
     stages_.reset();

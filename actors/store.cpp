@@ -47,18 +47,9 @@ Store::behavior_type Store::make_behavior() {
     tell_figures();
     delayed_send(this, ages_every, age_atom::value);
     return {
-        [this](restore_atom, const TurnPtr& turn) {
-            auto promise = make_response_promise<StageReply>();
-            restoring_->restore(turn, [promise, turn]() mutable {
-                promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
-            });
-            return promise;
-        },
+        [this](restore_atom, const TurnOfferPtr& offer) { return restore(*offer); },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
-        [this](keep_atom, const ConversationToKeepPtr& conversation) {
-            if (!opened_.conversations->keep(*conversation)) ++figures_->conversations_failed;
-            commit_soon();
-        },
+        [this](keep_atom, const KeepSlotPtr& slot) { keep(*slot); },
         [this](copy_atom, const ConversationName& name) -> caf::result<ConversationBytesPtr> {
             auto body = opened_.conversations->body(name);
             if (!body) return to_caf(body.error());
@@ -94,17 +85,7 @@ Store::behavior_type Store::make_behavior() {
             if (!rooms_.empty()) writer_->give_up();
             give_room();
         },
-        [this](drain_atom) {
-            auto promise = make_response_promise<bool>();
-            drains_.push_back(promise);
-            if (drains_.size() > 1) return promise;
-            writer_->when_idle([this] {
-                commit();
-                tell_figures();  // first: whoever waits may look
-                for (Promise& drain : std::exchange(drains_, {})) drain.deliver(true);
-            });
-            return promise;
-        },
+        [this](drain_atom) { return drain(); },
         [this](pump_atom) {
             opened_.tasks->run();
             commit();
@@ -147,6 +128,36 @@ void Store::answer_all(bool with) {
     for (auto& [number, put] : std::exchange(puts_, {})) put.deliver(with);
     for (std::vector<Promise>* const waiting : {&rooms_, &drains_})
         for (Promise& one : std::exchange(*waiting, {})) one.deliver(with);
+}
+
+caf::result<StageReply> Store::restore(TurnOffer& offer) {
+    if (!offer.take()) {
+        restoring_->came_too_late(offer.tenant(), offer.tokens());
+        return StageReply{};
+    }
+    auto promise = make_response_promise<StageReply>();
+    restoring_->restore(offer.turn(), [promise, turn = offer.turn()]() mutable {
+        promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
+    });
+    return promise;
+}
+
+void Store::keep(KeepSlot& slot) {
+    const auto conversation = slot.take();
+    if (conversation && !opened_.conversations->keep(*conversation)) ++figures_->conversations_failed;
+    commit_soon();
+}
+
+Store::Promise Store::drain() {
+    auto promise = make_response_promise<bool>();
+    drains_.push_back(promise);
+    if (drains_.size() > 1) return promise;
+    writer_->when_idle([this] {
+        commit();
+        tell_figures();  // first: whoever waits may look
+        for (Promise& drain : std::exchange(drains_, {})) drain.deliver(true);
+    });
+    return promise;
 }
 
 Store::Promise Store::put(const PutAwayPtr& what) {

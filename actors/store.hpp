@@ -27,6 +27,9 @@ public:
 
 private:
     using Promise = caf::typed_response_promise<bool>;
+    caf::result<StageReply> restore(TurnOffer& offer);
+    void keep(KeepSlot& slot);
+    Promise drain();
     Promise put(const PutAwayPtr& put);
     void copied(uint64_t put);
     void answer_all(bool with);

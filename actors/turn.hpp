@@ -38,6 +38,7 @@ struct Turn {
     SequenceKv kv;
     std::shared_ptr<Arrival> arrival = {};          ///< of keys that are read back into `kv`; none: all of it is there
     int64_t restored_tokens = 0;                    ///< whose keys were, the last time it was let in
+    int64_t given_up_tokens = 0;                    ///< of those it was let in with: they are read back with others
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;

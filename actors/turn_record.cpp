@@ -63,7 +63,7 @@ void TurnRecord::come_back(const Turn& turn, double now) {
 }
 
 void TurnRecord::let_in(const Turn& turn) {
-    if (timings_.preemptions == 0) usage_.cached_tokens = turn.kv.tokens();
+    if (timings_.preemptions == 0) usage_.cached_tokens = let_in_tokens_ = turn.kv.tokens();
 }
 
 int64_t TurnRecord::restored(const Turn& turn) {
@@ -74,6 +74,7 @@ int64_t TurnRecord::restored(const Turn& turn) {
 
 void TurnRecord::count_restored(const Turn& turn) {
     if (timings_.preemptions > 0) return;
+    usage_.cached_tokens = let_in_tokens_ - turn.given_up_tokens;
     usage_.restored_tokens = turn.restored_tokens;
     usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens - usage_.restored_tokens;
 }

@@ -59,6 +59,7 @@ private:
     std::string answer_;
     std::vector<int32_t> told_ids_;
     std::optional<Thoughts> thoughts_;
+    int64_t let_in_tokens_ = 0;
     TurnUsage usage_;
     TurnTimings timings_;
     TurnAttention attention_;
