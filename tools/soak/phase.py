@@ -100,8 +100,9 @@ class Phase:
 
     @contextlib.asynccontextmanager
     async def at_work(self):
-        """A request is under way: the server is not started anew meanwhile."""
+        """A request is under way: there is a server, which is not started anew meanwhile."""
         await self.may_ask.wait()
+        await self.up.wait()
         self.asking += 1
         try:
             yield

@@ -84,6 +84,7 @@ class Talk:
         self.stop_if_lost()
         try:
             async with self.phase.at_work():
+                self.stop_if_lost()
                 status, answer = await call(self.phase.server.port, method, path, body, self.tenant.key)
         except (OSError, EOFError) as error:
             self.stop_if_lost()
@@ -98,6 +99,7 @@ class Talk:
     async def ask(self, body, **how):
         self.stop_if_lost()
         async with self.phase.at_work():
+            self.stop_if_lost()
             answer = self.phase.planted(await ask(self.phase.server.port, body, key=self.tenant.key, **how))
         self.stop_if_lost()
         self.phase.count(answer)
