@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Measures everything that docs/store.md says of the store, one step behind the other, on a machine with nothing else to
 # do (some two and a half hours). What each step prints lies in OUT; a step that is done is not run again.
-#   store_check.sh OUT [STEP ...]    steps: gates checksums reads beside restore many idle peer faults aborts soak
+#   store_check.sh OUT [STEP ...]
+# Steps: gates checksums reads beside restore many idle peer faults forgotten aborts soak.
 # Models of random weights are made in MODELS_DIR (/tmp/models) where they are missing.
 set -euo pipefail
-[ $# -gt 0 ] || { sed -n '2,5p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,6p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-steps=${*:-gates checksums reads beside restore many idle peer faults aborts soak}
+steps=${*:-gates checksums reads beside restore many idle peer faults forgotten aborts soak}
 cd "$(dirname "$0")/.."
 export MODELS_DIR=${MODELS_DIR:-/tmp/models}
 mha=$MODELS_DIR/mha
@@ -58,6 +59,10 @@ for step in $steps; do
         ;;
     faults) run faults env RONDO_STORE_FAULTS=1 build/bin/tests_memory \
         '--gtest_filter=*StoreKill*:*StoreNoSpace*:*StoreDamage*:*FullDisk*:*ManifestRescue*' ;;
+    forgotten)
+        run forgotten bench/forgotten.py
+        run forgotten_sealed bench/forgotten.py --key-file "$key"
+        ;;
     aborts) run aborts python3 tools/soak --minutes 0 --aborts 10000 ;;
     soak) run soak python3 tools/soak --minutes 4 --store always ;;
     *) echo "store_check.sh: $step is no step" >&2 && exit 2 ;;
