@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace rondo {
@@ -17,6 +18,17 @@ uint64_t mib(int count) {
     return static_cast<uint64_t>(count) << 20;
 }
 
+/// The largest record says how fast the disk reads, before anything is restored. Small ones would say how soon it
+/// answers; where there are no others, the first restores measure it.
+void probe(DiskMeter& disk, const KvStore& store, const std::string& path) {
+    RecordPlace largest;
+    store.index().each([&largest](const StoredRecord& record) {
+        if (record.place.bytes > largest.bytes) largest = record.place;
+    });
+    if (largest.bytes < DiskMeter::probe_bytes) return;
+    disk.probe(path + "/" + Segments::name_of(largest.segment), largest.offset);
+}
+
 }  // namespace
 
 Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runtime) {
@@ -25,7 +37,8 @@ Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runt
     made.host_bytes_max = mib(memory.host_kv_mib);
     made.tokens_min = settings.min_tokens;
     made.tasks = std::make_shared<StoreTasks>();
-    RONDO_ASSIGN(made.queue, DiskQueue::open({}));
+    RONDO_ASSIGN(std::unique_ptr<DiskQueue> queue, DiskQueue::open({}));
+    made.queue = std::make_unique<DiskMeter>(std::move(queue));
     KvStore::Options options;
     options.path = settings.path;
     options.bytes_max = mib(settings.kv_mib);
@@ -42,6 +55,7 @@ Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runt
     options.now = seconds_since_1970;
     options.post = [tasks = made.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     RONDO_ASSIGN(made.store, KvStore::open(std::move(options), *made.queue));
+    probe(*made.queue, *made.store, settings.path);
     made.conversations = std::make_unique<KeptConversations>(*made.store);
     RONDO_ASSIGN(made.heads, made.conversations->heads());
     return made;

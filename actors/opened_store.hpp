@@ -6,7 +6,7 @@
 #include "actors/runtime.hpp"
 #include "actors/store_tasks.hpp"
 #include "config/settings.hpp"
-#include "memory/store/disk_queue.hpp"
+#include "memory/store/disk_meter.hpp"
 #include "memory/store/kv_store.hpp"
 
 namespace rondo {
@@ -14,7 +14,7 @@ namespace rondo {
 /// A store's folder, taken over.
 struct OpenedStore {
     std::shared_ptr<StoreTasks> tasks;
-    std::unique_ptr<DiskQueue> queue;
+    std::unique_ptr<DiskMeter> queue;
     std::unique_ptr<KvStore> store;
     std::unique_ptr<KeptConversations> conversations;
     std::vector<ConversationHead> heads;  ///< of those that were kept, in order of their numbers

@@ -11,7 +11,9 @@ namespace {
 
 constexpr size_t tenants_max = 10'000;  // of whom counts are kept
 constexpr double learning = 0.25;       // of what is measured anew
-constexpr double forgetting = 0.95;     // each time that reading is found too slow: so it is tried again some day
+// Each time that reading is found too slow, the disk's rate is taken for so much less. So reading is tried again some
+// day.
+constexpr double forgetting = 0.95;
 
 std::pair<StoreName, StoreName> key_of(const StoredRound& round) {
     return {round.records[LayerGroup::lower], round.records[LayerGroup::upper]};
@@ -28,7 +30,37 @@ void Restoring::computed(double seconds_per_token) {
 }
 
 void Restoring::learn_load(uint64_t bytes, double seconds) {
-    if (bytes > 0) seconds_per_byte_ = learned(seconds_per_byte_, seconds / static_cast<double>(bytes));
+    seconds_per_byte_ = learned(seconds_per_byte(), seconds / static_cast<double>(bytes_to_begin + bytes));
+}
+
+/// As restores have measured it; before the first of them, as a probe has.
+double Restoring::seconds_per_byte() const {
+    return seconds_per_byte_ > 0.0 ? seconds_per_byte_ : options_.probed_seconds_per_byte();
+}
+
+/// Of the restore that is under way: it may take longer than all before it, and a disk that hangs ends none.
+double Restoring::seconds_per_byte_so_far() const {
+    for (const auto& [number, own] : under_way_) {
+        if (own.disk_bytes == 0) continue;
+        const double seconds = options_.now() - std::max(own.began, over_at_);
+        return seconds / static_cast<double>(bytes_to_begin + own.bytes_before + own.disk_bytes);
+    }
+    return 0.0;
+}
+
+/// As turns have measured it; before the first of them, as it was when these records were written.
+double Restoring::seconds_per_token(const WayBack& way) const {
+    if (seconds_per_token_ > 0.0) return seconds_per_token_;
+    double seconds = 0.0;
+    int64_t tokens = 0;
+    for (const WayBack::Round& round : way.rounds)
+        for (const LayerGroup group : layer_groups) {
+            const auto* const record = store_.index().find(round.stored.records[group]);
+            if (record == nullptr || record->saved_seconds == 0.0) continue;
+            seconds += record->saved_seconds;
+            tokens += record->tokens;
+        }
+    return tokens == 0 ? 0.0 : seconds / static_cast<double>(tokens);
 }
 
 /// What lies in host memory is not read.
@@ -43,14 +75,18 @@ uint64_t Restoring::disk_bytes_of(const WayBack& way) const {
     return bytes;
 }
 
-/// Whether it is read before it would be computed, each behind what is queued already. Copying takes no time beside
-/// computing.
-bool Restoring::is_worth(const WayBack& way, uint64_t disk_bytes) {
+/// Whether the way is read before its `tokens` would be computed, each behind what is queued already. A rate that
+/// nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside computing.
+bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes) {
     if (disk_bytes == 0) return true;
-    const double computing = seconds_per_token_ * static_cast<double>(options_.prompt_tokens() + way.end - way.begin);
-    const double reading = seconds_per_byte_ * static_cast<double>(bytes_under_way_ + disk_bytes);
+    const double of_token = seconds_per_token(way), of_byte = seconds_per_byte();
+    const uint64_t own = bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
+    const double computing = of_token * static_cast<double>(options_.prompt_tokens() + tokens);
+    const double reading = std::max(of_byte, seconds_per_byte_so_far()) * static_cast<double>(queued + own);
     if (computing == 0.0 || reading <= computing) return true;
-    seconds_per_byte_ *= forgetting;
+    // A rate is not wrong because much is queued.
+    const bool alone = of_byte * static_cast<double>(own) <= of_token * static_cast<double>(tokens);
+    if (!alone) seconds_per_byte_ = forgetting * of_byte;
     return false;
 }
 
@@ -98,10 +134,10 @@ void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
     const uint64_t disk_bytes = disk_bytes_of(way);
     Counts counts;
     counts.found = way.end - way.begin;
-    const bool worth = is_worth(way, disk_bytes);
+    const int64_t before = turn->kv.tokens();
+    const bool worth = is_worth(way, way.end - before, disk_bytes);
     if (!worth) counts.not_worth = counts.found;
     count(turn->conversation.name.tenant, counts);
-    const int64_t before = turn->kv.tokens();
     if (worth && grow_for(turn->kv, way, turn->missing() + 1)) {
         turn->given_up_tokens += before - way.begin;
         read(*turn, std::move(way), disk_bytes);
@@ -139,11 +175,16 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes) {
     const auto arrival =
         std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
                                   [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
-    under_way_[number] = {
-        arrival,       {}, turn.conversation.name.tenant, turn.space, turn.kv.share(), way.rounds, {}, disk_bytes,
-        options_.now()};
-    for (const WayBack::Round& round : way.rounds)
-        under_way_[number].records[key_of(round.stored)] = round.stored.ids.size();
+    UnderWay& own = under_way_[number];
+    own.arrival = arrival;
+    own.tenant = turn.conversation.name.tenant;
+    own.space = turn.space;
+    own.kv = turn.kv.share();
+    own.rounds = way.rounds;
+    for (const WayBack::Round& round : way.rounds) own.records[key_of(round.stored)] = round.stored.ids.size();
+    own.disk_bytes = disk_bytes;
+    own.bytes_before = options_.bytes_to_write();
+    own.began = options_.now();
     for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
     bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
@@ -165,9 +206,12 @@ void Restoring::over(uint64_t number, size_t whole) {
     came.seconds = now - own.began;
     count(own.tenant, came);
     bytes_under_way_ -= own.disk_bytes;
-    // One is read behind the other.
-    const double reading = now - std::max(own.began, std::exchange(over_at_, now));
-    if (whole == own.rounds.size()) learn_load(own.disk_bytes, reading);
+    if (own.disk_bytes > 0) {  // else the disk was not asked
+        // One is read behind the other. Who waits for another one's reading does not wait for what was written before.
+        const double waited_until = std::exchange(over_at_, now);
+        const uint64_t before = waited_until > own.began ? 0 : own.bytes_before;
+        if (whole == own.rounds.size()) learn_load(before + own.disk_bytes, now - std::max(own.began, waited_until));
+    }
     for (const Waiting& one : own.waiting) share(one, *own.kv, end);
     own.kv.reset();  // its turn's alone from now on, who may write behind what has come
     own.arrival->finish(end);

@@ -16,10 +16,17 @@ namespace rondo {
 /// what has come in the end. Used by the store's thread.
 class Restoring {
 public:
+    /// The disk's first answer, proof and copy take about as long as reading so many bytes. Without them a small
+    /// restore would make large ones look slow.
+    static constexpr uint64_t bytes_to_begin = uint64_t{1} << 20;
     struct Options {
         std::function<double()> now;                      ///< seconds
         std::function<int64_t()> prompt_tokens;           ///< that are to be computed before those of another prompt
         std::function<void(std::function<void()>)> post;  ///< runs a task on the store's thread
+        /// Bytes that the disk writes before it reads what is asked for now.
+        std::function<uint64_t()> bytes_to_write = [] { return uint64_t{0}; };
+        /// What a probe of the disk has measured; 0: nothing yet.
+        std::function<double()> probed_seconds_per_byte = [] { return 0.0; };
     };
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
         : store_(store), reader_(reader), pool_(pool), options_(std::move(options)) {}
@@ -64,6 +71,7 @@ private:
         std::vector<WayBack::Round> rounds;
         std::map<std::pair<StoreName, StoreName>, size_t> records;  // of the rounds, in both groups: tokens
         uint64_t disk_bytes = 0;
+        uint64_t bytes_before = 0;  // that the disk had to write before them
         double began = 0.0;
         bool cancelled = false;
         std::vector<Waiting> waiting = {};
@@ -72,7 +80,10 @@ private:
     void look_up(const TurnPtr& turn, std::function<void()> done);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t disk_bytes_of(const WayBack& way) const;
-    bool is_worth(const WayBack& way, uint64_t disk_bytes);
+    bool is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes);
+    double seconds_per_token(const WayBack& way) const;
+    double seconds_per_byte() const;
+    double seconds_per_byte_so_far() const;
     void read(Turn& turn, WayBack way, uint64_t disk_bytes);
     void over(uint64_t number, size_t whole);
     void cancel(uint64_t number);
@@ -85,7 +96,7 @@ private:
     std::map<uint64_t, UnderWay> under_way_;
     uint64_t last_ = 0;                                        // of their numbers
     uint64_t bytes_under_way_ = 0;                             // from the disk, of all
-    double over_at_ = 0.0;                                     // the last that ended
+    double over_at_ = 0.0;                                     // the last that ended and was read from the disk
     double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
     void count(const Tenant& tenant, const Counts& more);
 

@@ -32,9 +32,11 @@ Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, 
     HostArena* const arena = arena_ ? &*arena_ : nullptr;
     writer_.emplace(*opened_.store, *runtime_->pool, device, RoundWriter::Options{.post = post, .arena = arena});
     reader_.emplace(*opened_.store, *runtime_->pool, device, RoundReader::Options{.post = post, .arena = arena});
-    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool,
-                       Restoring::Options{[this] { return now(); },
-                                          [load = std::move(load)] { return load->prompt_tokens.load(); }, post});
+    Restoring::Options options{[this] { return now(); },
+                               [load = std::move(load)] { return load->prompt_tokens.load(); }, post};
+    options.bytes_to_write = [this] { return opened_.queue->bytes_to_write(); };
+    options.probed_seconds_per_byte = [this] { return opened_.queue->probed_seconds_per_byte(); };
+    restoring_.emplace(*opened_.store, *reader_, *runtime_->pool, std::move(options));
 }
 
 Store::behavior_type Store::make_behavior() {
