@@ -1,0 +1,144 @@
+#include "model/model_fingerprint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "tests/model/golden_models.hpp"
+
+/// Stored KV is found only under its model's name: whatever changes the KV must change the name.
+namespace rondo {
+namespace {
+
+/// Another file's tensors, in memory that a test may change.
+class ChangeableWeights final : public WeightsFile {
+public:
+    explicit ChangeableWeights(const WeightsFile& of) : tensors_(of.tensors()) {
+        for (FileTensor& tensor : tensors_) {
+            bytes_.emplace_back(tensor.data, tensor.data + tensor.bytes);
+            tensor.data = bytes_.back().data();
+        }
+    }
+    const FileTensor* find(std::string_view name) const override {
+        const auto found = std::ranges::find(tensors_, name, &FileTensor::name);
+        return found == tensors_.end() ? nullptr : &*found;
+    }
+    const std::vector<FileTensor>& tensors() const override { return tensors_; }
+    void will_need(const FileTensor& /*tensor*/) const override {}
+    void done_with(const FileTensor& /*tensor*/) const override {}
+
+    void flip(size_t tensor, size_t byte) { bytes_[tensor][byte] ^= std::byte{1}; }
+    std::vector<FileTensor>& changeable() { return tensors_; }
+
+private:
+    std::vector<FileTensor> tensors_;
+    std::vector<std::vector<std::byte>> bytes_;
+};
+
+ModelFiles files_of(const char* name = "qwen2_gqa1_head32_tied") {
+    const golden::Folder folder(golden::read_case(name), DType::bf16);
+    ModelFiles files = std::move(open_model_files(folder.path(), {})).value();
+    files.weights = std::make_unique<ChangeableWeights>(*files.weights);
+    return files;
+}
+
+ChangeableWeights& weights_of(ModelFiles& files) {
+    return static_cast<ChangeableWeights&>(*files.weights);
+}
+
+TEST(ModelFingerprint, IsThatOfTheSameFilesWhereverTheyLie) {
+    ModelFiles one = files_of(), other = files_of();
+    other.name = "elsewhere";
+    other.chat_template = "{{ messages }}";
+    other.spec.context_tokens /= 2;
+    EXPECT_EQ(fingerprint_of(one, {}), fingerprint_of(other, {}));
+    EXPECT_NE(fingerprint_of(one, {}), fingerprint_of(files_of("llama_gqa7_head128_untied"), {}));
+}
+
+TEST(ModelFingerprint, EachBitOfAWeightCounts) {
+    ModelFiles files = files_of();
+    ChangeableWeights& weights = weights_of(files);
+    const StoreName name = fingerprint_of(files, {});
+    for (size_t i = 0; i < weights.tensors().size(); ++i) {
+        const size_t bytes = weights.tensors()[i].bytes;
+        for (const size_t byte : {size_t{0}, bytes / 2, bytes - 1}) {
+            weights.flip(i, byte);
+            EXPECT_NE(fingerprint_of(files, {}), name) << weights.tensors()[i].name << ", byte " << byte;
+            weights.flip(i, byte);
+        }
+    }
+    EXPECT_EQ(fingerprint_of(files, {}), name);
+}
+
+TEST(ModelFingerprint, WhatATensorIsCounts) {
+    ModelFiles files = files_of();
+    const StoreName name = fingerprint_of(files, {});
+    FileTensor& tensor = weights_of(files).changeable().front();
+    const FileTensor before = tensor;
+    tensor.file_type = "F16";
+    EXPECT_NE(fingerprint_of(files, {}), name) << "the same bytes are other numbers";
+    tensor = before;
+    std::ranges::reverse(tensor.shape);
+    EXPECT_NE(fingerprint_of(files, {}), name);
+    tensor = before;
+    tensor.name += "x";
+    EXPECT_NE(fingerprint_of(files, {}), name);
+    tensor = before;
+    EXPECT_EQ(fingerprint_of(files, {}), name);
+}
+
+TEST(ModelFingerprint, EachFieldThatChangesKvCounts) {
+    ModelFiles files = files_of();
+    const ModelSpec spec = files.spec;
+    const std::vector<std::function<void(ModelSpec&)>> changes{
+        [](auto& s) { s.architecture += "x"; },
+        [](auto& s) { ++s.layers; },
+        [](auto& s) { ++s.width; },
+        [](auto& s) { ++s.heads; },
+        [](auto& s) { ++s.kv_heads; },
+        [](auto& s) { ++s.head_dim; },
+        [](auto& s) { ++s.ffn_width; },
+        [](auto& s) { ++s.vocabulary; },
+        [](auto& s) { s.norm_eps *= 2; },
+        [](auto& s) { s.attention_bias = !s.attention_bias; },
+        [](auto& s) { s.output_bias = !s.output_bias; },
+        [](auto& s) { s.mlp_bias = !s.mlp_bias; },
+        [](auto& s) { s.qk_norm = !s.qk_norm; },
+        [](auto& s) { s.paired_neighbours = !s.paired_neighbours; },
+        [](auto& s) { ++s.sliding_window; },
+        [](auto& s) { s.rope.theta += 1; },
+        [](auto& s) { s.rope.factor += 1; },
+        [](auto& s) { s.rope.low_frequency_factor += 1; },
+        [](auto& s) { s.rope.high_frequency_factor += 1; },
+        [](auto& s) { ++s.rope.original_context; },
+        [](auto& s) { s.rope.frequency_divisors.push_back(2.0); },
+    };
+    std::set<StoreName> names{fingerprint_of(files, {})};
+    for (const auto& change : changes) {
+        files.spec = spec;
+        change(files.spec);
+        names.insert(fingerprint_of(files, {}));
+    }
+    EXPECT_EQ(names.size(), changes.size() + 1);
+}
+
+TEST(ModelFingerprint, RandomWeightsAreThoseOfTheirSeedAndType) {
+    const ModelFiles files = files_of();
+    WeightsChoice one, other;
+    one.random_seed = 1;
+    other.random_seed = 2;
+    std::set<StoreName> names{fingerprint_of(files, {}), fingerprint_of(files, one), fingerprint_of(files, other)};
+    one.random_dtype = DType::f32;
+    names.insert(fingerprint_of(files, one));
+    one.random_seed = 0;
+    names.insert(fingerprint_of(files, one));
+    EXPECT_EQ(names.size(), 5U);
+}
+
+}  // namespace
+}  // namespace rondo
