@@ -3,6 +3,7 @@ SHELL := /bin/bash
 jobs ?= $(shell nproc)
 fuzz_seconds ?= 3
 minutes ?= 5
+aborts ?= $(if $(filter 0,$(minutes)),0,500)
 store_faults := '*StoreKill*:*StoreNoSpace*:*StoreDamage*:*FullDisk*:*ManifestRescue*'
 
 .PHONY: build program test test-clients soak chat serve bench check clean packages
@@ -40,7 +41,7 @@ soak: build
 	@RONDO_STORE_FAULTS=1 build/bin/tests_memory --gtest_filter=$(store_faults) >&2
 	@bench/forgotten.py >&2
 	@(umask 077 && openssl rand -hex 32 >build/soak.key) && bench/forgotten.py --key-file build/soak.key >&2
-	@python3 tools/soak --minutes $(minutes) $(if $(seed),--seed $(seed)) $(soak_flags)
+	@python3 tools/soak --minutes $(minutes) --aborts $(aborts) $(if $(seed),--seed $(seed)) $(soak_flags)
 
 cluster := examples/chat_cluster/cluster.yaml
 

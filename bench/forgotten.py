@@ -20,6 +20,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
+from store_files import contents, found  # noqa: E402
 
 PAGE = 4096
 
@@ -36,22 +37,6 @@ def call(server, method, path, body=None):
 def turn(server, name, text):
     call(server, "POST", "/v1/chat/completions", {"conversation": name, "max_tokens": 16, "temperature": 0,
                                                   "messages": [{"role": "user", "content": text}]})
-
-
-def contents(folder):
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                with open(os.path.join(place, name), "rb") as file:
-                    yield name, file.read()
-            except FileNotFoundError:  # it went meanwhile
-                pass
-
-
-def found(folder, canaries):
-    """Which of them are in any file."""
-    return sorted({what for _, data in contents(folder) for what, some in canaries.items()
-                   if any(one in data for one in some)})
 
 
 def pieces_of_kv(folder):

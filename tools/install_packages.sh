@@ -14,7 +14,10 @@ packages_for() {
     shells) packages+=" zsh fish" ;;  # whose completions are tested
     fuzz) packages+=" clang libclang-rt-dev" ;;
     check) packages+=" clang-format git" ;;
-    soak) command -v python3 >/dev/null || packages+=" python3" ;;
+    soak)
+        command -v python3 >/dev/null || packages+=" python3"
+        command -v openssl >/dev/null || packages+=" openssl"
+        ;;
     clients)  # by their commands: Node.js comes from other sources too, and then brings npm along
         command -v node >/dev/null || packages+=" nodejs"
         command -v npm >/dev/null || packages+=" npm"

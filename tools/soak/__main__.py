@@ -27,20 +27,24 @@ from models import write_deep_model  # noqa: E402
 from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
 from phase import DRAIN_S, Phase  # noqa: E402
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
+from sizes import ROUNDS_MAX, long_sizes, short_sizes  # noqa: E402
+from store_folder import StoreFolder  # noqa: E402
 from tenants import EVERYBODY, three_tenants, write_keys  # noqa: E402
 
 DEMO = os.path.join(REPOSITORY, "examples", "demo_model")
 EDGES_EVERY = 3  # phases
+SEALED_EVERY, LONG_EVERY = 2, 3  # of those with a store, from the first one on
+LONG_SCRIPTS_MIN = 10
 CLIENTS = (16, 32, 64)
 FAILURES_SHOWN = 10  # of a phase
 SUMMED = ("aborts", "aborts_answered", "answers", "tokens", "near_ties", "kept_answers", "kept_restored",
           "kept_near_ties", "untraceable", "preemptions", "left", "cut_rounds", "frozen", "killed", "restarted",
           "restored_tokens", "failed_tokens", "damaged_records", "put_away_tokens", "warmed", "warmed_by_restoring",
           "not_warmed", "resent", "resent_restored_tokens", "first_asked", "first_asked_after_others", "peeks",
-          "returned_same_bits", "returned_not_worth")
-STORE_MIB = 128  # so that some of what is stored makes room
+          "returned_same_bits", "returned_not_worth", "outlived", "outlived_rounds", "unheard_rounds",
+          "young_rounds_lost", "went_on", "shown_by_plain_files")
 ENOUGH_ANSWERS = 500  # to say how often turns are preempted
-PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks", "found", "foreign", "bits")
+PLANTS = ("token", "prompt", "lost_end", "second_end", "blocks", "found", "foreign", "bits", "lost_round", "unsealed")
 
 
 class Soak:
@@ -52,13 +56,12 @@ class Soak:
         self.keys = write_keys(os.path.join(folder, "keys"))
         self.models = {}
         self.undisturbed, self.logits_rms = {}, {}
-        self.results = []
+        self.results, self.stores = [], 0
 
     def server(self, kind, pool_mib, store=None, keys=None):
         if kind not in self.models:
             self.models[kind] = kind.write(DEMO, os.path.join(self.folder, "demo_" + kind.name))
-        disk = [] if store is None else [f"memory.disk.path={store}", f"memory.disk.kv_mib={STORE_MIB}",
-                                         "memory.disk.free_mib=0", "memory.disk.min_tokens=16"]
+        disk = [] if store is None else store.settings()
         locks = [] if keys is None else [f"server.api_keys_file={keys}"]
         return ServerProcess(self.args.program, f"memory.kv_dtype={kind.kv_dtype}", f"memory.device_kv_mib={pool_mib}",
                              *disk, *locks, drain_s=DRAIN_S, model=self.models[kind], log=self.log)
@@ -91,34 +94,47 @@ class Soak:
 
     async def phase(self, number):
         kind = self.kinds[number % len(self.kinds)]
-        pool, clients = self.random.choice(kind.pools_mib), self.random.choice(CLIENTS)
-        name = f"{number}: {kind.name}, {pool} MiB, {clients} clients"
+        sizes, clients = short_sizes(kind, self.random.choice(kind.pools_mib)), self.random.choice(CLIENTS)
+        scripts, turns, rounds = self.args.scripts, self.args.turns, self.args.rounds
         (oracle, vocabulary), began = self.oracle(kind), time.monotonic()
-        room_tokens = (pool << 20) // kind.kv_bytes_per_token
-        every_second = (number + number // len(self.kinds)) % 2 == 1  # and each kind in turn with one and without
-        stored = self.args.store == "always" or (self.args.store == "some" and every_second)
-        if stored:
-            name += ", stored"
-        store = os.path.join(self.folder, f"store-{number}") if stored else None
-        beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1 and not stored
+        store, is_long = self.store(number)
+        if is_long:
+            sizes, scripts, turns = long_sizes(kind, rounds), max(scripts * turns // rounds, LONG_SCRIPTS_MIN), rounds
+        name = f"{number}: {kind.name}, {sizes.pool_mib} MiB, {clients} clients"
+        name += f", {'sealed' if store.is_sealed else 'stored'}" if store else ""
+        name += f", {turns} turns" if is_long else ""
+        beside_idle_ones = number % EDGES_EVERY == EDGES_EVERY - 1 and store is None
         phase = (Edges if beside_idle_ones else Phase)(
-            lambda: self.server(kind, pool, store, None if beside_idle_ones else self.keys), oracle, vocabulary,
-            f"{self.args.seed} {number}", room_tokens, self.args.plant, lambda text: self.progress(f"{name}: {text}"),
-            [EVERYBODY] if beside_idle_ones else three_tenants(), stored)
+            lambda: self.server(kind, sizes.pool_mib, store, None if beside_idle_ones else self.keys), oracle,
+            vocabulary, f"{self.args.seed} {number}", sizes, self.args.plant,
+            lambda text: self.progress(f"{name}: {text}"), [EVERYBODY] if beside_idle_ones else three_tenants(), store)
         try:
-            await phase.run(self.args.scripts, self.args.turns, clients)
+            await phase.run(scripts, turns, clients)
         except Exception as error:
             phase.fail(f"the phase ended with {error!r}", traceback.format_exception(error))
         finally:
             phase.server.kill()
             if store is not None:
-                shutil.rmtree(store, ignore_errors=True)
+                store.remove()
+        self.conclude(name, kind, phase, oracle, began)
+
+    def store(self, number):
+        """A phase's, or None; and whether its conversations become long."""
+        every_second = (number + number // len(self.kinds)) % 2 == 1  # and each kind in turn with one and without
+        if self.args.store == "never" or (self.args.store == "some" and not every_second):
+            return None, False
+        is_sealed, is_long = self.stores % SEALED_EVERY == 0, self.stores % LONG_EVERY == 0 and self.args.rounds > 0
+        self.stores += 1
+        return StoreFolder(os.path.join(self.folder, f"store-{number}"), is_sealed, self.args.plant), is_long
+
+    def conclude(self, name, kind, phase, oracle, began):
         figures = dict(phase.figures) | dict(oracle.figures) | {
-            "preemptions": phase.preempted_before + phase.preempted,
+            "preemptions": phase.preempted_before + phase.preempted, "rounds_max": phase.rounds_max,
             "logprobs_apart": round(oracle.widest_logprob, 6), "tie_max": round(oracle.tie_max, 6),
             "tie_widest": round(oracle.widest_tie, 6), "kept_logprobs_apart": round(oracle.widest["kept"], 6),
             "kept_tie_widest": round(oracle.widest["kept_tie"], 6), "seconds": round(time.monotonic() - began)}
-        held = {"phase": name, "kind": kind.name, "held": not phase.failures, "failures": phase.failures}
+        held = {"phase": name, "kind": kind.name, "held": not phase.failures, "failures": phase.failures,
+                "stored": phase.stored, "sealed": phase.stored and phase.store.is_sealed, "long": phase.is_long}
         self.results.append(held | figures)
         self.tell(name, phase.failures, figures)
 
@@ -169,13 +185,32 @@ class Soak:
             own["failures"] = len(result["failures"])
             sums.update(own)
             by_kind.setdefault(result["kind"], collections.Counter({"phases": 0})).update(own | {"phases": 1})
-        if sums["answers"] >= ENOUGH_ANSWERS and sums["preemptions"] * 20 < sums["answers"]:
-            print("soak: fewer than one preemption in 20 answers; the pools must be smaller", file=sys.stderr)
-            sums["failures"] += 1
-        if sums["returned_not_worth"] > 0 == sums["returned_same_bits"]:
-            print("soak: no history came back from the disk; it must be sooner than computing one", file=sys.stderr)
+        for problem in self.problems(sums):
+            print(f"soak: {problem}", file=sys.stderr)
             sums["failures"] += 1
         return dict(sums) | {"seed": self.args.seed, "by_kind": {name: dict(own) for name, own in by_kind.items()}}
+
+    def problems(self, sums):
+        """What all phases together have not done."""
+        is_enough = sums["answers"] >= ENOUGH_ANSWERS
+        stored = [result for result in self.results if result.get("stored")]
+        plain = [result for result in stored if not result["sealed"]]
+        long = [result["rounds_max"] for result in stored if result["long"]]
+        short = [result for result in self.results if not result.get("long")]  # long ones wait for room before they begin
+        answers, preemptions = (sum(result.get(what, 0) for result in short) for what in ("answers", "preemptions"))
+        if answers >= ENOUGH_ANSWERS and preemptions * 20 < answers:
+            yield "fewer than one preemption in 20 answers; the pools must be smaller"
+        if sums["returned_not_worth"] > 0 == sums["returned_same_bits"]:
+            yield "no history came back from the disk; it must be sooner than computing one"
+        for what in ("restored_tokens", "preemptions"):
+            if stored and sum(result.get(what, 0) for result in stored) == 0:
+                yield f"{what} of all phases with a store are 0"
+        if is_enough and long and max(long) < self.args.rounds:
+            yield f"no conversation had {self.args.rounds} rounds; the longest had {max(long)}"
+        if is_enough and stored and sums["went_on"] == 0:
+            yield "no conversation went on after a kill"
+        if is_enough and plain and sums["shown_by_plain_files"] == 0:
+            yield "the files of plain stores showed nothing either; a look at sealed ones says nothing"
 
 
 def main():
@@ -185,7 +220,10 @@ def main():
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--scripts", type=int, default=200)
-    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=6, help="of a script in all other phases")
+    parser.add_argument("--rounds", type=int, default=ROUNDS_MAX, choices=range(ROUNDS_MAX + 1), metavar="N",
+                        help=f"turns of a script in every third phase with a store, from the first on: {ROUNDS_MAX} at "
+                             "most (default); 0: such phases are like others")
     parser.add_argument("--store", choices=("some", "always", "never"), default="some",
                         help="phases whose server keeps conversations on a disk (default: every second one)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of weights and KV, in turn (default: all)")

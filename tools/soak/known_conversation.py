@@ -79,12 +79,12 @@ class KnownConversation:
         rest = text[len(self.vocabulary.text(ids[:count])):]
         return ids[:count] + (await self.vocabulary.encode({"text": rest}) if rest else [])
 
-    async def drop(self, dropped):
-        """Rounds behind the first one dropped are encoded anew from their texts."""
+    async def without(self, dropped):
+        """The rounds that are left. Those behind the first one dropped are encoded anew from their texts."""
         first = min(dropped)
         behind = [one for number, one in enumerate(self.rounds) if number > first and number not in dropped]
         anew = [await self.vocabulary.encode({"text": one.text}) if one.text else [] for one in behind]
-        self.rounds = self.rounds[:first] + [dataclasses.replace(one, kept=kept) for one, kept in zip(behind, anew)]
+        return self.rounds[:first] + [dataclasses.replace(one, kept=kept) for one, kept in zip(behind, anew)]
 
     def history(self):
         """All that was said, as a client would resend it."""

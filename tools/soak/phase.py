@@ -8,7 +8,7 @@ import time
 from http_client import ask, call
 from resender import Resender
 from returned import Returned
-from script import Script
+from script import MARK, Script
 from talk import Wrong
 from tenants import Ledger
 
@@ -16,6 +16,7 @@ DRAIN_S = 2
 CHUNK_ROWS = 513  # rows of a prompt are computed by at most 512
 POOL_LEFT_TOKENS = 32  # two blocks: the answer's, and a block that is begun
 QUIET_S = 90  # by then a server without clients must be idle
+KILLED_WITHIN_S = 30  # also where few turns are answered
 GONE = ("num_requests_running", "num_requests_waiting", "kv_blocks_in_turns", "conversations", "store_conversations",
         "store_queue")
 SHARES = {"records": "store_records", "conversations": "store_conversations",
@@ -26,26 +27,27 @@ RESENDERS_EVERY = 5  # groups of scripts
 
 
 class Phase:
-    """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress. With
-    `stored` the server has a store: it is started anew now and then, and conversations go on."""
+    """`start` gives a new ServerProcess, `oracle` is of the undisturbed server. `report` is told of progress. With a
+    `store` (StoreFolder) the server is started anew now and then, and conversations go on; also after a kill."""
 
-    def __init__(self, start, oracle, vocabulary, seed, room_tokens, plant, report, tenants, stored=False):
-        self.stored, self.tenants = stored, tenants
+    def __init__(self, start, oracle, vocabulary, seed, sizes, plant, report, tenants, store=None):
+        self.store, self.stored, self.tenants = store, store is not None, tenants
         self.asking = 0  # requests under way
         self.restarting = None
         self.may_ask = asyncio.Event()
         self.may_ask.set()
         self.start, self.oracle, self.vocabulary = start, oracle, vocabulary
         self.seed, self.plant, self.report = seed, plant, report
-        self.room_tokens = room_tokens
-        self.conversation_max = min(int(room_tokens / 1.1), 1500)
-        self.answer_max = min(160, self.conversation_max // 4)
+        self.room_tokens, self.is_long = sizes.room_tokens, sizes.is_long
+        self.conversation_max, self.answer_max = sizes.conversation_max, sizes.answer_max
+        self.rounds_max = 0  # of any conversation
         self.random = random.Random(str(seed))
         self.figures = collections.Counter()
         self.ledger = Ledger(tenants, self.figures)
         self.failures = []
         self.warming = asyncio.Semaphore(16)
         self.generation = 0
+        self.durable_at = None  # what clients had been told by then was on the disk before the kill
         self.up = asyncio.Event()
         self.server = start()
         self.up.set()
@@ -76,13 +78,15 @@ class Phase:
         if self.stored:
             await self.play(Returned(self))
         await self.disturbed(several, range(warm, scripts * 3 // 5))
-        await self.restore_figures()
         self.compare(base, await self.quiet())
-        killer = asyncio.create_task(self.kill_while_busy())
-        await several(range(scripts * 3 // 5, scripts))
+        last = range(scripts * 3 // 5, scripts)
+        killer = asyncio.create_task(self.kill_while_busy(len(last) * turns))
+        await several(last)
         await killer
         await self.quiet()
+        await self.restore_figures()
         await self.drain(clients)
+        await self.look_at_files()
 
     async def warm_up(self):
         """What takes memory once is no leak: for each number of rows a product in bf16 may have code of its own."""
@@ -185,11 +189,12 @@ class Phase:
         self.preempted_before += self.preempted
         self.preempted = 0
         await asyncio.to_thread(self.server.stop)
+        await self.look_at_files()
         self.server = await asyncio.to_thread(self.start)
         self.figures["restarted"] += 1
 
     async def restore_figures(self):
-        """What the server that is there has read back."""
+        """What the server that is there has read back; told once, before it goes."""
         if not self.stored:
             return
         now = await asyncio.to_thread(self.server.metrics)
@@ -197,9 +202,17 @@ class Phase:
             self.figures[name + "_tokens"] += int(now[f"store_prompt_tokens_{name}_total"])
         self.figures["damaged_records"] += int(now["store_records_damaged_total"])
 
-    async def kill_while_busy(self):
-        """Once turns run; each script then begins anew with what it knows."""
-        await asyncio.sleep(self.random.uniform(1, 4))
+    async def kill_while_busy(self, turns):
+        """Once some of so many turns are answered. With a store conversations then go on; without one each script
+        begins anew with what it knows."""
+        end = time.monotonic() + KILLED_WITHIN_S
+        enough = self.figures["done"] + self.random.uniform(0.05, 0.3) * turns
+        while self.figures["done"] < enough and time.monotonic() < end:
+            await asyncio.sleep(0.05)
+        if self.stored:
+            self.durable_at = await self.durable()
+            await asyncio.sleep(self.random.uniform(0, 0.5))
+        await self.restore_figures()
         await self.metrics()
         self.generation += 1
         self.up.clear()
@@ -207,8 +220,41 @@ class Phase:
         self.figures["killed"] += 1
         self.preempted_before += self.preempted
         self.preempted = 0
-        self.server = await asyncio.to_thread(self.start)
-        self.up.set()
+        try:
+            await self.look_at_files()
+            self.server = await asyncio.to_thread(self.start)
+            await self.deleted_stay_so()
+        finally:
+            self.up.set()  # scripts wait for it, whatever became of the server
+
+    async def durable(self):
+        """The moment before. A session tells the store of a round before it tells the client of its end. The store
+        answers the first question behind that, and the second one behind the commit."""
+        moment = time.monotonic()
+        for _ in range(2):
+            status, use = await call(self.server.port, "GET", "/v1/store", key=self.tenants[0].key)
+            if status != 200:
+                self.fail(f"GET /v1/store gave {status} {use}")
+        return moment
+
+    async def deleted_stay_so(self):
+        """What was deleted before the kill is not there after it."""
+        if not self.stored:
+            return
+        for tenant in self.tenants:
+            back = tenant.gone.intersection(await self.listed(tenant))
+            if back:
+                self.fail(f"conversations that {tenant.name} has deleted are there after a kill: {sorted(back)}")
+
+    async def look_at_files(self):
+        """While there is no server. In a plain store what scripts say must be found, so that looking finds it."""
+        if not self.stored:
+            return
+        shown = await asyncio.to_thread(self.store.shows, await self.vocabulary.encode({"text": " " + MARK}))
+        if not self.store.is_sealed:
+            self.figures["shown_by_plain_files"] += len(shown)
+        elif shown:
+            self.fail(f"files of a sealed store show {', '.join(shown)}")
 
     async def drain(self, clients):
         """SIGTERM under load: each answer has one terminal event, and the server ends in time."""
@@ -262,6 +308,16 @@ class Phase:
         await self.fill_pool()
         await asyncio.sleep(0.5)  # the connections that asked are gone
         return {"fds": self.server.descriptors(), "rss_mib": round(self.server.rss_mib(), 1)}
+
+    async def listed(self, tenant):
+        """Ids of its conversations."""
+        ids, path = [], "/v1/sessions?limit=100"
+        while True:
+            _, page = await call(self.server.port, "GET", path, key=tenant.key)
+            ids += [one["id"] for one in page["data"]]
+            if not page.get("has_more"):
+                return ids
+            path = f"/v1/sessions?limit=100&after={page['last_id']}"
 
     async def delete_all(self, tenant):
         """What scripts that failed have left, and requests whose client left before they were read."""

@@ -1,19 +1,23 @@
 """One client's script: turns of a conversation, and what he does to it between and while they are answered."""
-import asyncio
 import contextlib
+import math
 import random
+import time
 
+from past import Past
 from talk import Lost, Talk, Untraceable, Wrong
 from tenants import SHARED, not_own
 
 WORDS = ("the red box code lamp of is old 4817 Oslo What color where's He'll 12 Paris, dog who likes?! tea Noted "
          "Tim's").split()
+MARK = "Wednesday copper striped glass"  # of all texts of scripts, in four tokens; nothing else says it
 MESSAGE_TOKENS_MAX = 110  # of 30 words
 OPENINGS = ["The code of the red box is 4817.", "Tim lives in Oslo. Suzi likes tea.", "Hello!"]
 KINDS = {"stream": 26, "whole": 14, "leave": 22, "double": 8, "deadline": 5, "stop": 6, "resend": 8, "choices": 5,
          "slow": 3, "ids": 3}
 CHANGES = {"none": 56, "rewind": 10, "fork": 8, "drop": 8, "delete": 5, "list": 4, "tokenize": 5, "put_away": 10,
            "warm": 6, "peek": 4}
+CHANGES_OF_LONG = CHANGES | {"rewind": 1, "drop": 2, "delete": 1}  # so that some never become shorter
 WITHOUT_ROUNDS = ("list", "tokenize", "peek")
 
 
@@ -23,30 +27,43 @@ class Script(Talk):
         self.turns = turns
         self.random = random.Random(f"{phase.seed} {self.group}")
         self.again = []  # history that a new conversation begins with
+        self.goes_on = False  # for the first time after a kill
 
     async def run(self):
         turn = 0
         while turn < self.turns:
             try:
-                self.stop_if_lost()
-                await self.change()
+                if self.is_lost():
+                    await self.come_back()
+                else:
+                    await self.change()
                 await self.turn(turn)
                 turn += 1
             except Untraceable:
                 self.phase.figures["untraceable"] += 1
-                with contextlib.suppress(Lost):  # found out again above
+                id = self.id
+                with contextlib.suppress(Lost):
                     await self.delete()
+                if self.id == id:  # it cannot go on, whatever the server still has of it
+                    self.begin()
             except Lost:
                 self.log.append("lost")
-                await self.phase.up.wait()
-                self.again = self.known.history()
-                self.begin()
         with contextlib.suppress(Lost):
             await self.delete()
 
+    async def come_back(self):
+        """To a server that was killed. What it has kept goes on; else a new conversation begins with all that was
+        said."""
+        await self.phase.up.wait()
+        self.generation, history = self.phase.generation, self.known.history()
+        self.goes_on = self.phase.stored and await self.is_kept()
+        if not self.goes_on:
+            self.begin()
+            self.again = history
+
     def text(self):
         count = self.random.choice([2, 6, 12, 30])
-        return " ".join(self.random.choices(WORDS, k=count)) + f" ({self.group}.{len(self.log)})"
+        return " ".join(self.random.choices(WORDS, k=count)) + f" {MARK} {self.group}.{len(self.log)}"
 
     def body(self, messages):
         longest = self.random.choice([4, 40, self.phase.answer_max, self.phase.answer_max])
@@ -75,6 +92,8 @@ class Script(Talk):
             messages = messages[-1:]
         body = self.body(messages)
         kind = self.random.choices(list(KINDS), KINDS.values())[0]
+        if self.goes_on:
+            kind = "stream"
         self.log.append(f"{kind} {text!r} {body['max_tokens']}")
         if kind in ("resend", "choices", "ids"):
             return await getattr(self, kind)(body)
@@ -82,11 +101,14 @@ class Script(Talk):
             await self.call("POST", "/v1/sessions", {"id": self.id, "system": "Be brief."})
             await self.known.set_system("Be brief.")
         body["conversation"] = self.id
-        if self.known.rounds and self.random.random() < 0.3:
+        if self.known.rounds and (self.goes_on or self.random.random() < 0.3):
             body["continue"] = True
         self.begun, self.again = True, []
         await getattr(self, kind)(body)
         await self.learn()
+        self.phase.figures["went_on"] += self.goes_on and "continue" in body
+        self.goes_on = False
+        self.phase.rounds_max = max(self.phase.rounds_max, len(self.known.rounds))
 
     async def stream(self, body):
         await self.said(body)
@@ -109,7 +131,7 @@ class Script(Talk):
         other = body
         if self.random.random() < 0.5:
             other = self.body([{"role": "user", "content": self.text()}]) | {"conversation": self.id}
-        await asyncio.gather(self.said(body), self.said(self.unstreamed(other)))
+        await self.both(self.said(body), self.said(self.unstreamed(other)))
 
     async def deadline(self, body):
         body["deadline_s"] = self.random.choice([0.01, 0.05, 0.3])
@@ -148,7 +170,8 @@ class Script(Talk):
     # Changes between turns.
 
     async def change(self):
-        kind = self.random.choices(list(CHANGES), CHANGES.values())[0]
+        changes = CHANGES_OF_LONG if self.phase.is_long else CHANGES
+        kind = self.random.choices(list(changes), changes.values())[0]
         if kind == "none" or (kind not in WITHOUT_ROUNDS and not self.known.rounds):
             return
         self.log.append(kind)
@@ -158,16 +181,14 @@ class Script(Talk):
         round_number = self.random.randrange(len(self.known.rounds))
         self.log[-1] += f" {round_number}"
         await self.settle()
-        await self.done_when_idle("POST", f"/v1/sessions/{self.id}/rewind", {"round": round_number})
-        del self.known.rounds[round_number:]
+        await self.shorten("rewind", {"round": round_number}, self.known.rounds[:round_number])
 
     async def drop(self):
         count = len(self.known.rounds)
         rounds = self.random.sample(range(count), k=self.random.randrange(1, count + 1))
         self.log[-1] += f" {rounds}"
         await self.settle()
-        await self.done_when_idle("POST", f"/v1/sessions/{self.id}/drop", {"rounds": rounds})
-        await self.known.drop(rounds)
+        await self.shorten("drop", {"rounds": rounds}, await self.known.without(rounds))
 
     async def fork(self):
         await self.settle()
@@ -175,17 +196,22 @@ class Script(Talk):
         _, told = await self.call("POST", f"/v1/sessions/{self.id}/fork", {"id": fork})
         self.compare(told["rounds"])
         if self.random.random() < 0.5:
-            self.id, fork, self.open = fork, self.id, []
+            self.id, fork, self.open, self.past = fork, self.id, [], Past()
+            self.past.add(time.monotonic(), self.known.rounds)
             self.tenant.live -= {fork}
             self.tenant.live |= {self.id}
         await self.call("DELETE", f"/v1/sessions/{fork}")
+        self.tenant.gone.add(fork)
 
     async def delete(self):
         """It may never have been begun: its client left before the request was read."""
         if not self.begun:
             return
+        self.past.add(math.inf, [])
         await self.call("DELETE", f"/v1/sessions/{self.id}", wanted=(200, 404))
         self.tenant.live.discard(self.id)
+        if not self.open:  # else a turn that nobody has read yet may begin it anew
+            self.tenant.gone.add(self.id)
         self.again = self.known.history() if self.random.random() < 0.5 else []
         self.begin()
 
@@ -217,7 +243,7 @@ class Script(Talk):
             return
         self.log[-1] += " and at once"
         body = self.body([{"role": "user", "content": self.text()}]) | {"conversation": self.id}
-        await asyncio.gather(self.call("POST", path, wanted=(200, 400)), self.said(body))
+        await self.both(self.call("POST", path, wanted=(200, 400)), self.said(body))
         await self.learn()
 
     async def warm(self):

@@ -1,10 +1,12 @@
 """A conversation with the server under test, and what it must hold: asked of that server after each turn, and held
 against what is known and what an undisturbed server answers."""
 import asyncio
+import math
 import time
 
-from http_client import HANG_S, ask, call
+from http_client import HANG_S, Answer, Choice, ask, call
 from known_conversation import KnownConversation
+from past import Past, told
 from tenants import SHARED
 
 
@@ -45,7 +47,8 @@ class Asked:
 
     def __init__(self, messages, body):
         self.user, self.messages, self.body = users(messages), messages, body
-        self.answer, self.sent = None, None
+        self.answer = Answer(choices=[Choice()])  # nothing was heard yet
+        self.sent, self.ended = None, math.inf
 
 
 class Talk:
@@ -70,14 +73,18 @@ class Talk:
         self.tenant.live.discard(self.id)
         self.id = self.name()
         self.known = KnownConversation(self.phase.vocabulary)
+        self.past = Past()
         self.open = []  # Asked
         self.begun = False
         self.generation = self.phase.generation
 
     # What is said to the server.
 
+    def is_lost(self):
+        return self.phase.generation != self.generation
+
     def stop_if_lost(self):
-        if self.phase.generation != self.generation:
+        if self.is_lost():
             raise Lost
 
     async def call(self, method, path, body=None, wanted=(200,)):
@@ -97,10 +104,18 @@ class Talk:
         return status, answer
 
     async def ask(self, body, **how):
+        answer = await self.exchange(body, **how)
+        self.check_end(answer, body)
+        return answer
+
+    async def exchange(self, body, **how):
+        """Where the server is killed meanwhile the answer is what was heard of it."""
         self.stop_if_lost()
         async with self.phase.at_work():
             self.stop_if_lost()
-            answer = self.phase.planted(await ask(self.phase.server.port, body, key=self.tenant.key, **how))
+            return self.phase.planted(await ask(self.phase.server.port, body, key=self.tenant.key, **how))
+
+    def check_end(self, answer, body):
         self.stop_if_lost()
         self.phase.count(answer)
         problem = answer.problem()
@@ -108,13 +123,22 @@ class Talk:
             problem = f"{answer.status} {answer.code}: {answer.message}"
         if problem is not None:
             raise Wrong(problem)
-        return answer
 
     async def said(self, body, **how):
         asked = Asked(body["messages"], body)
         self.open.append(asked)
         asked.sent = self.sends()
-        asked.answer = await self.ask(body, **how)
+        asked.answer = await self.exchange(body, **how)
+        asked.ended = time.monotonic()
+        self.check_end(asked.answer, body)
+
+    @staticmethod
+    async def both(one, other):
+        """Both are over before a fault of either is told: neither goes on beside what comes next."""
+        ended = await asyncio.gather(one, other, return_exceptions=True)
+        faults = [fault for fault in ended if isinstance(fault, BaseException)]
+        if faults:
+            raise min(faults, key=lambda fault: isinstance(fault, Lost))
 
     def sends(self):
         """A prompt of this conversation. Which turn it begins with is not known until all that were asked are over."""
@@ -150,10 +174,35 @@ class Talk:
         return answer
 
     async def learn(self):
-        """Each round beyond those known is one that was asked for; whose client was there has had its answer."""
-        status, told = await self.call("GET", f"/v1/sessions/{self.id}", wanted=(200, 404))
-        rounds = told["rounds"] if status == 200 else []
+        rounds = await self.listed()
         self.compare(rounds)
+        await self.take(rounds, heard_until=math.inf)
+
+    async def is_kept(self):
+        """After a kill. What was on the disk for certain is there, in order. What came later may be missing; but no
+        round and no change is there in part. False: nothing is there, and nothing had to be."""
+        rounds, durable_at, known = await self.listed(), self.phase.durable_at, len(self.known.rounds)
+        if self.phase.plant == "lost_round":
+            rounds = rounds[:-1]
+        held = self.past.found([(one["user"], one["assistant"]) for one in rounds], durable_at)
+        if held is None:
+            states = [told(state) for state in self.past.since(durable_at)]
+            raise Wrong(f"after a kill the conversation holds {rounds}; it must begin with one of {states}")
+        self.known.rounds = held
+        await self.take(rounds, heard_until=durable_at)
+        self.open = []
+        self.phase.figures["outlived"] += bool(rounds)
+        self.phase.figures["outlived_rounds"] += len(rounds)
+        self.phase.figures["young_rounds_lost"] += max(known - len(rounds), 0)
+        return bool(rounds)
+
+    async def listed(self):
+        status, conversation = await self.call("GET", f"/v1/sessions/{self.id}", wanted=(200, 404))
+        return conversation["rounds"] if status == 200 else []
+
+    async def take(self, rounds, heard_until):
+        """Each round beyond those known is one that was asked for. None is missing whose end its client had heard by
+        then."""
         if not self.known.rounds:
             await self.take_history(rounds)
         for one in rounds[len(self.known.rounds):]:
@@ -161,9 +210,16 @@ class Talk:
             if not asked:
                 raise Wrong(f"round {one} was not asked for")
             await self.add(one, asked)
-        missing = [asked for asked in self.open if asked.answer.outcome == "done"]
+        missing = [asked for asked in self.open if asked.answer.outcome == "done" and asked.ended <= heard_until]
         if missing:
             raise Wrong(f"the round of {missing[0].user!r} is missing")
+
+    async def shorten(self, verb, body, left):
+        """Rounds go, and these are left. A kill may come before that or behind it."""
+        self.past.add(math.inf, left)
+        await self.done_when_idle("POST", f"/v1/sessions/{self.id}/{verb}", body)
+        self.known.rounds = left
+        self.past.add(time.monotonic(), left)
 
     async def take_history(self, rounds):
         """Where the first turn of all brought a history along, that is rounds of its own before its own round."""
@@ -181,7 +237,7 @@ class Talk:
             return
 
     def compare(self, rounds):
-        known = [(one.user, one.text) for one in self.known.rounds]
+        known = told(self.known.rounds)
         found = [(one["user"], one["assistant"]) for one in rounds[:len(known)]]
         if known != found:
             raise Wrong(f"the conversation holds {found}; it must hold {known}")
@@ -200,16 +256,30 @@ class Talk:
             choice = asked.answer.choices[0]
             ids = [self.phase.vocabulary.id_of[spelled] for spelled in choice.spelled]
             text = choice.text
+        elif not one["assistant"].startswith(seen := asked.answer.choices[0].text):
+            raise Wrong(f"round {one} must begin with what its client saw: {seen!r}")
+        elif asked.answer.outcome == "cut":
+            ids, text = await self.unheard(one, prompt, asked)
         else:
             ids, text = await self.cut(one, prompt, asked)
         if text != one["assistant"]:
             raise Wrong(f"round {one} must have the answer {text!r}")
         await self.known.add(one["user"], asked.messages, ids, text, one["tokens"])
+        heard = asked.ended if asked.answer.outcome == "done" else time.monotonic()
+        self.past.add(heard, self.known.rounds)
         self.tenant.live.add(self.id)
 
+    async def unheard(self, one, prompt, asked):
+        """The kill kept the end of this turn from its client. It was over, for no other turn is a round: whole."""
+        self.phase.figures["unheard_rounds"] += 1
+        expected = await self.phase.oracle.answer(prompt, asked.body)
+        ids = [self.phase.vocabulary.id_shown_as(token) for token in expected.tokens]
+        if None in ids or (expected.text != one["assistant"] and not self.phase.oracle.kind.is_exact):
+            raise Untraceable
+        return ids, expected.text
+
     async def cut(self, one, prompt, asked):
-        """Of a turn whose client left, the server says how many ids it told and what they spell; the client has seen a
-        beginning of that."""
+        """Of a turn whose client left, the server says how many ids it told and what they spell."""
         told = one["tokens"] + sum(known.tokens for known in self.known.rounds) - len(prompt)
         self.phase.figures["cut_rounds"] += 1
         if not 0 < told <= asked.body["max_tokens"]:
@@ -218,9 +288,6 @@ class Talk:
         expected = await self.phase.oracle.answer(prompt, asked.body | {"max_tokens": told})
         ids = [self.phase.vocabulary.id_shown_as(token) for token in expected.tokens]
         text = one["assistant"]
-        seen = asked.answer.choices[0].text
-        if not text.startswith(seen):
-            raise Wrong(f"round {one} must begin with what its client saw: {seen!r}")
         spelled = self.phase.vocabulary.text([id for id in ids if id is not None])
         if None not in ids and spelled.startswith(text) and len(spelled) <= len(text) + 1:  # one held back at most
             return ids, text

@@ -9,12 +9,14 @@ class Tenant:
     name: str
     key: str | None  # None: the server lets everybody in
     live: set = dataclasses.field(default_factory=set)  # ids of conversations that it has rounds in
+    gone: set = dataclasses.field(default_factory=set)  # ids of conversations that are deleted for certain
     began: dict = dataclasses.field(default_factory=dict)  # beginning of a conversation -> when it was first asked
 
 
 EVERYBODY = Tenant("all", None)
-NAMES = ("anna", "bert", "cleo")
-SHARED = "both"  # begins the ids that several tenants give to conversations of their own
+# So long that no other bytes look like them.
+NAMES = ("anna-of-the-soak", "bert-of-the-soak", "cleo-of-the-soak")
+SHARED = "all-of-the-soak"  # begins the ids that several tenants give to conversations of their own
 
 
 def write_keys(path):
