@@ -122,8 +122,11 @@ struct Metrics::OfStore {
         measured("store_records", "Rounds on the disk, each layer group counted", of.records);
         measured("store_conversations", "Conversations that outlive the process", of.conversations);
         measured("store_queue", "Turns whose KV waits to be copied", of.queue_sequences);
+        measured("store_queue_bytes", "KV of those, and what waits for the disk to write it", of.queue_bytes);
         counted("store_written_bytes_total", "Written to the disk", of.bytes_written);
         counted("store_read_bytes_total", "Read from the disk", of.bytes_read);
+        counted("store_write_seconds_total", "The disk was writing", of.seconds_writing);
+        counted("store_read_seconds_total", "The disk was reading", of.seconds_reading);
         counted("store_restore_seconds_total", "Reading KV back took", of.restore_seconds);
         counted("store_prompt_tokens_asked_total", "Tokens of prompts that the pool did not have", of.tokens_asked);
         counted("store_prompt_tokens_found_total", "Of them, those that the disk had", of.tokens_found);
@@ -135,6 +138,7 @@ struct Metrics::OfStore {
         counted("store_records_expired_total", "Rounds that nobody used for too long", of.expired);
         counted("store_records_damaged_total", "Rounds that were not what was written", of.damaged);
         counted("store_records_never_read_total", "Of those that went, never read", of.never_read);
+        counted("store_never_read_bytes_total", "Bytes of these", of.bytes_never_read);
         counted("store_conversations_failed_total", "Changes of conversations that could not be written",
                 of.conversations_failed);
         if (of.host_bytes_max > 0) {
@@ -142,6 +146,10 @@ struct Metrics::OfStore {
             measured("store_host_records", "Rounds in host memory, each layer group counted", of.host_records);
             counted("store_host_read_bytes_total", "Copied from host memory in place of being read",
                     of.host_bytes_copied);
+            counted("store_host_read_seconds_total", "That copying took", of.host_seconds_copying);
+            counted("store_host_written_bytes_total", "Copied into host memory beside being written",
+                    of.host_bytes_filled);
+            counted("store_host_write_seconds_total", "That copying took", of.host_seconds_filling);
             counted("store_host_records_read_total", "Rounds found in host memory", of.host_found);
             counted("store_host_records_evicted_total", "Rounds that left host memory to make room", of.host_evicted);
         }

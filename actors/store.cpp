@@ -14,6 +14,12 @@ constexpr double looks_every = 1.0;
 // Whoever needs the blocks of what is written waits for so long before that is given up.
 constexpr auto patience = std::chrono::milliseconds(100);
 
+uint64_t bytes_of(const KvShape& shape, const SequenceKv& kv) {
+    uint64_t bytes = 0;
+    for (const LayerGroup group : layer_groups) bytes += kv.blocks(group).size() * shape.block_bytes(group);
+    return bytes;
+}
+
 }  // namespace
 
 Store::Store(caf::actor_config& config, RuntimePtr runtime, OpenedStore opened, std::shared_ptr<const Load> load,
@@ -126,8 +132,9 @@ void Store::on_exit() {
 
 /// Whoever waits would wait for ever: a promise that goes answers nobody.
 void Store::answer_all(bool with) {
+    for (auto& [number, put] : std::exchange(puts_, {})) put.copied.deliver(with);
     figures_->queue_sequences = 0;
-    for (auto& [number, put] : std::exchange(puts_, {})) put.deliver(with);
+    figures_->queue_bytes = 0;
     for (std::vector<Promise>* const waiting : {&rooms_, &drains_})
         for (Promise& one : std::exchange(*waiting, {})) one.deliver(with);
 }
@@ -171,8 +178,10 @@ Store::Promise Store::put(const PutAwayPtr& what) {
     }
     RoundWriter::Sequence sequence{std::move(what->space), std::move(what->ids), std::move(what->kv),
                                    what->seconds_per_token};
-    puts_[++last_put_] = promise;
-    figures_->queue_sequences = static_cast<int64_t>(puts_.size());
+    const uint64_t bytes = bytes_of(runtime_->pool->shape(), sequence.kv);
+    puts_[++last_put_] = {promise, bytes};
+    put_bytes_ += bytes;
+    tell_queue();
     sequence.copied = [this, number = last_put_] { copied(number); };
     if (!what->conversation.name.id.empty()) {
         sequence.stored = [this, conversation = what->conversation](const StoreName& record) {
@@ -180,13 +189,15 @@ Store::Promise Store::put(const PutAwayPtr& what) {
         };
     }
     writer_->add(std::move(sequence));
+    tell_figures();  // of what was refused at once nobody hears later
     return promise;
 }
 
 void Store::copied(uint64_t put) {
-    Promise promise = std::move(puts_.extract(put).mapped());
-    figures_->queue_sequences = static_cast<int64_t>(puts_.size());
-    promise.deliver(true);
+    Put done = std::move(puts_.extract(put).mapped());
+    put_bytes_ -= done.bytes;
+    tell_queue();
+    done.copied.deliver(true);
 }
 
 /// Behind all messages that have come: many conversations change together.
@@ -253,10 +264,16 @@ StoreUse Store::use_of(const Tenant& tenant) const {
     return use;
 }
 
+void Store::tell_queue() {
+    figures_->queue_sequences = static_cast<int64_t>(puts_.size());
+    figures_->queue_bytes = put_bytes_ + opened_.queue->bytes_to_write();
+}
+
 void Store::tell_figures() {
     const KvStore& store = *opened_.store;
     const KvStore::Counts& counts = store.counts();
     StoreFigures& told = *figures_;
+    tell_queue();
     told.serves = true;
     told.bytes = store.bytes();
     told.records = store.index().count();
@@ -264,6 +281,9 @@ void Store::tell_figures() {
     told.bytes_written = counts.bytes_written;
     told.bytes_read = counts.bytes_read;
     told.written = counts.written;
+    told.bytes_never_read = counts.bytes_never_read;
+    told.seconds_writing = opened_.queue->seconds_writing();
+    told.seconds_reading = opened_.queue->seconds_reading();
     told.read = counts.read;
     told.evicted = counts.evicted;
     told.expired = counts.expired;
@@ -281,6 +301,9 @@ void Store::tell_figures() {
     told.host_bytes = arena_->bytes();
     told.host_records = arena_->records();
     told.host_bytes_copied = arena_->counts().bytes_copied;
+    told.host_bytes_filled = arena_->counts().bytes_filled;
+    told.host_seconds_copying = arena_->seconds_copying();
+    told.host_seconds_filling = arena_->seconds_filling();
     told.host_found = arena_->counts().found;
     told.host_evicted = arena_->counts().evicted;
 }

@@ -35,6 +35,7 @@ private:
     void answer_all(bool with);
     StoreUse use_of(const Tenant& tenant) const;
     void tell_figures();
+    void tell_queue();
     void commit_soon();
     void commit();
     void look_at_folder();
@@ -56,8 +57,12 @@ private:
     double forgets_from_ = 0.0;         // not before
     bool forgets_later_ = true;         // what left by itself, or before the start, with the next ageing
     bool gives_up_soon_ = false;
-    std::map<uint64_t, Promise> puts_;  // what was put and is not copied yet
-    uint64_t last_put_ = 0;
+    struct Put {
+        Promise copied;
+        uint64_t bytes = 0;  // of the blocks that it holds
+    };
+    std::map<uint64_t, Put> puts_;  // what was put and is not copied yet
+    uint64_t last_put_ = 0, put_bytes_ = 0;
     std::vector<Promise> rooms_, drains_;  // of those who wait for blocks, and for everything to be written
     double looked_at_ = 0.0;
 };

@@ -32,14 +32,15 @@ struct Probe {
 }  // namespace
 
 void DiskMeter::submit(DiskWork work) {
-    if (work.kind == DiskWork::Kind::write) {
-        const uint64_t bytes = bytes_of(work.memory);
-        bytes_to_write_ += bytes;
-        work.done = [this, bytes, done = std::move(work.done)](Status end) {
-            bytes_to_write_ -= bytes;
-            done(std::move(end));
-        };
-    }
+    const uint64_t to_write = work.kind == DiskWork::Kind::write ? bytes_of(work.memory) : 0;
+    BusyTime& busy = work.kind == DiskWork::Kind::read ? reading_ : writing_;
+    bytes_to_write_ += to_write;
+    busy.begin();
+    work.done = [this, to_write, &busy, done = std::move(work.done)](Status end) {
+        busy.end();
+        bytes_to_write_ -= to_write;
+        done(std::move(end));
+    };
     queue_->submit(std::move(work));
 }
 

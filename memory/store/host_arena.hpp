@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "memory/store/busy_time.hpp"
 #include "memory/store/memory_parts.hpp"
 #include "memory/store/record_header.hpp"
 
@@ -27,6 +28,7 @@ public:
         size_t slab_bytes = size_t{64} << 20;
     };
     struct Counts {
+        uint64_t bytes_filled = 0;       ///< beside being written to the disk
         uint64_t bytes_copied = 0;       ///< to a device, in place of being read
         int64_t found = 0, evicted = 0;  ///< records
     };
@@ -52,7 +54,13 @@ public:
     bool has(const StoreName& name) const { return kept_.contains(name); }
     /// The store has it no more: it is not found from now on, nor kept if it is on its way.
     void drop(const StoreName& name);
-    void count_copied(size_t bytes) { counts_.bytes_copied += bytes; }
+    /// Around each copy from it to a device, and around each of what is written into it.
+    void begin_copy(size_t bytes) { begin(copying_, counts_.bytes_copied, bytes); }
+    void end_copy() { copying_.end(); }
+    void begin_fill(size_t bytes) { begin(filling_, counts_.bytes_filled, bytes); }
+    void end_fill() { filling_.end(); }
+    double seconds_copying() const { return copying_.seconds(); }
+    double seconds_filling() const { return filling_.seconds(); }
 
     void each(const std::function<void(const StoreName&, uint64_t bytes)>& each) const;
     uint64_t bytes() const { return bytes_; }
@@ -65,6 +73,10 @@ private:
         RecordPtr record;
         uint64_t used = 0;  // its key in by_use_
     };
+    static void begin(BusyTime& busy, uint64_t& counted, size_t bytes) {
+        counted += bytes;
+        busy.begin();
+    }
     bool make_room(size_t frames);
     void remove(std::map<StoreName, Kept>::iterator kept);
 
@@ -76,6 +88,7 @@ private:
     uint64_t uses_ = 0;
     uint64_t bytes_ = 0;  // of what is kept
     Counts counts_;
+    BusyTime copying_, filling_;
 };
 
 }  // namespace rondo

@@ -175,9 +175,9 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
         index_.gone(one);
         tell_gone(one.record.name);
         static_cast<void>(give_back(one.record.place));
+        counts_.gone(one.record);
     }
     counts_.evicted += std::ssize(taken);
-    counts_.never_read += std::ranges::count_if(taken, [](const auto& one) { return !one.record.read; });
     return true;
 }
 
@@ -255,7 +255,7 @@ bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
     for (const StoreName& name : names) changes.remove(store::key_of(store::record_letter, name));
     if (!names.empty() && !manifest_->commit_removal(std::move(changes))) return false;
     for (const StoreName& name : names) {
-        counts_.never_read += !index_.find(name)->read;
+        counts_.gone(*index_.find(name));
         index_.remove(name);
         tell_gone(name);
     }
@@ -361,7 +361,7 @@ Status KvStore::remove_if_nobodys(const StoreName& name) {
 Status KvStore::expire() {
     const std::vector<StoreName> names = index_.unused_since(options_.now() - options_.unused_seconds_max);
     counts_.expired += std::ssize(names);
-    counts_.never_read += std::ranges::count_if(names, [this](const auto& name) { return !index_.find(name)->read; });
+    for (const StoreName& name : names) counts_.gone(*index_.find(name));
     if (!used_.empty()) {
         Manifest::Changes changes;
         put_used(changes);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -50,9 +51,16 @@ public:
         uint64_t bytes_written = 0, bytes_read = 0;
         int64_t written = 0, read = 0, evicted = 0, expired = 0;  ///< records
         int64_t never_read = 0;                                   ///< of those that were evicted or expired
+        uint64_t bytes_never_read = 0;                            ///< of these
         int64_t damaged = 0;                                      ///< that were not what was written, and went
         int64_t foreign = 0;                                      ///< of other models and versions, found at the start
         std::array<int64_t, store_refusals> refused{};
+
+        void gone(const StoredRecord& record) {
+            if (record.read) return;
+            ++never_read;
+            bytes_never_read += record.place.bytes;
+        }
     };
     using Done = std::function<void(Status)>;
 
@@ -130,7 +138,8 @@ public:
     bool is_there() const { return folder_->is_there() && segments_->is_there() && manifest_->is_there(); }
     /// That one tenant may have.
     uint64_t tenant_bytes_max() const {
-        return options_.tenant_bytes_max > 0 ? options_.tenant_bytes_max : options_.bytes_max;
+        return options_.tenant_bytes_max > 0 ? std::min(options_.tenant_bytes_max, options_.bytes_max)
+                                             : options_.bytes_max;
     }
     bool repaired() const { return repaired_; }
     /// Lines for the operator, of the folder's key and of what is not read for want of it.

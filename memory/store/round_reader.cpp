@@ -177,7 +177,7 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
     (record.held != nullptr ? come_ : read_) += record.layer_bytes;
     ++reading->under_way;
     if (record.held != nullptr) {
-        options_.arena->count_copied(record.layer_bytes);
+        options_.arena->begin_copy(record.layer_bytes);
         const size_t place = place_in_group(pool_.shape(), layer);
         return copy_layer(reading, index, layer, {HostArena::layer_of(*record.held, place), record.held});
     }
@@ -244,6 +244,7 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
     // Blocks and bytes are held until the stream has passed.
     const auto copied = here([=, this](const Status& status) {
         if (from.staged) staging_.give(*from.staged);
+        if (reading->records[index].held != nullptr) options_.arena->end_copy();
         end_layer(reading, index, layer, put ? status : put);
     });
     const Status told = device_.notify(StreamId::load, copied);

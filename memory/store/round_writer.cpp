@@ -197,10 +197,12 @@ void RoundWriter::copied(const RecordPtr& record, size_t layer, const Staging::P
     clear_unwritten(pool_.shape().atom, pool_.shape().kv_heads, record->tokens, piece.bytes);
     if (record->in_arena != nullptr) {  // now: with a key the bytes are sealed where they lie
         std::span<const std::byte> from = piece.bytes;
+        options_.arena->begin_fill(from.size());
         for (const auto part : HostArena::layer_of(*record->in_arena, layer)) {
             std::ranges::copy(from.first(part.size()), part.begin());
             from = from.subspan(part.size());
         }
+        options_.arena->end_fill();
     }
     store_.write_layer(record->writing, layer, piece.bytes, [=, this, alive = alive_](const Status& written) {
         if (*alive) end_layer(record, piece, written);

@@ -148,6 +148,7 @@ TEST_F(StoreActorTest, ADeadStoreKeepsNobodyWaiting) {
     stage_->run();  // and nobody takes up what the device has copied
     ASSERT_EQ(heard.ends.size(), 1U);
     ASSERT_EQ(figures().queue_sequences, 1);
+    ASSERT_GT(figures().queue_bytes, 0U);
     std::optional<bool> away;
     const auto host = [&away](caf::event_based_actor* self, const front_actor& front) {
         self->request(front, caf::infinite, away_atom::value, ConversationName{"t", "a"})
@@ -159,6 +160,7 @@ TEST_F(StoreActorTest, ADeadStoreKeepsNobodyWaiting) {
     caf::anon_send_exit(stage_->inside().store(), caf::exit_reason::kill);
     run_until([&] { return away.has_value(); });
     EXPECT_EQ(figures().queue_sequences, 0);
+    EXPECT_EQ(figures().queue_bytes, 0U);
     EXPECT_EQ(turn(continue_ids(some_ids(40), 4)).ids.size(), 4U);
 }
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "tests/actors/store_actor_fixture.hpp"
+#include "tests/actors/held_disk.hpp"
 #include "tests/flip_bit.hpp"
 
 namespace rondo {
@@ -15,6 +15,8 @@ namespace {
 using testing::chat;
 using testing::continue_ids;
 using testing::Heard;
+using testing::HeldDisk;
+using testing::HeldDiskTest;
 using testing::question;
 using testing::settings_of;
 using testing::Stage;
@@ -27,6 +29,7 @@ TEST_F(StoreActorTest, AHistoryComesBackAfterARestart) {
     const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {5, 6, 7});
     wait_until_written();
     EXPECT_EQ(figures().written, 1);
+    EXPECT_EQ(figures().queue_bytes, 0U);
     const Heard undisturbed = turn(continue_ids(next, 20));
     EXPECT_EQ(undisturbed.ends[0].usage.restored_tokens, 0);
     EXPECT_EQ(undisturbed.ends[0].usage.cached_tokens, 119);
@@ -61,6 +64,13 @@ TEST_F(StoreActorTest, RoundsOfAConversationAreStoredOneByOneAndFoundAgain) {
         turn(chat("c", text));
     wait_until_written();
     EXPECT_EQ(figures().written, 3);
+    const auto known = answer<int64_t>(away_atom::value, ConversationName{"t", "c"});
+    start();
+    const auto usage = turn(chat("c", "And of the blue one?")).ends[0].usage;
+    EXPECT_EQ(usage.restored_tokens, known);
+    EXPECT_EQ(usage.cached_tokens, 0);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 1) << "the new round alone";
 }
 
 TEST_F(StoreActorTest, AConversationIsPutAwayAndWarmedAgain) {
@@ -204,18 +214,31 @@ TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
     EXPECT_EQ(figures().tokens_failed, 119);
 }
 
-/// The prompt's chunk has passed the layers that came when the next one turns out to be damaged.
-TEST_F(StoreActorTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun) {
+/// The prompt's chunk has passed the layers that came when a later one turns out to be damaged.
+TEST_F(HeldDiskTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun) {
+    constexpr int layers_come = 3, damaged = 5;
     start();
     const Heard first = turn(continue_ids(some_ids(300), 20));
     const std::vector<int32_t> next = joined(joined(some_ids(300), first.ids), {5, 6, 7});
     wait_until_written();
     const Heard undisturbed = turn(continue_ids(next, 20));
     wait_until_written();
+    const uint64_t hangs_from = layer_of_first_record(319, layers_come);
+    const uint64_t flipped = layer_of_first_record(319, damaged) + 100;
     stage_.reset();
-    ASSERT_EQ(damage_the_middle(), 1);
+    ASSERT_EQ(damage_at(flipped), 1);
+
     start();
-    const Heard computed = turn(continue_ids(next, 20));
+    disk_.hold([=](const DiskWork& work) { return HeldDisk::reads(work) && work.offset >= hangs_from; });
+    const uint64_t pieces_before = stage_->inside().progress().done;
+    Heard computed;
+    stage_->engine().ask(continue_ids(next, 20), computed.callbacks());
+    const auto layers = static_cast<size_t>(stage_->inside().model().spec.layers);
+    run_until([&] { return disk_.held() == layers - layers_come && stage_->inside().progress().done > pieces_before; });
+    EXPECT_EQ(figures().damaged, 0) << "the chunk has begun, and nobody has seen that layer";
+    EXPECT_TRUE(computed.ids.empty());
+    disk_.let_go();
+    run_until([&computed] { return !computed.ends.empty(); });
     EXPECT_EQ(computed.ids, undisturbed.ids);
     EXPECT_EQ(computed.ends[0].usage.restored_tokens, 0);
     EXPECT_EQ(computed.ends[0].usage.recomputed_tokens, 323);
@@ -223,31 +246,34 @@ TEST_F(StoreActorTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun)
     EXPECT_EQ(figures().tokens_failed, 319);
 }
 
-/// Many who wait for the disk, and one who needs nothing of it.
-TEST_F(StoreActorTest, WhoComesBackHoldsUpNobody) {
+/// Many who wait for a disk that hangs, and one who needs nothing of it.
+TEST_F(HeldDiskTest, WhoComesBackHoldsUpNobody) {
     start();
     std::vector<std::vector<int32_t>> prompts;
     std::vector<std::vector<int32_t>> undisturbed;
     for (int i = 0; i < 6; ++i) {
-        std::vector<int32_t> ids = some_ids(200);
-        ids[0] = 300 + i;
-        const Heard first = turn(continue_ids(ids, 4));
-        prompts.push_back(joined(joined(ids, first.ids), {5, 6}));
+        const Heard first = turn(continue_ids(ids_of(i, 200), 4));
+        prompts.push_back(joined(joined(ids_of(i, 200), first.ids), {5, 6}));
     }
     for (const auto& prompt : prompts) undisturbed.push_back(turn(continue_ids(prompt, 4)).ids);
     wait_until_written();
     start();
-    std::vector<Heard> heard(prompts.size() + 1);
+    disk_.hold(HeldDisk::reads);
+    std::vector<Heard> heard(prompts.size());
+    Heard other;
     for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
-    stage_->engine().ask(continue_ids({1, 2, 3, 4, 5}, 4), heard.back().callbacks());
+    stage_->engine().ask(continue_ids({1, 2, 3, 4, 5}, 20), other.callbacks());
+    run_until([&other] { return !other.ends.empty(); });
+    EXPECT_EQ(other.ids.size(), 20U);
+    EXPECT_EQ(disk_.held(), prompts.size()) << "all are being read";
+    for (const Heard& one : heard) EXPECT_TRUE(one.ids.empty());
+    disk_.let_go();
     run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
-    int64_t restored = 0;
     for (size_t i = 0; i < prompts.size(); ++i) {
         EXPECT_EQ(heard[i].ids, undisturbed[i]);
-        restored += heard[i].ends[0].usage.restored_tokens;
+        EXPECT_EQ(heard[i].ends[0].usage.restored_tokens, 203);
     }
-    EXPECT_EQ(heard[0].ends[0].usage.restored_tokens, 203) << "later ones may be computed sooner, as was measured";
-    EXPECT_EQ(figures().tokens_restored, restored);
+    EXPECT_EQ(figures().tokens_restored, 203 * std::ssize(prompts));
 }
 
 TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {

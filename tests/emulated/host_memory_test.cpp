@@ -77,7 +77,12 @@ TEST_F(EmulatedHostMemory, WhatWasPutAwayComesBackFromThereAsItWas) {
     EXPECT_GT(back.end.usage.restored_tokens, 16);
     EXPECT_TRUE(comes_true([&] { return figures().host_bytes_copied > 0; }));
     EXPECT_GT(figures().host_found, 0);
+    EXPECT_GT(figures().host_seconds_copying, 0.0);
+    EXPECT_GE(figures().host_bytes_filled, figures().host_bytes);
+    EXPECT_GT(figures().host_seconds_filling, 0.0);
     EXPECT_EQ(figures().bytes_read, 0U);
+    EXPECT_EQ(figures().seconds_reading, 0.0);
+    EXPECT_GT(figures().seconds_writing, 0.0);
     EXPECT_EQ(host_bytes_of("t"), figures().host_bytes);
     EXPECT_EQ(host_bytes_of("u"), 0U);
 

@@ -61,6 +61,31 @@ TEST_F(DiskMeterTest, CountsWhatIsToBeWrittenUntilItHasEnded) {
     EXPECT_EQ(ended, 4);
 }
 
+TEST_F(DiskMeterTest, WhatIsUnderWayTogetherIsTimedOnce) {
+    std::vector<std::byte> bytes(disk_alignment);
+    const auto submit = [&](Kind kind) { disk_.submit({kind, -1, 0, {bytes}, [](const Status&) {}}); };
+    const auto begin = std::chrono::steady_clock::now();
+    const auto passed = [begin] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    submit(Kind::read);
+    submit(Kind::read);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_GE(disk_.seconds_reading(), 0.005);  // it goes on while it is asked
+    end_all(Status::ok());
+    const double read = disk_.seconds_reading();
+    EXPECT_GE(read, 0.005);
+    EXPECT_LE(read, passed());
+    EXPECT_EQ(disk_.seconds_writing(), 0.0);
+    submit(Kind::write);
+    submit(Kind::sync);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    end_all(error());
+    EXPECT_GE(disk_.seconds_writing(), 0.005);
+    EXPECT_LE(disk_.seconds_writing() + read, passed());
+    EXPECT_EQ(disk_.seconds_reading(), read);
+}
+
 TEST_F(DiskMeterTest, AProbeWaitsForNothing) {
     disk_.probe(path_, disk_alignment);
     EXPECT_EQ(disk_.probed_seconds_per_byte(), 0.0);

@@ -42,6 +42,8 @@ TEST_P(KvStoreRoomTest, RoomIsMadeByWhatSavesLeast) {
     EXPECT_FALSE(is_there(cheap));
     EXPECT_TRUE(is_there(first)) << "something stands behind it";
     EXPECT_EQ(store_->counts().evicted, 1);
+    EXPECT_EQ(store_->counts().never_read, 1);
+    EXPECT_EQ(store_->counts().bytes_never_read, each);
     EXPECT_LE(store_->bytes(), options_.bytes_max);
     EXPECT_EQ(write(round("t", nullptr, 30'000, 64), 0.01), Refusal::no_room) << "all others are worth more";
     RecordHeader huge = header_of(round("t", nullptr, 40'000, 6400));
