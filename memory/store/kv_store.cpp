@@ -153,8 +153,9 @@ Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     return store::key_of_records(*keys_, salt, record.tenant);
 }
 
-/// Until no more than `most` is used; where that cannot be, nobody goes.
-bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most) {
+/// Until no more than `most` is used; where that cannot be, nobody goes, and it is refused as `otherwise` says.
+KvStore::Refusal KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most,
+                                    Refusal otherwise) {
     const auto may_go = [&](const StoredRecord& other) {
         return !readers_.contains(other.place) && !stands_before(other.name, record);
     };
@@ -167,9 +168,10 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
     }
     Manifest::Changes changes;
     for (const auto& [gone, credit] : taken) changes.remove(store::key_of(store::record_letter, gone.name));
-    if (used > most || (!taken.empty() && !manifest_->commit_removal(std::move(changes)))) {
+    const bool enough = used <= most;
+    if (!enough || (!taken.empty() && !manifest_->commit_removal(std::move(changes)))) {
         for (auto one = taken.rbegin(); one != taken.rend(); ++one) index_.put_back(*one);
-        return false;
+        return enough ? Refusal::disk : otherwise;
     }
     for (const RecordIndex::Taken& one : taken) {
         index_.gone(one);
@@ -178,7 +180,7 @@ bool KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uin
         counts_.gone(one.record);
     }
     counts_.evicted += std::ssize(taken);
-    return true;
+    return Refusal::none;
 }
 
 void KvStore::tell_gone(const StoreName& name) const {
@@ -198,24 +200,27 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
         uint64_t used = index_.bytes_of(record.tenant) + bytes;
         for (const auto& [name, writing] : writing_)
             if (writing->record.tenant == record.tenant && !writing->found) used += writing->record.place.bytes;
-        if (!evict_for(record, &record.tenant, used, options_.tenant_bytes_max)) return Refusal::quota;
+        const Refusal refusal = evict_for(record, &record.tenant, used, options_.tenant_bytes_max, Refusal::quota);
+        if (refusal != Refusal::none) return refusal;
     }
     const uint64_t most = bytes + 2 * disk_alignment;  // it may begin a segment
     if (segments_->makes_holes()) {
         uint64_t used = segments_->bytes() + most;
-        if (!evict_for(record, nullptr, used, options_.bytes_max)) return Refusal::no_room;
+        const Refusal refusal = evict_for(record, nullptr, used, options_.bytes_max, Refusal::no_room);
+        if (refusal != Refusal::none) return refusal;
     }
     const auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
     // What others took of the disk is asked back of what is stored.
     uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
-    if (segments_->makes_holes() && *free < wanted && !evict_for(record, nullptr, wanted, *free))
-        return Refusal::no_room;
+    if (segments_->makes_holes() && *free < wanted) {
+        const Refusal refusal = evict_for(record, nullptr, wanted, *free, Refusal::no_room);
+        if (refusal != Refusal::none) return refusal;
+    }
     if (!unpunched_.empty()) return Refusal::disk;
     const uint64_t taken = segments_->bytes() + most;
     const uint64_t missing = std::max(taken - std::min(taken, options_.bytes_max), wanted - std::min(wanted, *free));
-    return segments_->makes_holes() || missing == 0 || drop_segments(record, missing) ? Refusal::none
-                                                                                      : Refusal::no_room;
+    return segments_->makes_holes() || missing == 0 ? Refusal::none : drop_segments(record, missing);
 }
 
 /// Segments with records that are read or on their way, or that stand before the latter or before `record`.
@@ -236,7 +241,7 @@ std::set<uint64_t> KvStore::needed_segments(const StoredRecord& record) const {
 
 /// Where no holes can be made, space comes back with whole segments: the oldest go, whatever is in them. If that is not
 /// enough none goes.
-bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
+KvStore::Refusal KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
     const std::set<uint64_t> needed = needed_segments(record);
     std::set<uint64_t> going;
     uint64_t found = 0;
@@ -246,14 +251,14 @@ bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
         going.insert(segment);
         found += segments_->bytes_in(segment);
     }
-    if (found < bytes) return false;
+    if (found < bytes) return Refusal::no_room;
     std::vector<StoreName> names;
     index_.each([&](const StoredRecord& other) {
         if (going.contains(other.place.segment)) names.push_back(other.name);
     });
     Manifest::Changes changes;
     for (const StoreName& name : names) changes.remove(store::key_of(store::record_letter, name));
-    if (!names.empty() && !manifest_->commit_removal(std::move(changes))) return false;
+    if (!names.empty() && !manifest_->commit_removal(std::move(changes))) return Refusal::disk;
     for (const StoreName& name : names) {
         counts_.gone(*index_.find(name));
         index_.remove(name);
@@ -262,7 +267,7 @@ bool KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
     counts_.evicted += std::ssize(names);
     bool all_went = true;
     for (const uint64_t segment : going) all_went = segments_->remove(segment).is_ok() && all_went;
-    return all_went;
+    return all_went ? Refusal::none : Refusal::disk;
 }
 
 /// An error: its bytes take space until the disk lets them go, which is asked again.

@@ -155,12 +155,13 @@ private:
     Status load_epochs();
     Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
     Refusal make_room(const StoredRecord& record);
-    bool evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most);
+    Refusal evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most,
+                      Refusal otherwise);
     Status remove(std::span<const StoreName> names);
     void tell_gone(const StoreName& name) const;
     Status give_back(const RecordPlace& place);
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;
-    bool drop_segments(const StoredRecord& record, uint64_t bytes);
+    Refusal drop_segments(const StoredRecord& record, uint64_t bytes);
     std::set<uint64_t> needed_segments(const StoredRecord& record) const;
     Status clear_again();
     void damaged(const StoredRecord& record);

@@ -64,8 +64,9 @@ public:
     StoredRecord record;
     RecordHeader header;
     std::optional<SealKey> key;
-    AlignedBytes bytes;  // of the header
-    bool found = false;  // or may be: its space is not given back at the end of this
+    AlignedBytes bytes;   // of the header
+    bool found = false;   // or may be: its space is not given back at the end of this
+    bool failed = false;  // a layer could not be written
 };
 
 class KvStore::Reading {

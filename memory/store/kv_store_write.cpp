@@ -88,7 +88,10 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
     RecordHeader& header = writing->header;
     assert(layer < header.layers.size() && bytes.size() == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
     const StoreName& name = writing->record.name;
-    done = posted<Status>(std::move(done));
+    done = posted<Status>([this, writing, done = std::move(done)](const Status& end) {
+        if (!end && !std::exchange(writing->failed, true)) ++counts_.refused[static_cast<size_t>(Refusal::disk)];
+        done(end);
+    });
     if (writing->key) {
         const SealKey::Number number{writing->record.place.offset, static_cast<uint32_t>(layer)};
         auto proof = writing->key->seal(number, store::beside(name, layer), bytes);
@@ -106,18 +109,22 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
 struct KvStore::Finishing {
     std::vector<WritingPtr> writings;
     Done done;
-    size_t under_way = 0;  // headers, or files that are synced
-    Status first;          // that went wrong
+    int64_t& refused_by_disk;  // counted
+    size_t under_way = 0;      // headers, or files that are synced
+    Status first = {};         // that went wrong
 
     /// Of whom this is true nothing is found.
     void fail(const Status& status, const std::function<bool(const Writing&)>& who) {
         if (first) first = status;
-        std::erase_if(writings, [&](const WritingPtr& writing) { return who(*writing); });
+        const auto failed = std::erase_if(writings, [&](const WritingPtr& writing) { return who(*writing); });
+        if (status.error().code != ErrorCode::cancelled) refused_by_disk += static_cast<int64_t>(failed);
     }
 };
 
 void KvStore::finish(std::vector<WritingPtr> writings, Done done) {
-    const auto finishing = std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), 0, {}});
+    int64_t& refused_by_disk = counts_.refused[static_cast<size_t>(Refusal::disk)];
+    const auto finishing =
+        std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), refused_by_disk});
     for (const WritingPtr& writing : std::vector(finishing->writings)) {
         const Status sealed = seal_header(*writing);
         if (!sealed) finishing->fail(sealed, [&](const Writing& one) { return &one == writing.get(); });
@@ -209,6 +216,7 @@ void KvStore::commit(Finishing& finishing) {
         } else {
             leaving_.push_back(writing->record);  // the manifest may have it nevertheless, and then it needs its space
             writing->found = true;
+            ++finishing.refused_by_disk;
         }
     }
     if (!committed && finishing.first) finishing.first = committed;

@@ -94,11 +94,14 @@ void RoundWriter::let_go(Sequence& sequence) {
 }
 
 /// A record that is copied already goes on to the disk; it is the last of its sequence then.
-void RoundWriter::give_up() {
+size_t RoundWriter::give_up() {
+    size_t given_up = waiting_.size();
     if (busy_) {
-        gives_up_ = true;
+        const bool counted = std::exchange(gives_up_, true);
         if (busy_->status && busy_->next < busy_->layers)
             busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
+        const bool is_written = busy_->status && busy_->is_last;
+        if (counted || is_written) --given_up;
         if (busy_->copying == 0) copied_all(busy_);
     }
     while (waiting_.size() > 1) {
@@ -106,6 +109,7 @@ void RoundWriter::give_up() {
         waiting_.pop_back();
     }
     if (!busy_ && !waiting_.empty()) end_sequence();
+    return given_up;
 }
 
 /// What was stored already is used by whoever computed with it, also where it never left memory.

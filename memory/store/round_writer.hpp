@@ -42,8 +42,9 @@ public:
     RoundWriter& operator=(const RoundWriter&) = delete;
 
     void add(Sequence sequence);
-    /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written.
-    void give_up();
+    /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written. Returns how many
+    /// sequences that concerns.
+    size_t give_up();
     bool idle() const { return waiting_.empty() && written_.empty() && !finishing_; }
     /// Calls once everything that was added is written or given up.
     void when_idle(std::function<void()> done);

@@ -51,7 +51,8 @@ Result<StoreFolder> StoreFolder::open(const std::string& path) {
     return open_existing(path);
 }
 
-Result<StoreFolder> StoreFolder::open_existing(const std::string& path) {
+Result<StoreFolder> StoreFolder::open_existing(std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // behind a slash a link would be followed
     const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         const bool link = errno == ELOOP || errno == ENOTDIR;

@@ -19,7 +19,7 @@ public:
     /// Made where there is none (0700). Refused: a link, somebody else's, one that others may look into.
     static Result<StoreFolder> open(const std::string& path);
     /// The same, but one that is there.
-    static Result<StoreFolder> open_existing(const std::string& path);
+    static Result<StoreFolder> open_existing(std::string path);
     StoreFolder(StoreFolder&& other) noexcept;
     StoreFolder& operator=(StoreFolder&& other) noexcept;
     ~StoreFolder();

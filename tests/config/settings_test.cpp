@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "config/method_rows.hpp"
@@ -295,6 +296,38 @@ TEST(Settings, EveryNumberHasItsRange) {
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
     EXPECT_EQ(numbers, 33);
+}
+
+/// They become bytes, of which several are summed up.
+TEST(Settings, NoLimitInMibOverflows) {
+    int limits = 0;
+    for (const SettingKey& key : setting_keys()) {
+        if (!key.path.ends_with("_mib")) continue;
+        ++limits;
+        EXPECT_GE(key.low, 0) << key.path;
+        EXPECT_LE(key.high, std::min<int64_t>(INT32_MAX, INT64_MAX >> 24)) << key.path;
+        for (const char* absurd : {"9223372036854775808", "18446744073709551617", "-9223372036854775809", "20 GiB"})
+            EXPECT_EQ(error_of(document(std::string(key.path), absurd)),
+                      "f.yaml:1: " + std::string(key.path) + ": is \"" + absurd + "\", must be " + key.expects());
+    }
+    EXPECT_EQ(limits, 7);
+}
+
+TEST(Settings, PathsOfTheStoreAreOneLineOrNone) {
+    for (const auto& [path, shape] :
+         {std::pair("memory.disk.path", "a folder, or \"\""),
+          {"memory.disk.key_file", "a file of 1 to 8 lines of 64 hexadecimal digits, or \"\""}}) {
+        for (const char* none : {"~", "null", "''", "\"\"", ""}) EXPECT_EQ(value_of(document(path, none)), Settings());
+        EXPECT_NE(value_of(document(path, std::string(4096, 'x'))), Settings());
+        EXPECT_NE(value_of(document(path, "~/kv")), Settings()) << "a name like others";
+        for (const auto& [wrong, said] : {std::pair("[kv]", "a list of 1"),
+                                          {"{a: kv}", "a map"},
+                                          {R"("a\nb")", R"("a\x0ab")"},
+                                          {R"("a\0b")", R"("a\x00b")"}})
+            EXPECT_EQ(error_of(document(path, wrong)),
+                      std::string("f.yaml:1: ") + path + ": is " + said + ", must be " + shape);
+        EXPECT_THAT(error_of(document(path, std::string(4097, 'x'))), ::testing::HasSubstr(shape));
+    }
 }
 
 TEST(Settings, SettingsThatWouldDoNothingAreRefused) {
