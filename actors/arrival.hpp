@@ -12,13 +12,18 @@ namespace rondo {
 /// that computes behind them. Safe from any thread.
 class Arrival {
 public:
-    /// Keys of tokens [begin, end) in so many layers are on their way. `unwanted` is called when nobody waits for them
-    /// any more, at most once, on any thread.
-    Arrival(int64_t begin, int64_t end, int layers, std::function<void()> unwanted)
-        : begin_(begin), end_(end), layers_(layers), unwanted_(std::move(unwanted)) {}
+    static constexpr double for_ever = 0.0;
+
+    enum class Why : uint8_t { not_wanted, hangs };  ///< nothing has come for too long
+    /// Keys of tokens [begin, end) in so many layers are on their way. Whoever waits for them does so as long as in
+    /// `patience` seconds something comes. `unwanted` is called when nobody waits any more, at most once, on any
+    /// thread.
+    Arrival(int64_t begin, int64_t end, int layers, double patience, std::function<void(Why)> unwanted)
+        : begin_(begin), end_(end), layers_(layers), patience_(patience), unwanted_(std::move(unwanted)) {}
 
     int64_t begin() const { return begin_; }
     int64_t end() const { return end_; }
+    double patience() const { return patience_; }
 
     /// The keys of layers [0, layers) are there.
     void come(int layers) {
@@ -38,12 +43,12 @@ public:
         changed_ = std::move(changed);
     }
     /// The rest is not waited for.
-    void give_up() {
-        std::function<void()> unwanted;
+    void give_up(Why why = Why::not_wanted) {
+        std::function<void(Why)> unwanted;
         const std::lock_guard lock(mutex_);
         changed_ = nullptr;
         std::swap(unwanted, unwanted_);
-        if (unwanted && !whole_ && come_ < layers_) unwanted();
+        if (unwanted && !whole_ && come_ < layers_) unwanted(why);
     }
 
     /// First layers whose keys are there.
@@ -60,8 +65,10 @@ public:
 private:
     const int64_t begin_, end_;
     const int layers_;
+    const double patience_;
     mutable std::mutex mutex_;
-    std::function<void()> unwanted_, changed_;
+    std::function<void(Why)> unwanted_;
+    std::function<void()> changed_;
     int come_ = 0;
     std::optional<int64_t> whole_;
 };

@@ -256,6 +256,7 @@ void Cache::put_away_later(const Turn& turn, double seconds_per_token) {
     if (later_.size() <= later_max) return;
     prefixes_->forget_claim(later_.front().claim);
     later_.pop_front();
+    ++figures_->unwritten;
 }
 
 void Cache::go_on_putting(bool all) {
@@ -267,6 +268,7 @@ void Cache::go_on_putting(bool all) {
             return;
         }
         prefixes_->forget_claim(next.claim);
+        if (known.tokens() < std::ssize(next.ids)) ++figures_->unwritten;
         next.ids.resize(static_cast<size_t>(known.tokens()));
         const bool any = known.tokens() > 0;
         PutAway what{runtime_,         std::move(next.conversation), std::move(next.space), std::move(next.ids),

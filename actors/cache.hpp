@@ -7,6 +7,7 @@
 #include "actors/expected.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
+#include "actors/store_figures.hpp"
 #include "memory/prefix_cache.hpp"
 
 namespace rondo {
@@ -15,11 +16,13 @@ namespace rondo {
 class Cache : public cache_actor::base {
 public:
     /// Without a store nothing is put away.
-    Cache(caf::actor_config& config, RuntimePtr runtime, std::shared_ptr<Load> load, store_actor store)
+    Cache(caf::actor_config& config, RuntimePtr runtime, std::shared_ptr<Load> load, store_actor store,
+          std::shared_ptr<StoreFigures> figures)
         : cache_actor::base(config),
           runtime_(std::move(runtime)),
           load_(std::move(load)),
           store_(std::move(store)),
+          figures_(std::move(figures)),
           pool_(*runtime_->pool),
           prefixes_(std::in_place, pool_) {}
     behavior_type make_behavior() override;
@@ -54,6 +57,7 @@ private:
     RuntimePtr runtime_;
     const std::shared_ptr<Load> load_;
     store_actor store_;
+    const std::shared_ptr<StoreFigures> figures_;
     KvPool& pool_;
     std::optional<PrefixCache> prefixes_;
     Expected expected_;

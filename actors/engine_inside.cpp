@@ -129,7 +129,7 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     texts.texts_max = turns_max(settings);  // so whoever is let in finds a place, if not the bytes
     texts.several_tenants = !settings.server.api_keys_file.empty();
     texts_ = std::make_shared<TextWorkers>(texts);
-    std::optional<OpenedStore> opened = open_disk(settings, options);
+    std::optional<OpenedStore> opened = open_disk(settings, options, hooks);
     Router::Options routing = router_options(settings);
     if (opened) routing.kept = std::exchange(opened->heads, {});
     if (opened) start_store(std::move(*opened), options, hooks.own_threads);
@@ -151,10 +151,11 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
 }
 
 /// A folder that cannot be used is said, and nothing is put away then.
-std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, const Engine::Options& options) {
+std::optional<OpenedStore> EngineInside::open_disk(const Settings& settings, const Engine::Options& options,
+                                                   const Hooks& hooks) {
     if (settings.memory.disk.path.empty()) return std::nullopt;
     store_figures_->wanted = true;
-    Result<OpenedStore> opened = open_store(settings.memory, *runtime_);
+    Result<OpenedStore> opened = open_store(settings.memory, *runtime_, hooks.disk ? hooks.disk() : nullptr);
     if (opened) {
         for (const std::string& note : opened->store->notes())
             if (options.log) options.log(note);
@@ -234,7 +235,7 @@ Result<Supervisor::Pipeline> EngineInside::start_stages(caf::local_actor& self, 
     RONDO_ASSIGN(const std::vector<device_runner_actor> runners, start_runners(self, settings, detached));
     for (const device_runner_actor& runner : runners) keep(runner);
     made.stages.store = store_;
-    made.stages.cache = self.spawn<Cache>(runtime_, load_, store_);
+    made.stages.cache = self.spawn<Cache>(runtime_, load_, store_, store_figures_);
     Admission::Options admission;
     admission.running_max = static_cast<size_t>(pipeline.decode.batch_max);
     admission.tokens_max = runtime_->context_tokens;

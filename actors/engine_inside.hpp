@@ -29,6 +29,8 @@ public:
         /// Told of the stages each time they are started.
         std::function<void(const Supervisor::Pipeline&)> started;
         bool own_threads = true;  ///< for runners, selector and texts; off under CAF's test scheduler
+        /// Makes the disk of the store; none: the system's is used.
+        std::function<std::unique_ptr<DiskQueue>()> disk;
     };
     static Result<std::unique_ptr<Engine>> open(const Settings& settings, Engine::Options options, Hooks hooks);
     static EngineInside& of(Engine& engine) { return *engine.inside_; }
@@ -58,7 +60,7 @@ private:
     Status load_all(const Settings& settings, const Engine::Options& options);
     Status check_host_memory(int host_kv_mib) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
-    std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options);
+    std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     void start_store(OpenedStore opened, const Engine::Options& options, bool detached);
     Router::Options router_options(const Settings& settings) const;
     template <class Actor>

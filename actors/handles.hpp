@@ -101,6 +101,8 @@ using prefill_actor =
     caf::typed_actor<caf::replies_to<prefill_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
                      /// More has come of what a turn's prompt waits for.
                      caf::reacts_to<arrived_atom, TurnId>,
+                     /// To itself: whether more still comes.
+                     caf::reacts_to<give_up_atom, TurnId>,
                      /// To itself: whether the piece that it gave to this of its devices is done.
                      caf::reacts_to<watch_atom, uint64_t, uint64_t>>;
 

@@ -130,7 +130,6 @@ using CachedPromptPtr = std::shared_ptr<const CachedPrompt>;
 using KeepSlotPtr = std::shared_ptr<KeepSlot>;
 using PutAwayPtr = std::shared_ptr<PutAway>;
 using StatusPtr = std::shared_ptr<const Status>;
-using TurnOfferPtr = std::shared_ptr<TurnOffer>;
 
 struct NewTurnOf;  // make_turn.hpp
 struct Stages;     // stages.hpp

@@ -66,7 +66,8 @@ struct Metrics::All {
     prometheus::Counter& generated = counter("generation_tokens_total", "Tokens of answers");
     prometheus::Counter& queries = counter("prefix_cache_queries_total", "Tokens of prompts looked up in the cache");
     prometheus::Counter& hits = counter("prefix_cache_hits_total", "Tokens of prompts found in the cache");
-    prometheus::Counter& preemptions = counter("num_preemptions_total", "Turns put back for want of KV memory");
+    prometheus::Counter& preemptions = counter(
+        "num_preemptions_total", "Turns put back for want of KV memory, or because keys did not come from the disk");
     prometheus::Family<prometheus::Counter>& over = prometheus::BuildCounter()
                                                         .Name("rondo:request_success_total")
                                                         .Help("Turns that are over, by how they ended")
@@ -123,6 +124,7 @@ struct Metrics::OfStore {
         measured("store_conversations", "Conversations that outlive the process", of.conversations);
         measured("store_queue", "Turns whose KV waits to be copied", of.queue_sequences);
         measured("store_queue_bytes", "KV of those, and what waits for the disk to write it", of.queue_bytes);
+        counted("store_unwritten_total", "Turns whose KV had to leave memory before it was written", of.unwritten);
         counted("store_written_bytes_total", "Written to the disk", of.bytes_written);
         counted("store_read_bytes_total", "Read from the disk", of.bytes_read);
         counted("store_write_seconds_total", "The disk was writing", of.seconds_writing);

@@ -31,14 +31,16 @@ void probe(DiskMeter& disk, const KvStore& store, const std::string& path) {
 
 }  // namespace
 
-Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runtime) {
+Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runtime, std::unique_ptr<DiskQueue> disk) {
     const DiskSettings& settings = memory.disk;
     OpenedStore made;
     made.host_bytes_max = mib(memory.host_kv_mib);
     made.tokens_min = settings.min_tokens;
     made.tasks = std::make_shared<StoreTasks>();
-    RONDO_ASSIGN(std::unique_ptr<DiskQueue> queue, DiskQueue::open({}));
-    made.queue = std::make_unique<DiskMeter>(std::move(queue));
+    if (disk == nullptr) {
+        RONDO_ASSIGN(disk, DiskQueue::open({}));
+    }
+    made.queue = std::make_unique<DiskMeter>(std::move(disk));
     KvStore::Options options;
     options.path = settings.path;
     options.bytes_max = mib(settings.kv_mib);

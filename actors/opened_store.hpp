@@ -22,7 +22,8 @@ struct OpenedStore {
     uint64_t host_bytes_max = 0;          ///< of records that lie in host memory as well
 };
 
-/// As memory.disk and memory.host_kv_mib say. An error is one line, and changes nothing in the folder.
-Result<OpenedStore> open_store(const MemorySettings& settings, const Runtime& runtime);
+/// As memory.disk and memory.host_kv_mib say, on this disk; null: the system's. An error is one line, and changes
+/// nothing in the folder.
+Result<OpenedStore> open_store(const MemorySettings& settings, const Runtime& runtime, std::unique_ptr<DiskQueue> disk);
 
 }  // namespace rondo

@@ -28,6 +28,10 @@ Prefill::behavior_type Prefill::make_behavior() {
             look_at_arrival(id);
             pump_all();
         },
+        [this](give_up_atom, TurnId id) {
+            if (jobs_.contains(id)) watch_arrival(id);
+            pump_all();
+        },
         [this](withdraw_atom, TurnId id) { withdraw(id); },
         [this](watch_atom, uint64_t lane, uint64_t piece) {
             const Watch::Found found = runners_.at(lane).watch.look(piece);
@@ -48,11 +52,13 @@ void Prefill::on_exit() {
 void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise) {
     const TurnId id = turn->id;
     jobs_[id] = {turn, promise};
+    jobs_[id].came_at = now();
     const size_t lane = lanes_.add(id, turn->priority, turn->missing());
     if (turn->arrival) {
         const auto self = caf::actor_cast<prefill_actor>(this);
         turn->arrival->tell([self, id] { caf::anon_send(self, arrived_atom::value, id); });
         look_at_arrival(id);
+        watch_arrival(id);
     }
     pump(lane);
 }
@@ -63,14 +69,45 @@ void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageR
 void Prefill::look_at_arrival(TurnId id) {
     Job& job = jobs_.at(id);
     const Arrival* const arrival = job.turn->arrival.get();
-    if (arrival == nullptr || job.on_device) return;
+    if (arrival == nullptr) return;
+    if (std::exchange(job.layers_come, arrival->layers()) < arrival->layers()) job.came_at = now();
+    if (job.on_device) return;
     const std::optional<int64_t> whole = arrival->whole();
-    if (whole && *whole < arrival->end() && lanes_.drop_chunk(id)) return;
+    const bool fails = whole ? *whole < arrival->end() : job.hangs;
+    if (fails && lanes_.drop_chunk(id)) return;
+    if (fails && !whole) return begin_anew(id);
     if (whole) {
         lanes_.grow(id, arrival->end() - *whole);
         job.turn->stop_waiting();
     }
     lanes_.wait(id, !whole && (job.gave_up || arrival->layers() <= job.layer));
+}
+
+/// As long as something is on its way: whether it still comes.
+void Prefill::watch_arrival(TurnId id) {
+    Job& job = jobs_.at(id);
+    const Arrival* const arrival = job.turn->arrival.get();
+    if (arrival == nullptr || arrival->patience() == Arrival::for_ever || arrival->whole()) return;
+    const double left = job.came_at + arrival->patience() - now();
+    if (left > 0.0) {
+        const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(left));
+        return delayed_send(prefill_actor(this), wait + std::chrono::milliseconds(1), give_up_atom::value, id);
+    }
+    job.hangs = true;
+    look_at_arrival(id);
+}
+
+/// What the disk has not brought it may yet write to the turn's blocks: the turn is let in again, with others. No piece
+/// of it is open.
+void Prefill::begin_anew(TurnId id) {
+    Turn& turn = *jobs_.at(id).turn;
+    static_cast<void>(lanes_.withdraw(id));
+    ++turn.preemptions;
+    turn.waited_in_vain = true;
+    turn.arrival->give_up(Arrival::Why::hangs);
+    turn.stop_waiting();
+    if (turn.kv.tokens() == 0) turn.kv = SequenceKv(*turn.runtime->pool);
+    finish(id, StageReply::Outcome::preempted);
 }
 
 void Prefill::pump_all() {

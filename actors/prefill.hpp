@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <vector>
@@ -38,6 +39,9 @@ private:
         bool on_device = false;  // a piece of it
         int layer = 0;           // of its chunk, that comes next
         bool gave_up = false;    // a chunk that waited: it begins again when everything has come
+        int layers_come = 0;     // of what is on its way, when it was last looked at
+        double came_at = 0.0;    // more of them, or the turn
+        bool hangs = false;      // nothing has come for too long
     };
     struct Runner {
         device_runner_actor actor;
@@ -46,6 +50,8 @@ private:
 
     void take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise);
     void look_at_arrival(TurnId id);
+    void watch_arrival(TurnId id);
+    void begin_anew(TurnId id);
     void pump(size_t lane);
     void pump_all();
     void tell_load();
@@ -55,6 +61,7 @@ private:
     void share(TurnId id);
     void finish(TurnId id, StageReply::Outcome outcome, Error error = {});
     void withdraw(TurnId id);
+    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
 
     Options options_;
     cache_actor cache_;

@@ -1,6 +1,7 @@
 #include "actors/restoring.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "config/checked.hpp"
@@ -75,13 +76,19 @@ uint64_t Restoring::disk_bytes_of(const WayBack& way) const {
     return bytes;
 }
 
+/// Its `tokens`, behind what is queued already.
+double Restoring::computing_seconds(const WayBack& way, int64_t tokens) const {
+    return seconds_per_token(way) * static_cast<double>(options_.prompt_tokens() + tokens);
+}
+
 /// Whether the way is read before its `tokens` would be computed, each behind what is queued already. A rate that
 /// nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside computing.
 bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes) {
     if (disk_bytes == 0) return true;
+    if (std::ranges::any_of(under_way_, [](const auto& one) { return one.second.hangs; })) return false;
     const double of_token = seconds_per_token(way), of_byte = seconds_per_byte();
     const uint64_t own = bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
-    const double computing = of_token * static_cast<double>(options_.prompt_tokens() + tokens);
+    const double computing = computing_seconds(way, tokens);
     const double reading = std::max(of_byte, seconds_per_byte_so_far()) * static_cast<double>(queued + own);
     if (computing == 0.0 || reading <= computing) return true;
     // A rate is not wrong because much is queued.
@@ -111,38 +118,49 @@ Restoring::Counts Restoring::counts_of(const Tenant& tenant) const {
     return found == by_tenant_.end() ? Counts{} : found->second;
 }
 
-void Restoring::restore(const TurnPtr& turn, std::function<void()> done) {
-    turn->restored_tokens = turn->given_up_tokens = 0;
-    Counts counts;
-    counts.asked = std::ssize(turn->reusable()) - turn->kv.tokens();
-    count(turn->conversation.name.tenant, counts);
-    look_up(turn, std::move(done));
+void Restoring::restore(const TurnOfferPtr& offer, std::function<void()> done) {
+    Turn& turn = *offer->turn();
+    turn.restored_tokens = turn.given_up_tokens = 0;
+    count(offer->tenant(), {.asked = offer->tokens()});
+    look_up(offer, std::move(done));
 }
 
-void Restoring::look_up(const TurnPtr& turn, std::function<void()> done) {
-    WayBack way =
-        way_back(stored_rounds(store_, pool_.shape(), turn->space, turn->reusable()), turn->kv, pool_.shape());
+void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
+    Turn& turn = *offer->turn();
+    WayBack way = way_back(stored_rounds(store_, pool_.shape(), turn.space, turn.reusable()), turn.kv, pool_.shape());
     // Admission lets no more in, and computes anew what is cut into more: a batch has room for twice a context's.
-    keep_within(way, turn->kv, ceil_div<int64_t>(turn->runtime->context_tokens, kv_block_tokens));
+    keep_within(way, turn.kv, ceil_div<int64_t>(turn.runtime->context_tokens, kv_block_tokens));
     if (way.rounds.empty()) return done();
-    if (UnderWay* const other = that_reads(way.rounds.front().stored, turn->space)) {
-        Waiting one{turn, 0, std::move(done)};
+    if (UnderWay* const other = that_reads(way.rounds.front().stored, turn.space)) {
+        Waiting one{offer, 0, std::move(done)};
         for (const WayBack::Round& round : way.rounds)
-            if (that_reads(round.stored, turn->space) == other) one.end = round.stored.end_token();
-        return other->waiting.push_back(std::move(one));
+            if (that_reads(round.stored, turn.space) == other) one.end = round.stored.end_token();
+        other->waiting.push_back(std::move(one));
+        return offer->wait(other->patience);
     }
     const uint64_t disk_bytes = disk_bytes_of(way);
     Counts counts;
     counts.found = way.end - way.begin;
-    const int64_t before = turn->kv.tokens();
+    const int64_t before = turn.kv.tokens();
+    const double patience = std::max(computing_seconds(way, way.end - before), patience_min_s);
     const bool worth = is_worth(way, way.end - before, disk_bytes);
     if (!worth) counts.not_worth = counts.found;
-    count(turn->conversation.name.tenant, counts);
-    if (worth && grow_for(turn->kv, way, turn->missing() + 1)) {
-        turn->given_up_tokens += before - way.begin;
-        read(*turn, std::move(way), disk_bytes);
+    count(offer->tenant(), counts);
+    if (worth && grow_for(turn.kv, way, turn.missing() + 1)) {
+        turn.given_up_tokens += before - way.begin;
+        read(turn, std::move(way), disk_bytes, patience);
     }
     done();
+}
+
+/// Whether the pool holds the turn beside all that is being read, for which it would not wait then.
+bool Restoring::could_begin_anew(const Turn& turn) const {
+    const BlockCounts more = turn.kv.blocks_for(turn.missing() + 1);
+    return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
+        int64_t blocks = 2 * std::ssize(turn.kv.blocks(group)) + more[group];
+        for (const auto& [number, own] : under_way_) blocks += own.kv ? std::ssize(own.kv->blocks(group)) : 0;
+        return blocks <= static_cast<int64_t>(pool_.blocks_total(group));
+    });
 }
 
 /// For a turn of that space: what stands before the round is the same then, too.
@@ -157,7 +175,7 @@ Restoring::UnderWay* Restoring::that_reads(const StoredRound& round, const Prefi
 
 /// What has come is nobody's to write any more. The turn has it from its beginning on, and room for the rest.
 void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
-    Turn& turn = *one.turn;
+    Turn& turn = *one.offer->turn();
     const int64_t end = std::min(one.end, whole), before = turn.kv.tokens();
     if (end <= before) return;
     SequenceKv shared = kv.beginning(end, turn.kv.planned_ends());
@@ -170,11 +188,14 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
     count(turn.conversation.name.tenant, counts);
 }
 
-void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes) {
+void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patience) {
     const uint64_t number = ++last_;
+    const bool may_hang = disk_bytes > 0 && could_begin_anew(turn);
     const auto arrival =
-        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers,
-                                  [this, post = options_.post, number] { post([this, number] { cancel(number); }); });
+        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers, may_hang ? patience : Arrival::for_ever,
+                                  [this, post = options_.post, number](Arrival::Why why) {
+                                      post([this, number, why] { cancel(number, why == Arrival::Why::hangs); });
+                                  });
     UnderWay& own = under_way_[number];
     own.arrival = arrival;
     own.tenant = turn.conversation.name.tenant;
@@ -185,6 +206,7 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes) {
     own.disk_bytes = disk_bytes;
     own.bytes_before = options_.bytes_to_write();
     own.began = options_.now();
+    own.patience = patience;
     for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
     bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
@@ -212,22 +234,44 @@ void Restoring::over(uint64_t number, size_t whole) {
         const uint64_t before = waited_until > own.began ? 0 : own.bytes_before;
         if (whole == own.rounds.size()) learn_load(before + own.disk_bytes, now - std::max(own.began, waited_until));
     }
-    for (const Waiting& one : own.waiting) share(one, *own.kv, end);
+    for (const Waiting& one : own.waiting)
+        if (one.offer->take()) share(one, *own.kv, end);
     own.kv.reset();  // its turn's alone from now on, who may write behind what has come
     own.arrival->finish(end);
-    for (Waiting& one : own.waiting) look_up(one.turn, std::move(one.done));
+    look_up_again(std::move(own.waiting));
 }
 
-void Restoring::cancel(uint64_t number) {
+/// Who was taken back meanwhile is not touched.
+void Restoring::look_up_again(std::vector<Waiting> waiting) {
+    for (Waiting& one : waiting) one.offer->was_taken_back() ? one.done() : look_up(one.offer, std::move(one.done));
+}
+
+/// Others may still want what one does not, unless it does not come.
+void Restoring::cancel(uint64_t number, bool hangs) {
     const auto found = under_way_.find(number);
-    if (found == under_way_.end() || !found->second.waiting.empty()) return;
-    found->second.cancelled = true;
-    reader_.cancel(RoundReader::Ticket(found->second.ticket));
+    if (found == under_way_.end()) return;
+    UnderWay& own = found->second;
+    const bool waits =
+        std::ranges::any_of(own.waiting, [](const Waiting& one) { return !one.offer->was_taken_back(); });
+    if (waits && !hangs) return;
+    own.cancelled = true;
+    own.hangs = hangs;
+    std::vector<Waiting> waiting = std::exchange(own.waiting, {});
+    if (hangs) {
+        count(own.tenant, {.failed = own.arrival->end() - own.arrival->begin()});
+        learn_load(own.bytes_before + own.disk_bytes, options_.now() - std::max(own.began, over_at_));
+    }
+    reader_.cancel(RoundReader::Ticket(own.ticket));
+    for (const Waiting& one : waiting) static_cast<void>(one.offer->take());
+    look_up_again(std::move(waiting));
 }
 
 void Restoring::end_waiting() {
     for (auto& [number, own] : under_way_)
-        for (Waiting& one : std::exchange(own.waiting, {})) one.done();
+        for (Waiting& one : std::exchange(own.waiting, {})) {
+            static_cast<void>(one.offer->take());
+            one.done();
+        }
 }
 
 std::vector<std::shared_ptr<Arrival>> Restoring::under_way() const {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/turn.hpp"
+#include "actors/turn_offer.hpp"
 #include "memory/store/round_reader.hpp"
 
 namespace rondo {
@@ -19,6 +19,9 @@ public:
     /// The disk's first answer, proof and copy take about as long as reading so many bytes. Without them a small
     /// restore would make large ones look slow.
     static constexpr uint64_t bytes_to_begin = uint64_t{1} << 20;
+    /// A disk may bring nothing for so long, or for as long as computing would take, before it is taken for one that
+    /// hangs.
+    static constexpr double patience_min_s = 5.0;
     struct Options {
         std::function<double()> now;                      ///< seconds
         std::function<int64_t()> prompt_tokens;           ///< that are to be computed before those of another prompt
@@ -31,9 +34,10 @@ public:
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
         : store_(store), reader_(reader), pool_(pool), options_(std::move(options)) {}
 
-    /// Once `done` is called, the turn's KV has grown by what its arrival tells of; by nothing where nothing is stored,
-    /// or is worth it. What is read for another turn already is waited for: it is read once, and lies there once.
-    void restore(const TurnPtr& turn, std::function<void()> done);
+    /// Of a turn that was taken. Once `done` is called its KV has grown by what its arrival tells of; by nothing where
+    /// nothing is stored, or is worth it. What is read for another turn already is waited for: it is read once, and
+    /// lies there once. Meanwhile the offer waits, and may be taken back.
+    void restore(const TurnOfferPtr& offer, std::function<void()> done);
     /// So many tokens of a tenant's prompt were asked for, and their turn has gone on before they were looked up.
     void came_too_late(const Tenant& tenant, int64_t tokens) { count(tenant, {.asked = tokens}); }
     /// Whoever waits for another one's reading goes on without.
@@ -58,7 +62,7 @@ public:
 
 private:
     struct Waiting {
-        TurnPtr turn;
+        TurnOfferPtr offer;
         int64_t end = 0;  // of the tokens that it shares
         std::function<void()> done;
     };
@@ -72,21 +76,25 @@ private:
         std::map<std::pair<StoreName, StoreName>, size_t> records;  // of the rounds, in both groups: tokens
         uint64_t disk_bytes = 0;
         uint64_t bytes_before = 0;  // that the disk had to write before them
-        double began = 0.0;
-        bool cancelled = false;
+        double began = 0.0, patience = 0.0;
+        bool cancelled = false;  // nobody wants it any more
+        bool hangs = false;      // because nothing came for too long
         std::vector<Waiting> waiting = {};
     };
     UnderWay* that_reads(const StoredRound& round, const PrefixSpace& space);
-    void look_up(const TurnPtr& turn, std::function<void()> done);
+    void look_up(const TurnOfferPtr& offer, std::function<void()> done);
+    void look_up_again(std::vector<Waiting> waiting);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t disk_bytes_of(const WayBack& way) const;
+    double computing_seconds(const WayBack& way, int64_t tokens) const;
     bool is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes);
+    bool could_begin_anew(const Turn& turn) const;
     double seconds_per_token(const WayBack& way) const;
     double seconds_per_byte() const;
     double seconds_per_byte_so_far() const;
-    void read(Turn& turn, WayBack way, uint64_t disk_bytes);
+    void read(Turn& turn, WayBack way, uint64_t disk_bytes, double patience);
     void over(uint64_t number, size_t whole);
-    void cancel(uint64_t number);
+    void cancel(uint64_t number, bool hangs);
     void learn_load(uint64_t bytes, double seconds);
 
     KvStore& store_;

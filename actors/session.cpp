@@ -369,7 +369,7 @@ void Session::withdraw() {
         case TurnStage::admission:
             return send(stages.admission, withdraw_atom::value, id);
         case TurnStage::restore:
-            return;  // it is on its way back
+            return take_offer_back();  // else it is on its way back
         case TurnStage::prefill:
             return send(stages.prefill, withdraw_atom::value, id);
         case TurnStage::decode:

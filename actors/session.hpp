@@ -77,6 +77,7 @@ private:
     void offer(TurnPtr turn, caf::timespan timeout, std::function<void(const StageReply&)> answered,
                std::function<void(const caf::error&)> failed);
     void give_store_up(uint64_t number);
+    void take_offer_back();
     void restored();
     void give(TurnDelta delta, bool last = false);
     void end(TurnOutcome outcome, Error error = {});

@@ -16,12 +16,12 @@ constexpr auto taken_within = std::chrono::milliseconds(200);
 
 }  // namespace
 
-/// The store is not asked for less than a block. Nor is it while an earlier offer has no answer, so one offer of a
-/// conversation waits in its mailbox.
+/// The store is not asked for less than a block, nor by a turn that has waited for it in vain. Nor is it while an
+/// earlier offer has no answer, so one offer of a conversation waits in its mailbox.
 void Session::restore() {
     Turn& turn = *current_->turn;
     turn.restored_tokens = turn.given_up_tokens = 0;
-    const bool is_worth_asking = TurnOffer::reusable_tokens_missing(turn) >= kv_block_tokens;
+    const bool is_worth_asking = TurnOffer::reusable_tokens_missing(turn) >= kv_block_tokens && !turn.waited_in_vain;
     if (options_.store->serves && current_->stages->store && is_worth_asking && !offer_)
         return dispatch(TurnStage::restore);
     restored();
@@ -47,9 +47,20 @@ void Session::offer(TurnPtr turn, caf::timespan timeout, std::function<void(cons
         });
 }
 
-/// The store has had its time to take the turn that was offered as this number.
+/// The store has had its time to take the turn that was offered as this number, or what it waits for has had its time
+/// to come.
 void Session::give_store_up(uint64_t number) {
     if (number != asked_ || !offer_) return;
+    if (const double patience = offer_->patience(); patience > 0.0) {
+        const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(patience));
+        return delayed_send(session_itself_actor(this), wait, give_up_atom::value, number);
+    }
+    take_offer_back();
+    if (number == asked_ && offer_) delayed_send(session_itself_actor(this), taken_within, give_up_atom::value, number);
+}
+
+void Session::take_offer_back() {
+    if (!offer_) return;
     if (TurnPtr turn = offer_->take_back()) replied({StageReply::Outcome::done, std::move(turn), {}});
 }
 

@@ -55,7 +55,7 @@ Store::behavior_type Store::make_behavior() {
     tell_figures();
     delayed_send(this, ages_every, age_atom::value);
     return {
-        [this](restore_atom, const TurnOfferPtr& offer) { return restore(*offer); },
+        [this](restore_atom, const TurnOfferPtr& offer) { return restore(offer); },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
         [this](keep_atom, const KeepSlotPtr& slot) { keep(*slot); },
         [this](copy_atom, const ConversationName& name) -> caf::result<ConversationBytesPtr> {
@@ -90,7 +90,7 @@ Store::behavior_type Store::make_behavior() {
         },
         [this](give_up_atom) {
             gives_up_soon_ = false;
-            if (!rooms_.empty()) writer_->give_up();
+            if (!rooms_.empty()) figures_->unwritten += static_cast<int64_t>(writer_->give_up());
             give_room();
         },
         [this](drain_atom) { return drain(); },
@@ -139,14 +139,18 @@ void Store::answer_all(bool with) {
         for (Promise& one : std::exchange(*waiting, {})) one.deliver(with);
 }
 
-caf::result<StageReply> Store::restore(TurnOffer& offer) {
-    if (!offer.take()) {
-        restoring_->came_too_late(offer.tenant(), offer.tokens());
+caf::result<StageReply> Store::restore(const TurnOfferPtr& offer) {
+    if (!offer->take()) {
+        restoring_->came_too_late(offer->tenant(), offer->tokens());
         return StageReply{};
     }
     auto promise = make_response_promise<StageReply>();
-    restoring_->restore(offer.turn(), [promise, turn = offer.turn()]() mutable {
-        promise.deliver(StageReply{StageReply::Outcome::done, turn, {}});
+    restoring_->restore(offer, [promise, offer]() mutable {
+        if (offer->was_taken_back()) {
+            promise.deliver(StageReply{});
+        } else {
+            promise.deliver(StageReply{StageReply::Outcome::done, offer->turn(), {}});
+        }
     });
     return promise;
 }

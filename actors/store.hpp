@@ -27,7 +27,7 @@ public:
 
 private:
     using Promise = caf::typed_response_promise<bool>;
-    caf::result<StageReply> restore(TurnOffer& offer);
+    caf::result<StageReply> restore(const TurnOfferPtr& offer);
     void keep(KeepSlot& slot);
     Promise drain();
     Promise put(const PutAwayPtr& put);

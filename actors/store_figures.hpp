@@ -22,6 +22,7 @@ struct StoreFigures {
     std::atomic<double> restore_seconds{0.0}, seconds_writing{0.0}, seconds_reading{0.0};
     std::atomic<int64_t> queue_sequences{0};
     std::atomic<uint64_t> queue_bytes{0};
+    std::atomic<int64_t> unwritten{0};  ///< turns whose KV left memory before it was on the disk
     /// Of host memory in front of the disk; 0: there is none.
     std::atomic<uint64_t> host_bytes_max{0};
     std::atomic<uint64_t> host_bytes{0}, host_records{0}, host_bytes_copied{0}, host_bytes_filled{0};

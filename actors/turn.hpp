@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ struct Turn {
     std::shared_ptr<Arrival> arrival = {};          ///< of keys that are read back into `kv`; none: all of it is there
     int64_t restored_tokens = 0;                    ///< whose keys were, the last time it was let in
     int64_t given_up_tokens = 0;                    ///< of those it was let in with: they are read back with others
+    bool waited_in_vain = false;                    ///< for keys from a disk that hangs: all others are computed
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
     Answer answer;
@@ -66,12 +68,13 @@ struct Turn {
         return decode;
     }
     /// Keys that are on their way are not waited for any more: what has not come is missing again. Nothing may be
-    /// computed behind them.
+    /// computed behind them. Blocks to which the disk may still write are given up.
     void stop_waiting() {
         if (!arrival) return;
-        const int64_t whole = arrival->whole().value_or(arrival->begin());
+        const std::optional<int64_t> come = arrival->whole();
+        const int64_t whole = come.value_or(arrival->begin());
         if (whole < arrival->end()) {
-            kv.set_back(whole);
+            come ? kv.set_back(whole) : kv.truncate(whole);
             restored_tokens -= arrival->end() - whole;
         }
         arrival->give_up();

@@ -10,7 +10,7 @@ namespace rondo {
 /// that its user hears exactly one terminal event whatever fails, is cancelled or runs out of time.
 ///
 ///     idle → opening → restoring → prefilling → decoding → idle
-///               ↑_________________preempted_________|        cancelled, expired, failed: → draining → idle
+///               ↑___________preempted___|___________|        cancelled, expired, failed: → draining → idle
 ///
 /// A stage always answers (or its death is noticed), so draining ends. A turn's KV is kept when its stage handed it
 /// back, and dropped when the stage is gone and nobody can say what it had written.
@@ -23,7 +23,7 @@ public:
         restored,   ///< what is stored of its prompt has come back, or is not worth it
         prefilled,  ///< the first token is chosen
         over,       ///< the answer is complete
-        preempted,  ///< decode gave the turn back for want of memory
+        preempted,  ///< decode gave the turn back for want of memory, or prefill because its keys do not come
         refused,    ///< the stage hands the turn back unharmed with an error, or as it was told to
         lost,       ///< the stage died or never answered
         cancel,     ///< by the user

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "actors/turn.hpp"
@@ -9,7 +10,8 @@
 namespace rondo {
 
 /// A turn that its session offers to the store. The store takes the turn, or the session takes it back: whoever is
-/// first owns the turn, and the other one must not touch it. Safe from any thread.
+/// first owns the turn, and the other one must not touch it. While the store only waits for something, the session may
+/// still take it back. Safe from any thread.
 class TurnOffer {
 public:
     explicit TurnOffer(TurnPtr turn)
@@ -19,21 +21,41 @@ public:
     static int64_t reusable_tokens_missing(const Turn& turn) { return std::ssize(turn.reusable()) - turn.kv.tokens(); }
 
     /// By the store, whose the turn is from now on. False: the session has it again.
-    bool take() { return !is_claimed_.exchange(true); }
+    bool take() { return claim(State::taken); }
+    /// By the store, which has taken it: it is free again until the store takes it anew. The session should leave it
+    /// there for so many seconds.
+    void wait(double seconds) {
+        patience_ = seconds;
+        state_ = State::waits;
+    }
     /// By the session, which goes on without the store. Null: the store has the turn.
-    TurnPtr take_back() { return is_claimed_.exchange(true) ? nullptr : std::exchange(turn_, nullptr); }
+    TurnPtr take_back() { return claim(State::taken_back) ? std::exchange(turn_, nullptr) : nullptr; }
+    /// What `wait` has said since the last time.
+    double patience() { return patience_.exchange(0.0); }
     /// For the store after `take`, and for the session once the store has died.
     const TurnPtr& turn() const { return turn_; }
+    bool was_taken_back() const { return state_ == State::taken_back; }
 
     /// These stay as they were when the turn was offered, whoever has it.
     const Tenant& tenant() const { return tenant_; }
     int64_t tokens() const { return tokens_; }
 
 private:
+    enum class State : uint8_t { offered, taken, waits, taken_back };
+    bool claim(State as) {
+        State now = state_;
+        while (now == State::offered || now == State::waits)
+            if (state_.compare_exchange_weak(now, as)) return true;
+        return false;
+    }
+
     const Tenant tenant_;
     const int64_t tokens_;
-    std::atomic<bool> is_claimed_{false};
+    std::atomic<State> state_{State::offered};
+    std::atomic<double> patience_{0.0};
     TurnPtr turn_;  // its owner's alone
 };
+
+using TurnOfferPtr = std::shared_ptr<TurnOffer>;
 
 }  // namespace rondo

@@ -63,17 +63,19 @@ void TurnRecord::come_back(const Turn& turn, double now) {
 }
 
 void TurnRecord::let_in(const Turn& turn) {
-    if (timings_.preemptions == 0) usage_.cached_tokens = let_in_tokens_ = turn.kv.tokens();
+    if (answer_has_begun()) return;
+    usage_.cached_tokens = let_in_tokens_ = turn.kv.tokens();
+    usage_.restored_tokens = usage_.recomputed_tokens = 0;
 }
 
 int64_t TurnRecord::restored(const Turn& turn) {
-    if (timings_.preemptions > 0) return turn.missing() - 1;  // the last id never had a key
+    if (answer_has_begun()) return turn.missing() - 1;  // the last id never had a key
     count_restored(turn);
     return 0;
 }
 
 void TurnRecord::count_restored(const Turn& turn) {
-    if (timings_.preemptions > 0) return;
+    if (answer_has_begun()) return;
     usage_.cached_tokens = let_in_tokens_ - turn.given_up_tokens;
     usage_.restored_tokens = turn.restored_tokens;
     usage_.recomputed_tokens = usage_.prompt_tokens - usage_.cached_tokens - usage_.restored_tokens;

@@ -46,6 +46,8 @@ public:
     TurnAttention take_attention() { return std::exchange(attention_, {}); }
 
 private:
+    /// What a turn had when it was first let in counts, unless it was put back before it answered anything.
+    bool answer_has_begun() const { return usage_.completion_tokens > 0; }
     void count_restored(const Turn& turn);
     void begin_thoughts(const Turn& turn);
     void tell_apart(TurnDelta& delta, bool last);

@@ -1,11 +1,17 @@
 #include "actors/conversation_bytes.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
+#include <string_view>
 
+#include "actors/field_io.hpp"
+#include "actors/kept_conversations.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/actors/stored_bytes.hpp"
+#include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
 namespace {
@@ -19,6 +25,52 @@ using testing::with_number;
 // Where numbers of a conversation without title and preamble lie.
 constexpr size_t tokenizer_at = 5, title_size_at = 13, preamble_count_at = 21, rounds_count_at = 29;
 constexpr size_t asked_count_at = 37, role_size_at = 45;
+
+// What version 1 wrote. Later versions write other bytes, but they read these, which therefore never change here.
+constexpr std::string_view conversation_of_version_1 =
+    "010000000188776655443322110b0000000000000057657474657220f09f8ca70100000000000000060000000000000073797374"
+    "656d0f00000000000000536569206b6e6170702e20f09f9982000000000000000002000000000000000100000000000000040000"
+    "00000000007573657202000000000000004869000000000000000006000000000000004e6f7465642e090000000000000000ffff"
+    "ffffffffffff0200000000000000486902000000000000000500000006000000000000000000000006000000000000004e6f7465"
+    "642e0100000000000000070000000100000000000000000000000000000000000000000000000200000000000000090000000000"
+    "0000617373697374616e74000000000000000011000000000000007b22746f6f6c5f63616c6c73223a5b5d7d0400000000000000"
+    "757365720400000000000000556e643f000000000000000003000000000000004a612e0c0000000000000001011e000000000000"
+    "0007000000000000000a0000000000000005000000000000000f000000000000000200000000000000000000000000d03f000000"
+    "000000e03f000000000000f03f0000000000000040000000000000fc3f0300000005000000000000006c696e6573640000000000"
+    "0000c800000000000000000000000000e03f01000000000000002c010000000000009001000000000000000000000000f83f0200"
+    "000000000000040000000000000001000000000000000f0000000200000000000000000100000000000002000000000000000400"
+    "000000000000556e643f01000000000000002c010000030000000000000003000000000000004a612e0200000000000000080000"
+    "0009000000040000000000000001000000000000000a010000000000000001000000800d9da82499a12e";
+constexpr std::string_view head_of_version_1 =
+    "0100000002040000000000000061636d650300000000000000632d31110000000000000000000060b813da411500000000000000"
+    "0200000000000000d2040000000000000b0000000000000057657474657220f09f8ca74aceb33597a77bd8";
+constexpr uint64_t tokenizer_of_version_1 = 0x1122'3344'5566'7788;
+
+Bytes from_hex(std::string_view digits) {
+    Bytes bytes;
+    for (size_t i = 0; i + 1 < digits.size(); i += 2)
+        bytes.push_back(static_cast<std::byte>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16)));
+    return bytes;
+}
+
+/// What those bytes hold.
+Conversation::Parts parts_of_version_1() {
+    Conversation::Parts parts;
+    parts.title = "Wetter 🌧";
+    parts.preamble = {{"system", "Sei knapp. 🙂"}};
+    parts.rounds = {{{{"user", "Hi"}}, "Noted.", 9},
+                    {{{"assistant", "", R"({"tool_calls":[]})"}, {"user", "Und?"}}, "Ja.", 12}};
+    TurnFigures figures{TurnOutcome::length, {30, 7, 10, 5, 15, 2}, {0.25, 0.5, 1.0, 2.0, 1.75, 3}, {}};
+    figures.attention = {"lines", {100, 200, 0.5, 1}, {300, 400, 1.5, 2}, 4, 1, 15, 2, 256};
+    parts.rounds[1].figures = figures;
+    parts.borders = {{-1, "Hi", {5, 6}}, {0, "Noted.", {7}}, {1, "", {}},
+                     {2, "Und?", {300}}, {3, "Ja.", {8, 9}}, {4, "\n", {1}}};
+    return parts;
+}
+
+ConversationHead head_that_version_1_had() {
+    return {{"acme", "c-1"}, 17, 1.75e9, {21, 2, 1234, "Wetter 🌧"}};
+}
 
 class ConversationBytesTest : public ::testing::Test {
 protected:
@@ -250,6 +302,95 @@ TEST_F(ConversationBytesTest, AnotherVersionAndAnotherKindAreNamed) {
     }
     EXPECT_EQ(read(write_head({})).error().message, "a stored conversation is something else");
     EXPECT_EQ(read_head(whole).error().message, "the stored head of a conversation is something else");
+}
+
+/// Whoever changes what is written raises the version, and has these bytes read by what reads version 1.
+TEST_F(ConversationBytesTest, Version1IsWrittenAsItAlwaysWas) {
+    EXPECT_EQ(stored_version, 1U);
+    EXPECT_TRUE(write_conversation(Conversation(*model, parts_of_version_1()), tokenizer_of_version_1) ==
+                from_hex(conversation_of_version_1));
+    EXPECT_TRUE(write_head(head_that_version_1_had()) == from_hex(head_of_version_1));
+}
+
+TEST_F(ConversationBytesTest, Version1IsRead) {
+    const Conversation read_back = must(read(from_hex(conversation_of_version_1), tokenizer_of_version_1));
+    const Conversation::Parts parts = parts_of_version_1();
+    EXPECT_EQ(texts_of(read_back), texts_of(Conversation(*model, parts)));
+    EXPECT_EQ(read_back.given_title(), parts.title);
+    ASSERT_EQ(read_back.rounds().size(), 2U);
+    EXPECT_EQ(read_back.tokens(), 21);
+    EXPECT_FALSE(read_back.rounds()[0].figures);
+    ASSERT_TRUE(read_back.rounds()[1].figures);
+    const auto& [outcome, usage, timings, attention] = *read_back.rounds()[1].figures;
+    EXPECT_EQ(outcome, TurnOutcome::length);
+    EXPECT_EQ(usage.restored_tokens, 5);
+    EXPECT_EQ(timings.first_token, 1.75);
+    EXPECT_EQ(timings.preemptions, 3);
+    EXPECT_EQ(attention.method, "lines");
+    EXPECT_EQ(attention.answer.mass, 1.5);
+    EXPECT_EQ(attention.budget_tokens, 256);
+    ASSERT_EQ(read_back.borders().size(), parts.borders.size());
+    for (size_t i = 0; i < parts.borders.size(); ++i) {
+        EXPECT_EQ(read_back.borders()[i].after, parts.borders[i].after) << i;
+        EXPECT_EQ(read_back.borders()[i].text, parts.borders[i].text) << i;
+        EXPECT_EQ(read_back.borders()[i].ids, parts.borders[i].ids) << i;
+    }
+    const ConversationHead head = must(read_head(from_hex(head_of_version_1)));
+    EXPECT_EQ(head.name, head_that_version_1_had().name);
+    EXPECT_EQ(head.number, 17U);
+    EXPECT_EQ(head.used_at, 1.75e9);
+    EXPECT_EQ(head.figures.tokens, 21);
+    EXPECT_EQ(head.figures.rounds, 2);
+    EXPECT_EQ(head.figures.bytes, 1234U);
+    EXPECT_EQ(head.figures.title, "Wetter 🌧");
+}
+
+class NewerConversationTest : public testing::StoreTest {
+protected:
+    /// As a server does. How many conversations it lists.
+    size_t start() {
+        kept_.reset();
+        open();
+        kept_.emplace(*store_);
+        const auto heads = kept_->heads();
+        EXPECT_TRUE(heads);
+        return heads ? heads->size() : 0;
+    }
+    /// The same as the next version writes it, as far as anybody knows.
+    static Bytes later(const Bytes& bytes) { return with_number(bytes, 0, stored_version + 1); }
+    Shelf shelf() { return {store_->manifest(), store_->keys()}; }
+
+    std::optional<KeptConversations> kept_;
+};
+
+/// An older program is started on the folder of a newer one, and the newer one again.
+TEST_F(NewerConversationTest, IsRefusedWholeAndStaysAsItIs) {
+    ASSERT_EQ(start(), 0U);
+    const ConversationKey key{{"acme", "c-1"}, 17};
+    const Round round = StoreTest::round("acme", nullptr, 0, 32);
+    const Bytes head = from_hex(head_of_version_1), body = from_hex(conversation_of_version_1);
+    ASSERT_TRUE(kept_->keep({key, head, body}));
+    ASSERT_EQ(write(round), KvStore::Refusal::none);
+    ASSERT_TRUE(kept_->tie(key, name_of(round)));
+    ASSERT_TRUE(kept_->commit());
+    ASSERT_EQ(start(), 1U);
+    const StoreName name = shelf().name("acme", "c-1");
+    const std::vector<StoreName> records{name_of(round)};
+    ASSERT_TRUE(shelf().put(name, store_->tenant_name("acme"), later(head), later(body), records));
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(start(), 0U) << "it is not listed";
+        EXPECT_THAT(store_->notes(), ::testing::IsEmpty()) << "nor taken for damaged";
+        ASSERT_TRUE(store_->expire());
+        ASSERT_TRUE(kept_->forget_removed());
+        EXPECT_TRUE(must(shelf().head(name)) == later(head));
+        EXPECT_TRUE(must(shelf().body(name)) == later(body));
+        EXPECT_TRUE(must(shelf().records(name)) == records);
+        EXPECT_TRUE(is_there(round));
+    }
+    EXPECT_EQ(read_head(later(head)).error().code, ErrorCode::unsupported);
+    ASSERT_TRUE(shelf().put(name, store_->tenant_name("acme"), head, body, records));
+    EXPECT_EQ(start(), 1U) << "who knows the version has it again";
+    EXPECT_TRUE(must(kept_->body(key.name)) == body);
 }
 
 }  // namespace

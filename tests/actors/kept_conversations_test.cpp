@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "actors/engine_inside.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
@@ -19,29 +19,46 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using testing::Busy;
 using testing::chat;
+using testing::Heard;
 using testing::must;
 using testing::question;
 using testing::right_answer;
 using testing::settings_of;
+using testing::Stage;
 
 class KeptConversationsTest : public ::testing::Test {
 protected:
     KeptConversationsTest() { start(); }
-    void start(std::vector<std::string> more = {}) {
-        engine_.reset();
+    Settings settings(const std::vector<std::string>& more = {}) const {
         std::vector<std::string> all{"memory.device_kv_mib=8", "devices.cpu.threads=1", "memory.disk.free_mib=0",
                                      "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"};
         all.insert(all.end(), more.begin(), more.end());
-        engine_ = must(Engine::open(settings_of(all)));
+        return settings_of(all);
+    }
+    void start(const std::vector<std::string>& more = {}) {
+        engine_.reset();
+        engine_ = must(Engine::open(settings(more)));
         ASSERT_TRUE(inside(*engine_).store_figures().serves);
     }
     Engine::Reply ask(const std::string& conversation, const std::string& text) {
         return engine_->ask(chat(conversation, text)).get();
     }
-    void restart(std::vector<std::string> more = {}) {
+    void restart() {
         ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
-        start(std::move(more));
+        start();
+    }
+    /// Of a client who keeps his history himself.
+    Engine::Reply send_again(const std::vector<ChatMessage>& history) {
+        Ask ask = chat("", "");
+        ask.messages = history;
+        return engine_->ask(std::move(ask)).get();
+    }
+    /// That are on the disk, once everything is.
+    uint64_t records() {
+        EXPECT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+        return inside(*engine_).store_figures().records;
     }
     std::vector<std::string> listed() {
         std::vector<std::string> ids;
@@ -90,28 +107,28 @@ TEST_F(KeptConversationsTest, AreListedAndGoOnAfterARestart) {
 
 /// A process that is killed in its first turn leaves nothing that a client could go on with.
 TEST_F(KeptConversationsTest, AreKeptFromTheirFirstRoundOn) {
-    std::promise<void> is_told;
-    std::atomic<bool> told = false;
-    TurnCallbacks callbacks;
-    callbacks.on_delta = [&](const TurnDelta&) {
-        if (!told.exchange(true)) is_told.set_value();
-    };
-    std::promise<void> is_over;
-    callbacks.on_end = [&](const TurnEnd&) { is_over.set_value(); };
-    Ask endless = chat("canary-of-a-turn", question, 4000);
-    endless.options.ignore_eos = true;
-    const TurnId turn = engine_->ask(std::move(endless), std::move(callbacks));
-    is_told.get_future().wait();
-    must(engine_->create({"t", "canary-that-was-made"}, {}));
-    while (!is_anywhere("canary-that-was-made")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    auto over = is_over.get_future();
-    const bool found = is_anywhere("canary-of-a-turn");
-    if (over.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) {
-        EXPECT_FALSE(found);
+    const std::string killed = folder_.path() + "/killed";
+    engine_.reset();
+    {
+        Stage stage(settings());
+        Heard heard;
+        stage.engine().ask(chat("canary-of-a-turn", question), heard.callbacks());
+        while (heard.text.empty()) ASSERT_TRUE(stage.run_one());
+        Busy busy(stage);  // so the turn is under way until the test lets it end
+        caf::anon_send(stage.inside().router(), create_atom::value, ConversationName{"t", "canary-that-was-made"},
+                       Preamble());
+        busy.run();
+        EXPECT_TRUE(is_anywhere("canary-that-was-made"));
+        EXPECT_FALSE(is_anywhere("canary-of-a-turn"));
+        EXPECT_TRUE(heard.ends.empty());
+        fs::copy(folder_.path() + "/kv", killed, fs::copy_options::recursive);
+        stage.run();
+        EXPECT_EQ(heard.ends.size(), 1U);
+        EXPECT_TRUE(is_anywhere("canary-of-a-turn"));
     }
-    engine_->cancel(turn);
-    over.wait();
-    restart();
+    start({"memory.disk.path=" + killed});
+    EXPECT_EQ(listed(), std::vector<std::string>{"canary-that-was-made"});
+    start();
     EXPECT_EQ(must(engine_->conversation({"t", "canary-of-a-turn"}))->rounds.size(), 1U);
 }
 
@@ -130,14 +147,44 @@ TEST_F(KeptConversationsTest, ChangesAreKept) {
 
 TEST_F(KeptConversationsTest, RoundsAreStoredOneByOne) {
     for (const char* text : {"Hello!", "The code of the red box is 4817.", "Thanks."}) ask("a", text);
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
-    EXPECT_EQ(inside(*engine_).store_figures().records, 3U);
-    // What is computed anew is cut as it was, so nothing is written twice.
-    start({"memory.disk.kv_mib=20480"});
+    EXPECT_EQ(records(), 3U);
+    start();
     const Engine::Reply reply = ask("a", question);
     EXPECT_GT(reply.end.usage.restored_tokens, 0);
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
-    EXPECT_EQ(inside(*engine_).store_figures().records, 4U);
+    EXPECT_EQ(records(), 4U) << "nothing is written twice";
+}
+
+/// A history whose KV is lost is computed in one go, and cut as it was.
+TEST_F(KeptConversationsTest, RoundsThatAreComputedAgainAreStoredOneByOneToo) {
+    for (const char* text : {"Hello!", "The code of the red box is 4817.", "Thanks."}) ask("a", text);
+    ASSERT_EQ(records(), 3U);
+    engine_.reset();
+    for (const auto& entry : fs::directory_iterator(folder_.path() + "/kv"))
+        if (entry.path().filename().string().starts_with("kv-")) fs::remove(entry.path());
+    start();
+    const TurnUsage usage = ask("a", question).end.usage;
+    EXPECT_EQ(usage.recomputed_tokens, usage.prompt_tokens) << "all of it is lost";
+    EXPECT_EQ(records(), 4U);
+    must(engine_->rewind({"t", "a"}, 2));
+    EXPECT_EQ(records(), 2U) << "each of them ends with a round";
+}
+
+/// Where his answers end his rounds end: who sends his history again and asks something else shares them.
+TEST_F(KeptConversationsTest, RoundsOfAHistoryThatIsSentAgainAreStoredOneByOne) {
+    std::vector<ChatMessage> history{{"user", "Hello, this is a fine day to remember codes."},
+                                     {"assistant", "Good morning. Tell me one of them, please."},
+                                     {"user", "The code of the red box is 4817."},
+                                     {"assistant", "I shall remember what the red one has."},
+                                     {"user", question}};
+    send_again(history);
+    EXPECT_EQ(records(), 3U) << "one for each answer";
+    history.back().content = "Where does Ann live?";
+    const int64_t shared = send_again(history).end.usage.cached_tokens;
+    EXPECT_GT(shared, 32);
+    EXPECT_EQ(records(), 4U) << "its last round alone is written";
+    start();
+    history.back().content = "What did Tom lose?";
+    EXPECT_EQ(send_again(history).end.usage.restored_tokens, shared) << "up to the end of the second answer";
 }
 
 TEST_F(KeptConversationsTest, NothingIsLeftOfOneThatIsDeleted) {

@@ -2,6 +2,7 @@
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,12 +74,14 @@ struct Heard {
 /// stands still until the test moves it.
 class Stage {
 public:
-    explicit Stage(const Settings& settings, Engine::Options options = {}) {
+    explicit Stage(const Settings& settings, Engine::Options options = {},
+                   std::function<std::unique_ptr<DiskQueue>()> disk = {}) {
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         options.host = system_.get();
         EngineInside::Hooks hooks;
         hooks.own_threads = false;
+        hooks.disk = std::move(disk);
         hooks.started = [this](const Supervisor::Pipeline& pipeline) {
             pipeline_ = pipeline;
             ++starts;

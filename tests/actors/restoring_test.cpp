@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ protected:
     static constexpr int64_t tokens = 256;
     static constexpr int prompts = 4;
 
+    explicit RestoringTest(size_t blocks = 512) : runtime_(testing::small_runtime(blocks)) {}
     void SetUp() override {
         runtime_->context_tokens = 4 * tokens;
         const KvShape& shape = runtime_->pool->shape();
@@ -74,14 +76,23 @@ protected:
     }
 
     /// The prompt has one token more than is stored.
-    TurnPtr ask(int prompt) {
+    TurnPtr bare_turn(int prompt) {
         std::vector<int32_t> ids = ids_of(prompt);
         ids.push_back(1);
         auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, ++last_turn_, ids, std::ssize(ids)));
         turn->conversation.name.tenant = space_.tenant;
         turn->space = space_;
+        return turn;
+    }
+    static TurnOfferPtr taken(TurnPtr turn) {
+        auto offer = std::make_shared<TurnOffer>(std::move(turn));
+        EXPECT_TRUE(offer->take());
+        return offer;
+    }
+    TurnPtr ask(int prompt) {
+        const TurnPtr turn = bare_turn(prompt);
         bool done = false;
-        restoring_->restore(turn, [&done] { done = true; });
+        restoring_->restore(taken(turn), [&done] { done = true; });
         EXPECT_TRUE(done);
         EXPECT_EQ(turn->kv.tokens(), turn->arrival ? tokens : 0);
         return turn;
@@ -98,7 +109,7 @@ protected:
     uint64_t bytes_in_all() const { return Restoring::bytes_to_begin + bytes_; }
 
     static constexpr double computer_when_written = 1.0 / tokens;
-    const RuntimePtr runtime_ = testing::small_runtime(512);
+    const RuntimePtr runtime_;
     const PrefixSpace space_{"t"};
     std::optional<RoundWriter> writer_;
     std::optional<RoundReader> reader_;
@@ -254,6 +265,84 @@ TEST_F(RestoringTest, NobodyQueuesForADiskThatHangs) {
     time_ += 1.5;
     EXPECT_FALSE(is_read(1));
     end_all(0.0);
+}
+
+/// Nobody reads from it, whatever is to be computed before; who waits for what it does not bring is let go.
+TEST_F(RestoringTest, WhatHangsIsAskedForByNobody) {
+    computer(1.0);
+    disk(0.5);
+    const TurnPtr reads = ask(0);
+    ASSERT_NE(reads->arrival, nullptr);
+    const TurnPtr waits = bare_turn(0);
+    const TurnOfferPtr offer = taken(waits);
+    bool waited = false;
+    restoring_->restore(offer, [&waited] { waited = true; });
+    EXPECT_EQ(offer->patience(), Restoring::patience_min_s);
+    time_ += 6.0;
+    const std::vector<int32_t> written_to(reads->kv.blocks(LayerGroup::upper).begin(),
+                                          reads->kv.blocks(LayerGroup::upper).end());
+    reads->arrival->give_up(Arrival::Why::hangs);
+    reads->stop_waiting();
+    ASSERT_TRUE(reads->kv.extend(tokens));
+    for (const int32_t block : reads->kv.blocks(LayerGroup::upper))
+        EXPECT_EQ(std::ranges::count(written_to, block), 0) << "the disk may still write there";
+    prompt_tokens_ = 1000 * tokens;
+    tasks_->run_until([&waited] { return waited; });
+    EXPECT_EQ(offer->turn(), waits);
+    EXPECT_FALSE(offer->was_taken_back());
+    EXPECT_EQ(waits->kv.tokens(), 0);
+    EXPECT_EQ(restoring_->counts().failed, tokens);
+    if (!restoring_->under_way().empty()) {
+        EXPECT_FALSE(is_read(1));
+    }
+    end_all(0.0);
+    EXPECT_EQ(restoring_->counts().failed, tokens);
+    EXPECT_EQ(restoring_->counts().restored, 0);
+    EXPECT_TRUE(is_read(1)) << "it has gone on";
+    end_all(0.0);
+    prompt_tokens_ = 0;
+    EXPECT_FALSE(is_read(2)) << "that it was slow is known";
+}
+
+TEST_F(RestoringTest, ADiskIsGivenTheTimeThatComputingTakes) {
+    for (const double computing : {1.0, 20.0}) {
+        begin();
+        computer(computing);
+        const TurnPtr turn = ask(0);
+        ASSERT_NE(turn->arrival, nullptr);
+        EXPECT_DOUBLE_EQ(turn->arrival->patience(), std::max(computing, Restoring::patience_min_s));
+        end_all(0.0);
+    }
+}
+
+class CrowdedRestoringTest : public RestoringTest {
+protected:
+    CrowdedRestoringTest() : RestoringTest(40) {}
+};
+
+/// Without room for a second copy of it the turn could not be computed, and would stand before all others.
+TEST_F(CrowdedRestoringTest, WhoHasNoOtherBlocksWaitsForEver) {
+    const TurnPtr first = ask(0), second = ask(1);
+    ASSERT_TRUE(first->arrival != nullptr && second->arrival != nullptr);
+    EXPECT_EQ(first->arrival->patience(), Restoring::patience_min_s);
+    EXPECT_EQ(second->arrival->patience(), Arrival::for_ever);
+    end_all(0.0);
+}
+
+/// It is computed by itself. Nobody touches it when the reading is over.
+TEST_F(RestoringTest, WhoIsTakenBackWaitsForNobody) {
+    computer(1.0);
+    EXPECT_TRUE(is_read(0));
+    const TurnPtr waits = bare_turn(0);
+    const TurnOfferPtr offer = taken(waits);
+    int over = 0;
+    restoring_->restore(offer, [&over] { ++over; });
+    EXPECT_EQ(offer->take_back(), waits);
+    end_all(0.5);
+    EXPECT_EQ(over, 1);
+    EXPECT_TRUE(offer->was_taken_back());
+    EXPECT_EQ(waits->kv.tokens(), 0);
+    EXPECT_EQ(waits->restored_tokens, 0);
 }
 
 }  // namespace

@@ -210,5 +210,25 @@ TEST(TurnOffer, HasOneOwner) {
     }
 }
 
+/// While the store waits for something, its session may still have the turn back.
+TEST(TurnOffer, IsFreeAgainWhileItWaits) {
+    const RuntimePtr runtime = small_runtime(4);
+    const auto turn = std::make_shared<Turn>(make_bare_turn(runtime, 1, {1, 2, 3}, 3));
+    TurnOffer offer(turn);
+    EXPECT_EQ(offer.patience(), 0.0);
+    ASSERT_TRUE(offer.take());
+    EXPECT_EQ(offer.take_back(), nullptr);
+    offer.wait(7.0);
+    EXPECT_EQ(offer.patience(), 7.0);
+    EXPECT_EQ(offer.patience(), 0.0) << "it is told once";
+    EXPECT_TRUE(offer.take());
+    EXPECT_EQ(offer.take_back(), nullptr);
+    offer.wait(7.0);
+    EXPECT_FALSE(offer.was_taken_back());
+    EXPECT_EQ(offer.take_back(), turn);
+    EXPECT_TRUE(offer.was_taken_back());
+    EXPECT_FALSE(offer.take());
+}
+
 }  // namespace
 }  // namespace rondo

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 
-#include "tests/actors/store_actor_fixture.hpp"
+#include "config/checked.hpp"
+#include "tests/actors/held_disk.hpp"
 
 namespace rondo {
 namespace {
 
 using testing::continue_ids;
 using testing::Heard;
+using testing::HeldDiskTest;
 using testing::StoreActorTest;
 
 class StoreSharingTest : public StoreActorTest {
@@ -143,21 +145,38 @@ TEST_F(StoreActorTest, MethodsShareWhatIsExact) {
     EXPECT_EQ(after.ends[0].usage.cached_tokens, std::ssize(third) + 3) << "what dense computed since is exact";
 }
 
-/// The store may hold a quarter of the pool: what is more than that waits in the cache.
-TEST_F(StoreActorTest, WhatIsTooMuchAtATimeIsWrittenLater) {
+/// The store may hold a quarter of the pool: what is more than that waits in the cache, and is written when there is
+/// less to do.
+TEST_F(HeldDiskTest, WhatIsTooMuchAtATimeIsWrittenLater) {
     start();
     std::vector<std::vector<int32_t>> prompts;
-    for (int i = 0; i < 4; ++i) {
-        prompts.push_back(some_ids(200));
-        prompts.back()[0] = 300 + i;
-    }
-    std::vector<Heard> heard(prompts.size());
-    for (size_t i = 0; i < prompts.size(); ++i) stage_->engine().ask(continue_ids(prompts[i], 4), heard[i].callbacks());
-    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    for (int i = 0; i < 5; ++i) prompts.push_back(ids_of(i, 200));
+    const std::vector<Heard> heard = ask_at_once(prompts, 4);
+    const auto share = static_cast<int64_t>(pool().blocks_total(LayerGroup::upper)) / 4;
+    const int64_t blocks = ceil_div<int64_t>(203, kv_block_tokens);
+    ASSERT_LT(share / blocks, std::ssize(prompts));
+    EXPECT_EQ(figures().queue_sequences, share / blocks);
     run_until([&] { return figures().written == std::ssize(prompts); });
     start();
-    for (size_t i = 0; i < prompts.size(); ++i) turn(continue_ids(joined(prompts[i], heard[i].ids), 4));
-    EXPECT_EQ(figures().tokens_found, 4 * 203);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        const Heard again = turn_in_no_time(continue_ids(joined(prompts[i], heard[i].ids), 4));
+        EXPECT_EQ(again.ends[0].usage.restored_tokens, 203);
+    }
+}
+
+/// No more than 64 turns wait in the cache: those that have waited for the longest are given up, and computed again
+/// some day. Each of these turns has one block.
+TEST_F(HeldDiskTest, TheNumberOfThoseThatAreWrittenLaterIsBounded) {
+    constexpr int64_t later_most = 64, too_many = 6;
+    start({"pipeline.decode.batch_max=4"});  // so that nobody needs the room of those who wait
+    const auto share = static_cast<int64_t>(pool().blocks_total(LayerGroup::upper)) / 4;
+    const int64_t count = share + later_most + too_many;
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < count; ++i) prompts.push_back(ids_of(i, kv_block_tokens));
+    ask_at_once(prompts, 1);
+    EXPECT_EQ(figures().queue_sequences, share);
+    ASSERT_TRUE(answer<bool>(drain_atom::value));
+    EXPECT_EQ(figures().written, share + later_most);
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
     Turn restored = turn(18);
     restored.restored_tokens = 2;
     EXPECT_EQ(record.restored(restored), 0);
+    TurnDelta first = delta("A", {7});
+    record.tell(first, false, 0.5);
     known.preemptions = 1;
     record.come_back(known, 1.0);
     Turn again = turn(0);
@@ -81,6 +83,29 @@ TEST_F(TurnRecordTest, WhatWasKnownOfAPromptIsCountedWhenItIsLetInFirst) {
     EXPECT_EQ(usage.cached_tokens, 16);
     EXPECT_EQ(usage.restored_tokens, 2);
     EXPECT_EQ(usage.recomputed_tokens, 2);
+}
+
+/// The keys that it had waited for did not come, and it is let in with others.
+TEST_F(TurnRecordTest, WhoIsPutBackBeforeHeAnswersIsCountedAnew) {
+    Turn known = turn(16);
+    TurnRecord record({}, known, 0.0, 0.0);
+    record.let_in(known);
+    known.restored_tokens = 2;
+    EXPECT_EQ(record.restored(known), 0);
+    known.preemptions = 1;
+    known.restored_tokens = 0;
+    record.enter(TurnStage::prefill, 1.0);
+    record.come_back(known, 2.0);
+    Turn again = turn(4);
+    record.let_in(again);
+    const TurnUsage waiting = record.end(TurnOutcome::cancelled, {}, false, 3.0).usage;
+    EXPECT_EQ(waiting.cached_tokens, 4);
+    EXPECT_EQ(waiting.restored_tokens + waiting.recomputed_tokens, 0) << "nothing is computed yet";
+    EXPECT_EQ(record.restored(again), 0);
+    const TurnUsage usage = record.end(TurnOutcome::stop, {}, false, 4.0).usage;
+    EXPECT_EQ(usage.cached_tokens, 4);
+    EXPECT_EQ(usage.restored_tokens, 0);
+    EXPECT_EQ(usage.recomputed_tokens, 16);
 }
 
 TEST_F(TurnRecordTest, WhatDidNotComeBackWasComputed) {

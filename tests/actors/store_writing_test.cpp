@@ -1,0 +1,184 @@
+// KV on its way to the disk while others need its room.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "tests/actors/held_disk.hpp"
+
+namespace rondo {
+namespace {
+
+using testing::continue_ids;
+using testing::Heard;
+using testing::HeldDisk;
+using testing::HeldDiskTest;
+using testing::settings_of;
+
+class StoreWritingTest : public HeldDiskTest {
+protected:
+    cache_actor cache() { return stage_->pipeline().stages.cache; }
+    /// Asks for so many free blocks, as a decode step does.
+    void make_room(size_t blocks) {
+        caf::anon_send(cache(), room_atom::value, pool().shape().blocks_of_each(static_cast<int64_t>(blocks)));
+        stage_->run();
+    }
+    /// As a turn that waits and is taken back: these ids are used last, and nothing more becomes of it.
+    void look_at(const std::vector<int32_t>& ids) {
+        constexpr TurnId nobodys = uint64_t{1} << 40;
+        caf::anon_send(cache(), claim_atom::value,
+                       std::make_shared<PromptClaim>(PromptClaim{nobodys, PrefixSpace{"t"}, ids}));
+        caf::anon_send(cache(), withdraw_atom::value, nobodys);
+        stage_->run();
+    }
+    size_t blocks_free() { return pool().blocks_free(LayerGroup::upper); }
+    size_t blocks_total() { return pool().blocks_total(LayerGroup::upper); }
+
+    /// A pool of 21 blocks, of which two turns have given five to the store.
+    void begin_small() {
+        start({"memory.device_kv_mib=1"});
+        ASSERT_EQ(blocks_total(), 21U);
+        dirty_ = ask_at_once(prompts_, 4);
+        ASSERT_EQ(figures().queue_sequences, 2);
+        ASSERT_EQ(blocks_free(), 16U);
+    }
+    Heard again(size_t prompt) {
+        return turn_in_no_time(continue_ids(joined(joined(prompts_[prompt], dirty_[prompt].ids), {5, 6}), 4));
+    }
+
+    const std::vector<std::vector<int32_t>> prompts_{ids_of(0, 28), ids_of(1, 44)};
+    std::vector<Heard> dirty_;
+};
+
+/// What is on the disk already makes room, though it was used later than what waits to be written.
+TEST_F(StoreWritingTest, WhatIsWrittenGoesBeforeWhatIsNot) {
+    start();
+    const std::vector<int32_t> clean = ids_of(0, 200), at_the_store = ids_of(1, 640), dirty = ids_of(2, 200);
+    const Heard first = turn(continue_ids(clean, 4));
+    wait_until_written();
+    ask_at_once({at_the_store}, 4);
+    const std::vector<Heard> waits = ask_at_once({dirty}, 4);
+    ASSERT_EQ(figures().queue_sequences, 1) << "the store has enough to do";
+    ASSERT_EQ(figures().written, 1);
+    look_at(joined(clean, first.ids));
+    const size_t enough = blocks_free() + 13;
+    make_room(enough);
+    EXPECT_EQ(blocks_free(), enough);
+    const Heard kept = turn_in_no_time(continue_ids(joined(joined(dirty, waits[0].ids), {5, 6}), 4));
+    EXPECT_EQ(kept.ends[0].usage.cached_tokens, 203);
+    const Heard back = turn_in_no_time(continue_ids(joined(joined(clean, first.ids), {5, 6}), 4));
+    EXPECT_EQ(back.ends[0].usage.cached_tokens, 0);
+    EXPECT_EQ(back.ends[0].usage.restored_tokens, 203);
+}
+
+/// Who needs the room of what waits to be written waits for that; then it comes back from the disk.
+TEST_F(StoreWritingTest, WhatIsNotWrittenIsWrittenBeforeItGoes) {
+    begin_small();
+    Heard next;
+    stage_->engine().ask(continue_ids(ids_of(2, 300), 4), next.callbacks());
+    stage_->run();
+    stage_->pass(std::chrono::milliseconds(90));
+    EXPECT_TRUE(next.ids.empty());
+    EXPECT_TRUE(next.ends.empty()) << next.ends[0].error.message;
+    EXPECT_EQ(figures().queue_sequences, 2) << "nothing is given up yet";
+    pump_until([this] { return figures().queue_sequences == 0; });
+    run_until([&next] { return !next.ends.empty(); });
+    EXPECT_EQ(next.ids.size(), 4U);
+    wait_until_written();
+    EXPECT_EQ(figures().written, 3);
+    const auto first = again(0).ends[0].usage, second = again(1).ends[0].usage;
+    EXPECT_EQ(first.cached_tokens, 0);
+    EXPECT_EQ(first.restored_tokens, 31);
+    EXPECT_EQ(second.cached_tokens, 0);
+    EXPECT_EQ(second.restored_tokens, 47);
+}
+
+/// The store has copied one turn and waits for the disk before it copies the other one, whose three blocks it holds.
+class HangingDiskTest : public StoreWritingTest {
+protected:
+    void begin() {
+        begin_small();
+        disk_.hold(HeldDisk::everything);
+        pump_until([this] { return figures().queue_sequences == 1 && disk_.held() > 0; });
+    }
+    /// Until the turn ends, for half a second at the most.
+    void wait_for(const Heard& heard) {
+        for (int i = 0; i < 50 && heard.ends.empty(); ++i) {
+            caf::anon_send(stage_->inside().store(), pump_atom::value);
+            stage_->pass(std::chrono::milliseconds(10));
+        }
+        ASSERT_EQ(heard.ends.size(), 1U) << "it waits for the disk";
+    }
+    /// What was copied is written when the disk goes on, and so is the turn that went on meanwhile; what was given up
+    /// is computed.
+    void check_what_became_of_them() {
+        EXPECT_GT(disk_.held(), 0U);
+        disk_.let_go();
+        wait_until_written();
+        EXPECT_EQ(figures().written, 2);
+        make_room(blocks_total());
+        ASSERT_EQ(blocks_free(), blocks_total()) << "nobody holds any";
+        EXPECT_EQ(again(0).ends[0].usage.restored_tokens, 31);
+        EXPECT_EQ(again(1).ends[0].usage.restored_tokens, 0);
+    }
+};
+
+TEST_F(HangingDiskTest, HoldsUpNoPromptThatNeedsTheRoom) {
+    begin();
+    Heard next;
+    stage_->engine().ask(continue_ids(ids_of(2, 300), 4), next.callbacks());
+    wait_for(next);
+    EXPECT_EQ(next.ids.size(), 4U);
+    EXPECT_GE(next.ends[0].timings.first_token, 0.09) << "the disk has had its time";
+    EXPECT_LE(next.ends[0].timings.first_token, 0.15);
+    check_what_became_of_them();
+}
+
+TEST_F(HangingDiskTest, HoldsUpNoAnswerThatNeedsTheRoom) {
+    begin();
+    Heard next;
+    stage_->engine().ask(continue_ids(ids_of(2, 100), 200), next.callbacks());
+    stage_->run();
+    EXPECT_GT(next.ids.size(), 150U);
+    EXPECT_LT(next.ids.size(), 200U) << "its last block is one of the three";
+    wait_for(next);
+    EXPECT_EQ(next.ids.size(), 200U);
+    EXPECT_EQ(next.ends[0].timings.preemptions, 0);
+    EXPECT_GE(next.ends[0].timings.decode, 0.09) << "the disk has had its time";
+    EXPECT_LE(next.ends[0].timings.decode, 0.15);
+    check_what_became_of_them();
+}
+
+/// Of two answers that grow the later one gives way. When it comes back its keys are on the disk, and most of them not
+/// in the pool any more.
+TEST_F(StoreWritingTest, WhoGivesWayIsPutAwayAndReadBack) {
+    const std::vector<std::vector<int32_t>> prompts{ids_of(0, 100), ids_of(1, 100)};
+    const std::vector<int64_t> lengths{180, 100};
+    std::vector<std::vector<int32_t>> undisturbed;
+    start({"memory.device_kv_mib=16", "memory.kv_dtype=f32"});
+    for (size_t i = 0; i < prompts.size(); ++i) undisturbed.push_back(turn(continue_ids(prompts[i], lengths[i])).ids);
+    stage_.reset();
+    std::filesystem::remove_all(folder_.path() + "/kv");
+
+    start({"memory.device_kv_mib=2", "memory.kv_dtype=f32"});
+    ASSERT_EQ(blocks_total(), 21U);
+    std::vector<Heard> heard(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i)
+        stage_->engine().ask(continue_ids(prompts[i], lengths[i]), heard[i].callbacks());
+    while (figures().queue_sequences == 0) ASSERT_TRUE(stage_->run_one());
+    for (const Heard& one : heard) ASSERT_TRUE(one.ends.empty());
+    pump_store_alone_until([this] { return figures().written == 1; });
+    run_until([&] { return std::ranges::all_of(heard, [](const Heard& one) { return !one.ends.empty(); }); });
+    EXPECT_EQ(heard[0].ends[0].timings.preemptions, 0);
+    EXPECT_EQ(heard[1].ends[0].timings.preemptions, 1);
+    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(heard[i].ids, undisturbed[i]);
+    const int64_t at_first = 2 * 99;  // that both turns asked for when they came
+    EXPECT_GT(figures().tokens_restored, 50);
+    EXPECT_EQ(figures().tokens_restored, figures().tokens_asked - at_first) << "nothing of it was computed again";
+}
+
+}  // namespace
+}  // namespace rondo
