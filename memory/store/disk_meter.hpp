@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-/// A disk queue that tells how many bytes wait to be written, how long the disk was busy, and how fast it reads. Owns the
-/// queue that does the work. Safe from any thread.
+/// A disk queue that tells how many bytes wait to be written, how long the disk was busy, and how fast it reads. Owns
+/// the queue that does the work. Safe from any thread.
 class DiskMeter final : public DiskQueue {
 public:
     static constexpr uint64_t probe_bytes = uint64_t{4} << 20;
