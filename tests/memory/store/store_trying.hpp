@@ -126,8 +126,9 @@ protected:
         if (refused) expect_one_line(opened.status());
         if (opened) store_ = std::move(*opened);
         close();
-        if (static_cast<int64_t>(DiskFaults::end().size()) < from) return std::nullopt;
+        const bool met = static_cast<int64_t>(DiskFaults::end().size()) >= from;
         start_and_check();
+        if (!met) return std::nullopt;
         return refused;
     }
 

@@ -34,7 +34,10 @@ struct Ledger {
         if (what == "write" || what == "remove") records[number].insert({false, true});
         if (what == "written") records[number] = {true};
         if (what == "removed") records[number] = {false};
-        if (what == "keep") conversations[number].insert({none, version}), forget_none(number);
+        if (what == "keep") {
+            if (!was_there(number)) conversations[number].insert(none);
+            conversations[number].insert(version);
+        }
         if (what == "kept") conversations[number] = {version}, before_[number] = version;
         if (what == "drop") conversations[number].insert(none);
         if (what == "dropped") conversations[number] = {none}, before_[number] = none;
@@ -43,9 +46,10 @@ struct Ledger {
     }
 
 private:
-    /// A conversation that was there is replaced, and never lost.
-    void forget_none(int number) {
-        if (before_.contains(number) && before_[number] != none) conversations[number].erase(none);
+    /// Then it is replaced, and never lost; but it may have been dropped by something that failed.
+    bool was_there(int number) const {
+        const auto found = before_.find(number);
+        return found != before_.end() && found->second != none;
     }
     std::map<int, int> before_;
 };
