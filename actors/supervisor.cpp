@@ -45,7 +45,7 @@ void Supervisor::give_up(Error why) {
     options_.gave_up(std::move(why));
 }
 
-/// A stage hears of it when it is done with what it is at; its down message says that it is gone.
+/// A stage ends after its current message; its down message then says so.
 void Supervisor::stop() {
     for (const caf::strong_actor_ptr& actor : pipeline_.actors) {
         leaving_.emplace(caf::actor_cast<caf::actor_addr>(actor), name_of(actor));

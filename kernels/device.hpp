@@ -119,7 +119,8 @@ public:
     }
     /// Threads that `run_tasks` uses.
     virtual int host_threads() const { return 1; }
-    /// Blocks until the stream is empty. For loading, tools and tests; actors use `notify`.
+    /// Blocks until the stream is empty. For loading, tools and tests, and where work has failed or an actor ends. An
+    /// actor that goes on uses `notify`.
     virtual Status drain(StreamId stream) = 0;
 };
 

@@ -8,9 +8,9 @@
 
 namespace rondo {
 
-/// Which keys' scores a key may take over: those of `keys` in a row, itself among them. Around it, an even number looks
-/// one key further back than ahead; else they all stand before it, so that what follows a key that was found is found
-/// with it.
+/// The neighbours whose highest score a key takes over: a row of `keys`, itself among them. With `around` the key
+/// stands in the middle of the row; an even number has one key more before it than behind it. Else the key stands at
+/// the row's end: a key with a high score brings the keys behind it along.
 struct MaxPool {
     int keys = 1;
     bool around = true;
