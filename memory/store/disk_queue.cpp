@@ -38,8 +38,8 @@ std::vector<iovec> memory_left(const MemoryParts& memory, size_t moved) {
 }
 
 Error disk_error(int number, const char* what) {
-    const bool full = number == ENOSPC || number == EDQUOT;
-    return make_error(full ? ErrorCode::out_of_memory : ErrorCode::io,
+    const bool lacks_room = number == ENOSPC || number == EDQUOT || number == ENOMEM;
+    return make_error(lacks_room ? ErrorCode::out_of_memory : ErrorCode::io,
                       std::string(what) + ": " + std::strerror(number));
 }
 

@@ -50,8 +50,8 @@ public:
 /// time.
 std::vector<iovec> memory_left(const MemoryParts& memory, size_t moved);
 
-/// What the kernel said of a piece of work, where `what` it is done to is named: ENOSPC and EDQUOT are out_of_memory,
-/// anything else is io.
+/// What the kernel said of a piece of work, where `what` it is done to is named: ENOSPC, EDQUOT and ENOMEM are
+/// out_of_memory, anything else is io.
 Error disk_error(int number, const char* what);
 
 }  // namespace rondo

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -22,6 +23,16 @@ const char* name_of(Kind kind) {
     return names[static_cast<size_t>(kind)];
 }
 
+/// A kernel refuses what it does not know only once it is asked to do it.
+bool knows_all_calls(io_uring& ring) {
+    io_uring_probe* const probe = io_uring_get_probe_ring(&ring);
+    if (probe == nullptr) return false;
+    constexpr std::array calls = {IORING_OP_READ, IORING_OP_READV, IORING_OP_WRITEV, IORING_OP_FSYNC};
+    const bool all = std::ranges::all_of(calls, [&](int call) { return io_uring_opcode_supported(probe, call) != 0; });
+    io_uring_free_probe(probe);
+    return all;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DiskQueue>> DiskUring::open(int depth) {
@@ -31,6 +42,10 @@ Result<std::unique_ptr<DiskQueue>> DiskUring::open(int depth) {
     // One entry more wakes the thread.
     const int result = io_uring_queue_init(static_cast<unsigned>(depth) + 1, &made->ring_, 0);
     if (result < 0) return disk_error(-result, "io_uring");
+    if (!knows_all_calls(made->ring_)) {
+        io_uring_queue_exit(&made->ring_);
+        return make_error(ErrorCode::unsupported, "io_uring: the kernel is too old");
+    }
     made->thread_ = std::thread([queue = made.get()] { queue->run(); });
     for (int i = 0; i < tellers; ++i) made->tellers_.emplace_back([queue = made.get()] { queue->tell(); });
     return std::unique_ptr<DiskQueue>(std::move(made));

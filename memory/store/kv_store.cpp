@@ -1,17 +1,12 @@
 #include "memory/store/kv_store.hpp"
 
+#include <algorithm>
+
 #include "memory/store/folder_key.hpp"
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {
-
-namespace {
-
-constexpr const char* day_key = "d";
-constexpr int64_t seconds_a_day = 24 * 3600;
-
-}  // namespace
 
 Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue) {
     const std::optional<KeyFile> keys = std::exchange(options.keys, {});  // not needed for longer than this
@@ -65,68 +60,6 @@ Status KvStore::say_what_is_not_read() {
     return Status::ok();
 }
 
-Status KvStore::load_epochs() {
-    return manifest_->each(std::string(1, store::epoch_letter), [this](std::string_view key, std::string_view value) {
-        RecordReader in(std::as_bytes(std::span(value)));
-        epochs_[store::name_in(key)] = in.take<uint64_t>();
-        return Status::ok();
-    });
-}
-
-/// Damaged entries are lost; those of other kinds of KV and of other versions stay, and are the first to go.
-Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost) {
-    return manifest_->each(std::string(1, store::record_letter), [&](std::string_view key, std::string_view value) {
-        auto read = read_stored_record(std::as_bytes(std::span(value)));
-        const bool foreign = read && (read->kind != kind_ || read->version != ManifestEntry::version_now);
-        const bool usable = read && read->record.name == store::name_in(key) &&
-                            segments_->is_within(read->record.place) &&
-                            read->record.epoch == epoch_of(read->record.tenant) &&
-                            (foreign || !keys_ || segments_->salt(read->record.place.segment));
-        if (!usable) {
-            ++counts_.damaged;
-            lost.push_back(store::name_in(key));
-            return Status::ok();
-        }
-        if (foreign) {
-            ++counts_.foreign;
-            read->record.saved_seconds = 0.0;
-        }
-        records.push_back(read->record);
-        return Status::ok();
-    });
-}
-
-Status KvStore::load() {
-    RONDO_TRY(load_epochs());
-    if (const auto day = manifest_->get(day_key); day) {
-        RecordReader in(std::as_bytes(std::span(*day)));
-        day_ = in.take<int64_t>();
-        written_today_ = in.take<uint64_t>();
-    }
-    std::vector<StoredRecord> records;
-    std::vector<StoreName> lost;
-    RONDO_TRY(load_records(records, lost));
-    const auto place_of = [](const StoredRecord& record) {
-        return std::pair(record.place.segment, record.place.offset);
-    };
-    std::ranges::sort(records, {}, place_of);
-    std::vector<RecordPlace> places;
-    for (const StoredRecord& record : records) {
-        const bool overlaps = !places.empty() && places.back().segment == record.place.segment &&
-                              places.back().offset + places.back().bytes > record.place.offset;
-        if (overlaps || !index_.add(record)) {
-            ++counts_.damaged;
-            lost.push_back(record.name);
-            continue;
-        }
-        places.push_back(record.place);
-    }
-    Manifest::Changes changes;
-    for (const StoreName& name : lost) changes.remove(store::key_of(store::record_letter, name));
-    if (!lost.empty()) RONDO_TRY(manifest_->commit_removal(std::move(changes)));
-    return segments_->keep_only(std::move(places));
-}
-
 StoreName KvStore::tenant_name(const std::optional<StoreKeys>& keys, std::string_view tenant) {
     return store_name(keys, "tenant", std::as_bytes(std::span(tenant)));
 }
@@ -153,34 +86,47 @@ Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     return store::key_of_records(*keys_, salt, record.tenant);
 }
 
-/// Until no more than `most` is used; where that cannot be, nobody goes, and it is refused as `otherwise` says.
-KvStore::Refusal KvStore::evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most,
-                                    Refusal otherwise) {
+/// Who has been taken out of the index, and goes or is put back.
+struct KvStore::Going {
+    std::vector<RecordIndex::Taken> taken;
+    uint64_t bytes = 0;
+};
+
+/// Until no more than `most` is used with `used` and without those who go. False: nobody else may go.
+bool KvStore::take_out(const StoredRecord& record, const StoreName* tenant, uint64_t used, uint64_t most,
+                       Going& going) {
     const auto may_go = [&](const StoredRecord& other) {
         return !readers_.contains(other.place) && !stands_before(other.name, record);
     };
-    std::vector<RecordIndex::Taken> taken;
-    while (used > most) {
+    while (used - std::min(used, going.bytes) > most) {  // more may go than is missing
         const StoredRecord* const next = index_.next_to_go(record, tenant, may_go);
-        if (next == nullptr) break;
-        used -= next->place.bytes;
-        taken.push_back(index_.take(next->name));
+        if (next == nullptr) return false;
+        going.bytes += next->place.bytes;
+        going.taken.push_back(index_.take(next->name));
     }
+    return true;
+}
+
+/// False: the disk refuses, and all are there as they were.
+bool KvStore::let_go(const Going& going) {
     Manifest::Changes changes;
-    for (const auto& [gone, credit] : taken) changes.remove(store::key_of(store::record_letter, gone.name));
-    const bool enough = used <= most;
-    if (!enough || (!taken.empty() && !manifest_->commit_removal(std::move(changes)))) {
-        for (auto one = taken.rbegin(); one != taken.rend(); ++one) index_.put_back(*one);
-        return enough ? Refusal::disk : otherwise;
+    for (const auto& [gone, credit] : going.taken) changes.remove(store::key_of(store::record_letter, gone.name));
+    if (!going.taken.empty() && !manifest_->commit_removal(std::move(changes))) {
+        put_back(going);
+        return false;
     }
-    for (const RecordIndex::Taken& one : taken) {
+    for (const RecordIndex::Taken& one : going.taken) {
         index_.gone(one);
         tell_gone(one.record.name);
         static_cast<void>(give_back(one.record.place));
         counts_.gone(one.record);
     }
-    counts_.evicted += std::ssize(taken);
-    return Refusal::none;
+    counts_.evicted += std::ssize(going.taken);
+    return true;
+}
+
+void KvStore::put_back(const Going& going) {
+    for (auto one = going.taken.rbegin(); one != going.taken.rend(); ++one) index_.put_back(*one);
 }
 
 void KvStore::tell_gone(const StoreName& name) const {
@@ -193,31 +139,36 @@ bool KvStore::stands_before(const StoreName& name, const StoredRecord& begun) co
     return begun.before == name || std::ranges::any_of(writing_, is_before);
 }
 
-KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
+/// By whom the limits of the tenant, of the store and of the disk are kept; `wanted` is what must be free there.
+KvStore::Refusal KvStore::take_out_for_limits(const StoredRecord& record, uint64_t most, uint64_t wanted, uint64_t free,
+                                              Going& going) {
     const uint64_t bytes = record.place.bytes;
     if (options_.tenant_bytes_max > 0) {
         if (bytes > options_.tenant_bytes_max) return Refusal::quota;
         uint64_t used = index_.bytes_of(record.tenant) + bytes;
         for (const auto& [name, writing] : writing_)
             if (writing->record.tenant == record.tenant && !writing->found) used += writing->record.place.bytes;
-        const Refusal refusal = evict_for(record, &record.tenant, used, options_.tenant_bytes_max, Refusal::quota);
-        if (refusal != Refusal::none) return refusal;
+        if (!take_out(record, &record.tenant, used, options_.tenant_bytes_max, going)) return Refusal::quota;
     }
-    const uint64_t most = bytes + 2 * disk_alignment;  // it may begin a segment
-    if (segments_->makes_holes()) {
-        uint64_t used = segments_->bytes() + most;
-        const Refusal refusal = evict_for(record, nullptr, used, options_.bytes_max, Refusal::no_room);
-        if (refusal != Refusal::none) return refusal;
-    }
+    if (!segments_->makes_holes()) return Refusal::none;
+    const bool enough = take_out(record, nullptr, segments_->bytes() + most, options_.bytes_max, going) &&
+                        take_out(record, nullptr, wanted, free, going);
+    return enough ? Refusal::none : Refusal::no_room;
+}
+
+/// Where all who may go are not enough nobody goes.
+KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
+    const uint64_t most = record.place.bytes + 2 * disk_alignment;  // it may begin a segment
     const auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
     // What others took of the disk is asked back of what is stored.
-    uint64_t wanted = bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
-    if (segments_->makes_holes() && *free < wanted) {
-        const Refusal refusal = evict_for(record, nullptr, wanted, *free, Refusal::no_room);
-        if (refusal != Refusal::none) return refusal;
+    const uint64_t wanted = record.place.bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
+    Going going;
+    if (const Refusal refusal = take_out_for_limits(record, most, wanted, *free, going); refusal != Refusal::none) {
+        put_back(going);
+        return refusal;
     }
-    if (!unpunched_.empty()) return Refusal::disk;
+    if (!let_go(going) || !unpunched_.empty()) return Refusal::disk;
     const uint64_t taken = segments_->bytes() + most;
     const uint64_t missing = std::max(taken - std::min(taken, options_.bytes_max), wanted - std::min(wanted, *free));
     return segments_->makes_holes() || missing == 0 ? Refusal::none : drop_segments(record, missing);
@@ -303,7 +254,7 @@ Status KvStore::clear_again() {
 }
 
 void KvStore::use(const StoreName& name) {
-    const int64_t told_each = std::min(seconds_a_day, options_.unused_seconds_max / 4);
+    const int64_t told_each = std::min(store::seconds_a_day, options_.unused_seconds_max / 4);
     for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
 }
 
@@ -334,17 +285,6 @@ void KvStore::damaged(const StoredRecord& record) {
     if (found == nullptr || found->place != record.place) return;
     ++counts_.damaged;
     static_cast<void>(remove({&record.name, 1}));
-}
-
-void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
-    const int64_t today = options_.now() / seconds_a_day;
-    if (today > day_) written_today_ = 0;  // a clock that goes back begins no day anew
-    day_ = today;
-    written_today_ += bytes;
-    RecordWriter out;
-    out.put(day_);
-    out.put(written_today_);
-    changes.put(day_key, store::text_of(out.bytes()));
 }
 
 void KvStore::refer(std::span<const StoreName> names) {

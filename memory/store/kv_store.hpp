@@ -26,6 +26,8 @@
 
 namespace rondo {
 
+struct ManifestEntry;
+
 /// Rounds' KV on a disk, by what they hold. What is written is found once it is durable, and whoever reads it gets the
 /// bytes that were written or an error: every layer is proved on its way.
 ///
@@ -96,6 +98,8 @@ public:
     /// It hears of the first that did.
     void finish(std::vector<WritingPtr> writings, Done done);
     void finish(const WritingPtr& writing, Done done) { finish(std::vector{writing}, std::move(done)); }
+    /// It will not be finished: from now on another one of its name can begin.
+    void give_up(const Writing& writing);
 
     /// A record that is read. It keeps its space meanwhile, even if it is removed.
     class Reading;
@@ -154,9 +158,15 @@ private:
     Status load();
     Status load_epochs();
     Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
+    bool is_usable(const ManifestEntry& entry, bool foreign);
+    void take_used_at(StoredRecord& record, bool foreign);
     Refusal make_room(const StoredRecord& record);
-    Refusal evict_for(const StoredRecord& record, const StoreName* tenant, uint64_t& used, uint64_t most,
-                      Refusal otherwise);
+    struct Going;
+    Refusal take_out_for_limits(const StoredRecord& record, uint64_t most, uint64_t wanted, uint64_t free,
+                                Going& going);
+    bool take_out(const StoredRecord& record, const StoreName* tenant, uint64_t used, uint64_t most, Going& going);
+    bool let_go(const Going& going);
+    void put_back(const Going& going);
     Status remove(std::span<const StoreName> names);
     void tell_gone(const StoreName& name) const;
     Status give_back(const RecordPlace& place);
@@ -176,6 +186,8 @@ private:
     void commit(Finishing& finishing);
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
     void put_used(Manifest::Changes& changes);
+    void count_refused_by_disk(int64_t records) { counts_.refused[static_cast<size_t>(Refusal::disk)] += records; }
+    bool is_same_day() const;
     void count_day(Manifest::Changes& changes, uint64_t bytes);
     void end_reading(const RecordPlace& place);
     template <class T>

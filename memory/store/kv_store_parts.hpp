@@ -22,6 +22,10 @@ namespace store {
 inline constexpr char record_letter = 'r', epoch_letter = 'e';
 inline constexpr char head_letter = 'c', body_letter = 't', refers_letter = 'o';
 
+/// What was written in one day.
+inline constexpr const char* day_key = "d";
+inline constexpr int64_t seconds_a_day = 24 * 3600;
+
 /// Of what is sealed in a record; layers have numbers of their own.
 inline constexpr uint32_t header_number = 0xffff'ffff;
 

@@ -112,9 +112,10 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
                              });
     if (keys_) {
         auto key = key_of(*record);
-        if (!key) return done(key.error());
-        reading->key.emplace(*key);
+        if (!key && key.error().code != ErrorCode::io) return done(key.error());
+        if (key) reading->key.emplace(*key);
     }
+    const bool opens = !keys_ || reading->key;  // else the disk does not read its segment's header
     const std::span<std::byte> into = reading->bytes.span();
     const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
         if (!end) {
@@ -128,10 +129,12 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         done(reading);
     });
     // On the disk's thread:
-    const auto come = [reading, into, read, kind = options_.kind](Status end) {
+    const auto come = [reading, into, read, opens, kind = options_.kind](Status end) {
         if (!end) return read(std::move(end));
+        if (!opens) return read(damage());  // as other bytes that cannot be read, where the disk reads the file
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
+        header->kind.lower_layers = kind.lower_layers;
         if (header->kind != kind) return read(damage());  // its name is one of this kind
         reading->header = std::move(*header);
         read(Status::ok());

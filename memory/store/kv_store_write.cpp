@@ -55,8 +55,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     };
     if (index_.find(record.name) != nullptr || writing_.contains(record.name)) return refused(Refusal::stored_already);
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
-    const bool same_day = options_.now() / (24 * 3600) <= day_;
-    uint64_t today = record.place.bytes + (same_day ? written_today_ : 0);
+    uint64_t today = record.place.bytes + (is_same_day() ? written_today_ : 0);
     for (const auto& [name, writing] : writing_)
         if (!writing->found) today += writing->record.place.bytes;
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
@@ -71,7 +70,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
                              [post = options_.post, alive = alive_, this](Writing* ended) {
                                  post([alive, this, owned = std::shared_ptr<Writing>(ended)] {
                                      if (!*alive) return;
-                                     writing_.erase(owned->record.name);
+                                     give_up(*owned);
                                      if (!owned->found) static_cast<void>(give_back(owned->record.place));
                                  });
                              });
@@ -82,6 +81,11 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
         writing->key.emplace(*key);
     }
     return {writing, Refusal::none};
+}
+
+void KvStore::give_up(const Writing& writing) {
+    const auto found = writing_.find(writing.record.name);
+    if (found != writing_.end() && found->second == &writing) writing_.erase(found);
 }
 
 void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done) {
@@ -109,22 +113,27 @@ void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std
 struct KvStore::Finishing {
     std::vector<WritingPtr> writings;
     Done done;
-    int64_t& refused_by_disk;  // counted
-    size_t under_way = 0;      // headers, or files that are synced
-    Status first = {};         // that went wrong
+    KvStore& store;
+    size_t under_way = 0;  // headers, or files that are synced
+    Status first = {};     // that went wrong
 
-    /// Of whom this is true nothing is found.
+    /// Of whom this is true nothing is found, nor of those that come behind him.
     void fail(const Status& status, const std::function<bool(const Writing&)>& who) {
         if (first) first = status;
-        const auto failed = std::erase_if(writings, [&](const WritingPtr& writing) { return who(*writing); });
-        if (status.error().code != ErrorCode::cancelled) refused_by_disk += static_cast<int64_t>(failed);
+        std::set<StoreName> lost;
+        const auto is_lost = [&](const WritingPtr& writing) {
+            if (!who(*writing) && !lost.contains(writing->record.before)) return false;
+            lost.insert(writing->record.name);
+            store.give_up(*writing);
+            return true;
+        };
+        const auto failed = static_cast<int64_t>(std::erase_if(writings, is_lost));
+        if (status.error().code != ErrorCode::cancelled) store.count_refused_by_disk(failed);
     }
 };
 
 void KvStore::finish(std::vector<WritingPtr> writings, Done done) {
-    int64_t& refused_by_disk = counts_.refused[static_cast<size_t>(Refusal::disk)];
-    const auto finishing =
-        std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), refused_by_disk});
+    const auto finishing = std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), *this});
     for (const WritingPtr& writing : std::vector(finishing->writings)) {
         const Status sealed = seal_header(*writing);
         if (!sealed) finishing->fail(sealed, [&](const Writing& one) { return &one == writing.get(); });
@@ -189,6 +198,22 @@ void KvStore::put_used(Manifest::Changes& changes) {
         if (const StoredRecord* const record = index_.find(name); record != nullptr) put(changes, *record);
 }
 
+/// A clock that goes back over midnight begins no day anew. One that was further ahead is right again.
+bool KvStore::is_same_day() const {
+    const int64_t today = options_.now() / store::seconds_a_day;
+    return today == day_ || today + 1 == day_;
+}
+
+void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
+    if (!is_same_day()) written_today_ = 0;
+    day_ = options_.now() / store::seconds_a_day;
+    written_today_ += bytes;
+    RecordWriter out;
+    out.put(day_);
+    out.put(written_today_);
+    changes.put(store::day_key, store::text_of(out.bytes()));
+}
+
 /// The bytes are durable; now they are found.
 void KvStore::commit(Finishing& finishing) {
     const Status forgotten =
@@ -216,7 +241,8 @@ void KvStore::commit(Finishing& finishing) {
         } else {
             leaving_.push_back(writing->record);  // the manifest may have it nevertheless, and then it needs its space
             writing->found = true;
-            ++finishing.refused_by_disk;
+            give_up(*writing);
+            count_refused_by_disk(1);
         }
     }
     if (!committed && finishing.first) finishing.first = committed;

@@ -145,7 +145,6 @@ Status Manifest::open_database() {
     if (status.IsIOError() && status.ToString().find("lock ") != std::string::npos) return open_elsewhere(folder_);
     RONDO_TRY(status_of_rocksdb(status));
     failed_ = proves_all_ = false;
-    reserve_.take();
     return Status::ok();
 }
 
@@ -169,6 +168,7 @@ Result<Manifest::Opened> Manifest::open(const std::string& folder) {
     Opened made;
     made.manifest.reset(new Manifest(folder));
     RONDO_TRY(made.manifest->open_database());
+    made.manifest->reserve_.take();
     made.note = made.manifest->note_;
     made.repaired = !made.note.empty();
     std::error_code ignored;  // where older versions' repairs left what they had replaced
@@ -236,6 +236,7 @@ Status Manifest::write(Changes& changes, bool removes) {
     if (failed_ && (removes || has_room())) {
         if (!has_room()) reserve_.give_up();
         RONDO_TRY(open_again());
+        reserve_.take();
         status = database_->Write(durable, changes.batch_.get());
         note_failure(status);
     }
@@ -272,10 +273,14 @@ bool Manifest::is_there() const {
 }
 
 Status Manifest::forget_removed() {
-    if (!failed_ && forget()) return Status::ok();
-    if (!has_room()) reserve_.give_up();
+    Status forgotten = closed();
+    if (!failed_) forgotten = forget();
+    if (forgotten) return forgotten;
+    if (forgotten.error().code == ErrorCode::out_of_memory || !has_room()) reserve_.give_up();
     RONDO_TRY(open_again());
-    return forget();
+    forgotten = forget();
+    reserve_.take();
+    return forgotten;
 }
 
 Status Manifest::forget() {

@@ -123,7 +123,7 @@ Result<RecordHeader> RecordHeader::read(std::span<const std::byte> bytes) {
     if (!is_possible(made.kind) || group > 1 || exactness > 1) return damaged("kind is impossible");
     made.group = static_cast<LayerGroup>(group);
     made.exactness = static_cast<Exactness>(exactness);
-    if (ids == 0 || made.tokens_before < 0 ||
+    if (ids == 0 || made.tokens_before < 0 || made.tokens_before > limits::context_tokens_max ||
         made.tokens_before + static_cast<int64_t>(ids) > limits::context_tokens_max)
         return damaged("number of tokens is impossible");
     if (layers == 0 || layers > static_cast<size_t>(made.kind.layers)) return damaged("number of layers is impossible");

@@ -23,6 +23,7 @@ struct KvKind {
     int32_t layers = 0;
     int32_t kv_heads = 0;
     int32_t head_dim = 0;
+    int32_t lower_layers = 0;  ///< which layers a group has; told by the names of records, and not by their headers
 
     size_t bytes_of_block() const { return static_cast<size_t>(kv_heads) * KvAtom{dtype, head_dim}.bytes(); }
     bool operator==(const KvKind&) const = default;

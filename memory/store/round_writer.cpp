@@ -1,6 +1,7 @@
 #include "memory/store/round_writer.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "config/checked.hpp"
@@ -20,6 +21,7 @@ struct RoundWriter::Record {
     KvLease blocks;
     HostArena::RecordPtr in_arena;  // null: it is not kept in host memory
     StoreName name{};
+    std::optional<StoreName> before;  // none: it is the first of its sequence
     LayerGroup group = LayerGroup::upper;
     int64_t tokens = 0;
     size_t layers = 0, layer_bytes = 0;
@@ -67,9 +69,21 @@ void RoundWriter::next() {
         for (const auto& done : std::exchange(idle_, {})) done();
 }
 
+/// Another sequence's record was on its way when a record behind it was written, and has failed since.
+void RoundWriter::drop_what_leads_nowhere() {
+    std::set<StoreName> names;
+    std::erase_if(written_, [&](const Written& one) {
+        const bool leads = !one.before || names.contains(*one.before) || store_.index().find(*one.before) != nullptr;
+        if (one.writing != nullptr && leads) names.insert(one.name);
+        return one.writing != nullptr && !leads;
+    });
+}
+
 /// What has been written since the last time is found together: a disk syncs many as soon as one.
 void RoundWriter::finish_written() {
-    if (finishing_ || written_.empty()) return;
+    if (finishing_) return;
+    drop_what_leads_nowhere();
+    if (written_.empty()) return;
     finishing_ = true;
     auto those = std::make_shared<std::vector<Written>>(std::exchange(written_, {}));
     std::vector<KvStore::WritingPtr> writings;
@@ -139,6 +153,7 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     header.layers.resize(static_cast<size_t>(pool_.shape().layers_in(group)));
     const auto record = std::make_shared<Record>();
     record->name = header.name;
+    if (round.first_token > 0) record->before = header.before;
     record->group = group;
     record->tokens = std::ssize(round.ids);
     record->layers = header.layers.size();
@@ -231,8 +246,10 @@ void RoundWriter::copied_all(const RecordPtr& record) {
 void RoundWriter::end_record(const RecordPtr& record) {
     busy_.reset();
     if (record->status)
-        written_.push_back(
-            {std::move(record->writing), record->name, waiting_.front().stored, std::move(record->in_arena)});
+        written_.push_back({std::move(record->writing), record->name, waiting_.front().stored, record->before,
+                            std::move(record->in_arena)});
+    else
+        store_.give_up(*record->writing);  // who waits may write the same
     record->writing.reset();
     if (!record->status || gives_up_) end_sequence();
     next();

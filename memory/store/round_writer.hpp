@@ -60,6 +60,7 @@ private:
     void copied_all(const RecordPtr& record);
     void end_layer(const RecordPtr& record, const Staging::Piece& piece, const Status& status);
     void end_record(const RecordPtr& record);
+    void drop_what_leads_nowhere();
     void finish_written();
     void let_go(Sequence& sequence);
     void end_sequence();
@@ -80,6 +81,7 @@ private:
         KvStore::WritingPtr writing;  // none: another one's
         StoreName name;
         std::function<void(const StoreName&)> stored;
+        std::optional<StoreName> before = {};  ///< none: it is the first of its sequence
         HostArena::RecordPtr in_arena = {};
     };
     std::vector<Written> written_;  // records that wait to be found

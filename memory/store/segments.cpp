@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "config/checked.hpp"
+#include "memory/store/aligned_bytes.hpp"
 #include "memory/store/byte_io.hpp"
 #include "memory/store/record_header.hpp"
 
@@ -32,6 +33,29 @@ Error failed(uint64_t segment, const char* what) {
 struct Block {
     alignas(disk_alignment) std::array<std::byte, disk_alignment> bytes{};
 };
+
+/// `may_be_zeros`: what is zeros already is read and not written again.
+Status write_zeros(int file, uint64_t offset, uint64_t bytes, bool may_be_zeros) {
+    AlignedBytes piece(std::min(bytes, uint64_t{1} << 20));
+    bool wrote = false;
+    while (bytes > 0) {
+        const auto part = piece.span().first(std::min<size_t>(bytes, piece.span().size()));
+        const auto at = static_cast<off_t>(offset);
+        ssize_t moved = may_be_zeros ? pread(file, part.data(), part.size(), at) : 0;
+        const bool is_zeros = moved > 0 && std::ranges::all_of(part.first(static_cast<size_t>(moved)),
+                                                               [](std::byte byte) { return byte == std::byte{0}; });
+        if (!is_zeros) {
+            std::ranges::fill(part, std::byte{0});
+            moved = pwrite(file, part.data(), part.size(), at);
+            if (moved <= 0) return disk_error(moved < 0 ? errno : EIO, "a segment: cannot write zeros");
+            wrote = true;
+        }
+        offset += static_cast<uint64_t>(moved);
+        bytes -= static_cast<uint64_t>(moved);
+    }
+    if (wrote && fdatasync(file) != 0) return disk_error(errno, "a segment: cannot sync");
+    return Status::ok();
+}
 
 Block header_of(uint64_t segment, const Segments::Salt& salt) {
     RecordWriter out;
@@ -136,12 +160,18 @@ Status Segments::take_over(uint64_t segment) {
     if (fstat(*file, &what) != 0) return failed(segment, "look");
     made.end = made.used = static_cast<uint64_t>(what.st_size);
     bytes_ += made.used;
+    const ssize_t got = read_salt(segment, *file, made);
+    return got >= 0 && got < static_cast<ssize_t>(disk_alignment) ? remove(segment) : Status::ok();
+}
+
+ssize_t Segments::read_salt(uint64_t segment, int from, File& file) {
     Block found;
     ssize_t got = -1;
-    for (int tries = 0; tries < 2 && got < 0; ++tries) got = pread(*file, found.bytes.data(), found.bytes.size(), 0);
-    if (got >= 0 && got < static_cast<ssize_t>(found.bytes.size())) return remove(segment);
-    if (const auto salt = salt_in(segment, found.bytes); salt) made.salt = *salt;
-    return Status::ok();
+    for (int tries = 0; tries < 2 && got < 0; ++tries) got = pread(from, found.bytes.data(), found.bytes.size(), 0);
+    file.has_unread_salt = got < 0;
+    if (got < static_cast<ssize_t>(found.bytes.size())) return got;
+    if (const auto salt = salt_in(segment, found.bytes); salt) file.salt = *salt;
+    return got;
 }
 
 Status Segments::begin_segment() {
@@ -215,7 +245,7 @@ void Segments::submit(uint64_t segment, DiskWork work) {
 }
 
 /// Where no hole can be made, zeros are written; the space comes back with the whole segment then.
-Result<bool> Segments::punch(uint64_t segment, uint64_t offset, uint64_t bytes) {
+Result<bool> Segments::punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros) {
     RONDO_ASSIGN(const OpenFile file, opened(segment));
     int made = -1;
     do {
@@ -225,11 +255,7 @@ Result<bool> Segments::punch(uint64_t segment, uint64_t offset, uint64_t bytes) 
     if (made == 0) return true;
     if (errno != EOPNOTSUPP && errno != ENOSYS) return disk_error(errno, "a segment: cannot make a hole");
     makes_holes_ = false;
-    const auto zeros = std::make_unique<Block>();
-    for (uint64_t done = 0; done < bytes; done += disk_alignment)
-        if (pwrite(*file, zeros->bytes.data(), disk_alignment, static_cast<off_t>(offset + done)) < 0)
-            return disk_error(errno, "a segment: cannot write zeros");
-    if (fdatasync(*file) != 0) return disk_error(errno, "a segment: cannot sync");
+    RONDO_TRY(write_zeros(*file, offset, bytes, may_be_zeros));
     return false;
 }
 
@@ -299,7 +325,7 @@ Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records)
     uint64_t end = disk_alignment, used = disk_alignment, dead = 0;
     for (const RecordPlace& record : records) {
         if (record.offset > end) {
-            RONDO_ASSIGN(const bool hole, punch(segment, end, record.offset - end));
+            RONDO_ASSIGN(const bool hole, punch(segment, end, record.offset - end, true));
             dead += hole ? 0 : record.offset - end;
         }
         end = record.offset + record.bytes;
@@ -324,9 +350,13 @@ Status Segments::keep_only(std::vector<RecordPlace> records) {
     return Status::ok();
 }
 
-Result<Segments::Salt> Segments::salt(uint64_t segment) const {
+Result<Segments::Salt> Segments::salt(uint64_t segment) {
     const auto found = files_.find(segment);
     if (found == files_.end()) return make_error(ErrorCode::not_found, name_of(segment) + ": there is no such segment");
+    if (found->second.has_unread_salt) {
+        RONDO_ASSIGN(const OpenFile file, opened(segment));
+        if (read_salt(segment, *file, found->second) < 0) return failed(segment, "read the header");
+    }
     if (found->second.salt) return *found->second.salt;
     return make_error(ErrorCode::corrupt, name_of(segment) + ": the header is damaged");
 }

@@ -35,7 +35,6 @@ public:
     using Salt = std::array<std::byte, 32>;
     struct Options {
         uint64_t segment_bytes = uint64_t{256} << 20;  ///< a record may be larger; then it has a file of its own
-        bool direct = true;                            ///< past the kernel's cache, where the file system can
         size_t open_files_max = 128;                   ///< a process may open so many, and its sockets count
     };
     static std::string name_of(uint64_t segment);
@@ -76,8 +75,11 @@ public:
     Status keep_only(std::vector<RecordPlace> records);
 
     /// Of a segment, made with it: random, so that what is written in two segments is never the same under one key.
-    /// corrupt where its header is damaged, or another version's: what is not sealed can be read without it.
-    Result<Salt> salt(uint64_t segment) const;
+    /// corrupt where its header is damaged, or another version's: what is not sealed can be read without it. io where
+    /// the disk does not read it: the next time it is asked again.
+    Result<Salt> salt(uint64_t segment);
+    /// Of a segment that is there.
+    bool has_unread_salt(uint64_t segment) const { return files_.at(segment).has_unread_salt; }
     /// What is appended next to the last record is found at the next start: nobody has removed its file.
     bool is_there() const;
     bool exists(uint64_t segment) const { return files_.contains(segment); }
@@ -98,6 +100,7 @@ private:
         uint64_t used = 0;  // by records that were not given back
         uint64_t dead = 0;  // by what was, and is no hole yet
         std::optional<Salt> salt;
+        bool has_unread_salt = false;  // the disk did not read it
     };
     /// Work of the disk's that has not ended.
     struct UnderWay {
@@ -106,15 +109,17 @@ private:
         int64_t count = 0;
     };
     Segments(const StoreFolder& folder, DiskQueue& queue, const Options& options)
-        : folder_(&folder), queue_(&queue), options_(options), direct_(options.direct) {}
+        : folder_(&folder), queue_(&queue), options_(options), direct_(folder.has_direct_files()) {}
     void submit(uint64_t segment, DiskWork work);
     Result<OpenFile> open_file(const std::string& name, int flags);
     Result<OpenFile> opened(uint64_t segment);
     void keep_open(uint64_t segment, OpenFile file);
     Status take_over(uint64_t segment);
+    /// How many bytes of a header are there; < 0: the disk did not read it.
+    static ssize_t read_salt(uint64_t segment, int from, File& file);
     Status begin_segment();
     /// False: the bytes are zeros, and their space does not come back.
-    Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes);
+    Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros = false);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 

@@ -57,12 +57,12 @@ std::vector<std::byte> beside(char letter, const StoreName& name, std::span<cons
 
 }  // namespace
 
-StoreName Shelf::name(std::string_view tenant, std::string_view id) const {
+StoreName Shelf::name(const std::optional<StoreKeys>& keys, std::string_view tenant, std::string_view id) {
     RecordWriter out;
     out.put(uint64_t{tenant.size()});  // so that no two pairs look the same
     out.put(std::as_bytes(std::span(tenant)));
     out.put(std::as_bytes(std::span(id)));
-    return store_name(*keys_, "conversation", out.bytes());
+    return store_name(keys, "conversation", out.bytes());
 }
 
 /// A key is used once, for its salt is: so the seal's number may always be 0.
@@ -134,11 +134,12 @@ Status Shelf::put(Manifest::Changes& changes, const StoreName& name, const Store
     RONDO_TRY(within(head.size(), head_bytes_max, "a conversation's head has", "bytes"));
     RONDO_TRY(within(body.size(), body_bytes_max, "a conversation's body has", "bytes"));
     RONDO_TRY(within(records.size(), records_max, "a conversation refers to", "records"));
-    const std::array values = {head, body, std::as_bytes(records)};
+    const std::array parts = {head, body, std::as_bytes(records)};
+    std::array<std::string, letters.size()> values;  // all first: the changes get all or nothing
     for (size_t i = 0; i < letters.size(); ++i) {
-        RONDO_ASSIGN(const std::string value, write(letters[i], name, tenant, values[i]));
-        changes.put(store::key_of(letters[i], name), value);
+        RONDO_ASSIGN(values[i], write(letters[i], name, tenant, parts[i]));
     }
+    for (size_t i = 0; i < letters.size(); ++i) changes.put(store::key_of(letters[i], name), values[i]);
     return Status::ok();
 }
 

@@ -30,7 +30,8 @@ public:
     Shelf(Manifest& manifest, const std::optional<StoreKeys>& keys) : manifest_(&manifest), keys_(&keys) {}
 
     /// Of a tenant's conversation: the same for the same two texts. With keys nothing of them can be seen from it.
-    StoreName name(std::string_view tenant, std::string_view id) const;
+    StoreName name(std::string_view tenant, std::string_view id) const { return name(*keys_, tenant, id); }
+    static StoreName name(const std::optional<StoreKeys>& keys, std::string_view tenant, std::string_view id);
 
     /// Durable when it returns, all of it or nothing; what was of that name is replaced. out_of_range where something
     /// is too large.

@@ -97,6 +97,12 @@ Result<int> StoreFolder::open_file(const std::string& name, int flags) const {
     return refused(shown, "must be a file of the user who runs this, without another name");
 }
 
+bool StoreFolder::has_direct_files() const {
+    const int file = openat(file_, ".", O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file >= 0) close(file);
+    return file >= 0 || errno != EINVAL;
+}
+
 Status StoreFolder::remove(const std::string& name) const {
     if (unlinkat(file_, name.c_str(), 0) != 0 && errno != ENOENT) return failed(path_ + "/" + name, "remove");
     return Status::ok();
@@ -159,8 +165,9 @@ Result<std::vector<std::string>> StoreFolder::names() const {
 Result<uint64_t> StoreFolder::bytes_free() const {
     struct statvfs disk = {};
     if (fstatvfs(file_, &disk) != 0) return failed(path_, "ask for its free space");
-    return std::min({uint64_t{disk.f_bavail} * disk.f_frsize, quota_left(file_, USRQUOTA, geteuid()),
-                     quota_left(file_, GRPQUOTA, getegid())});
+    const bool tells = disk.f_blocks > 0;  // some file systems do not say how large they are
+    return std::min({tells ? uint64_t{disk.f_bavail} * disk.f_frsize : UINT64_MAX,
+                     quota_left(file_, USRQUOTA, geteuid()), quota_left(file_, GRPQUOTA, getegid())});
 }
 
 }  // namespace rondo

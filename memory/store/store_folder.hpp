@@ -39,6 +39,8 @@ public:
     Status sync() const;
     /// Names of what is in it, in order.
     Result<std::vector<std::string>> names() const;
+    /// Whether its files can be read and written past the kernel's cache, as far as that is known without making one.
+    bool has_direct_files() const;
     /// Bytes that this user may still write on its disk.
     Result<uint64_t> bytes_free() const;
 

@@ -34,6 +34,7 @@ uint64_t checksum_of_kind(const KvKind& kind) {
     out.put(std::span<const std::byte>(kind.model));
     out.put(static_cast<uint8_t>(kind.dtype));
     for (const int32_t number : {kind.layers, kind.kv_heads, kind.head_dim}) out.put(number);
+    if (kind.lower_layers != 0) out.put(kind.lower_layers);
     return checksum_of(out.bytes());
 }
 

@@ -210,11 +210,12 @@ Result<std::vector<TableFile::Block>> TableFile::entry_blocks(const Footer& foot
 Result<int64_t> TableFile::each_entry(const Each& each, const Lost& lost) const {
     const auto all = footer();
     auto blocks = all ? entry_blocks(*all) : Result<std::vector<Block>>(all.error());
-    if (!blocks && blocks.error().code == ErrorCode::io) return blocks.error();
     if (!blocks) {
+        const ErrorCode code = blocks.error().code;
+        if (code != ErrorCode::corrupt && code != ErrorCode::unsupported) return blocks.error();  // it was not read
         RONDO_ASSIGN(const bool found, search_entries(each, lost));
         // A table of another kind must not be taken for an empty one.
-        if (!found && blocks.error().code == ErrorCode::unsupported) return blocks.error();
+        if (!found && code == ErrorCode::unsupported) return blocks.error();
         return 1;
     }
     int64_t damaged_blocks = 0;

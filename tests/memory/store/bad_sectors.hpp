@@ -12,18 +12,23 @@
 
 namespace rondo::testing {
 
-/// A disk queue whose disk cannot read some bytes. Who submits also says which bytes are bad: the test's thread.
+/// A disk queue whose disk cannot read some bytes, or write some pieces. Who submits also says which: the test's
+/// thread.
 class BadSectors : public DiskQueue {
 public:
     explicit BadSectors(std::unique_ptr<DiskQueue> disk) : disk_(std::move(disk)) {}
 
     void submit(DiskWork work) override {
-        if (work.kind == DiskWork::Kind::read && is_bad(work)) {
+        const bool reads = work.kind == DiskWork::Kind::read;
+        const bool refuses_write = work.kind == DiskWork::Kind::write && writes_left >= 0 && writes_left-- == 0;
+        if (refuses_write || (reads && is_bad(work))) {
             ++refused;
-            // The queue has something to do, and reads nothing.
+            // The queue has something to do, and moves nothing.
             work.kind = DiskWork::Kind::sync;
             work.memory.clear();
-            work.done = [done = std::move(work.done)](const Status&) { done(disk_error(EIO, "read")); };
+            work.done = [error = error, done = std::move(work.done)](const Status&) {
+                done(disk_error(error, "refused"));
+            };
         }
         disk_->submit(std::move(work));
     }
@@ -33,6 +38,8 @@ public:
     std::function<bool(const std::string& file, uint64_t begin, uint64_t end)> bad = [](const auto&, auto, auto) {
         return false;
     };
+    int error = EIO;       ///< what the kernel says then
+    int writes_left = -1;  ///< until one fails; -1: none does
     int refused = 0;
 
 private:

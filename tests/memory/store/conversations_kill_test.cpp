@@ -37,12 +37,12 @@ protected:
         return heads ? std::move(*heads) : std::vector<ConversationHead>();
     }
     void keep(const ConversationKey& key, std::optional<int64_t> tokens_left = {},
-              std::optional<ConversationName> fork_of = {}) {
+              std::optional<ConversationName> fork_of = {}, std::vector<int32_t> ids = {}) {
         ConversationHead head;
         head.name = key.name;
         head.number = key.number;
         const std::vector<std::byte> body(200, std::byte{7});
-        ASSERT_TRUE(kept_->keep({key, write_head(head), body, std::move(fork_of), tokens_left}));
+        ASSERT_TRUE(kept_->keep({key, write_head(head), body, std::move(fork_of), tokens_left, std::move(ids)}));
         ASSERT_TRUE(kept_->commit());
     }
     /// All of them are found together, and then the store hears whose they are.
@@ -59,7 +59,9 @@ protected:
                     third = round("t", &second, 200, 32), other = round("t", nullptr, 5000, 32);
         keep(key(1));
         store(key(1), {first, second});
-        keep(key(2), 64, key(1).name);
+        std::vector<int32_t> path = first.ids;
+        path.insert(path.end(), second.ids.begin(), second.ids.end());
+        keep(key(2), {}, key(1).name, path);
         store(key(1), {third});
         keep(key(1, 1), 32);
         store(key(3), {other});  // before it is kept

@@ -84,7 +84,9 @@ struct Disk {
         std::string file = std::filesystem::path(path).filename().string();
         if (file.starts_with("kv-")) file.resize(3);
         std::erase_if(file, [](char letter) { return letter >= '0' && letter <= '9'; });
-        met.push_back(std::string(call) + ' ' + file);
+        std::string boundary = std::string(call) + ' ' + file;
+        if (!plan.only.empty() && boundary != plan.only) return Fate::goes_on;
+        met.push_back(std::move(boundary));
         const auto now = static_cast<int64_t>(met.size());
         if (now < plan.from || now >= plan.from + plan.count || plan.kind == DiskFaults::Kind::none)
             return Fate::goes_on;

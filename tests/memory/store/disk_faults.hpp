@@ -27,6 +27,7 @@ public:
         int64_t count = 1;       ///< boundaries that fail
         bool in_middle = false;  ///< a write has written some of its bytes then, another call is over
         uint64_t seed = 0;
+        std::string only = {};  ///< as `end` names them, these alone are boundaries; "": all
     };
     /// From now on.
     static void begin(const Plan& plan);

@@ -121,6 +121,23 @@ TEST_F(FullDiskTest, RoomIsMadeAndAllThatIsThereIsWhole) {
     EXPECT_GE(all_whole(3020), before);
 }
 
+/// All but half of what it takes is taken by another program. One large record more than makes up for that.
+TEST_F(FullDiskTest, WhoGoesMayBeLargerThanWhatIsMissing) {
+    RONDO_MOUNT(24);
+    const int large = 8;
+    for (int i = 0; i < large; ++i) ASSERT_TRUE(try_to_write(round("t", nullptr, 10'000 * i, 2048), 1.0 + i));
+    const uint64_t bytes_of_large = store_->index().bytes() / large;
+    fill();
+    const Round small = round("t", nullptr, 500'000, 64);
+    const uint64_t some = disk_alignment;
+    fs::resize_file(other_on(disk_->path()), fs::file_size(other_on(disk_->path())) - some);
+    ASSERT_EQ(free_bytes(), some);
+    ASSERT_TRUE(try_to_write(small, 100.0));
+    EXPECT_LT(store_->index().find(name_of(small))->place.bytes, bytes_of_large);
+    EXPECT_GT(store_->index().find(name_of(small))->place.bytes, some);
+    EXPECT_EQ(store_->counts().evicted, 1);
+}
+
 TEST_F(FullDiskTest, WritingGoesOnOnceThereIsSpace) {
     RONDO_MOUNT(24);
     EXPECT_EQ(write_some(0, 20), 20);
@@ -161,6 +178,33 @@ TEST_F(FullDiskTest, WhatMustGoGoes) {
     open();
     EXPECT_EQ(all_whole(1010), there);
     EXPECT_EQ(Shelf(store_->manifest(), store_->keys()).name("t", "id"), name);
+}
+
+/// Rewriting the manifest takes more than is free, and no more than with the reserve.
+TEST_F(FullDiskTest, WhatIsForgottenGetsTheReserveThoughSomeIsFree) {
+    RONDO_MOUNT(48);
+    std::mt19937_64 random(3);
+    const std::string canary = "canary-41c7-canary";
+    for (int i = 0; i < 50; ++i) {
+        std::string value(100'000, '\0');  // that cannot be compressed
+        for (char& letter : value) letter = static_cast<char>(random());
+        Manifest::Changes changes;
+        changes.put("x" + std::to_string(i), value);
+        changes.put("canary", canary);
+        ASSERT_TRUE(store_->manifest().commit(std::move(changes)));
+    }
+    ASSERT_TRUE(store_->forget_removed());
+    ASSERT_TRUE(any_file_has(canary));
+    fill();
+    fs::resize_file(other_on(disk_->path()), fs::file_size(other_on(disk_->path())) - (uint64_t{2} << 20));
+    Manifest::Changes changes;
+    changes.remove("canary");
+    ASSERT_TRUE(store_->manifest().commit_removal(std::move(changes)));
+    const Status forgotten = store_->forget_removed();
+    EXPECT_TRUE(forgotten) << forgotten.error().message;
+    EXPECT_FALSE(any_file_has(canary));
+    EXPECT_EQ(store_->manifest().reserve_missing_bytes(), 0U) << "it is taken again";
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(store_->manifest().get("x" + std::to_string(i))->size(), 100'000U);
 }
 
 TEST_F(FullDiskTest, RoomIsMadeForTheReserve) {

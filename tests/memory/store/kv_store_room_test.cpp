@@ -12,6 +12,8 @@ namespace fs = std::filesystem;
 using Refusal = KvStore::Refusal;
 using ::testing::ElementsAre;
 
+constexpr int64_t a_day = 24 * 3600;
+
 class KvStoreRoomTest : public testing::StoreTest, public ::testing::WithParamInterface<bool> {
 protected:
     KvStoreRoomTest() {
@@ -149,20 +151,53 @@ TEST_P(KvStoreRoomTest, WhatIsOnItsWayCountsAsWritten) {
     EXPECT_EQ(third.refusal, Refusal::written_enough);
 }
 
-/// A clock that was ahead once, and is right again.
+/// A clock that was a little ahead, and is right again.
 TEST_P(KvStoreRoomTest, AClockThatGoesBackBeginsNoDayAnew) {
     RecordHeader header = header_of(round("t", nullptr, 0, 64));
     header.lay_out();
     options_.written_a_day_max = 2 * header.record_bytes();
     open();
-    const int64_t ahead = 100 * int64_t{24} * 3600;
-    now_ += ahead;
+    now_ += a_day;
     EXPECT_EQ(write(round("t", nullptr, 0, 64)), Refusal::none);
-    now_ -= ahead;
+    now_ -= a_day;
     EXPECT_EQ(write(round("t", nullptr, 1000, 64)), Refusal::none);
     EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough);
-    now_ += 24 * 3600;
+    now_ += a_day;
     EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::none) << "the next day by the right clock";
+}
+
+/// Else nothing would be written until the date that the clock showed.
+TEST_P(KvStoreRoomTest, AClockThatWasFarAheadStopsNothing) {
+    RecordHeader header = header_of(round("t", nullptr, 0, 64));
+    header.lay_out();
+    options_.written_a_day_max = 2 * header.record_bytes();
+    open();
+    now_ += 100 * a_day;
+    for (const int i : {0, 1}) EXPECT_EQ(write(round("t", nullptr, 1000 * i, 64)), Refusal::none);
+    EXPECT_EQ(write(round("t", nullptr, 2000, 64)), Refusal::written_enough);
+    now_ -= 100 * a_day;
+    for (const int i : {2, 3}) EXPECT_EQ(write(round("t", nullptr, 1000 * i, 64)), Refusal::none);
+    EXPECT_EQ(write(round("t", nullptr, 4000, 64)), Refusal::written_enough) << "the day has its limit";
+    open();
+    EXPECT_EQ(write(round("t", nullptr, 4000, 64)), Refusal::written_enough);
+}
+
+/// From the start on at which the clock is right its time runs, and a later start does not begin it anew.
+TEST_P(KvStoreRoomTest, WhatWasUsedByAClockThatWasAheadExpires) {
+    const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);
+    now_ += 100 * a_day;
+    for (const Round& one : {old, used}) ASSERT_EQ(write(one), Refusal::none);
+    now_ -= 100 * a_day;
+    open();
+    ASSERT_TRUE(store_->expire());
+    EXPECT_TRUE(is_there(old));
+    now_ += options_.unused_seconds_max / 2;
+    open();
+    store_->use(name_of(used));
+    now_ += options_.unused_seconds_max / 2 + 1;
+    ASSERT_TRUE(store_->expire());
+    EXPECT_FALSE(is_there(old));
+    EXPECT_TRUE(is_there(used));
 }
 
 /// A start knows it from the manifest, where not every use is written.

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/stored_record.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
@@ -254,6 +256,40 @@ TEST_P(KvStoreTest, AnotherModelsRecordsLiveBeside) {
     open();
     EXPECT_EQ(write(round("t", nullptr, 5000, 64), 0.001), Refusal::none);
     EXPECT_TRUE(is_there(one)) << "the other model's went";
+}
+
+/// Records of a group have other layers where the groups are other ones.
+TEST_P(KvStoreTest, AnotherWatershedIsAnotherKind) {
+    const uint64_t plain = checksum_of_kind(options_.kind);
+    const Round one = round("t", nullptr, 0, 64);
+    for (const int32_t lower_layers : {0, 1, 2}) {
+        options_.kind.lower_layers = lower_layers;
+        EXPECT_EQ(checksum_of_kind(options_.kind) == plain, lower_layers == 0);
+        open();
+        EXPECT_FALSE(is_there(one));
+        EXPECT_EQ(write(one), Refusal::none);
+        EXPECT_TRUE(is_there(one));
+    }
+    EXPECT_EQ(store_->index().count(), 3U);
+}
+
+/// Of a manifest that somebody has changed: no more is asked of memory than a record has bytes.
+TEST_P(KvStoreTest, AnEntryWithMoreLayersThanItsRecordHasRoomForIsDamaged) {
+    const Round one = round("t", nullptr, 0, 64), other = round("t", nullptr, 1000, 64);
+    for (const Round& each : {one, other}) ASSERT_EQ(write(each), Refusal::none);
+    const std::string key = store::key_of(store::record_letter, name_of(one));
+    const std::string value = store_->manifest().get(key).value();
+    auto entry = read_stored_record(std::as_bytes(std::span(value)));
+    ASSERT_TRUE(entry);
+    entry->record.layers = 1'000'000'000;
+    const std::vector<std::byte> forged = write_stored_record(*entry);
+    Manifest::Changes changes;
+    changes.put(key, store::text_of(forged));
+    ASSERT_TRUE(store_->manifest().commit(std::move(changes)));
+    open();
+    EXPECT_EQ(store_->counts().damaged, 1);
+    EXPECT_EQ(store_->index().find(name_of(one)), nullptr);
+    EXPECT_TRUE(is_there(other));
 }
 
 TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/memory/store/bad_sectors.hpp"
+#include "tests/memory/store/disk_faults.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
@@ -17,6 +18,15 @@ protected:
         sectors_ = sectors.get();
         queue_ = std::move(sectors);
         if (GetParam()) options_.keys.emplace(testing::some_root());
+        open();
+    }
+    ~KvStoreUnreadableTest() override { testing::DiskFaults::end(); }
+    /// As a start where the disk reads no segment's header.
+    void open_without_headers() {
+        close();
+        testing::DiskFaults::Plan plan{options_.path, testing::DiskFaults::Kind::io_error, 1, 1'000'000};
+        plan.only = "pread kv-";
+        testing::DiskFaults::begin(plan);
         open();
     }
     bool has(const Round& round) const { return store_->index().find(name_of(round)) != nullptr; }
@@ -68,6 +78,56 @@ TEST_P(KvStoreUnreadableTest, ADiskThatReadsNothingLosesNothing) {
         ASSERT_FALSE(read);
         EXPECT_EQ(read.error().code, ErrorCode::io) << read.error().message;
         EXPECT_TRUE(has(one_));
+    }
+    EXPECT_EQ(store_->counts().damaged, 0);
+    sectors_->bad = [](const auto&, auto, auto) { return false; };
+    EXPECT_TRUE(check(one_));
+}
+
+/// What seals the records of a segment comes from its header.
+TEST_P(KvStoreUnreadableTest, ASegmentWhoseHeaderIsNotReadAtAStartLosesNothing) {
+    for (const Round& each : {one_, other_}) ASSERT_EQ(write(each), Refusal::none);
+    open_without_headers();
+    ASSERT_TRUE(has(one_));
+    EXPECT_EQ(store_->counts().damaged, 0);
+    sectors_->bad = [](const auto&, auto, auto) { return true; };
+    EXPECT_EQ(check(one_).error().code, ErrorCode::io);
+    EXPECT_TRUE(has(one_));
+    EXPECT_FALSE(testing::DiskFaults::end().empty());
+    sectors_->bad = [](const auto&, auto, auto) { return false; };
+    EXPECT_TRUE(check(one_)) << "once the disk reads";
+    open_without_headers();
+    testing::DiskFaults::end();
+    open();
+    for (const Round& each : {one_, other_}) EXPECT_TRUE(check(each)) << "after a start";
+}
+
+/// A header that stays unreadable costs what it has sealed, as a bad sector does, where somebody wants it.
+TEST_P(KvStoreUnreadableTest, WhatAnUnreadableHeaderHasSealedIsWrittenElsewhere) {
+    for (const Round& each : {one_, other_}) ASSERT_EQ(write(each), Refusal::none);
+    open_without_headers();
+    const Status read = check(one_);
+    EXPECT_EQ(read.is_ok(), !GetParam());
+    EXPECT_EQ(has(one_), !GetParam());
+    EXPECT_TRUE(has(other_));
+    if (read) return;
+    EXPECT_EQ(read.error().code, ErrorCode::corrupt);
+    EXPECT_EQ(store_->counts().damaged, 1);
+    ASSERT_EQ(write(one_), Refusal::none);
+    EXPECT_TRUE(check(one_));
+}
+
+/// For a read of many parts the kernel may have no memory, and read the first bytes of the file nevertheless.
+TEST_P(KvStoreUnreadableTest, AKernelWithoutMemoryIsNotDamage) {
+    ASSERT_EQ(write(one_), Refusal::none);
+    sectors_->error = ENOMEM;
+    const RecordPlace place = place_of(one_);
+    for (const bool in_header : {true, false}) {
+        spoil(place, in_header ? 0 : place.bytes - disk_alignment);
+        const Status read = check(one_);
+        ASSERT_FALSE(read);
+        EXPECT_EQ(read.error().code, ErrorCode::out_of_memory) << read.error().message;
+        ASSERT_TRUE(has(one_));
     }
     EXPECT_EQ(store_->counts().damaged, 0);
     sectors_->bad = [](const auto&, auto, auto) { return false; };

@@ -122,5 +122,30 @@ TEST_F(NoHolesTest, WhatIsRemovedIsInNoFile) {
     EXPECT_EQ(store_->bytes(), before) << "a start counts it, too";
 }
 
+/// A start would write as much as was ever removed, each time.
+TEST_F(NoHolesTest, AStartWritesZerosOnlyWhereThereAreNone) {
+    for (const int number : {1, 2}) ASSERT_EQ(write(numbered(number)), Refusal::none);
+    const RecordPlace place = store_->index().find(name_of(numbered(1)))->place;
+    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    close();
+    const auto zeros_of_a_start = [this] {
+        testing::DiskFaults::begin({.folder = folder_.path(), .kind = testing::DiskFaults::Kind::no_holes});
+        open();
+        const std::vector<std::string> met = testing::DiskFaults::end();
+        testing::DiskFaults::begin({.folder = folder_.path(), .kind = testing::DiskFaults::Kind::no_holes});
+        return std::ranges::count(met, "pwrite kv-");
+    };
+    EXPECT_EQ(zeros_of_a_start(), 0);
+    close();
+    const std::string_view left = "left-by-a-crash";
+    std::fstream segment(options_.path + '/' + Segments::name_of(place.segment), std::ios::in | std::ios::out);
+    segment.seekp(static_cast<std::streamoff>(place.offset + 100));
+    segment << left << std::flush;
+    ASSERT_TRUE(any_file_has(left));
+    EXPECT_EQ(zeros_of_a_start(), 1);
+    EXPECT_FALSE(any_file_has(left));
+    EXPECT_TRUE(is_there(numbered(2)));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -87,17 +87,17 @@ TEST(RecordHeader, ImpossibleNumbersAreFoundUnderARightChecksum) {
         std::vector<uint64_t> values;
     };
     const std::vector<Field> fields = {
-        {12, 4, {0, 1, 8192, 0xffff'ffff}},           // bytes of the header
-        {104, 1, {2, 4, 5, 255}},                     // number type
-        {105, 1, {2, 255}},                           // group
-        {106, 1, {2, 255}},                           // exactness
-        {108, 4, {0, 2, 0xffff'ffff, 0x7fff'ffff}},   // layers of the model
-        {112, 4, {0, 0xffff'ffff, 0x7fff'ffff}},      // heads
-        {116, 4, {0, 0xffff'ffff, 0x7fff'ffff}},      // head_dim
-        {120, 8, {~uint64_t{0}, uint64_t{1} << 40}},  // tokens before
-        {128, 4, {0, 21, 19, 0xffff'ffff}},           // ids
-        {132, 4, {0, 2, 4, 0xffff'ffff}},             // layers
-        {136 + 4 * 20, 8, {0, 1, ~uint64_t{0}}},      // where the first layer lies
+        {12, 4, {0, 1, 8192, 0xffff'ffff}},                              // bytes of the header
+        {104, 1, {2, 4, 5, 255}},                                        // number type
+        {105, 1, {2, 255}},                                              // group
+        {106, 1, {2, 255}},                                              // exactness
+        {108, 4, {0, 2, 0xffff'ffff, 0x7fff'ffff}},                      // layers of the model
+        {112, 4, {0, 0xffff'ffff, 0x7fff'ffff}},                         // heads
+        {116, 4, {0, 0xffff'ffff, 0x7fff'ffff}},                         // head_dim
+        {120, 8, {~uint64_t{0}, uint64_t{1} << 40, ~uint64_t{0} >> 1}},  // tokens before
+        {128, 4, {0, 21, 19, 0xffff'ffff}},                              // ids
+        {132, 4, {0, 2, 4, 0xffff'ffff}},                                // layers
+        {136 + 4 * 20, 8, {0, 1, ~uint64_t{0}}},                         // where the first layer lies
     };
     ASSERT_EQ(RecordHeader::read(header.write()).value(), header);
     for (const Field& field : fields) {

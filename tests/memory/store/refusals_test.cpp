@@ -111,6 +111,19 @@ TEST_F(KvStoreRefusals, NoRoomIsWhereAllOthersAreWorthMore) {
     expect_unseen(third_);
 }
 
+/// A tenant's own record would go for his limit. For that of all it would not be enough.
+TEST_F(KvStoreRefusals, NobodyGoesForOneLimitWhereAnotherOneRefuses) {
+    options_.tenant_bytes_max = record_bytes(large_);
+    options_.bytes_max = 2 * record_bytes(large_) + 2 * disk_alignment;
+    open();
+    const Round of_another = round("another", nullptr, 40'000, 640);
+    ASSERT_EQ(write(one_, cheap), Refusal::none);
+    ASSERT_EQ(write(of_another, dearer), Refusal::none);
+    expect_refused(large_, Refusal::no_room);
+    EXPECT_TRUE(is_there(one_));
+    EXPECT_TRUE(is_there(of_another));
+}
+
 /// As much must stay free as no disk has. The sum of that and a record does not overflow.
 TEST_F(KvStoreRefusals, NoRoomIsWhereTheDiskMustStayFree) {
     ASSERT_EQ(write(one_, cheap), Refusal::none);

@@ -65,6 +65,32 @@ TEST_P(RoundMovingFaults, ARecordWhoseCopyIsNotToldOfEndsOnce) {
     }
 }
 
+/// Two sequences begin alike, and one write of theirs fails: a layer's, or a header's. What is written behind the
+/// record of another one, which was on its way then, would be found by nobody.
+TEST_P(RoundMovingFaults, NothingIsStoredBehindWhatHasFailed) {
+    const SequenceKv kv = sequence(ends_);
+    const int64_t pieces = 2 * 3 * (shape_.layers + groups());  // that would be written of both without the other one
+    for (int at = 0; at < pieces; ++at) {
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(at));
+        const auto one = ids_from(1000 + at, 84);
+        std::vector<int32_t> other = one;
+        other[30] = 7;  // in the second round
+        sectors_->writes_left = at;
+        put(kv, one);
+        put(kv, other);
+        wait_for_the_writer();
+        store_->index().each([&](const StoredRecord& record) {
+            EXPECT_TRUE(record.tokens_before == 0 || store_->index().find(record.before) != nullptr)
+                << "behind " << record.tokens_before << " tokens";
+        });
+        if (at == 0) {
+            EXPECT_TRUE(stored_rounds(*store_, shape_, space_, one).size() <= 1);
+            EXPECT_EQ(stored_rounds(*store_, shape_, space_, other).size(), 3U) << "the disk is well again";
+        }
+        sectors_->writes_left = -1;
+    }
+}
+
 TEST_P(RoundMovingFaults, WhatADiskCannotReadIsWrittenElsewhere) {
     const SequenceKv kv = sequence(ends_);
     put(kv);
