@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -120,7 +121,7 @@ void Admission::answered(AdmissionChoice& admission, double asked) {
         turn->restore_seconds += now() - asked;
         let_in(admission);
     } else if (admission.outcome == AdmissionChoice::Outcome::later) {
-        pump_within(std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(admission.wait_seconds)));
+        pump_within(timespan_of(admission.wait_seconds));
         goes_on = false;
     } else if (admission.running == 0) {
         send(cache_, withdraw_atom::value, turn->id);

@@ -1,10 +1,24 @@
 #include "actors/answer_ends.hpp"
 
+#include <string.h>
+
 #include <algorithm>
 
 namespace rondo {
 
 namespace {
+
+/// A text may be looked through so often without a find. A client who sends thousands of messages that his template
+/// changes must not keep everybody waiting.
+constexpr size_t passes_in_vain = 16;
+constexpr size_t nowhere = std::string_view::npos;
+
+/// In a time that grows with their lengths, however they repeat themselves.
+size_t find(std::string_view text, std::string_view part, size_t from) {
+    if (part.empty()) return from;
+    const void* const found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+    return found == nullptr ? nowhere : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
 
 /// As many templates leave a message's text.
 std::string_view trimmed(std::string_view text) {
@@ -18,15 +32,19 @@ std::string_view trimmed(std::string_view text) {
 
 std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages) {
     std::vector<size_t> ends;
-    size_t at = 0;
+    size_t at = 0, in_vain = 0;
     for (const ChatMessage& message : messages) {
         std::string_view content = message.content;
-        size_t found = text.find(content, at);
-        if (found == std::string_view::npos) {
+        size_t found = find(text, content, at);
+        if (found == nowhere) {
             content = trimmed(content);
-            found = text.find(content, at);
+            found = find(text, content, at);
         }
-        if (found == std::string_view::npos) continue;
+        if (found == nowhere) {
+            in_vain += text.size() - at;
+            if (in_vain > passes_in_vain * text.size()) break;
+            continue;
+        }
         at = found + content.size();
         const bool is_new = at > (ends.empty() ? 0 : ends.back()) && at < text.size();
         if (message.role == "assistant" && is_new) ends.push_back(at);

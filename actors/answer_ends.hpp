@@ -12,8 +12,8 @@
 namespace rondo {
 
 /// Where answers end in the text that a template made of these messages, in bytes and ascending. What a template has
-/// changed is left out, and so is what ends the text. Behind an answer stands what ended it, whose KV was not computed
-/// when it was given: so that is where its round ended.
+/// changed is left out, and so is what ends the text; behind many changed ones the rest is not looked for. Behind an
+/// answer stands what ended it, whose KV was not computed when it was given: so that is where its round ended.
 std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages);
 
 /// How many of `ids` spell no more than so many bytes of their text, for each of these places. Nothing where they do

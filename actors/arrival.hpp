@@ -23,7 +23,16 @@ public:
 
     int64_t begin() const { return begin_; }
     int64_t end() const { return end_; }
-    double patience() const { return patience_; }
+    /// In seconds, or `for_ever`.
+    double patience() const {
+        const std::lock_guard lock(mutex_);
+        return patience_;
+    }
+    /// From now on, however long nothing comes.
+    void wait_for_ever() {
+        const std::lock_guard lock(mutex_);
+        patience_ = for_ever;
+    }
 
     /// The keys of layers [0, layers) are there.
     void come(int layers) {
@@ -65,8 +74,8 @@ public:
 private:
     const int64_t begin_, end_;
     const int layers_;
-    const double patience_;
     mutable std::mutex mutex_;
+    double patience_;
     std::function<void(Why)> unwanted_;
     std::function<void()> changed_;
     int come_ = 0;

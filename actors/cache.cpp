@@ -66,7 +66,10 @@ Cache::behavior_type Cache::make_behavior() {
             return promise;
         },
         [this](away_atom, const CachedPromptPtr& prompt) { return put_away(prompt); },
-        [this](remove_atom, const CachedPromptPtr& prompt) { forget(*prompt); },
+        [this](remove_atom, const CachedPromptPtr& prompt) {
+            forget_later(prompt->conversation);
+            forget(*prompt);
+        },
         [this](drain_atom) -> caf::result<bool> {
             if (!store_) return true;
             go_on_putting(true);  // behind it no turn needs room
@@ -303,6 +306,7 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
     const auto one_done = [together] {
         if (--together->left == 0) together->done();
     };
+    forget_later(prompt->conversation);  // now, for what comes before the store has copied is not put away by this
     const Tenant& tenant = prompt->conversation.name.tenant;
     for (const PrefixSpace& space : prefixes_->spaces_of(tenant)) {
         if (!store_) break;
@@ -318,13 +322,16 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
     return promise;
 }
 
-int64_t Cache::forget(const CachedPrompt& prompt) {
-    const ConversationKey& conversation = prompt.conversation;
+void Cache::forget_later(const ConversationKey& conversation) {
     std::erase_if(later_, [&](const Later& one) {
         const bool its = one.conversation.number != 0 && one.conversation.number == conversation.number;
         if (its) prefixes_->forget_claim(one.claim);
         return its;
     });
+}
+
+int64_t Cache::forget(const CachedPrompt& prompt) {
+    const ConversationKey& conversation = prompt.conversation;
     expected_.forget(conversation.number);
     const int64_t tokens = prefixes_->forget(conversation.name.tenant, prompt.ids, conversation.number);
     count();

@@ -96,6 +96,12 @@ Conversation::Prompt Conversation::prompt_up_to(int64_t border) const {
     return prompt;
 }
 
+Conversation::Prompt Conversation::history() const {
+    int64_t last = std::ssize(borders_) - 1;
+    while (last >= 0 && borders_[static_cast<size_t>(last)].ids.empty()) --last;
+    return prompt_up_to(last);
+}
+
 int64_t Conversation::known_tokens() const {
     return std::ssize(history().ids);
 }

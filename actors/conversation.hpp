@@ -59,8 +59,9 @@ public:
     /// changes until `answered`. `stop` may be requested on another thread; the error is then ErrorCode::cancelled.
     Result<Prompt> prompt(const std::vector<ChatMessage>& messages, const std::string& variables_json = {},
                           const std::stop_token& stop = {}) const;
-    /// All that is known of it, as the beginning of a prompt.
-    Prompt history() const { return prompt_up_to(std::ssize(borders_) - 1); }
+    /// All that is known of it, as the beginning of a prompt: up to the last border that has ids. Rounds behind one
+    /// that was dropped have none before they are computed anew.
+    Prompt history() const;
     /// A round is over: `prompt`, which this conversation or a copy made as it now stands, was computed, and the user
     /// was told `answer`, which is what `answer_ids` spell or less. Where it is the first, answers among `messages` end
     /// rounds of their own: whoever was forgotten sends what was said again.

@@ -132,6 +132,7 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     std::optional<OpenedStore> opened = open_disk(settings, options, hooks);
     Router::Options routing = router_options(settings);
     if (opened) routing.kept = std::exchange(opened->heads, {});
+    if (opened) routing.newer = opened->newer;
     if (opened) start_store(std::move(*opened), options, hooks.own_threads);
     routing.store = store_;
     router_ = system_->spawn<Router>(load_, last_turn_, routing);

@@ -10,6 +10,14 @@ namespace {
 
 constexpr size_t removed_max = 100'000;  // names that are remembered
 
+Error newer_wrote_it() {
+    return make_error(ErrorCode::unsupported, "a newer version wrote this conversation, so it stays as it is");
+}
+
+int64_t end_of(const StoredRecord& record) {
+    return record.tokens_before + record.tokens;
+}
+
 }  // namespace
 
 KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {
@@ -39,8 +47,9 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
     size_t without_list = 0;
     RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
         Result<ConversationHead> head = read_head(bytes);
+        if (!head && head.error().code == ErrorCode::unsupported) newer_.insert(name);
         if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
-        known_[name] = {head->number, store_.tenant_name(head->name.tenant), true, {}, {}};
+        known_[name] = {.number = head->number, .tenant = store_.tenant_name(head->name.tenant), .on_shelf = true};
         const auto records = shelf_.records(name);
         if (!records) {
             ++without_list;
@@ -57,6 +66,12 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
     remove_left_behind();
     std::ranges::sort(heads, {}, &ConversationHead::number);
     return heads;
+}
+
+std::function<bool(const ConversationName&)> KeptConversations::newer() const {
+    return [keys = store_.keys(), names = newer_](const ConversationName& name) {
+        return !names.empty() && names.contains(Shelf::name(keys, name.tenant, name.id));
+    };
 }
 
 /// What conversations without a head had, and records that are marked as unlisted. Records go first: should they stay,
@@ -114,21 +129,17 @@ bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const
 Status KeptConversations::keep(const ConversationToKeep& conversation) {
     const StoreName name = name_of(conversation.key.name);
     if (is_removed(name, conversation.key.number)) return Status::ok();
+    if (newer_.contains(name)) return newer_wrote_it();
     Known& known = this->known(conversation.key, name);
     if (conversation.fork_of) {
-        const auto origin = known_.find(name_of(*conversation.fork_of));
-        if (origin != known_.end()) {
-            // What is still on its way to the disk will be the fork's, too.
-            origin->second.forks.emplace_back(name, conversation.tokens_left.value_or(0));
-            known.fork_of = origin->first;
-            for (const StoreName& record : std::set<StoreName>(origin->second.records)) own(name, record);
-        }
-    }
-    if (conversation.tokens_left) {
-        if (!conversation.fork_of) cut(name, conversation.key.cuts, *conversation.tokens_left);
+        begin_fork(conversation, name);
+    } else if (conversation.tokens_left) {  // rounds of it have gone, also such as are still on their way to the disk
+        known.cut(conversation.key.cuts, *conversation.tokens_left);
+        const auto left = static_cast<size_t>(*conversation.tokens_left);
+        known.path.ids.resize(std::min(known.path.ids.size(), left));
         for (const StoreName& record : std::set<StoreName>(known.records)) {
             const StoredRecord* const found = store_.index().find(record);
-            if (found != nullptr && found->tokens_before + found->tokens <= *conversation.tokens_left) continue;
+            if (found != nullptr && end_of(*found) <= *conversation.tokens_left) continue;
             disown(name, record);
             gone_.push_back(record);
         }
@@ -141,14 +152,36 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
     return changed(conversation.head.size() + conversation.body.size() + known.records.size() * sizeof(StoreName));
 }
 
-/// Rounds of it have gone, also such as are still on their way to the disk.
-void KeptConversations::cut(const StoreName& name, uint64_t cuts, int64_t tokens_left) {
+/// Of its origin's records it has those that hold what it begins with, and not others that are as long: of prompts that
+/// were cancelled, of rounds that were taken back. Those that are still on their way to the disk will be its own, too.
+void KeptConversations::begin_fork(const ConversationToKeep& fork, const StoreName& name) {
     Known& known = known_[name];
-    known.cut(cuts, tokens_left);
-    const auto origin = known.fork_of ? known_.find(*known.fork_of) : known_.end();
+    known.path = {fork.ids, fork.methods, {}};
+    const RecordIndex::Border begin{name_of_space(fork.key.name.tenant), Exactness::exact};
+    for (const LayerGroup group : layer_groups) known.path.ends[store_.names(group, {})(begin)] = begin.prefix;
+    const auto origin = known_.find(name_of(*fork.fork_of));
     if (origin == known_.end()) return;
-    for (auto& [fork, tokens] : origin->second.forks)
-        if (fork == name) tokens = std::min(tokens, tokens_left);
+    known.origins = origin->second.origins;
+    known.origins.emplace_back(origin->first, origin->second.number);
+    for (const Origin& one : known.origins) forks_[one].insert(name);
+    std::vector<const StoredRecord*> records;
+    for (const StoreName& record : origin->second.records)
+        if (const StoredRecord* const found = store_.index().find(record)) records.push_back(found);
+    std::ranges::sort(records, {}, &StoredRecord::tokens_before);
+    for (const StoredRecord* const record : records)
+        if (is_on(known.path, *record)) own(name, record->name);
+}
+
+/// A record is named by all ids up to its end. What it stands behind has been looked at before.
+bool KeptConversations::is_on(Path& path, const StoredRecord& record) const {
+    const auto before = path.ends.find(record.before);
+    if (before == path.ends.end() || end_of(record) > std::ssize(path.ids)) return false;
+    const std::span<const int32_t> own(path.ids.data() + record.tokens_before, static_cast<size_t>(record.tokens));
+    const RecordIndex::Border end{name_of_round(before->second, own), record.exactness};
+    const auto is_by = [&](std::string_view method) { return store_.names(record.group, method)(end) == record.name; };
+    if (!is_by({}) && std::ranges::none_of(path.methods, is_by)) return false;
+    path.ends[record.name] = end.prefix;
+    return true;
 }
 
 /// Not more at a time than a manifest's log should have.
@@ -241,20 +274,23 @@ Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& c
 Status KeptConversations::remove(const ConversationKey& key) {
     const StoreName name = name_of(key.name);
     if (is_removed(name, key.number)) return Status::ok();
-    static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
-    static_cast<void>(store_.release(std::exchange(gone_, {})));
+    if (newer_.contains(name)) return newer_wrote_it();
     if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
     if (removed_in_order_.size() > removed_max) {
         removed_.erase(removed_in_order_.front());
         removed_in_order_.pop_front();
     }
+    // Of one that was never kept nothing is on the disk.
+    if (!known_.contains(name) && !unremoved_.contains(name)) return Status::ok();
+    static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
+    static_cast<void>(store_.release(std::exchange(gone_, {})));
     Status released;
     if (const auto found = known_.find(name); found != known_.end()) {
         const Known gone = std::move(found->second);
         known_.erase(found);
         for (const StoreName& record : gone.records) disown(name, record);
-        if (const auto origin = gone.fork_of ? known_.find(*gone.fork_of) : known_.end(); origin != known_.end())
-            std::erase_if(origin->second.forks, [&](const auto& fork) { return fork.first == name; });
+        for (const Origin& origin : gone.origins)
+            if (forks_[origin].erase(name); forks_[origin].empty()) forks_.erase(origin);
         // What the disk refuses to remove leaves with those that leave next.
         released = store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end()));
     }
@@ -279,25 +315,21 @@ Status KeptConversations::remove_again() {
 
 Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
     const StoreName name = name_of(key.name);
-    // Its conversation has gone meanwhile.
-    if (is_removed(name, key.number)) return store_.remove_if_nobodys(record);
-    known(key, name);
+    if (newer_.contains(name)) return Status::ok();  // its list may have it
+    Known* const kept = is_removed(name, key.number) ? nullptr : &known(key, name);
     const StoredRecord* const found = store_.index().find(record);
     if (found == nullptr) return Status::ok();
-    const int64_t end = found->tokens_before + found->tokens;
-    std::vector<StoreName> owners{name};
-    for (size_t i = 0; i < owners.size(); ++i) {  // forks, and theirs
-        const auto owner = known_.find(owners[i]);
-        if (owner == known_.end()) continue;
-        const bool may_own = i > 0 || owner->second.may_own(key.cuts, end);
-        if (may_own && own(owners[i], record) && owner->second.on_shelf) {
-            relisted_.insert(owners[i]);
-            ++changed_;
-        }
-        for (const auto& [fork, tokens] : owner->second.forks)
-            if (end <= tokens) owners.push_back(fork);
-    }
+    if (kept != nullptr && kept->may_own(key.cuts, end_of(*found))) add_late(name, record);
+    if (const auto forks = forks_.find({name, key.number}); forks != forks_.end())
+        for (const StoreName& fork : forks->second)
+            if (is_on(known_.at(fork).path, *found)) add_late(fork, record);
     return store_.remove_if_nobodys(record);
+}
+
+void KeptConversations::add_late(const StoreName& name, const StoreName& record) {
+    if (!own(name, record) || !known_.at(name).on_shelf) return;
+    relisted_.insert(name);
+    ++changed_;
 }
 
 /// False: it did before.

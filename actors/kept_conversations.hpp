@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,10 +22,12 @@ namespace rondo {
 struct ConversationToKeep {
     ConversationKey key;
     std::vector<std::byte> head, body;
-    /// It began as a copy of this one, and with its KV.
+    /// It began as a copy of this one, and has the KV of it that `ids` lead along.
     std::optional<ConversationName> fork_of = {};
-    /// It is a fork, or rounds have gone: of the KV only what lies before so many tokens is its own.
+    /// Rounds have gone: of the KV only what lies before so many tokens is its own.
     std::optional<int64_t> tokens_left = {};
+    std::vector<int32_t> ids = {};          ///< of a fork: what it begins with
+    std::vector<std::string> methods = {};  ///< of a fork: the PrefixSpace::method of its rounds that are not exact
 };
 
 /// The conversations that outlive the process, and which stored KV belongs to which. What belongs to none any more is
@@ -39,6 +43,9 @@ public:
     /// All there are, in order of their numbers. Called once, after a start. What belongs to conversations whose heads
     /// are lost is removed.
     Result<std::vector<ConversationHead>> heads();
+    /// Tells on any thread whether a newer version wrote the conversation of that name, as far as `heads` has found
+    /// them. Such a conversation is not listed, and `keep` and `remove` of its name are `unsupported`.
+    std::function<bool(const ConversationName&)> newer() const;
     Status keep(const ConversationToKeep& conversation);
     Result<std::vector<std::byte>> body(const ConversationName& name);
     /// It is in no file any more when `forget_removed` has returned, and what is told of it later is not kept.
@@ -56,6 +63,13 @@ public:
     int64_t damaged() const { return shelf_.damaged(); }
 
 private:
+    using Origin = std::pair<StoreName, uint64_t>;  // a conversation's name and number
+    /// What a fork began with.
+    struct Path {
+        std::vector<int32_t> ids;  // fewer once rounds of the fork went
+        std::vector<std::string> methods;
+        std::map<StoreName, PrefixName> ends;  // by the names of its beginning and of the records that lie on it
+    };
     struct Known {
         uint64_t number = 0;
         StoreName tenant{};
@@ -64,14 +78,16 @@ private:
         bool may_own(uint64_t cuts, int64_t tokens) const;
         void cut(uint64_t cuts, int64_t tokens_left);
 
-        std::set<StoreName> records;
-        std::vector<std::pair<StoreName, int64_t>> forks;  // and how many tokens they share
-        std::optional<StoreName> fork_of = {};
+        std::set<StoreName> records = {};
+        std::vector<Origin> origins = {};  // of a fork: the conversation that it began as, and those before that one
+        Path path = {};                    // of a fork
         std::vector<std::pair<uint64_t, int64_t>> cuts = {};  // and the tokens that were left; both ascend
     };
     StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
     Known& known(const ConversationKey& key, const StoreName& name);
-    void cut(const StoreName& name, uint64_t cuts, int64_t tokens_left);
+    void begin_fork(const ConversationToKeep& fork, const StoreName& name);
+    bool is_on(Path& path, const StoredRecord& record) const;
+    void add_late(const StoreName& name, const StoreName& record);
     bool own(const StoreName& name, const StoreName& record);
     void disown(const StoreName& name, const StoreName& record);
     void is_gone(const StoreName& record);
@@ -87,6 +103,8 @@ private:
     Shelf shelf_;
     std::map<StoreName, Known> known_;
     std::map<StoreName, std::set<StoreName>> owners_;  // of records: the conversations that have them
+    std::map<Origin, std::set<StoreName>> forks_;      // also of conversations that were removed
+    std::set<StoreName> newer_;                        // that a newer version wrote
     std::map<StoreName, uint64_t> removed_;            // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
     std::set<StoreName> unremoved_;  // that the disk did not let go: tried again

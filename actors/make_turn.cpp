@@ -7,15 +7,12 @@
 
 namespace rondo {
 
-namespace {
-
-/// KV that was not computed exactly is shared by turns of its own method, settings and budget only.
-PrefixSpace space_of(const Tenant& tenant, const std::string& method_space, int64_t budget_tokens) {
-    if (method_space.empty()) return tenant;
-    return {tenant, method_space + (budget_tokens > 0 ? '\n' + std::to_string(budget_tokens) : "")};
+PrefixSpace space_of(const Runtime& runtime, const Tenant& tenant, size_t method, int64_t budget_tokens) {
+    const std::string& space = runtime.method_spaces[method];
+    if (space.empty()) return tenant;
+    const bool is_its_own = budget_tokens == 0 || budget_tokens == runtime.methods[method].decode.budget_tokens;
+    return {tenant, space + (is_its_own ? "" : '\n' + std::to_string(budget_tokens))};
 }
-
-}  // namespace
 
 size_t content_bytes(std::span<const ChatMessage> messages) {
     size_t bytes = 0;
@@ -93,7 +90,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     auto turn = std::make_shared<Turn>(Turn{.runtime = runtime,
                                             .id = ask.id,
                                             .conversation = {ask.conversation, 0},
-                                            .space = space_of(tenant, runtime->method_spaces[method], budget_tokens),
+                                            .space = space_of(*runtime, tenant, method, budget_tokens),
                                             .flow = flow_of(ask),
                                             .priority = ask.priority,
                                             .method = method,

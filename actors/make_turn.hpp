@@ -33,6 +33,10 @@ struct NewTurnOf {
     Result<NewTurn> made;
 };
 
+/// Where a turn finds and shares KV: what was not computed exactly is shared by turns of its own method, settings and
+/// budget only. A budget of 0 is the method's own.
+PrefixSpace space_of(const Runtime& runtime, const Tenant& tenant, size_t method, int64_t budget_tokens);
+
 /// Whom a turn is served for: its tenant, then its conversation; a turn without one is alone.
 std::string flow_of(const Ask& ask);
 

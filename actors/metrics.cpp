@@ -121,6 +121,7 @@ struct Metrics::OfStore {
         measured("store_up", "1 while conversations are put away", of.serves);
         measured("store_bytes", "KV on the disk", of.bytes);
         measured("store_records", "Rounds on the disk, each layer group counted", of.records);
+        measured("store_records_foreign", "Rounds of other models and versions, at the start: first to go", of.foreign);
         measured("store_conversations", "Conversations that outlive the process", of.conversations);
         measured("store_queue", "Turns whose KV waits to be copied", of.queue_sequences);
         measured("store_queue_bytes", "KV of those, and what waits for the disk to write it", of.queue_bytes);

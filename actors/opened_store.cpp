@@ -53,13 +53,15 @@ Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runt
         options.keys.emplace(std::move(keys));
     }
     const KvShape& shape = runtime.pool->shape();
-    options.kind = {runtime.model.fingerprint, shape.atom.dtype, shape.layers, shape.kv_heads, shape.atom.head_dim};
+    options.kind = {runtime.model.fingerprint, shape.atom.dtype,  shape.layers, shape.kv_heads,
+                    shape.atom.head_dim,       shape.lower_layers};
     options.now = seconds_since_1970;
     options.post = [tasks = made.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     RONDO_ASSIGN(made.store, KvStore::open(std::move(options), *made.queue));
     probe(*made.queue, *made.store, settings.path);
     made.conversations = std::make_unique<KeptConversations>(*made.store);
     RONDO_ASSIGN(made.heads, made.conversations->heads());
+    made.newer = made.conversations->newer();
     return made;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -70,7 +71,7 @@ void Prefill::look_at_arrival(TurnId id) {
     Job& job = jobs_.at(id);
     const Arrival* const arrival = job.turn->arrival.get();
     if (arrival == nullptr) return;
-    if (std::exchange(job.layers_come, arrival->layers()) < arrival->layers()) job.came_at = now();
+    note_what_came(job);
     if (job.on_device) return;
     const std::optional<int64_t> whole = arrival->whole();
     const bool fails = whole ? *whole < arrival->end() : job.hangs;
@@ -83,18 +84,29 @@ void Prefill::look_at_arrival(TurnId id) {
     lanes_.wait(id, !whole && (job.gave_up || arrival->layers() <= job.layer));
 }
 
+void Prefill::note_what_came(Job& job) {
+    const int layers = job.turn->arrival->layers();
+    if (std::exchange(job.layers_come, layers) == layers) return;
+    job.came_at = now();
+    job.hangs = false;
+}
+
 /// As long as something is on its way: whether it still comes.
 void Prefill::watch_arrival(TurnId id) {
     Job& job = jobs_.at(id);
     const Arrival* const arrival = job.turn->arrival.get();
-    if (arrival == nullptr || arrival->patience() == Arrival::for_ever || arrival->whole()) return;
-    const double left = job.came_at + arrival->patience() - now();
-    if (left > 0.0) {
-        const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(left));
-        return delayed_send(prefill_actor(this), wait + std::chrono::milliseconds(1), give_up_atom::value, id);
-    }
+    if (arrival == nullptr || arrival->whole()) return;
+    const double patience = arrival->patience();
+    if (patience == Arrival::for_ever) return;
+    note_what_came(job);
+    const double left = job.came_at + patience - now();
+    if (left > 0.0)
+        return delayed_send(prefill_actor(this), timespan_of(left) + std::chrono::milliseconds(1), give_up_atom::value,
+                            id);
     job.hangs = true;
     look_at_arrival(id);
+    if (!jobs_.contains(id)) return;  // else a piece of it is on the device, and something may come meanwhile
+    delayed_send(prefill_actor(this), timespan_of(patience), give_up_atom::value, id);
 }
 
 /// What the disk has not brought it may yet write to the turn's blocks: the turn is let in again, with others. No piece

@@ -50,6 +50,7 @@ private:
 
     void take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise);
     void look_at_arrival(TurnId id);
+    void note_what_came(Job& job);
     void watch_arrival(TurnId id);
     void begin_anew(TurnId id);
     void pump(size_t lane);

@@ -85,7 +85,7 @@ double Restoring::computing_seconds(const WayBack& way, int64_t tokens) const {
 /// nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside computing.
 bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes) {
     if (disk_bytes == 0) return true;
-    if (std::ranges::any_of(under_way_, [](const auto& one) { return one.second.hangs; })) return false;
+    if (std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); })) return false;
     const double of_token = seconds_per_token(way), of_byte = seconds_per_byte();
     const uint64_t own = bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
     const double computing = computing_seconds(way, tokens);
@@ -132,6 +132,7 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     keep_within(way, turn.kv, ceil_div<int64_t>(turn.runtime->context_tokens, kv_block_tokens));
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn.space)) {
+        if (hangs(*other)) return done();
         Waiting one{offer, 0, std::move(done)};
         for (const WayBack::Round& round : way.rounds)
             if (that_reads(round.stored, turn.space) == other) one.end = round.stored.end_token();
@@ -142,25 +143,48 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     Counts counts;
     counts.found = way.end - way.begin;
     const int64_t before = turn.kv.tokens();
-    const double patience = std::max(computing_seconds(way, way.end - before), patience_min_s);
+    const double patience = std::clamp(computing_seconds(way, way.end - before), patience_min_s, patience_max_s);
     const bool worth = is_worth(way, way.end - before, disk_bytes);
     if (!worth) counts.not_worth = counts.found;
     count(offer->tenant(), counts);
     if (worth && grow_for(turn.kv, way, turn.missing() + 1)) {
-        turn.given_up_tokens += before - way.begin;
+        turn.give_up(before - way.begin);
         read(turn, std::move(way), disk_bytes, patience);
     }
     done();
 }
 
-/// Whether the pool holds the turn beside all that is being read, for which it would not wait then.
-bool Restoring::could_begin_anew(const Turn& turn) const {
-    const BlockCounts more = turn.kv.blocks_for(turn.missing() + 1);
+/// All that is being read, and what its turns need beside that.
+bool Restoring::pool_holds_all() const {
     return std::ranges::all_of(layer_groups, [&](LayerGroup group) {
-        int64_t blocks = 2 * std::ssize(turn.kv.blocks(group)) + more[group];
-        for (const auto& [number, own] : under_way_) blocks += own.kv ? std::ssize(own.kv->blocks(group)) : 0;
+        int64_t blocks = 0;
+        for (const auto& [number, own] : under_way_) blocks += std::ssize(own.kv->blocks(group)) + own.beside[group];
         return blocks <= static_cast<int64_t>(pool_.blocks_total(group));
     });
+}
+
+/// A turn whose disk hangs is let in again with other blocks, before all others. Where the pool does not hold them, it
+/// would keep everybody out until the disk goes on. So it waits, and so do those whose other blocks it takes.
+bool Restoring::could_begin_anew(const Turn& turn, UnderWay& own) {
+    own.beside = turn.kv.blocks_for(turn.missing() + 1);
+    if (own.disk_bytes == 0) return false;
+    const BlockCounts more = own.beside;
+    for (const LayerGroup group : layer_groups) own.beside[group] += std::ssize(own.kv->blocks(group));
+    if (pool_holds_all()) return true;
+    own.beside = more;
+    if (pool_holds_all()) return false;
+    for (auto& [number, other] : under_way_) {
+        if (other.arrival == nullptr || other.arrival->patience() == Arrival::for_ever) continue;
+        other.arrival->wait_for_ever();
+        for (const LayerGroup group : layer_groups) other.beside[group] -= std::ssize(other.kv->blocks(group));
+    }
+    return false;
+}
+
+/// Its turn may have gone, and then nobody else looks whether something comes.
+bool Restoring::hangs(UnderWay& own) const {
+    own.hangs = own.hangs || (own.disk_bytes > 0 && options_.now() - own.came_at > own.patience);
+    return own.hangs;
 }
 
 /// For a turn of that space: what stands before the round is the same then, too.
@@ -190,14 +214,7 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
 
 void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patience) {
     const uint64_t number = ++last_;
-    const bool may_hang = disk_bytes > 0 && could_begin_anew(turn);
-    const auto arrival =
-        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers, may_hang ? patience : Arrival::for_ever,
-                                  [this, post = options_.post, number](Arrival::Why why) {
-                                      post([this, number, why] { cancel(number, why == Arrival::Why::hangs); });
-                                  });
     UnderWay& own = under_way_[number];
-    own.arrival = arrival;
     own.tenant = turn.conversation.name.tenant;
     own.space = turn.space;
     own.kv = turn.kv.share();
@@ -205,14 +222,24 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patien
     for (const WayBack::Round& round : way.rounds) own.records[key_of(round.stored)] = round.stored.ids.size();
     own.disk_bytes = disk_bytes;
     own.bytes_before = options_.bytes_to_write();
-    own.began = options_.now();
+    own.began = own.came_at = options_.now();
     own.patience = patience;
+    const bool may_hang = could_begin_anew(turn, own);
+    const auto arrival = own.arrival =
+        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers, may_hang ? patience : Arrival::for_ever,
+                                  [this, post = options_.post, number](Arrival::Why why) {
+                                      post([this, number, why] { cancel(number, why == Arrival::Why::hangs); });
+                                  });
     for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
     bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
     turn.restored_tokens += way.end - way.begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
-    job.arrived = [arrival](int layers) { arrival->come(layers); };
+    job.arrived = [this, number, arrival](int layers) {
+        if (const auto found = under_way_.find(number); found != under_way_.end())
+            found->second.came_at = options_.now();
+        arrival->come(layers);
+    };
     job.over = [this, number](size_t whole) { over(number, whole); };
     const RoundReader::Ticket ticket = reader_.read(std::move(job));
     if (const auto found = under_way_.find(number); found != under_way_.end()) found->second.ticket = ticket;
@@ -255,7 +282,7 @@ void Restoring::cancel(uint64_t number, bool hangs) {
         std::ranges::any_of(own.waiting, [](const Waiting& one) { return !one.offer->was_taken_back(); });
     if (waits && !hangs) return;
     own.cancelled = true;
-    own.hangs = hangs;
+    own.hangs = own.hangs || hangs;
     std::vector<Waiting> waiting = std::exchange(own.waiting, {});
     if (hangs) {
         count(own.tenant, {.failed = own.arrival->end() - own.arrival->begin()});

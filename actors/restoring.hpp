@@ -21,7 +21,7 @@ public:
     static constexpr uint64_t bytes_to_begin = uint64_t{1} << 20;
     /// A disk may bring nothing for so long, or for as long as computing would take, before it is taken for one that
     /// hangs.
-    static constexpr double patience_min_s = 5.0;
+    static constexpr double patience_min_s = 5.0, patience_max_s = 600.0;
     struct Options {
         std::function<double()> now;                      ///< seconds
         std::function<int64_t()> prompt_tokens;           ///< that are to be computed before those of another prompt
@@ -76,9 +76,10 @@ private:
         std::map<std::pair<StoreName, StoreName>, size_t> records;  // of the rounds, in both groups: tokens
         uint64_t disk_bytes = 0;
         uint64_t bytes_before = 0;  // that the disk had to write before them
-        double began = 0.0, patience = 0.0;
+        double began = 0.0, came_at = 0.0, patience = 0.0;
+        BlockCounts beside;      // that its turn has beside them, or will have once it begins anew
         bool cancelled = false;  // nobody wants it any more
-        bool hangs = false;      // because nothing came for too long
+        bool hangs = false;      // nothing came for too long
         std::vector<Waiting> waiting = {};
     };
     UnderWay* that_reads(const StoredRound& round, const PrefixSpace& space);
@@ -88,7 +89,9 @@ private:
     uint64_t disk_bytes_of(const WayBack& way) const;
     double computing_seconds(const WayBack& way, int64_t tokens) const;
     bool is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes);
-    bool could_begin_anew(const Turn& turn) const;
+    bool pool_holds_all() const;
+    bool could_begin_anew(const Turn& turn, UnderWay& own);
+    bool hangs(UnderWay& own) const;
     double seconds_per_token(const WayBack& way) const;
     double seconds_per_byte() const;
     double seconds_per_byte_so_far() const;

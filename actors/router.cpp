@@ -158,7 +158,7 @@ Result<session_actor> Router::session_for(const Ask& asked) {
         return open({name, 0}, Conversation(model_), std::move(options));
     }
     const ConversationTable::Entry* const known = conversations_.find(name);
-    if (known == nullptr && (asked.goes_on || asked.warms)) return conversations_.missing(name);
+    if (known == nullptr && (asked.goes_on || asked.warms)) return missing(name);
     if (known == nullptr) {
         Session::Options options = options_.session;
         options.begun_by_turn = asked.ids.empty();  // token ids become no rounds

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,6 +28,8 @@ public:
         bool several_tenants = false;             ///< who share both
         std::vector<ConversationHead> kept = {};  ///< on a disk, since before the start
         store_actor store = {};                   ///< that keeps them; none: they end with the process
+        /// On its disk a newer version has a conversation of that name: it is not there, and none is begun.
+        std::function<bool(const ConversationName&)> newer = [](const ConversationName&) { return false; };
     };
     /// `last_turn` counts the ids that were given to turns.
     Router(caf::actor_config& config, std::shared_ptr<Load> load, std::shared_ptr<std::atomic<TurnId>> last_turn,
@@ -65,6 +68,7 @@ private:
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
     Result<session_actor> find(const ConversationName& name);
+    Error missing(const ConversationName& name) const;
     Result<session_actor> create(const ConversationName& name, Conversation conversation, Session::Options options);
     void over(TurnId id, const ConversationFigures* figures);
     caf::result<int64_t> put_away(const ConversationName& name);

@@ -22,6 +22,7 @@ session_actor Router::serving(const ConversationName& name) {
     Session::Options options = options_.session;
     options.keeper = options_.store;
     options.is_kept = true;
+    options.figures = known.figures;
     const session_actor session = open({name, known.number}, Conversation(model_), std::move(options));
     conversations_.serve(name, session);
     names_[session.id()] = name;
@@ -40,9 +41,17 @@ void Router::restore_kept() {
 
 Result<session_actor> Router::find(const ConversationName& name) {
     const ConversationTable::Entry* const found = conversations_.find(name);
-    if (found == nullptr) return conversations_.missing(name);
+    if (found == nullptr) return missing(name);
     conversations_.used(name, now());
     return serving(name);
+}
+
+/// Why there is none of this name.
+Error Router::missing(const ConversationName& name) const {
+    if (!options_.newer(name)) return conversations_.missing(name);
+    return make_error(ErrorCode::unsupported,
+                      "a newer version of the server wrote the conversation of that id, which this version neither "
+                      "reads nor replaces; use another id");
 }
 
 /// Conversations leave until there is room for so much more; none does where that cannot be.
@@ -75,6 +84,7 @@ Result<session_actor> Router::create(const ConversationName& name, Conversation 
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
+    if (options_.newer(name)) return missing(name);
     const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
     options.keeper = options_.store;
@@ -98,7 +108,7 @@ caf::result<int64_t> Router::put_away(const ConversationName& name) {
                                      : "nothing is put away: memory.disk.path must be set"));
     }
     const ConversationTable::Entry* const found = conversations_.find(name);
-    if (found == nullptr) return to_caf(conversations_.missing(name));
+    if (found == nullptr) return to_caf(missing(name));
     if (!found->session) return int64_t{0};
     return delegate(found->session, away_atom::value);
 }
@@ -111,6 +121,7 @@ caf::result<bool> Router::remove(const ConversationName& name) {
                                  "the store has died: what it has of the conversation stays on the disk; "
                                  "start the process anew, and delete it then"));
     };
+    if (found == nullptr && options_.newer(name)) return to_caf(missing(name));
     if (found == nullptr) return conversations_.is_unread(name) ? caf::result<bool>(store_died()) : false;
     const ConversationKey key{name, found->number};
     if (found->session) send(found->session, remove_atom::value);

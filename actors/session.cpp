@@ -117,7 +117,7 @@ void Session::ask(const AskPtr& asked) {
                                                             " turns waiting; ask when they are over");
         error.retry_after_s =
             current_ ? now() - current_->record.arrived() : 0.0;  // the turn under way may take as long again
-        return refuse(this, asked, std::move(error));
+        return refuse(asked, std::move(error));
     }
     monitor(asked->listener);
     waiting_.emplace_back(asked, now());
@@ -125,15 +125,15 @@ void Session::ask(const AskPtr& asked) {
 }
 
 /// Terminal events of turns that never began.
-void Session::refuse(Session* self, const AskPtr& ask, Error error) {
+void Session::refuse(const AskPtr& ask, Error error) {
     const bool cancelled = error.code == ErrorCode::cancelled;
-    if (error.code == ErrorCode::overloaded) ++self->options_.load->refused;
+    if (error.code == ErrorCode::overloaded) ++options_.load->refused;
     TurnEnd end;
     end.outcome = cancelled ? TurnOutcome::cancelled : TurnOutcome::failed;
     end.error = std::move(error);
-    if (self->router_) self->send(self->router_, over_atom::value, ask->id, self->figures());
-    self->send(ask->listener, std::move(end));
-    self->has_heard(ask->listener, self->current_ && !self->drains() ? &*self->current_ : nullptr);
+    if (router_) send(router_, over_atom::value, ask->id, figures());
+    send(ask->listener, std::move(end));
+    has_heard(ask->listener, current_ && !drains() ? &*current_ : nullptr);
 }
 
 void Session::serve_by(const StagesPtr& stages) {
@@ -142,7 +142,7 @@ void Session::serve_by(const StagesPtr& stages) {
     while (!stages_ && !waiting_.empty()) {
         const AskPtr ask = std::move(waiting_.front().first);
         waiting_.pop_front();
-        refuse(this, ask, make_error(ErrorCode::internal, "the pipeline has given up"));
+        refuse(ask, make_error(ErrorCode::internal, "the pipeline has given up"));
     }
     start_next();
 }
@@ -162,11 +162,10 @@ void Session::begin_next() {
     Result<NewTurn> made = std::move(*text_->made);
     text_.reset();
     if (ask->goes_on && unbegun_)
-        return refuse(this, ask,
-                      make_error(ErrorCode::not_found,
-                                 "the conversation's first turn became no round; what "
-                                 "was said must be sent without going on"));
-    if (!made) return refuse(this, ask, made.error());
+        return refuse(ask, make_error(ErrorCode::not_found,
+                                      "the conversation's first turn became no round; what "
+                                      "was said must be sent without going on"));
+    if (!made) return refuse(ask, made.error());
     made->turn->conversation = key_;
     TurnRecord record(*ask, *made->turn, arrived, now());
     current_.emplace(ask, stages_, std::move(made->prompt), std::move(made->turn), std::move(record));
@@ -184,9 +183,8 @@ void Session::stop(TurnId id, TurnFlow::Event event) {
     if (text_ && text_->turn == id) drop_text();
     const AskPtr ask = std::move(found->first);
     waiting_.erase(found);
-    refuse(this, ask,
-           expired ? make_error(ErrorCode::timeout, "the turn's deadline passed before it began")
-                   : make_error(ErrorCode::cancelled, "cancelled"));
+    refuse(ask, expired ? make_error(ErrorCode::timeout, "the turn's deadline passed before it began")
+                        : make_error(ErrorCode::cancelled, "cancelled"));
     start_next();
 }
 

@@ -33,10 +33,11 @@ public:
         std::shared_ptr<Load> load;
         std::shared_ptr<TextWorkers> texts;
         std::shared_ptr<StoreFigures> store = std::make_shared<StoreFigures>();
-        size_t waiting_max = 8;       ///< turns behind the one under way
-        bool ends_with_turn = false;  ///< of a client who keeps the history himself
-        store_actor keeper = {};      ///< that keeps the conversation; none: it ends with the process
-        bool is_kept = false;         ///< it has to be read from there first
+        size_t waiting_max = 8;            ///< turns behind the one under way
+        bool ends_with_turn = false;       ///< of a client who keeps the history himself
+        store_actor keeper = {};           ///< that keeps the conversation; none: it ends with the process
+        bool is_kept = false;              ///< it has to be read from there first
+        ConversationFigures figures = {};  ///< that a list tells of one that has not been read yet
         std::optional<ConversationName> fork_of = {};
         bool begun_by_turn = false;  ///< and not before: a turn that goes on needs one that became a round
     };
@@ -89,7 +90,7 @@ private:
     void withdraw();
     void stop(TurnId id, TurnFlow::Event event);
     void down(const caf::down_msg& message);
-    static void refuse(Session* self, const AskPtr& ask, Error error);
+    void refuse(const AskPtr& ask, Error error);
     void has_heard(const listener_actor& listener, const UnderWay* other);
     ConversationInfoPtr info() const;
     ConversationFigures figures() const;

@@ -1,7 +1,10 @@
 // What a session does with its conversation apart from turns: it is read, kept, told of and changed.
 
 #include <chrono>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/session.hpp"
 #include "actors/when_answered.hpp"
@@ -11,6 +14,19 @@ namespace rondo {
 namespace {
 
 constexpr auto read_within = std::chrono::seconds(10);
+
+/// The methods that computed rounds, as far as what they compute is not exact.
+std::vector<std::string> methods_of(const std::vector<Round>& rounds, const Runtime& runtime) {
+    std::set<std::string> methods;
+    for (const Round& round : rounds) {
+        if (!round.figures) continue;
+        const TurnAttention& attention = round.figures->attention;
+        if (const Result<size_t> method = runtime.method(attention.method))
+            methods.insert(space_of(runtime, {}, *method, attention.budget_tokens).method);
+    }
+    methods.erase(std::string());
+    return {methods.begin(), methods.end()};
+}
 
 }  // namespace
 
@@ -35,7 +51,7 @@ void Session::is_read(const Status& status) {
     while (!waiting_.empty()) {
         const AskPtr ask = std::move(waiting_.front().first);
         waiting_.pop_front();
-        refuse(this, ask, status.error());
+        refuse(ask, status.error());
     }
     quit(to_caf(status.error()));
 }
@@ -51,7 +67,11 @@ void Session::keep(bool rounds_went) {
     kept.head = write_head({key_.name, key_.number, today, figures()});
     kept.body = write_conversation(conversation_, options_.runtime->tokenizer);
     kept.fork_of = std::exchange(fork_of_, {});
-    if (rounds_went || kept.fork_of) kept.tokens_left = conversation_.known_tokens();
+    if (rounds_went) kept.tokens_left = conversation_.known_tokens();
+    if (kept.fork_of) {
+        kept.ids = conversation_.history().ids;
+        kept.methods = methods_of(conversation_.rounds(), *options_.runtime);
+    }
     const KeepSlotPtr slot = kept.fork_of ? std::make_shared<KeepSlot>() : keeping_;
     if (slot->put(std::move(kept))) send(keeper_, keep_atom::value, slot);
 }
@@ -92,7 +112,7 @@ ConversationInfoPtr Session::info() const {
 }
 
 ConversationFigures Session::figures() const {
-    return figures_of(conversation_);
+    return is_there_ ? figures_of(conversation_) : options_.figures;
 }
 
 Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {

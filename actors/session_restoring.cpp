@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/session.hpp"
+#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 #include "kernels/kv_layout.hpp"
 
@@ -51,10 +52,8 @@ void Session::offer(TurnPtr turn, caf::timespan timeout, std::function<void(cons
 /// to come.
 void Session::give_store_up(uint64_t number) {
     if (number != asked_ || !offer_) return;
-    if (const double patience = offer_->patience(); patience > 0.0) {
-        const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(patience));
-        return delayed_send(session_itself_actor(this), wait, give_up_atom::value, number);
-    }
+    if (const double patience = offer_->patience(); patience > 0.0)
+        return delayed_send(session_itself_actor(this), timespan_of(patience), give_up_atom::value, number);
     take_offer_back();
     if (number == asked_ && offer_) delayed_send(session_itself_actor(this), taken_within, give_up_atom::value, number);
 }

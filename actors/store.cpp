@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/timespan.hpp"
+
 namespace rondo {
 
 namespace {
@@ -226,7 +228,7 @@ void Store::forget_after(double seconds) {
     const double at = std::max(now() + seconds, forgets_from_);
     if (forgets_at_ && *forgets_at_ <= at) return;
     forgets_at_ = at;
-    const auto wait = std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(at - now()));
+    const auto wait = timespan_of(at - now());
     delayed_send(this, wait + std::chrono::milliseconds(1), expire_atom::value);
 }
 
@@ -289,6 +291,7 @@ void Store::tell_figures() {
     told.seconds_writing = opened_.queue->seconds_writing();
     told.seconds_reading = opened_.queue->seconds_reading();
     told.read = counts.read;
+    told.foreign = counts.foreign;
     told.evicted = counts.evicted;
     told.expired = counts.expired;
     told.damaged = counts.damaged;

@@ -13,6 +13,7 @@ struct StoreFigures {
     std::atomic<bool> wanted{false};  ///< the configuration names a folder
     std::atomic<bool> serves{false};  ///< there is one, and it lives
     std::atomic<uint64_t> bytes{0}, records{0};
+    std::atomic<int64_t> foreign{0};  ///< records of another model or version, at the start
     std::atomic<uint64_t> bytes_written{0}, bytes_read{0}, bytes_never_read{0};
     std::atomic<uint64_t> conversations{0};
     std::atomic<int64_t> conversations_failed{0};  ///< changes of them that could not be written

@@ -80,6 +80,12 @@ struct Turn {
         arrival->give_up();
         arrival.reset();
     }
+    /// So many of the last keys that it has are read back with others. What came last goes first.
+    void give_up(int64_t tokens) {
+        const int64_t restored = std::min(tokens, restored_tokens);
+        restored_tokens -= restored;
+        given_up_tokens += tokens - restored;
+    }
     void take(AnswerPiece piece) {
         ids.push_back(piece.id);
         last = std::move(piece);

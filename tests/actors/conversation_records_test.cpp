@@ -37,9 +37,16 @@ protected:
     static ConversationKey key(uint64_t number, uint64_t cuts = 0) {
         return {{"t", "c" + std::to_string(number)}, number, cuts};
     }
-    void keep(const ConversationKey& key, std::optional<int64_t> tokens_left = {},
-              std::optional<ConversationName> fork_of = {}) {
-        ASSERT_TRUE(kept_->keep({key, {}, {}, std::move(fork_of), tokens_left}));
+    void keep(const ConversationKey& key, std::optional<int64_t> tokens_left = {}) {
+        ASSERT_TRUE(kept_->keep({key, {}, {}, {}, tokens_left}));
+        ASSERT_TRUE(kept_->commit());
+    }
+    /// It begins with these rounds.
+    void fork(const ConversationKey& key, const std::vector<const Round*>& rounds, uint64_t of = 1,
+              std::vector<std::string> methods = {}) {
+        ConversationToKeep begun{key, {}, {}, this->key(of).name, {}, {}, std::move(methods)};
+        for (const Round* const round : rounds) begun.ids.insert(begun.ids.end(), round->ids.begin(), round->ids.end());
+        ASSERT_TRUE(kept_->keep(begun));
         ASSERT_TRUE(kept_->commit());
     }
     /// It was on its way since the conversation had had so many cuts.
@@ -93,7 +100,7 @@ TEST_F(ConversationRecordsTest, OfSeveralCutsThoseCountThatCameLater) {
 }
 
 TEST_F(ConversationRecordsTest, AForkKeepsWhatItsOriginTakesBack) {
-    keep(key(2), 64, key(1).name);
+    fork(key(2), {&first_, &second_});
     keep(key(1, 1), 32);
     written(key(1, 0), first_);
     written(key(1, 0), second_);
@@ -106,13 +113,77 @@ TEST_F(ConversationRecordsTest, AForkKeepsWhatItsOriginTakesBack) {
 }
 
 TEST_F(ConversationRecordsTest, AForkTakesBackWhatItsOriginStillWrites) {
-    keep(key(2), 64, key(1).name);
+    fork(key(2), {&first_, &second_});
     keep(key(2, 1), 32);
     written(key(1), first_);
     written(key(1), second_);
     ASSERT_TRUE(kept_->remove(key(1)));
     EXPECT_TRUE(is_there(first_));
     EXPECT_FALSE(is_there(second_));
+}
+
+/// It is as long as what the fork has.
+TEST_F(ConversationRecordsTest, AForkHasNothingOfWhatItsOriginSaysInstead) {
+    fork(key(2), {&first_, &second_});
+    keep(key(1, 1), 32);
+    written(key(1, 1), other_);
+    ASSERT_TRUE(is_there(other_));
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_FALSE(is_there(other_));
+}
+
+/// Of a prompt that was cancelled: it is shorter than what the fork has, and was never told.
+TEST_F(ConversationRecordsTest, AForkHasNothingOfAPromptThatBecameNoRound) {
+    written(key(1), first_);
+    written(key(1), other_);
+    fork(key(2), {&first_, &second_});
+    written(key(1), second_);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_TRUE(is_there(second_));
+    EXPECT_FALSE(is_there(other_));
+}
+
+TEST_F(ConversationRecordsTest, AForkHasWhatItsMethodsComputed) {
+    const Round sparse = round("t", &first_, 400, 32, Exactness::sparse);
+    written(key(1), first_);
+    written(key(1), sparse);
+    fork(key(2), {&first_, &sparse}, 1, {"another", method});
+    ASSERT_TRUE(kept_->remove(key(1)));
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_TRUE(is_there(sparse));
+    fork(key(3), {&first_, &sparse}, 2, {"another"});
+    ASSERT_TRUE(kept_->remove(key(2)));
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_FALSE(is_there(sparse));
+}
+
+TEST_F(ConversationRecordsTest, AForkHasWhatARemovedOriginStillWrites) {
+    fork(key(2), {&first_, &second_});
+    fork(key(3), {&first_, &second_}, 2);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    written(key(1), first_);
+    EXPECT_TRUE(is_there(first_));
+    ASSERT_TRUE(kept_->remove(key(2)));
+    written(key(1), second_);
+    EXPECT_TRUE(is_there(second_)) << "the fork's fork has it";
+    written(key(1), third_);
+    EXPECT_FALSE(is_there(third_));
+    ASSERT_TRUE(kept_->remove(key(3)));
+    EXPECT_FALSE(is_there(first_));
+    EXPECT_FALSE(is_there(second_));
+}
+
+/// A first turn that fails costs the disk nothing.
+TEST_F(ConversationRecordsTest, OneThatWasNeverKeptIsRemovedWithoutTheDisk) {
+    {
+        const NoMoreBytes disk;
+        EXPECT_TRUE(kept_->remove(key(9)));
+    }
+    keep(key(9));
+    EXPECT_EQ(kept_->count(), 1U) << "it comes too late";
+    written(key(9), first_);
+    EXPECT_FALSE(is_there(first_));
 }
 
 /// Whoever reads it counts its cuts from 0 again.
@@ -186,7 +257,7 @@ TEST_F(ConversationRecordsTest, WhatIsBegunAgainIsNotTheOldOne) {
 }
 
 TEST_F(ConversationRecordsTest, AnotherOfTheSameNameHasNothingOfAFork) {
-    keep(key(2), 64, key(1).name);
+    fork(key(2), {&first_, &second_});
     ASSERT_TRUE(kept_->remove(key(2)));
     const ConversationKey again{key(2).name, 3};
     keep(again);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "actors/answer_ends.hpp"
+#include "config/stopwatch.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 
 namespace rondo {
@@ -129,6 +130,8 @@ TEST_F(ConversationTest, RoundsBeforeThoseLeftOutKeepTheirIds) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one", "two", "three", "four"});
     ASSERT_TRUE(conversation.drop({3, 1}).is_ok());
+    EXPECT_EQ(conversation.history().ids, ids[0]) << "what is known of it";
+    EXPECT_EQ(conversation.history().round_ends.size(), 1U);
     const std::vector<int32_t> next = must(conversation.prompt({{"user", "five"}})).ids;
     EXPECT_TRUE(begins_with(next, ids[0]));
     const std::vector<int32_t> anew = ended(encoded("Noted."));  // of the third round, that is now the second
@@ -255,6 +258,22 @@ TEST(AnswerEnds, AreWhereTheTemplateLeftThem) {
         << "what was changed is left out";
     EXPECT_EQ(answer_ends("[a b][c][][d][e", messages), (std::vector<size_t>{7})) << "nothing ends the text";
     EXPECT_TRUE(answer_ends("", messages).empty());
+}
+
+/// Which takes no longer than a few times through the text.
+TEST(AnswerEnds, OfThousandsThatATemplateChangedAreGivenUp) {
+    const std::string text(size_t{4} << 20, 'a');
+    std::vector<ChatMessage> messages(16'000, {"assistant", "aaaa</think>b"});
+    messages.push_back({"assistant", std::string(size_t{1} << 20, 'a')});
+    double seconds = 0.0;
+    {
+        const Stopwatch watch(seconds);
+        EXPECT_TRUE(answer_ends(text, messages).empty());
+        EXPECT_EQ(answer_ends(text, std::span(messages).last(2)), std::vector<size_t>{size_t{1} << 20});
+        messages.back().content.back() = 'b';
+        EXPECT_TRUE(answer_ends(text, std::span(messages).last(1)).empty());
+    }
+    EXPECT_LT(seconds, 2.0);
 }
 
 TEST_F(ConversationTest, PlacesInATextAreNumbersOfTokens) {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "actors/engine_inside.hpp"
+#include "actors/field_io.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/actors/stored_bytes.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -65,6 +67,14 @@ protected:
         const ConversationPagePtr page = must(engine_->conversations({"t", "", 100}));
         for (const auto& one : page->conversations) ids.push_back(one.id);
         return ids;
+    }
+    /// Without an engine, what is on the disk beside KV.
+    void with_shelf(const std::function<void(Shelf&)>& use) {
+        engine_.reset();
+        const std::unique_ptr<Manifest> manifest = must(Manifest::open(folder_.path() + "/kv/manifest")).manifest;
+        const std::optional<StoreKeys> none;
+        Shelf shelf(*manifest, none);
+        use(shelf);
     }
     /// Whether these bytes are in any file of the store's.
     bool is_anywhere(const std::string& bytes) const {
@@ -204,6 +214,68 @@ TEST_F(KeptConversationsTest, NothingIsLeftOfOneThatIsDeleted) {
     EXPECT_EQ(inside(*engine_).store_figures().records, 1U);
     restart();
     EXPECT_EQ(listed(), std::vector<std::string>{"stays"});
+}
+
+/// What stood before them is still the conversation's.
+TEST_F(KeptConversationsTest, RoundsBeforeOneThatIsDroppedStay) {
+    for (const char* text : {"The code of the red box is 4817.", "Hello!", "Thanks."}) ask("a", text);
+    ASSERT_EQ(records(), 3U);
+    must(engine_->drop({"t", "a"}, {1}));
+    EXPECT_EQ(records(), 1U);
+    must(engine_->put_away({"t", "a"}));
+    EXPECT_GT(ask("a", "What is the code of the red box?").end.usage.restored_tokens, 0);
+}
+
+TEST_F(KeptConversationsTest, AreListedAsTheyWereWhenATurnEndsBeforeTheyAreRead) {
+    ask("a", "The code of the red box is 4817.");
+    const ConversationFigures before = must(engine_->conversations({"t", "", 1}))->conversations.at(0).figures;
+    engine_.reset();
+    Stage stage(settings());
+    Heard heard;
+    stage.engine().cancel(stage.engine().ask(chat("a", "Hello!"), heard.callbacks()));
+    stage.run();
+    ASSERT_EQ(heard.ends.at(0).outcome, TurnOutcome::cancelled);
+    ConversationPagePtr page;
+    const auto client = [&page](caf::event_based_actor* self, const front_actor& front) {
+        self->request(front, caf::infinite, list_atom::value, PageOf{"t", "", 1})
+            .then([&page](const ConversationPagePtr& all) { page = all; });
+    };
+    stage.system().spawn(client, stage.engine().front());
+    stage.run();
+    const ConversationFigures& after = page->conversations.at(0).figures;
+    EXPECT_EQ(after.title, before.title);
+    EXPECT_EQ(after.rounds, 1);
+    EXPECT_EQ(after.tokens, before.tokens);
+    EXPECT_EQ(after.bytes, before.bytes);
+}
+
+/// An older server is started on the folder of a newer one.
+TEST_F(KeptConversationsTest, OfANewerVersionAreNeitherReadNorReplaced) {
+    ask("a", "Hello!");
+    ask("b", "Hello!");
+    std::vector<std::byte> body;
+    StoreName name{};
+    with_shelf([&](Shelf& shelf) {
+        name = shelf.name("t", "a");
+        body = must(shelf.body(name));
+        const std::vector<std::byte> head = testing::with_number(must(shelf.head(name)), 0, stored_version + 1);
+        ASSERT_TRUE(shelf.put(name, KvStore::tenant_name({}, "t"), head, body, must(shelf.records(name))));
+    });
+    start();
+    EXPECT_EQ(listed(), std::vector<std::string>{"b"});
+    Ask next = chat("a", "Hello!");
+    next.goes_on = true;
+    for (const Error& error :
+         {ask("a", "Hello!").end.error, engine_->ask(next).get().end.error, engine_->create({"t", "a"}, {}).error(),
+          engine_->fork({"t", "b"}, {"t", "a"}).error(), engine_->conversation({"t", "a"}).error(),
+          engine_->put_away({"t", "a"}).error(), engine_->remove({"t", "a"}).error()}) {
+        EXPECT_EQ(error.code, ErrorCode::unsupported) << error.message;
+        EXPECT_THAT(error.message, ::testing::HasSubstr("a newer version"));
+    }
+    with_shelf([&](Shelf& shelf) {
+        EXPECT_EQ(must(shelf.body(name)), body);
+        EXPECT_EQ(read_head(must(shelf.head(name))).error().code, ErrorCode::unsupported);
+    });
 }
 
 TEST_F(KeptConversationsTest, ASessionThatDiesIsReadAgain) {

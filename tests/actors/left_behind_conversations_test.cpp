@@ -144,6 +144,17 @@ TEST_F(LeftBehindConversationsTest, WhatAnotherVersionKeptStays) {
     start();
     EXPECT_TRUE(listed_.empty());
     EXPECT_TRUE(store_->notes().empty());
+    EXPECT_TRUE(kept_->newer()(key(1).name));
+    EXPECT_FALSE(kept_->newer()(key(2).name));
+    // Whoever uses its name all the same.
+    const ConversationKey again{key(1).name, 7};
+    for (const Status& refused : {kept_->keep({again, head, {}, {}, {}}), kept_->remove(again)}) {
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+    }
+    ASSERT_TRUE(kept_->tie(again, name_of(round_of(1))));
+    ASSERT_TRUE(kept_->commit());
+    EXPECT_EQ(kept_->count(), 0U);
     EXPECT_EQ(Shelf(store_->manifest(), store_->keys()).body(name).value(), body);
     EXPECT_TRUE(is_stored(1));
 }

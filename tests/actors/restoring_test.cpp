@@ -305,12 +305,13 @@ TEST_F(RestoringTest, WhatHangsIsAskedForByNobody) {
 }
 
 TEST_F(RestoringTest, ADiskIsGivenTheTimeThatComputingTakes) {
-    for (const double computing : {1.0, 20.0}) {
+    for (const double computing : {1.0, 20.0, 1e300}) {
         begin();
         computer(computing);
         const TurnPtr turn = ask(0);
         ASSERT_NE(turn->arrival, nullptr);
-        EXPECT_DOUBLE_EQ(turn->arrival->patience(), std::max(computing, Restoring::patience_min_s));
+        EXPECT_DOUBLE_EQ(turn->arrival->patience(),
+                         std::clamp(computing, Restoring::patience_min_s, Restoring::patience_max_s));
         end_all(0.0);
     }
 }
@@ -320,13 +321,63 @@ protected:
     CrowdedRestoringTest() : RestoringTest(40) {}
 };
 
-/// Without room for a second copy of it the turn could not be computed, and would stand before all others.
-TEST_F(CrowdedRestoringTest, WhoHasNoOtherBlocksWaitsForEver) {
-    const TurnPtr first = ask(0), second = ask(1);
-    ASSERT_TRUE(first->arrival != nullptr && second->arrival != nullptr);
+/// Each could be let in with other blocks alone. Both would hold all there are, and the first would keep everybody out.
+TEST_F(CrowdedRestoringTest, WhoTakesTheOtherBlocksLeavesNobodyAny) {
+    TurnPtr first = ask(0);
     EXPECT_EQ(first->arrival->patience(), Restoring::patience_min_s);
+    const TurnPtr second = ask(1);
+    EXPECT_EQ(first->arrival->patience(), Arrival::for_ever);
     EXPECT_EQ(second->arrival->patience(), Arrival::for_ever);
     end_all(0.0);
+    first.reset();
+    const TurnPtr third = ask(2);
+    ASSERT_NE(third->arrival, nullptr);
+    EXPECT_EQ(third->arrival->patience(), Restoring::patience_min_s);
+    end_all(0.0);
+}
+
+/// 16 blocks of each are written to, and 17 are wanted anew: for three of them 99.
+class RoomyRestoringTest : public RestoringTest {
+protected:
+    RoomyRestoringTest() : RestoringTest(99) {}
+};
+
+TEST_F(RoomyRestoringTest, WhoHasOtherBlocksKeepsThem) {
+    const std::vector<TurnPtr> turns{ask(0), ask(1), ask(2)};
+    for (const TurnPtr& turn : turns) EXPECT_EQ(turn->arrival->patience(), Restoring::patience_min_s);
+    const TurnPtr last = ask(3);
+    EXPECT_EQ(last->arrival->patience(), Arrival::for_ever);
+    for (const TurnPtr& turn : turns) EXPECT_EQ(turn->arrival->patience(), Arrival::for_ever);
+    end_all(0.0);
+}
+
+/// Its turn has left, so nobody else looks whether something comes.
+TEST_F(RestoringTest, WhoAsksForWhatHangsComputes) {
+    computer(1.0);
+    const TurnPtr reads = ask(0), waits = bare_turn(0);
+    ASSERT_NE(reads->arrival, nullptr);
+    const TurnOfferPtr offer = taken(waits);
+    restoring_->restore(offer, [] {});
+    reads->stop_waiting();
+    time_ += Restoring::patience_min_s + 1.0;
+    EXPECT_EQ(offer->take_back(), waits);
+    prompt_tokens_ = 1000 * tokens;
+    EXPECT_FALSE(is_read(0)) << "and does not wait";
+    EXPECT_FALSE(is_read(1));
+    end_all(0.0);
+    EXPECT_TRUE(is_read(1));
+}
+
+TEST_F(RestoringTest, ADiskHangsThoughNobodyWaitsForIt) {
+    computer(1.0);
+    const TurnPtr reads = ask(0);
+    ASSERT_NE(reads->arrival, nullptr);
+    reads->stop_waiting();
+    time_ += Restoring::patience_min_s + 1.0;
+    prompt_tokens_ = 1000 * tokens;
+    EXPECT_FALSE(is_read(1));
+    end_all(0.0);
+    EXPECT_TRUE(is_read(1));
 }
 
 /// It is computed by itself. Nobody touches it when the reading is over.

@@ -56,6 +56,25 @@ TEST_F(TurnRecordTest, CountsSecondsByTheStageThatHoldsTheTurn) {
     EXPECT_DOUBLE_EQ(record.figures().timings.decode, 6.0);
 }
 
+/// It was let in with 4 tokens, another one's reading brought 6 more, and 8 of all these are read with others.
+TEST_F(TurnRecordTest, WhatCameLastIsGivenUpFirst) {
+    Turn under_way = turn(4);
+    TurnRecord record({}, under_way, 0.0, 0.0);
+    record.let_in(under_way);
+    under_way.restored_tokens = 6;
+    under_way.give_up(2);
+    EXPECT_EQ(under_way.restored_tokens, 4);
+    EXPECT_EQ(under_way.given_up_tokens, 0);
+    under_way.give_up(6);
+    EXPECT_EQ(under_way.restored_tokens, 0);
+    under_way.restored_tokens = 12;
+    EXPECT_EQ(record.restored(under_way), 0);
+    const TurnUsage usage = record.end(TurnOutcome::cancelled, {}, true, 0.0).usage;
+    EXPECT_EQ(usage.cached_tokens, 2);
+    EXPECT_EQ(usage.restored_tokens, 12);
+    EXPECT_EQ(usage.recomputed_tokens, 6);
+}
+
 TEST_F(TurnRecordTest, ATurnThatNoStageHoldsSpendsNoMoreTimeThere) {
     Turn under_way = turn();
     TurnRecord record({}, under_way, 1.0, 1.0);
