@@ -159,7 +159,6 @@ private:
     Status load_epochs();
     Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
     bool is_usable(const ManifestEntry& entry, bool foreign);
-    void take_used_at(StoredRecord& record, bool foreign);
     Refusal make_room(const StoredRecord& record);
     struct Going;
     Refusal take_out_for_limits(const StoredRecord& record, uint64_t most, uint64_t wanted, uint64_t free,

@@ -27,7 +27,6 @@ Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<Sto
             ++counts_.foreign;
             read->record.saved_seconds = 0.0;
         }
-        take_used_at(read->record, foreign);
         records.push_back(read->record);
         return Status::ok();
     });
@@ -43,13 +42,6 @@ bool KvStore::is_usable(const ManifestEntry& entry, bool foreign) {
         return false;
     const uint64_t segment = record.place.segment;
     return foreign || !keys_ || segments_->has_unread_salt(segment) || segments_->salt(segment);
-}
-
-/// By a clock that was ahead it would have been used later than now, and not expire before that.
-void KvStore::take_used_at(StoredRecord& record, bool foreign) {
-    if (record.used_at <= options_.now()) return;
-    record.used_at = options_.now();
-    if (!foreign) used_.push_back(record.name);
 }
 
 Status KvStore::load() {

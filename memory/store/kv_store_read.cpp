@@ -112,15 +112,19 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
                              });
     if (keys_) {
         auto key = key_of(*record);
-        if (!key && key.error().code != ErrorCode::io) return done(key.error());
+        if (!key && key.error().code != ErrorCode::io) {
+            damaged(reading->record);
+            return done(key.error());
+        }
         if (key) reading->key.emplace(*key);
     }
     const bool opens = !keys_ || reading->key;  // else the disk does not read its segment's header
     const std::span<std::byte> into = reading->bytes.span();
-    const Done read = posted<Status>([this, reading, done, ids = std::move(ids)](const Status& end) {
+    const Done read = posted<Status>([this, reading, done, opens, ids = std::move(ids)](const Status& end) {
         if (!end) {
             const ErrorCode code = end.error().code;  // the manifest says that this version wrote it
-            if (code == ErrorCode::corrupt || code == ErrorCode::unsupported) damaged(reading->record);
+            const bool is_damaged = code == ErrorCode::corrupt || code == ErrorCode::unsupported;
+            if (is_damaged && (opens || !key_of(reading->record))) damaged(reading->record);
             return done(end.error());
         }
         if (reading->header.ids.size() < ids.size() || !std::equal(ids.begin(), ids.end(), reading->header.ids.begin()))

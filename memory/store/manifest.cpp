@@ -236,7 +236,7 @@ Status Manifest::write(Changes& changes, bool removes) {
     if (failed_ && (removes || has_room())) {
         if (!has_room()) reserve_.give_up();
         RONDO_TRY(open_again());
-        reserve_.take();
+        if (!removes) reserve_.take();  // which may need it to be written
         status = database_->Write(durable, changes.batch_.get());
         note_failure(status);
     }

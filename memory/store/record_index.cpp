@@ -233,9 +233,9 @@ std::vector<StoreName> RecordIndex::use(const StoreName& name, int64_t now, int6
     for (auto at = records_.find(name); at != records_.end(); at = records_.find(at->second.record.before)) {
         Entry& entry = at->second;
         entry.record.read = true;
-        entry.record.used_at = now;
+        entry.record.used_at = std::max(entry.record.used_at, now);
         set_credit(entry, value_of(entry.record));
-        if (now >= entry.told_at && now - entry.told_at < told_each) continue;  // else the clock was ahead
+        if (now - entry.told_at < told_each) continue;
         entry.told_at = now;
         untold.push_back(at->first);
     }

@@ -52,6 +52,7 @@ std::function<void(Status)> RoundWriter::here(std::function<void(const Status&)>
 
 /// The next record that is not stored yet, if none is under way. What stands behind a refused one would not be found.
 void RoundWriter::next() {
+    if (finishing_.empty()) drop_what_leads_nowhere();  // first: a full batch of those would end the loop
     while (!busy_ && !waiting_.empty() && written_.size() < together_max) {
         const Sequence& sequence = waiting_.front();
         if (rounds_.empty()) rounds_ = rounds_of(sequence.space, sequence.ids, sequence.kv, pool_.shape());
@@ -69,34 +70,44 @@ void RoundWriter::next() {
         for (const auto& done : std::exchange(idle_, {})) done();
 }
 
-/// Another sequence's record was on its way when a record behind it was written, and has failed since.
+/// It is found, or it waits to be. Nothing is found behind any other record.
+bool RoundWriter::is_or_may_be_found(const StoreName& name) const {
+    const auto is_it = [&](const Written& one) { return one.name == name; };
+    return store_.index().find(name) != nullptr || std::ranges::any_of(written_, is_it) ||
+           std::ranges::any_of(finishing_, is_it);
+}
+
+/// A record was on its way when a record behind it was written, and has failed since.
 void RoundWriter::drop_what_leads_nowhere() {
     std::set<StoreName> names;
     std::erase_if(written_, [&](const Written& one) {
         const bool leads = !one.before || names.contains(*one.before) || store_.index().find(*one.before) != nullptr;
-        if (one.writing != nullptr && leads) names.insert(one.name);
-        return one.writing != nullptr && !leads;
+        if (one.writing == nullptr) return false;
+        if (leads)
+            names.insert(one.name);
+        else
+            store_.give_up(*one.writing);  // who waits may write the same
+        return !leads;
     });
 }
 
 /// What has been written since the last time is found together: a disk syncs many as soon as one.
 void RoundWriter::finish_written() {
-    if (finishing_) return;
+    if (!finishing_.empty()) return;
     drop_what_leads_nowhere();
     if (written_.empty()) return;
-    finishing_ = true;
-    auto those = std::make_shared<std::vector<Written>>(std::exchange(written_, {}));
+    finishing_ = std::exchange(written_, {});
     std::vector<KvStore::WritingPtr> writings;
-    for (Written& one : *those)
+    for (Written& one : finishing_)
         if (one.writing != nullptr) writings.push_back(std::move(one.writing));
-    store_.finish(std::move(writings), [this, alive = alive_, those](const Status&) {
+    store_.finish(std::move(writings), [this, alive = alive_](const Status&) {
         if (!*alive) return;
-        finishing_ = false;
+        const std::vector<Written> those = std::exchange(finishing_, {});
         // Kept first: whoever hears of a record may remove it. The last one first, so that ends go before beginnings.
-        for (auto one = those->rbegin(); one != those->rend(); ++one)
+        for (auto one = those.rbegin(); one != those.rend(); ++one)
             if (one->in_arena != nullptr && store_.index().find(one->name) != nullptr)
                 options_.arena->keep(one->in_arena);
-        for (const Written& one : *those)
+        for (const Written& one : those)
             if (store_.index().find(one.name) != nullptr) one.stored(one.name);
         next();
     });
@@ -154,6 +165,7 @@ bool RoundWriter::begin(const StoredRound& round, LayerGroup group) {
     const auto record = std::make_shared<Record>();
     record->name = header.name;
     if (round.first_token > 0) record->before = header.before;
+    if (record->before && !is_or_may_be_found(*record->before)) return false;
     record->group = group;
     record->tokens = std::ssize(round.ids);
     record->layers = header.layers.size();

@@ -45,7 +45,7 @@ public:
     /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written. Returns how many
     /// sequences that concerns.
     size_t give_up();
-    bool idle() const { return waiting_.empty() && written_.empty() && !finishing_; }
+    bool idle() const { return waiting_.empty() && written_.empty() && finishing_.empty(); }
     /// Calls once everything that was added is written or given up.
     void when_idle(std::function<void()> done);
 
@@ -60,6 +60,7 @@ private:
     void copied_all(const RecordPtr& record);
     void end_layer(const RecordPtr& record, const Staging::Piece& piece, const Status& status);
     void end_record(const RecordPtr& record);
+    bool is_or_may_be_found(const StoreName& name) const;
     void drop_what_leads_nowhere();
     void finish_written();
     void let_go(Sequence& sequence);
@@ -84,8 +85,8 @@ private:
         std::optional<StoreName> before = {};  ///< none: it is the first of its sequence
         HostArena::RecordPtr in_arena = {};
     };
-    std::vector<Written> written_;  // records that wait to be found
-    bool finishing_ = false;        // others are about to be
+    std::vector<Written> written_;    // records that wait to be found
+    std::vector<Written> finishing_;  // others, which are about to be
     std::vector<std::function<void()>> idle_;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -182,24 +182,6 @@ TEST_P(KvStoreRoomTest, AClockThatWasFarAheadStopsNothing) {
     EXPECT_EQ(write(round("t", nullptr, 4000, 64)), Refusal::written_enough);
 }
 
-/// From the start on at which the clock is right its time runs, and a later start does not begin it anew.
-TEST_P(KvStoreRoomTest, WhatWasUsedByAClockThatWasAheadExpires) {
-    const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);
-    now_ += 100 * a_day;
-    for (const Round& one : {old, used}) ASSERT_EQ(write(one), Refusal::none);
-    now_ -= 100 * a_day;
-    open();
-    ASSERT_TRUE(store_->expire());
-    EXPECT_TRUE(is_there(old));
-    now_ += options_.unused_seconds_max / 2;
-    open();
-    store_->use(name_of(used));
-    now_ += options_.unused_seconds_max / 2 + 1;
-    ASSERT_TRUE(store_->expire());
-    EXPECT_FALSE(is_there(old));
-    EXPECT_TRUE(is_there(used));
-}
-
 /// A start knows it from the manifest, where not every use is written.
 TEST_P(KvStoreRoomTest, AStartDoesNotForgetWhatWasUsed) {
     const Round old = round("t", nullptr, 0, 40), used = round("t", nullptr, 1000, 40);

@@ -190,16 +190,5 @@ TEST(RecordIndex, TellsOfAUseOnceInSoLong) {
     EXPECT_EQ(index.use(name_of(2), 1100, 100), std::vector<StoreName>{name_of(1)});
 }
 
-/// What was used while a clock was ahead would not expire before that, nor would a use of today be told.
-TEST(RecordIndex, AUseIsOfTheClockOfToday) {
-    RecordIndex index;
-    index.add(record(1, 0));
-    index.use(name_of(1), 5000, 100);
-    EXPECT_EQ(index.use(name_of(1), 1000, 100), std::vector<StoreName>{name_of(1)});
-    EXPECT_EQ(index.find(name_of(1))->used_at, 1000);
-    EXPECT_TRUE(index.use(name_of(1), 1099, 100).empty());
-    EXPECT_EQ(index.unused_since(1100), std::vector<StoreName>{name_of(1)});
-}
-
 }  // namespace
 }  // namespace rondo

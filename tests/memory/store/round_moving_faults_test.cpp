@@ -26,6 +26,26 @@ protected:
         return ids;
     }
 
+    /// As a history that is resent: many rounds, of which more than two batches of records are written.
+    static constexpr int64_t many = 70, tokens_each = 4;
+    SequenceKv many_rounds() {
+        std::vector<int64_t> ends;
+        for (int64_t r = 1; r <= many; ++r) ends.push_back(r * tokens_each);
+        return sequence(ends);
+    }
+    /// Lets the header fail of this record, of the first ones that are found together.
+    void fail_header(int record) {
+        sectors_->writes_left = batch / groups() * shape_.layers + record;  // behind the layers of all of them
+    }
+    size_t stored_of(const std::vector<int32_t>& ids) { return stored_rounds(*store_, shape_, space_, ids).size(); }
+    void expect_no_record_behind_nothing() {
+        store_->index().each([&](const StoredRecord& record) {
+            EXPECT_TRUE(record.tokens_before == 0 || store_->index().find(record.before) != nullptr)
+                << "behind " << record.tokens_before << " tokens";
+        });
+    }
+
+    static constexpr int batch = 32;  // records that are committed together
     const std::vector<int64_t> ends_{20, 52, 84};
     testing::BadSectors* sectors_ = nullptr;
 };
@@ -79,16 +99,60 @@ TEST_P(RoundMovingFaults, NothingIsStoredBehindWhatHasFailed) {
         put(kv, one);
         put(kv, other);
         wait_for_the_writer();
-        store_->index().each([&](const StoredRecord& record) {
-            EXPECT_TRUE(record.tokens_before == 0 || store_->index().find(record.before) != nullptr)
-                << "behind " << record.tokens_before << " tokens";
-        });
+        expect_no_record_behind_nothing();
         if (at == 0) {
             EXPECT_TRUE(stored_rounds(*store_, shape_, space_, one).size() <= 1);
             EXPECT_EQ(stored_rounds(*store_, shape_, space_, other).size(), 3U) << "the disk is well again";
         }
         sectors_->writes_left = -1;
     }
+}
+
+/// One record of a batch fails, and the disk is well again. The rest of its sequence would be found by nobody: none of
+/// it is written, and the writer goes on with the next sequence.
+TEST_P(RoundMovingFaults, TheWriterGoesOnBehindABatchThatHasFailed) {
+    const SequenceKv kv = many_rounds();
+    const size_t free = pool_->blocks_free(LayerGroup::upper);
+    for (const int failing : {0, 10}) {
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(failing));
+        const auto one = ids_from(1000 + failing, kv.tokens()), other = ids_from(2000 + failing, kv.tokens());
+        const int copied = copied_, stored = stored_, refused = sectors_->refused;
+        fail_header(failing);
+        put(kv, one);
+        put(kv, other);
+        ASSERT_NO_FATAL_FAILURE(wait_for_the_writer());
+        EXPECT_EQ(sectors_->refused, refused + 1) << "one has failed";
+        EXPECT_EQ(copied_, copied + 2);
+        EXPECT_EQ(pool_->blocks_free(LayerGroup::upper), free);
+        expect_no_record_behind_nothing();
+        EXPECT_EQ(stored_of(one), static_cast<size_t>(failing / groups()));
+        EXPECT_EQ(stored_of(other), static_cast<size_t>(many));
+        const int lost = (batch - failing) / groups();  // of the batch: the failing record's group from there on
+        EXPECT_EQ(stored_, stored + batch - lost + static_cast<int>(many) * groups());
+        put(kv, one);
+        ASSERT_NO_FATAL_FAILURE(wait_for_the_writer());
+        EXPECT_EQ(stored_of(one), static_cast<size_t>(many)) << "as soon as it is put again";
+    }
+}
+
+/// As above, but more of the sequence is written before it is known that the batch has failed.
+TEST_P(RoundMovingFaults, TheWriterGoesOnBehindABatchThatFailsMeanwhile) {
+    const SequenceKv kv = many_rounds();
+    const size_t free = pool_->blocks_free(LayerGroup::upper);
+    const auto one = ids_from(1000, kv.tokens()), other = ids_from(2000, kv.tokens());
+    fail_header(0);
+    put(kv, one);
+    ASSERT_NO_FATAL_FAILURE(tasks_->run_until([this] { return sectors_->refused == 1; }));
+    put(kv, other);  // the writer looks for work: the next record of the first sequence
+    ASSERT_NO_FATAL_FAILURE(wait_for_the_writer());
+    EXPECT_EQ(copied_, 2);
+    EXPECT_EQ(pool_->blocks_free(LayerGroup::upper), free);
+    expect_no_record_behind_nothing();
+    EXPECT_EQ(stored_of(one), 0U);
+    EXPECT_EQ(stored_of(other), static_cast<size_t>(many));
+    put(kv, one);
+    ASSERT_NO_FATAL_FAILURE(wait_for_the_writer());
+    EXPECT_EQ(stored_of(one), static_cast<size_t>(many)) << "as soon as it is put again";
 }
 
 TEST_P(RoundMovingFaults, WhatADiskCannotReadIsWrittenElsewhere) {
