@@ -9,6 +9,7 @@ namespace rondo {
 namespace {
 
 constexpr size_t removed_max = 100'000;  // names that are remembered
+constexpr size_t forks_max = 64;         // forks that are noted
 
 Error newer_wrote_it() {
     return make_error(ErrorCode::unsupported, "a newer version wrote this conversation, so it stays as it is");
@@ -136,7 +137,7 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
     } else if (conversation.tokens_left) {  // rounds of it have gone, also such as are still on their way to the disk
         known.cut(conversation.key.cuts, *conversation.tokens_left);
         const auto left = static_cast<size_t>(*conversation.tokens_left);
-        known.path.ids.resize(std::min(known.path.ids.size(), left));
+        shorten_path(name, left);
         for (const StoreName& record : std::set<StoreName>(known.records)) {
             const StoredRecord* const found = store_.index().find(record);
             if (found != nullptr && end_of(*found) <= *conversation.tokens_left) continue;
@@ -155,21 +156,36 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
 /// Of its origin's records it has those that hold what it begins with, and not others that are as long: of prompts that
 /// were cancelled, of rounds that were taken back. Those that are still on their way to the disk will be its own, too.
 void KeptConversations::begin_fork(const ConversationToKeep& fork, const StoreName& name) {
-    Known& known = known_[name];
-    known.path = {fork.ids, fork.methods, {}};
+    shorten_path(name, 0);  // of another fork of that name
+    Path path{fork.ids, fork.methods, {}};
     const RecordIndex::Border begin{name_of_space(fork.key.name.tenant), Exactness::exact};
-    for (const LayerGroup group : layer_groups) known.path.ends[store_.names(group, {})(begin)] = begin.prefix;
+    for (const LayerGroup group : layer_groups) path.ends[store_.names(group, {})(begin)] = begin.prefix;
     const auto origin = known_.find(name_of(*fork.fork_of));
     if (origin == known_.end()) return;
-    known.origins = origin->second.origins;
-    known.origins.emplace_back(origin->first, origin->second.number);
-    for (const Origin& one : known.origins) forks_[one].insert(name);
     std::vector<const StoredRecord*> records;
     for (const StoreName& record : origin->second.records)
         if (const StoredRecord* const found = store_.index().find(record)) records.push_back(found);
     std::ranges::sort(records, {}, &StoredRecord::tokens_before);
     for (const StoredRecord* const record : records)
-        if (is_on(known.path, *record)) own(name, record->name);
+        if (is_on(path, *record)) own(name, record->name);
+    note_fork({{origin->first, origin->second.number}, {name, known_[name].number}, std::move(path)});
+}
+
+/// The rounds of an origin are on the disk seconds after they were said, so the last forks are enough. A fork that is
+/// noted no more does not own a round that its origin writes later: that round goes with the origin, and the fork
+/// computes it again.
+void KeptConversations::note_fork(Fork fork) {
+    forks_.push_back(std::move(fork));
+    if (forks_.size() > forks_max) forks_.pop_front();
+}
+
+/// Of what that fork began with, so many tokens are still its own.
+void KeptConversations::shorten_path(const StoreName& name, size_t tokens) {
+    for (Fork& fork : forks_) {
+        if (fork.self.first != name || fork.path.ids.size() <= tokens) continue;
+        fork.path.ids.resize(tokens);
+        fork.path.ids.shrink_to_fit();
+    }
 }
 
 /// A record is named by all ids up to its end. What it stands behind has been looked at before.
@@ -289,8 +305,7 @@ Status KeptConversations::remove(const ConversationKey& key) {
         const Known gone = std::move(found->second);
         known_.erase(found);
         for (const StoreName& record : gone.records) disown(name, record);
-        for (const Origin& origin : gone.origins)
-            if (forks_[origin].erase(name); forks_[origin].empty()) forks_.erase(origin);
+        shorten_path(name, 0);
         // What the disk refuses to remove leaves with those that leave next.
         released = store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end()));
     }
@@ -320,14 +335,24 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
     const StoredRecord* const found = store_.index().find(record);
     if (found == nullptr) return Status::ok();
     if (kept != nullptr && kept->may_own(key.cuts, end_of(*found))) add_late(name, record);
-    if (const auto forks = forks_.find({name, key.number}); forks != forks_.end())
-        for (const StoreName& fork : forks->second)
-            if (is_on(known_.at(fork).path, *found)) add_late(fork, record);
+    tie_to_forks({name, key.number}, *found);
     return store_.remove_if_nobodys(record);
 }
 
+/// To the origin's forks, and to the forks of these: a fork is noted behind its origin.
+void KeptConversations::tie_to_forks(const Numbered& origin, const StoredRecord& record) {
+    std::set<Numbered> origins{origin};
+    for (Fork& fork : forks_) {
+        if (!origins.contains(fork.origin)) continue;
+        origins.insert(fork.self);
+        const auto known = known_.find(fork.self.first);
+        if (known == known_.end() || known->second.number != fork.self.second) continue;
+        if (is_on(fork.path, record)) add_late(fork.self.first, record.name);
+    }
+}
+
 void KeptConversations::add_late(const StoreName& name, const StoreName& record) {
-    if (!own(name, record) || !known_.at(name).on_shelf) return;
+    if (!own(name, record) || !known_[name].on_shelf) return;
     relisted_.insert(name);
     ++changed_;
 }

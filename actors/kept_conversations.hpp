@@ -63,12 +63,17 @@ public:
     int64_t damaged() const { return shelf_.damaged(); }
 
 private:
-    using Origin = std::pair<StoreName, uint64_t>;  // a conversation's name and number
+    using Numbered = std::pair<StoreName, uint64_t>;  // a conversation's name and number
     /// What a fork began with.
     struct Path {
-        std::vector<int32_t> ids;  // fewer once rounds of the fork went
+        std::vector<int32_t> ids;  // fewer once rounds of the fork went, none once the fork is removed
         std::vector<std::string> methods;
         std::map<StoreName, PrefixName> ends;  // by the names of its beginning and of the records that lie on it
+    };
+    /// Rounds of the origin that are still on their way to the disk may be the fork's, too.
+    struct Fork {
+        Numbered origin, self;
+        Path path;
     };
     struct Known {
         uint64_t number = 0;
@@ -79,14 +84,15 @@ private:
         void cut(uint64_t cuts, int64_t tokens_left);
 
         std::set<StoreName> records = {};
-        std::vector<Origin> origins = {};  // of a fork: the conversation that it began as, and those before that one
-        Path path = {};                    // of a fork
         std::vector<std::pair<uint64_t, int64_t>> cuts = {};  // and the tokens that were left; both ascend
     };
     StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
     Known& known(const ConversationKey& key, const StoreName& name);
     void begin_fork(const ConversationToKeep& fork, const StoreName& name);
+    void note_fork(Fork fork);
+    void shorten_path(const StoreName& fork, size_t tokens);
     bool is_on(Path& path, const StoredRecord& record) const;
+    void tie_to_forks(const Numbered& origin, const StoredRecord& record);
     void add_late(const StoreName& name, const StoreName& record);
     bool own(const StoreName& name, const StoreName& record);
     void disown(const StoreName& name, const StoreName& record);
@@ -103,9 +109,9 @@ private:
     Shelf shelf_;
     std::map<StoreName, Known> known_;
     std::map<StoreName, std::set<StoreName>> owners_;  // of records: the conversations that have them
-    std::map<Origin, std::set<StoreName>> forks_;      // also of conversations that were removed
-    std::set<StoreName> newer_;                        // that a newer version wrote
-    std::map<StoreName, uint64_t> removed_;            // the number of the last one of a name that was
+    std::deque<Fork> forks_;     // the last that began, also removed ones: forks of these are found through them
+    std::set<StoreName> newer_;  // that a newer version wrote
+    std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
     std::set<StoreName> unremoved_;  // that the disk did not let go: tried again
     Manifest::Changes changes_;      // that are not on the disk yet

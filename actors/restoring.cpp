@@ -174,7 +174,8 @@ bool Restoring::could_begin_anew(const Turn& turn, UnderWay& own) {
     own.beside = more;
     if (pool_holds_all()) return false;
     for (auto& [number, other] : under_way_) {
-        if (other.arrival == nullptr || other.arrival->patience() == Arrival::for_ever) continue;
+        const bool begins_anew = !other.cancelled && other.arrival && other.arrival->patience() != Arrival::for_ever;
+        if (!begins_anew) continue;
         other.arrival->wait_for_ever();
         for (const LayerGroup group : layer_groups) other.beside[group] -= std::ssize(other.kv->blocks(group));
     }
@@ -235,9 +236,8 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patien
     turn.arrival = arrival;
     turn.restored_tokens += way.end - way.begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
-    job.arrived = [this, number, arrival](int layers) {
-        if (const auto found = under_way_.find(number); found != under_way_.end())
-            found->second.came_at = options_.now();
+    job.arrived = [this, arrival](int layers) {
+        for (auto& [number, one] : under_way_) one.came_at = options_.now();  // who is read behind it waits for it
         arrival->come(layers);
     };
     job.over = [this, number](size_t whole) { over(number, whole); };

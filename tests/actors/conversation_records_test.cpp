@@ -174,6 +174,54 @@ TEST_F(ConversationRecordsTest, AForkHasWhatARemovedOriginStillWrites) {
     EXPECT_FALSE(is_there(second_));
 }
 
+/// As many forks as one likes, each of the newest: only the last ones are noted.
+TEST_F(ConversationRecordsTest, OfAChainOfForksTheLastHaveWhatTheirOriginsStillWrite) {
+    for (uint64_t number = 2; number <= 1'001; ++number)
+        ASSERT_TRUE(kept_->keep({key(number), {}, {}, key(number - 1).name, {}, first_.ids}));
+    ASSERT_TRUE(kept_->remove(key(1)));
+    written(key(1), first_);
+    EXPECT_FALSE(is_there(first_)) << "no fork of it is noted any more";
+    ASSERT_TRUE(kept_->remove(key(991)));
+    written(key(991), first_);
+    EXPECT_TRUE(is_there(first_));
+    for (uint64_t number = 992; number <= 1'001; ++number) {
+        EXPECT_TRUE(is_there(first_)) << number;
+        ASSERT_TRUE(kept_->remove(key(number)));
+    }
+    EXPECT_FALSE(is_there(first_));
+}
+
+/// Removed forks are noted, too, and no longer than others.
+TEST_F(ConversationRecordsTest, OfAChainOfRemovedForksTheLastHasWhatTheirOriginsStillWrite) {
+    for (uint64_t number = 2; number <= 200; ++number) {
+        ASSERT_TRUE(kept_->keep({key(number), {}, {}, key(number - 1).name, {}, first_.ids}));
+        ASSERT_TRUE(kept_->remove(key(number - 1)));
+    }
+    written(key(1), first_);
+    EXPECT_FALSE(is_there(first_)) << "no fork of it is noted any more";
+    written(key(190), first_);
+    EXPECT_TRUE(is_there(first_)) << "the last one has it";
+    ASSERT_TRUE(kept_->remove(key(200)));
+    EXPECT_FALSE(is_there(first_));
+}
+
+/// Nothing of the first one is left, though it was not removed.
+TEST_F(ConversationRecordsTest, AForkThatIsBegunTwiceHasOnlyTheSecondOrigin) {
+    keep(key(3));
+    fork(key(2), {&first_, &second_});
+    fork(key(2), {&first_}, 3);
+    ASSERT_TRUE(kept_->remove(key(1)));
+    written(key(1), first_);
+    EXPECT_FALSE(is_there(first_));
+    written(key(3), first_);
+    ASSERT_TRUE(kept_->remove(key(3)));
+    EXPECT_TRUE(is_there(first_)) << "the fork's";
+    ASSERT_TRUE(kept_->remove(key(2)));
+    EXPECT_FALSE(is_there(first_));
+    written(key(1), first_);
+    EXPECT_FALSE(is_there(first_)) << "the fork is removed";
+}
+
 /// A first turn that fails costs the disk nothing.
 TEST_F(ConversationRecordsTest, OneThatWasNeverKeptIsRemovedWithoutTheDisk) {
     {

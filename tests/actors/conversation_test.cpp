@@ -270,6 +270,9 @@ TEST(AnswerEnds, OfThousandsThatATemplateChangedAreGivenUp) {
         const Stopwatch watch(seconds);
         EXPECT_TRUE(answer_ends(text, messages).empty());
         EXPECT_EQ(answer_ends(text, std::span(messages).last(2)), std::vector<size_t>{size_t{1} << 20});
+        messages.assign(16'000, {"assistant", "aaaa \t"});
+        EXPECT_EQ(answer_ends(text, messages).size(), messages.size()) << "each is trimmed";
+        messages.assign(1, {"assistant", std::string(size_t{1} << 20, 'a')});
         messages.back().content.back() = 'b';
         EXPECT_TRUE(answer_ends(text, std::span(messages).last(1)).empty());
     }
