@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -118,7 +117,7 @@ void Admission::answered(AdmissionChoice& admission, double asked) {
     const TurnPtr& turn = admission.candidates[admission.chosen].turn;
     bool goes_on = true;
     if (admission.outcome == AdmissionChoice::Outcome::let_in) {
-        turn->restore_seconds += now() - asked;
+        turn->lookup_seconds += now() - asked;
         let_in(admission);
     } else if (admission.outcome == AdmissionChoice::Outcome::later) {
         pump_within(timespan_of(admission.wait_seconds));

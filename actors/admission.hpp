@@ -6,6 +6,7 @@
 
 #include "actors/fair_queue.hpp"
 #include "actors/handles.hpp"
+#include "actors/timespan.hpp"
 
 namespace rondo {
 
@@ -38,7 +39,7 @@ private:
     void let_in(AdmissionChoice& admission);
     void take_back(TurnId id);
     size_t running();
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
 
     cache_actor cache_;
     Options options_;

@@ -159,8 +159,8 @@ bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
                                  static_cast<int64_t>(std::ceil(std::max(prompt, candidate.ahead) / 2)));
 }
 
-/// Each round of a conversation, and whatever follows a preemption, has begun a block of its own: so what is known of a
-/// prompt may take many more blocks than its tokens fill, and while it is held none of them can make way. A turn that
+/// Each round of a conversation, and whatever follows a preemption, has begun a block of its own. So what is known of a
+/// prompt may take many more blocks than its tokens fill, and a turn that holds it lets none of them go. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
 /// blocks are more than a whole context fills, because a batch has room for twice those.
 bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
@@ -225,8 +225,8 @@ void Cache::keep(Turn& turn) {
     turn.kv = SequenceKv(pool_);
 }
 
-/// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool;
-/// what is too much then stays in the cache, as long as nobody needs its room, until the store has less to do.
+/// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
+/// What is too much stays in the cache until the store has less to do, as long as nobody needs its room.
 void Cache::put_away(const Turn& turn) {
     if (!turn.kv.is_whole() || turn.kv.tokens() == 0) return;
     const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));

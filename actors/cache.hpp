@@ -8,6 +8,7 @@
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "actors/store_figures.hpp"
+#include "actors/timespan.hpp"
 #include "memory/prefix_cache.hpp"
 
 namespace rondo {
@@ -52,7 +53,7 @@ private:
     bool ask_store_for_room();
     void store_down();
     void room_given();
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
     void count() { load_->blocks_cached = prefixes_->blocks(); }
 
     RuntimePtr runtime_;

@@ -176,8 +176,8 @@ Status Conversation::rename(std::string title) {
     return Status::ok();
 }
 
-/// As many of an answer's ids as spell a beginning of its text: a stop string, or a character that was not complete
-/// when its user left, may have been cut off from what they spell.
+/// As many of an answer's ids as spell a beginning of its text. All of them may spell more: a stop string was cut off,
+/// or a character that was not complete when its user left.
 Conversation::Border Conversation::answered_border(std::string_view answer, std::span<const int32_t> ids) const {
     if (!ids.empty() && model_->tokenizer->is_special(ids.back())) ids = ids.first(ids.size() - 1);
     if (model_->tokenizer->decode(ids) == answer) return {-1, std::string(answer), {ids.begin(), ids.end()}};

@@ -62,9 +62,9 @@ public:
     /// All that is known of it, as the beginning of a prompt: up to the last border that has ids. Rounds behind one
     /// that was dropped have none before they are computed anew.
     Prompt history() const;
-    /// A round is over: `prompt`, which this conversation or a copy made as it now stands, was computed, and the user
-    /// was told `answer`, which is what `answer_ids` spell or less. Where it is the first, answers among `messages` end
-    /// rounds of their own: whoever was forgotten sends what was said again.
+    /// A round is over: `prompt` was computed, and the user was told `answer`. The prompt was made by this conversation
+    /// or by a copy, as it now stands. The answer is what `answer_ids` spell, or less. Where the round is the first,
+    /// answers among `messages` end rounds of their own: whoever was forgotten sends what was said again.
     void answered(std::vector<ChatMessage> messages, std::string answer, const Prompt& prompt,
                   std::span<const int32_t> answer_ids, std::optional<TurnFigures> figures = {});
 

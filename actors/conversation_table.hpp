@@ -15,9 +15,9 @@
 namespace rondo {
 
 /// Every conversation that is kept by name: in what order a tenant's are listed, how much each holds, and which leave
-/// when there is no room for another. One leaves only while no turn of it is under way or waiting: a tenant's own
-/// first, the one used longest ago; another tenant's only while he holds more than an equal share and the asker does
-/// not. Plain data: the router acts on what it says. Not shared between threads.
+/// when there is no room for another. One leaves only while no turn of it is under way or waiting. The asker's own
+/// leave first, the one used longest ago before others. Another tenant's leave only while he holds more than an equal
+/// share and the asker does not. Plain data: the router acts on what it says. Not shared between threads.
 class ConversationTable {
 public:
     struct Limits {

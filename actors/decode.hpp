@@ -10,8 +10,8 @@ namespace rondo {
 
 /// The continuous batch of one device: turns join and leave between steps, and each step gives all of them a token.
 /// When memory runs out it asks the cache for room, and then hands back the turn that came last. A turn that attends to
-/// chosen keys has them chosen by the selector beside its steps; it misses steps only while a choice is due and not
-/// ready, and the others go on.
+/// chosen keys has them chosen by the selector beside its steps. It misses steps only while a choice is due and not
+/// ready; the others go on.
 class Decode : public decode_actor::base {
 public:
     struct Options {

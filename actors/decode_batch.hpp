@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-/// The turns of one device's continuous batch: which of them the next step has, who waits for a choice of keys, who
-/// gives way when memory runs out, and when a turn that leaves has left. Plain rules: its actor sends the messages.
+/// The turns of one device's continuous batch. It says which of them the next step has, who waits for a choice of keys,
+/// who gives way when memory runs out, and when a turn has left. Plain rules: its actor sends the messages.
 ///
 /// A choice of a turn's keys goes out as a job, for others to make. While a step is under way its turns are the
 /// runner's: a choice that comes back meanwhile waits here for the step's end.

@@ -7,8 +7,8 @@ namespace rondo {
 
 namespace {
 
-/// What a unit of work takes: believed at once when it takes longer, and slowly when it takes less, so that a piece
-/// seldom holds others up for longer than it may.
+/// What a unit of work takes. A longer time is believed at once, and a shorter one slowly, so that a piece seldom holds
+/// others up for longer than it may.
 void learn(double& seconds, double measured) {
     seconds = std::max(measured, (7 * seconds + measured) / 8);
 }

@@ -4,9 +4,9 @@
 
 namespace rondo {
 
-/// How large the pieces are that a device is given, so that decode steps wait behind one for about as long as they may:
-/// measured by what the pieces before took. Layers of a chunk count by its rows, those of a choice by its keys. For one
-/// device, which has one piece at a time.
+/// How large the pieces are that a device is given, so that decode steps wait behind one for about as long as they may.
+/// What the pieces before took is the measure. Layers of a chunk count by its rows, those of a choice by its keys. For
+/// one device, which has one piece at a time.
 class DevicePace {
 public:
     /// Layers of a chunk that fit into so much time; at least one, and no more than are left. The piece is under way.
@@ -20,8 +20,8 @@ public:
         step_seconds_ = seconds;
     }
 
-    /// Layers of a choice of keys. Decode steps wait for it about a quarter of their own time; for as long as they
-    /// take, if it would be late else: the step of number `due_step` waits for it.
+    /// Layers of a choice of keys, for which the step of number `due_step` waits. Other steps wait for a piece about a
+    /// quarter of their own time, or as long as they take if the choice would be late else.
     int begin_choice(int64_t keys, int layers_left, uint64_t due_step);
     void end_choice(double seconds);
 

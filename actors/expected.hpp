@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-/// Conversations that may go on at once: each turn that is over while others wait keeps its blocks for a moment, so
-/// that a client who answers at once finds them. Who needs the room meanwhile waits for that moment, but only while
+/// Conversations that may go on at once. A turn that is over while others wait keeps its blocks for a moment, so that a
+/// client who answers at once finds them. Who needs the room meanwhile waits for that moment, but only while
 /// waiting pays: where clients take longer, they are hardly waited for any more. Not shared between threads.
 class Expected {
 public:

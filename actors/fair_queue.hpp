@@ -13,9 +13,10 @@
 
 namespace rondo {
 
-/// Whose turn it is among some who share by cost (fair queueing): each has a start, which grows by the cost of what is
-/// served for him, and the least is next. Who comes begins where the others have got to (`now_`), so being away earns
-/// nothing; but not before his own end, which is remembered until they have got there, so going away forgives nothing.
+/// Whose turn it is among some who share by cost (fair queueing). Each has a start, which grows by the cost of what is
+/// served for him; the least is next. Who comes begins where the others have got to (`now_`), so being away earns
+/// nothing. But he begins not before his own end, so going away forgives nothing: that is remembered until the others
+/// have got there.
 class FairOrder {
 public:
     /// There is something to serve for him. Nothing happens if there was before.
@@ -153,13 +154,13 @@ private:
         uint64_t id;
         T item;
     };
-    using Line = std::list<Waiting>;
+    using Queue = std::list<Waiting>;
     struct Tenant {
         FairOrder order;
-        std::unordered_map<std::string, Line> flows;  // none is empty
+        std::unordered_map<std::string, Queue> flows;  // none is empty
     };
     struct Class {
-        Line begun;
+        Queue begun;
         FairOrder order;
         std::unordered_map<std::string, Tenant> tenants;  // none has no flows
     };
@@ -167,12 +168,12 @@ private:
         int priority;
         bool shares;  // stands in a flow
         std::string tenant, flow;
-        typename Line::iterator at;
+        typename Queue::iterator at;
     };
     using Places = std::unordered_map<uint64_t, Place>;
 
-    void put(Line& line, Waiting waiting, Place place) {
-        place.at = line.insert(line.end(), std::move(waiting));
+    void put(Queue& queue, Waiting waiting, Place place) {
+        place.at = queue.insert(queue.end(), std::move(waiting));
         places_.emplace(place.at->id, std::move(place));
     }
     const Waiting& next() const {
@@ -196,7 +197,7 @@ private:
     }
     void take_from_flow(Class& all, const Place& place) {
         Tenant& tenant = all.tenants.at(place.tenant);
-        Line& flow = tenant.flows.at(place.flow);
+        Queue& flow = tenant.flows.at(place.flow);
         flow.erase(place.at);
         if (!flow.empty()) return;
         tenant.flows.erase(place.flow);

@@ -23,8 +23,8 @@ struct StoredKind {
     const char* name = "";  ///< for errors: "a stored conversation"
 };
 
-/// The version that is written. It leads the bytes, so that later versions can read them: those add fields at the end
-/// of a part, and their FieldReader skips each field that is newer than the bytes, which then keeps its default.
+/// The version that is written. It leads the bytes, so that later versions can read them. Those add fields at the end
+/// of a part; their FieldReader skips each field that is newer than the bytes, and the field keeps its default.
 inline constexpr uint32_t stored_version = 1;
 
 Error damaged(const StoredKind& kind, const std::string& what);

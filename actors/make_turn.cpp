@@ -73,7 +73,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         return make_error(ErrorCode::context_full, "the prompt has " + std::to_string(tokens) +
                                                        " tokens; the context holds " +
                                                        std::to_string(runtime->context_tokens) +
-                                                       " with the answer: rewinding or dropping rounds would help");
+                                                       " with the answer; it must be shorter (rewind, or drop rounds)");
     }
     GenerateOptions options = ask.options;
     RONDO_TRY(options.check(model));

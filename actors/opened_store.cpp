@@ -1,18 +1,14 @@
 #include "actors/opened_store.hpp"
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "actors/timespan.hpp"
+
 namespace rondo {
 
 namespace {
-
-int64_t seconds_since_1970() {
-    using std::chrono::system_clock;
-    return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();
-}
 
 uint64_t mib(int count) {
     return static_cast<uint64_t>(count) << 20;
@@ -55,7 +51,7 @@ Result<OpenedStore> open_store(const MemorySettings& memory, const Runtime& runt
     const KvShape& shape = runtime.pool->shape();
     options.kind = {runtime.model.fingerprint, shape.atom.dtype,  shape.layers, shape.kv_heads,
                     shape.atom.head_dim,       shape.lower_layers};
-    options.now = seconds_since_1970;
+    options.now = whole_seconds_since_1970;
     options.post = [tasks = made.tasks](std::function<void()> task) { tasks->post(std::move(task)); };
     RONDO_ASSIGN(made.store, KvStore::open(std::move(options), *made.queue));
     probe(*made.queue, *made.store, settings.path);

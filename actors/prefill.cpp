@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {

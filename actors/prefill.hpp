@@ -8,6 +8,7 @@
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
 #include "actors/prompt_lanes.hpp"
+#include "actors/timespan.hpp"
 #include "actors/watch.hpp"
 
 namespace rondo {
@@ -62,7 +63,7 @@ private:
     void share(TurnId id);
     void finish(TurnId id, StageReply::Outcome outcome, Error error = {});
     void withdraw(TurnId id);
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
 
     Options options_;
     cache_actor cache_;

@@ -7,8 +7,8 @@
 
 namespace rondo {
 
-/// Whose chunk comes next on a device. Each prompt is due after four times its own length of work from when it came: so
-/// a short one passes long ones, none waits for ever, and equal ones go in order of arrival.
+/// Whose chunk comes next on a device. Each prompt is due after four times its own length of work from when it came.
+/// So a short one passes long ones, none waits for ever, and equal ones go in order of arrival.
 class PrefillOrder {
 public:
     struct Job {

@@ -34,9 +34,9 @@ size_t PromptLanes::choose_lane(int64_t tokens) const {
     return best;
 }
 
-/// Of the first prompts of other lanes that have not begun the most urgent, of equals that of the lane with the most
-/// work, if it would be done here before all of that work is done there. A device that is still at its first chunk is
-/// taken to be as fast as the idle one.
+/// Takes one of the first prompts of other lanes that have not begun: the most urgent, of equals that of the lane with
+/// the most work. It must be done here before all of that work is done there. A device that is still at its first chunk
+/// is taken to be as fast as the idle one.
 void PromptLanes::take_over(Lane& idle) {
     const double unmeasured = idle.tokens_per_second > 0.0 ? idle.tokens_per_second : fast;
     Lane* from = nullptr;

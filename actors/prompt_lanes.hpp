@@ -10,8 +10,8 @@
 namespace rondo {
 
 /// Which prompt goes to which device, and whose chunk a device computes next. All chunks of a prompt are computed on
-/// one device. It changes between prompts where a chunk ends; but a prompt that is more urgent than those that have
-/// begun parks their chunks between two layers, and they go on behind it. A device without work takes over a prompt
+/// one device. It changes between prompts where a chunk ends. But a prompt that is more urgent than those that have
+/// begun parks their chunks between two layers; they go on behind it. A device without work takes over a prompt
 /// that waits for another device. Plain rules: whoever has the devices tells it what they have done.
 class PromptLanes {
 public:

@@ -227,9 +227,8 @@ void Router::watch_deadlines() {
     const double first = deadlines_.begin()->first;
     if (wake_at_ > 0.0 && wake_at_ <= first) return;
     wake_at_ = first;
-    const auto wait = std::chrono::duration<double>(std::max(first - now(), 0.0));
-    delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1),
-                 expire_atom::value);
+    const caf::timespan wait = timespan_of(std::max(first - now(), 0.0));
+    delayed_send(this, wait + std::chrono::milliseconds(1), expire_atom::value);
 }
 
 /// A conversation that is kept on a disk is read from there when it is asked for again.
@@ -266,9 +265,7 @@ void Router::store_down() {
 /// A session that died cannot take its turn back from the stage that holds it.
 void Router::withdraw(TurnId id) {
     if (!stages_) return;
-    send(stages_->admission, withdraw_atom::value, id);
-    send(stages_->prefill, withdraw_atom::value, id);
-    send(stages_->decode, withdraw_atom::value, id);
+    stages_->each([this, id](const auto& stage) { send(stage, withdraw_atom::value, id); });
 }
 
 template <class... Request>

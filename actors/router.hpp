@@ -13,6 +13,7 @@
 #include "actors/load.hpp"
 #include "actors/session.hpp"
 #include "actors/tenant_shares.hpp"
+#include "actors/timespan.hpp"
 #include "actors/turn_pace.hpp"
 
 namespace rondo {
@@ -89,7 +90,7 @@ private:
                                                                  const Preamble& preamble);
     caf::result<ConversationPagePtr> list(const PageOf& wanted);
     caf::typed_response_promise<ConversationInfoPtr> fork(const ConversationName& from, const ConversationName& to);
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
 
     const Model& model_;  // options_ keep it, until the end
     std::shared_ptr<Load> load_;

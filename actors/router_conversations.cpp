@@ -31,8 +31,7 @@ session_actor Router::serving(const ConversationName& name) {
 
 /// Those that were kept are there, without a session each.
 void Router::restore_kept() {
-    using std::chrono::system_clock;
-    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+    const double today = seconds_since_1970();
     for (const ConversationHead& head : options_.kept)
         conversations_.restore(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
     count();
@@ -164,8 +163,8 @@ void Router::watch_ages() {
     const std::optional<double> next = conversations_.next_too_old();
     if (!next) return;
     age_awaited_ = true;
-    const auto wait = std::chrono::duration<double>(std::max(*next - now(), 0.0));
-    delayed_send(this, std::chrono::duration_cast<caf::timespan>(wait) + std::chrono::milliseconds(1), age_atom::value);
+    const caf::timespan wait = timespan_of(std::max(*next - now(), 0.0));
+    delayed_send(this, wait + std::chrono::milliseconds(1), age_atom::value);
 }
 
 caf::result<ConversationPagePtr> Router::list(const PageOf& wanted) {

@@ -169,9 +169,7 @@ void Session::begin_next() {
     made->turn->conversation = key_;
     TurnRecord record(*ask, *made->turn, arrived, now());
     current_.emplace(ask, stages_, std::move(made->prompt), std::move(made->turn), std::move(record));
-    monitor(stages_->admission);
-    monitor(stages_->prefill);
-    monitor(stages_->decode);
+    stages_->each([this](const auto& stage) { monitor(stage); });
     happen(TurnFlow::Event::start);
 }
 
@@ -245,7 +243,7 @@ void Session::dispatch(TurnStage stage) {
         if (error == caf::sec::request_receiver_down && current_->stages == stages_) stages_.reset();
         happen(TurnFlow::Event::lost);
     };
-    const auto timeout = caf::timespan(static_cast<int64_t>((current_->ask->deadline_seconds + grace_seconds) * 1e9));
+    const caf::timespan timeout = timespan_of(current_->ask->deadline_seconds + grace_seconds);
     const Stages& stages = *current_->stages;
     const TurnPtr turn = std::exchange(current_->turn, nullptr);
     switch (stage) {
@@ -349,9 +347,7 @@ void Session::let_go() {
     if (offer_) offer_->take_back();  // else it would hold the turn's blocks until the store comes to it
     ++asked_;
     const Stages& stages = *current_->stages;
-    demonitor(stages.admission.address());
-    demonitor(stages.prefill.address());
-    demonitor(stages.decode.address());
+    stages.each([this](const auto& stage) { demonitor(stage.address()); });
     options_.metrics->attended(current_->record.take_attention());
     send(stages.admission, closed_atom::value, current_->ask->id);
     tell_over();

@@ -16,6 +16,7 @@
 #include "actors/stages.hpp"
 #include "actors/store_figures.hpp"
 #include "actors/text_workers.hpp"
+#include "actors/timespan.hpp"
 #include "actors/turn_flow.hpp"
 #include "actors/turn_record.hpp"
 
@@ -105,7 +106,7 @@ private:
     CachedPromptPtr cached_prompt() const;
     void put_away(caf::typed_response_promise<int64_t> answer);
     void leave();
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
 
     /// What the next turn's text becomes, apart from this actor: from a copy of the conversation, which stays as it is
     /// meanwhile.

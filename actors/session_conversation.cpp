@@ -60,11 +60,9 @@ void Session::is_read(const Status& status) {
 /// beginning, of which the store must hear before rounds go.
 void Session::keep(bool rounds_went) {
     if (!keeper_) return;
-    using std::chrono::system_clock;
-    const double today = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
     ConversationToKeep kept;
     kept.key = key_;
-    kept.head = write_head({key_.name, key_.number, today, figures()});
+    kept.head = write_head({key_.name, key_.number, seconds_since_1970(), figures()});
     kept.body = write_conversation(conversation_, options_.runtime->tokenizer);
     kept.fork_of = std::exchange(fork_of_, {});
     if (rounds_went) kept.tokens_left = conversation_.known_tokens();

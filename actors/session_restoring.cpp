@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "actors/session.hpp"
-#include "actors/timespan.hpp"
 #include "actors/when_answered.hpp"
 #include "kernels/kv_layout.hpp"
 

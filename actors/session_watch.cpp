@@ -13,10 +13,7 @@ void Session::on_exit() {
     for (const auto& [ask, arrived] : waiting_) demonitor(ask->listener.address());
     if (current_) {
         demonitor(current_->ask->listener.address());
-        if (current_->stages)
-            for (const auto& stage : {current_->stages->admission.address(), current_->stages->prefill.address(),
-                                      current_->stages->decode.address()})
-                demonitor(stage);
+        if (current_->stages) current_->stages->each([this](const auto& stage) { demonitor(stage.address()); });
     }
     if (offer_) offer_->take_back();
     offer_.reset();

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/timespan.hpp"
-
 namespace rondo {
 
 namespace {

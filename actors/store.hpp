@@ -9,6 +9,7 @@
 #include "actors/opened_store.hpp"
 #include "actors/restoring.hpp"
 #include "actors/store_figures.hpp"
+#include "actors/timespan.hpp"
 #include "memory/store/round_writer.hpp"
 
 namespace rondo {
@@ -42,7 +43,7 @@ private:
     void give_room();
     void forget_after(double seconds);
     void forget();
-    double now() { return std::chrono::duration<double>(clock().now().time_since_epoch()).count(); }
+    double now() { return seconds_of(clock().now()); }
 
     RuntimePtr runtime_;
     OpenedStore opened_;

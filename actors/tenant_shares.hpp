@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-/// Places that tenants share, so that none can take them all from the others: whoever holds some may take more only
+/// Places that tenants share, so that none can take them all from the others. Whoever holds some may take more only
 /// while he holds less than four times what is free. Alone he gets four fifths; a tenant who comes late finds room.
 class TenantShares {
 public:

@@ -11,9 +11,9 @@
 
 namespace rondo {
 
-/// Large requests on their way to be parsed, and texts to be rendered and tokenized. Only a few are at a time, since
-/// each holds a thread that decoding needs too, and only so many wait, and so many bytes; tenants, and flows within
-/// one, share the threads by bytes, and tenants both kinds of room. Safe from any thread.
+/// Large requests on their way to be parsed, and texts to be rendered and tokenized. Only a few are worked on at a
+/// time, since each holds a thread that decoding needs too. How many wait is bounded, and how many bytes they have.
+/// Tenants, and flows within one, share the threads by bytes; tenants share both kinds of room. Safe from any thread.
 class TextQueue {
 public:
     /// A job must look by itself whether it is still wanted.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "actors/timespan.hpp"
+
 namespace rondo {
 
 namespace {
@@ -11,7 +13,7 @@ namespace {
 constexpr double retry_s_max = 60.0;
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return seconds_of(std::chrono::steady_clock::now());
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ struct Turn {
     double computed_seconds = 0.0;  ///< of its prompts' chunks, and how many tokens they had
     int64_t computed_tokens = 0;
     int preemptions = 0;
-    int64_t choices_waited = 0;    ///< of keys, that were not ready when they were due
-    double restore_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some
+    int64_t choices_waited = 0;   ///< of keys, that were not ready when they were due
+    double lookup_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some
     SparsePrefillStats prompt_attention;
     StepAttentionStats answer_attention;
 

@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-/// The life of a turn as its session sees it, without actors: which stage holds it, what is asked of whom next, and
-/// that its user hears exactly one terminal event whatever fails, is cancelled or runs out of time.
+/// The life of a turn as its session sees it, without actors: which stage holds it, and what is asked of whom next. Its
+/// user hears exactly one terminal event, whatever fails, is cancelled or runs out of time.
 ///
 ///     idle → opening → restoring → prefilling → decoding → idle
 ///               ↑___________preempted___|___________|        cancelled, expired, failed: → draining → idle

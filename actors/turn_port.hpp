@@ -4,8 +4,8 @@
 
 namespace rondo {
 
-/// Brings a turn's events out of the actor world: one small actor a turn, which calls back and makes sure that the end
-/// comes exactly once, even when whoever should have told it is gone.
+/// Brings a turn's events out of the actor world: one small actor a turn, which calls back. The end comes exactly once,
+/// even when whoever should have told it is gone.
 class TurnPort : public listener_actor::base {
 public:
     TurnPort(caf::actor_config& config, front_actor front, TurnCallbacks callbacks)

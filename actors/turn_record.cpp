@@ -51,9 +51,9 @@ void TurnRecord::enter(TurnStage stage, double now) {
 void TurnRecord::come_back(const Turn& turn, double now) {
     const double spent = now - entered_;
     if (stage_ == TurnStage::admission) {
-        timings_.queued += spent - (turn.restore_seconds - looked_up_);
-        timings_.restore += turn.restore_seconds - looked_up_;
-        looked_up_ = turn.restore_seconds;
+        timings_.queued += spent - (turn.lookup_seconds - looked_up_);
+        timings_.restore += turn.lookup_seconds - looked_up_;
+        looked_up_ = turn.lookup_seconds;
     } else {
         spent_in(timings_, stage_) += spent;
     }

@@ -57,7 +57,7 @@ private:
     const double arrived_;
     TurnStage stage_ = TurnStage::admission;
     double entered_, last_piece_ = 0.0;
-    double looked_up_ = 0.0;  // of Turn::restore_seconds what is in the timings
+    double looked_up_ = 0.0;  // of Turn::lookup_seconds what is in the timings
     std::string answer_;
     std::vector<int32_t> told_ids_;
     std::optional<Thoughts> thoughts_;

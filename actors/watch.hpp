@@ -5,7 +5,7 @@
 
 namespace rondo {
 
-/// Notices work that takes longer than it may, with one timer for all pieces that follow each other: a timer for each
+/// Notices work that takes longer than it may, with one timer for all pieces that follow each other. A timer for each
 /// decode step would cost more than the step's messages. What hangs is noticed after one to two limits.
 class Watch {
 public:

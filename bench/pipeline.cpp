@@ -1,5 +1,5 @@
 // What the pipeline of actors does with a model: how many streams it decodes together, what a long prompt does to
-// others, what a further turn costs, and its own overhead against the bare engine, whose answer it must give.
+// others, what a further turn costs, and its own overhead beside the bare engine. Both must answer the same.
 //
 // usage: bench_pipeline [--model M] [--json] [--threads N] [--set K=V]… [--only streams,stall,turns,overhead]
 #include <CLI/CLI.hpp>

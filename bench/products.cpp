@@ -53,9 +53,8 @@ constexpr DType all_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_
                                DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
                                DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 
-struct Bench {
+struct Products {
     std::unique_ptr<Device> device;
-    int threads;
     int repeat;
 
     std::unique_ptr<PackedMatrix> pack(const std::vector<std::byte>& rows, DType type, int64_t outputs,
@@ -112,89 +111,118 @@ struct Bench {
     }
 };
 
+struct Options {
+    bool json = false;
+    int threads = static_cast<int>(std::thread::hardware_concurrency());
+    int repeat = 5;
+    std::vector<std::string> type_names;
+    std::vector<int64_t> rows{1, 2, 4, 8, 16, 24, 32, 64, 512};
+
+    void add_to(CLI::App& app) {
+        app.add_flag("--json", json);
+        app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
+        app.add_option("--repeat", repeat)->check(CLI::Range(1, 1000));
+        app.add_option("--types", type_names, "which weight types (default: all)")->delimiter(',');
+        app.add_option("--rows", rows, "rows of the products of many")->delimiter(',')->check(CLI::Range(1, 65536));
+    }
+    std::vector<DType> types() const {
+        std::vector<DType> some;
+        for (const DType type : all_types) {
+            if (type_names.empty() || std::ranges::count(type_names, traits(type).name) != 0) some.push_back(type);
+        }
+        return some;
+    }
+};
+
+using Json = nlohmann::ordered_json;
+
+/// What bounds each type: its own mix of instructions, or the better of bf16's and f32's.
+std::map<DType, double> loop_rates(const Options& options, const bench::InstructionRates& rates) {
+    std::map<DType, double> loops;
+    for (const DType type : options.types()) {
+        loops[type] = is_quantized(type)   ? bench::quant_mix_rate(type, options.threads, options.repeat)
+                      : type == DType::f32 ? rates.fma_f32
+                                           : std::max(rates.fma_f32, rates.dot_bf16);
+    }
+    return loops;
+}
+
+void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {
+    std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
+                products.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
+    std::printf("%-8s %6s %10s %10s %8s %10s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN");
+}
+
+/// Products of many rows. False where one is wrong.
+bool time_gemm(Products& products, const Options& options, DType type, double loop, Json& out) {
+    const std::string name(traits(type).name);
+    for (const int64_t m : options.rows) {
+        if (const double error = products.relative_error(type, m); !(error < (is_quantized(type) ? 2e-2 : 1e-2))) {
+            std::fprintf(stderr, "%s at %ld rows is wrong: relative error %g\n", name.c_str(), static_cast<long>(m),
+                         error);
+            return false;
+        }
+        double bytes = 0.0;
+        // K is 1024 for all, so that K types are among them.
+        const double seconds = products.seconds(type, m, 9728, 1024, 0, bytes);
+        const double rate = 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9;
+        const double library = type == DType::bf16 || type == DType::f32
+                                   ? bench::gemm_rate(type, m, options.threads, options.repeat)
+                                   : 0.0;
+        out.push_back({{"kind", "gemm"},
+                       {"type", name},
+                       {"rows", m},
+                       {"gflop_per_s", rate},
+                       {"loop_gop_per_s", loop},
+                       {"onednn_gflop_per_s", library}});
+        if (options.json) continue;
+        std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s\n", name.c_str(), static_cast<long>(m), rate, loop,
+                    loop > 0.0 ? 100 * rate / loop : 0.0,
+                    library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
+    }
+    return true;
+}
+
+/// The product of one row, by weights that no cache holds. False where it is wrong.
+bool time_gemv(Products& products, const Options& options, DType type, Json& out) {
+    const std::string name(traits(type).name);
+    if (const double error = products.relative_error(type, 1); !(error < 2e-2)) {
+        std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);
+        return false;
+    }
+    double bytes = 0.0;
+    const double seconds = products.seconds(type, 1, 4864, 1024, size_t{1} << 30, bytes);
+    const double rate = bytes / seconds / 1e9;
+    const double ceiling = bench::read_rate(options.threads, options.repeat);
+    out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
+    if (!options.json)
+        std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
+    return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     CLI::App app{"GEMM and GEMV beside the machine's ceilings"};
-    bool json = false;
-    int threads = static_cast<int>(std::thread::hardware_concurrency());
-    int repeat = 5;
-    app.add_flag("--json", json);
-    app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
-    app.add_option("--repeat", repeat)->check(CLI::Range(1, 1000));
-    std::vector<std::string> types;
-    std::vector<int64_t> rows{1, 2, 4, 8, 16, 24, 32, 64, 512};
-    app.add_option("--types", types, "which weight types (default: all)")->delimiter(',');
-    app.add_option("--rows", rows, "rows of the products of many")->delimiter(',')->check(CLI::Range(1, 65536));
+    Options options;
+    options.add_to(app);
     CLI11_PARSE(app, argc, argv);
-    Bench bench{std::move(open_device({DeviceKind::cpu, 0, threads})).value(), threads, repeat};
-    nlohmann::ordered_json out = nlohmann::ordered_json::array();
+    Products products{std::move(open_device({DeviceKind::cpu, 0, options.threads})).value(), options.repeat};
 
-    std::vector<DType> some_types;
-    for (const DType type : all_types) {
-        if (types.empty() || std::ranges::count(types, traits(type).name) != 0) some_types.push_back(type);
-    }
-    const rondo::bench::InstructionRates rates = rondo::bench::instruction_rates(threads, repeat);
+    // Loops of instructions before any product, because oneDNN's threads go on spinning when theirs are done.
+    const bench::InstructionRates rates = bench::instruction_rates(options.threads, options.repeat);
+    std::map<DType, double> loops = loop_rates(options, rates);
+    Json out = Json::array();
     out.push_back({{"kind", "instructions"},
                    {"fma_f32_gop_per_s", rates.fma_f32},
                    {"dot_bf16_gop_per_s", rates.dot_bf16},
                    {"dot_int8_gop_per_s", rates.dot_int8}});
-    // What bounds a type: its own mix of instructions, or the better of bf16's and f32's. Before any product, because
-    // oneDNN's threads go on spinning when theirs are done.
-    std::map<DType, double> loops;
-    for (const DType type : some_types) {
-        loops[type] = is_quantized(type)   ? rondo::bench::quant_mix_rate(type, threads, repeat)
-                      : type == DType::f32 ? rates.fma_f32
-                                           : std::max(rates.fma_f32, rates.dot_bf16);
-    }
-    if (!json) {
-        std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
-                    bench.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
-        std::printf("%-8s %6s %10s %10s %8s %10s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN");
-    }
-    for (const DType type : some_types) {
-        const std::string name(traits(type).name);
-        const double loop = loops[type];
-        for (const int64_t m : rows) {
-            if (const double error = bench.relative_error(type, m); !(error < (is_quantized(type) ? 2e-2 : 1e-2))) {
-                std::fprintf(stderr, "%s at %ld rows is wrong: relative error %g\n", name.c_str(), static_cast<long>(m),
-                             error);
-                return 1;
-            }
-            double bytes = 0.0;
-            // K is 1024 for all, so that K types are among them.
-            const double seconds = bench.seconds(type, m, 9728, 1024, 0, bytes);
-            const double rate = 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9;
-            const double library =
-                type == DType::bf16 || type == DType::f32 ? rondo::bench::gemm_rate(type, m, threads, repeat) : 0.0;
-            out.push_back({{"kind", "gemm"},
-                           {"type", name},
-                           {"rows", m},
-                           {"gflop_per_s", rate},
-                           {"loop_gop_per_s", loop},
-                           {"onednn_gflop_per_s", library}});
-            if (!json) {
-                std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s\n", name.c_str(), static_cast<long>(m), rate, loop,
-                            loop > 0.0 ? 100 * rate / loop : 0.0,
-                            library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
-            }
-        }
-    }
-    if (!json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
-    for (const DType type : some_types) {
-        const std::string name(traits(type).name);
-        if (const double error = bench.relative_error(type, 1); !(error < 2e-2)) {
-            std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);
-            return 1;
-        }
-        double bytes = 0.0;
-        const double seconds = bench.seconds(type, 1, 4864, 1024, size_t{1} << 30, bytes);
-        const double rate = bytes / seconds / 1e9;
-        const double ceiling = rondo::bench::read_rate(threads, repeat);
-        out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
-        if (!json)
-            std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
-    }
-    if (json) std::printf("%s\n", out.dump().c_str());
+    if (!options.json) print_heads_of_gemm(products, rates);
+    for (const DType type : options.types())
+        if (!time_gemm(products, options, type, loops[type], out)) return 1;
+    if (!options.json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
+    for (const DType type : options.types())
+        if (!time_gemv(products, options, type, out)) return 1;
+    if (options.json) std::printf("%s\n", out.dump().c_str());
     return 0;
 }

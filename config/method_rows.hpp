@@ -83,4 +83,10 @@ inline std::vector<std::string_view> words_in(std::string_view list) {
     return words;
 }
 
+/// Whether a key of its phase's attention has an effect on a method.
+inline bool heeds(const MethodRow& row, std::string_view key) {
+    const std::vector<std::string_view> keys = words_in(row.keys);
+    return std::ranges::find(keys, key) != keys.end();
+}
+
 }  // namespace rondo

@@ -109,8 +109,8 @@ void take_apart_q2_k(const uint8_t* block, QuantBlock& out) {
     out.m = load_u16(block + 82);
 }
 
-/// Third bits first: bit j of byte i is that of element 32j + i. The 12 bytes of scales hold the low nibbles of scale j
-/// and j + 8 in byte j, and above them the high two bits of scale j in byte 8 + j % 4, from bit 2 · (j / 4) on.
+/// Third bits first: bit j of byte i is that of element 32j + i. Of the 12 bytes of scales, byte j < 8 holds the low
+/// nibbles of scales j and j + 8. The high two bits of scale j stand in byte 8 + j % 4, from bit 2 · (j / 4) on.
 void take_apart_q3_k(const uint8_t* block, QuantBlock& out) {
     const uint8_t* scales = block + 96;
     read_pairs_256(block + 32, out.codes.data());

@@ -76,15 +76,16 @@ public:
     int64_t blocks_set_aside(LayerGroup group) const { return std::ssize(groups_[group].spare.blocks()); }
     /// Makes room for `count` more tokens in both groups, or takes nothing and says out_of_memory.
     Status extend(int64_t count);
-    /// Drops the keys from token `tokens` ≤ tokens() on (a rejected step, a rewind); blocks that become empty go back
-    /// to the pool. Cut inside a round, that round goes on; cut at a round's first token, the next tokens open that
-    /// round again; cut inside what was attached, or inside a round that a group does not hold, they open a new one.
+    /// Drops the keys from token `tokens` ≤ tokens() on (a rejected step, a rewind). Blocks that become empty go back
+    /// to the pool. After a cut inside a round, the next tokens go on with that round. After a cut at a round's first
+    /// token, they open that round again. After a cut inside what was attached, or inside a round that a group does
+    /// not hold, they open a new round.
     void truncate(int64_t tokens) { cut(tokens, false); }
     /// The same, but the blocks are set aside: extending to where it was cannot fail.
     void set_back(int64_t tokens) { cut(tokens, true); }
-    /// Gives up the blocks whose keys all come before `token`, for good (but never the last one, where more may
-    /// follow): keys keep their numbers, and a group's `blocks` and `block_begin` begin with the first block that is
-    /// still held. The sequence can no longer be cut before that.
+    /// Gives up the blocks whose keys all come before `token`, for good; but never the last one, where more may
+    /// follow. Keys keep their numbers. A group's `blocks` and `block_begin` begin with the first block that is still
+    /// held, and the sequence can no longer be cut before that.
     void release_before(int64_t token);
     /// The first token from which on nothing was given up by `release_before`.
     int64_t first_held() const;
@@ -93,13 +94,13 @@ public:
     Status append_round(int64_t tokens);
     /// Gives a group's blocks of a round back to the pool. The next tokens open a new round if it was the last.
     void release_round(LayerGroup group, int64_t round);
-    /// Takes blocks for a round that the group does not hold and whose beginning was not given up, with the other
-    /// group's borders where that holds the round; or takes nothing and says out_of_memory. Whoever asks writes the
-    /// keys.
+    /// Takes blocks for a round that the group does not hold and whose beginning was not given up; or takes nothing
+    /// and says out_of_memory. Where the other group holds the round, the blocks have that group's borders. Whoever
+    /// asks writes the keys.
     Status take_round(LayerGroup group, int64_t round);
 
-    /// Makes room in the tables for a sequence of this many tokens, so that `extend` within it allocates nothing, in
-    /// this round or (because `begin_round` tops the tables up) in a later one.
+    /// Makes room in the tables for a sequence of this many tokens: within it, `extend` allocates nothing. That holds
+    /// in later rounds too, because `begin_round` tops the tables up.
     void reserve(int64_t tokens);
 
     /// Block ids of a group, and block_begin with one more entry (the last is tokens(group)).

@@ -34,7 +34,7 @@ Status GenerateOptions::check(const Model& model) const {
     RONDO_TRY(check(model.spec.vocabulary));
     if (stops.empty() || model.tokenizer != nullptr) return {};
     return make_error(ErrorCode::invalid_argument,
-                      "a stop string with model " + model.name + ", which has no tokenizer; stop ids would do");
+                      "a stop string, but model " + model.name + " has no tokenizer; must be stop ids");
 }
 
 namespace {

@@ -51,9 +51,10 @@ public:
     static Result<Batch> create(Device& device, const ModelSpec& spec, const Limits& limits);
 
     void clear();
-    /// Refuses what does not fit (rows, parts, context, a sequence of very short rounds that has more blocks than the
-    /// tables hold), ids outside the vocabulary, and keys that the sequence has no room for or that another part
-    /// writes. Nothing changes then. A sequence may have several parts; one sees what those before its keys write.
+    /// Refuses what does not fit: rows, parts, context, or more blocks than the tables hold (of very short rounds).
+    /// Refuses ids outside the vocabulary, and keys that the sequence has no room for or that another part writes.
+    /// Nothing changes where it refuses. A sequence may have several parts. A part sees what those before its keys
+    /// write.
     Status add(const BatchPart& part);
     /// Lays rows out (bulk parts first) and sends the tables to the device.
     Status prepare();

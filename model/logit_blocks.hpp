@@ -22,9 +22,9 @@ struct Cut {
 };
 
 /// The scans over a vocabulary of logits that sampling needs. The values are seen in blocks of 64 whose maxima are
-/// kept, so that all but the first scan visit only blocks that can matter, and nothing is ever sorted whole. A draw
-/// walks ids in order and the exponential is written here: results depend on neither the C library nor a sort's order.
-/// Scratch is sized at construction.
+/// kept: all but the first scan visit only blocks that can matter. Nothing is ever sorted whole. A draw walks ids in
+/// order and the exponential is written here: results depend on neither the C library nor a sort's order. Scratch is
+/// sized at construction.
 class LogitBlocks {
 public:
     LogitBlocks(int64_t vocabulary, bool ranks);

@@ -51,9 +51,10 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
 Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json,
                                        const std::stop_token& stop) const {
     if (tokenizer == nullptr)
-        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; token ids would do");
+        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; the prompt must be token ids");
     if (!chat_template)
-        return make_error(ErrorCode::unsupported, "model " + name + " has no chat template; a plain prompt would do");
+        return make_error(ErrorCode::unsupported,
+                          "model " + name + " has no chat template; the prompt must be plain text");
     RONDO_TRY(check_roles(messages));
     RONDO_TRY(check_template_variables(variables_json));
     ChatTemplateInput input;
@@ -72,7 +73,7 @@ Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& 
 
 Result<std::vector<int32_t>> Model::encode_text(std::string_view text, const std::stop_token& stop) const {
     if (tokenizer == nullptr)
-        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; token ids would do");
+        return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; the prompt must be token ids");
     RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true, stop));
     return tokenizer->with_template_tokens(std::move(ids));
 }

@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "config/hex_value.hpp"
+
 namespace rondo {
 
 namespace {
 
 constexpr size_t line_bytes_max = 4096;
-
-/// The value of a hexadecimal digit, or -1.
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 bool is_control(char c) {
     return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;

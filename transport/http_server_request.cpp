@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "config/hex_value.hpp"
+
 namespace rondo {
 
 namespace {
@@ -30,12 +32,6 @@ std::string lower(std::string_view text) {
 
 std::string_view view(boost::string_view text) {
     return {text.data(), text.size()};
-}
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    const char letter = lower(c);
-    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
 /// An encoded slash stays "%2F", so that it never divides segments, and an encoded percent sign "%25", so that nothing

@@ -7,17 +7,9 @@
 #include "actors/gateway/bodies/json_text.hpp"
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/gateway.hpp"
+#include "actors/timespan.hpp"
 
 namespace rondo {
-
-namespace {
-
-int64_t now_s() {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
-
-}  // namespace
 
 std::vector<std::string> Gateway::model_names() const {
     const std::vector<std::string>& names = options_.server.served_model_names;
@@ -74,7 +66,7 @@ ApiResult<std::string> Gateway::template_variables(const TemplateFields& fields,
 }
 
 AnswerHead Gateway::answer_head(const char* prefix, const AnswerRequest& request) {
-    return {new_id(prefix), now_s(), model_names().front(), request.stream && request.include_usage};
+    return {new_id(prefix), whole_seconds_since_1970(), model_names().front(), request.stream && request.include_usage};
 }
 
 void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {

@@ -12,6 +12,7 @@
 #include "actors/gateway/page_files.hpp"
 #include "actors/gateway/path_rest.hpp"
 #include "actors/make_turn.hpp"
+#include "actors/timespan.hpp"
 
 namespace rondo {
 
@@ -36,8 +37,7 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     if (!server.api_keys_file.empty()) {
         RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file, server.api_keys_shared));
     }
-    gateway->started_s_ =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    gateway->started_s_ = whole_seconds_since_1970();
     gateway->lists_ =
         caf::actor_cast<caf::actor>(engine.system().spawn<ListDesk>(engine.front(), inside(engine).load()));
     HttpServer::Options http;
@@ -196,7 +196,7 @@ void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {
 std::optional<Error> Gateway::no_tokenizer() const {
     if (inside(engine_).model().tokenizer != nullptr) return {};
     return make_error(ErrorCode::unsupported,
-                      "model " + inside(engine_).model().name + " has no tokenizer; token ids would do");
+                      "model " + inside(engine_).model().name + " has no tokenizer; the prompt must be token ids");
 }
 
 /// Text that could not fit into a context is refused before it is tokenized, also where it is only to be counted.

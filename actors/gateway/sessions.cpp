@@ -27,8 +27,8 @@ SessionInfo told(const ConversationInfo& info) {
     return out;
 }
 
-/// Asks the router and answers with what comes; the server's thread goes on meanwhile. (What is spawned takes an
-/// argument because CAF 0.17 goes through a null pointer for a function without one.)
+/// Asks the router and answers with what comes; the server's thread goes on meanwhile. What is spawned takes an
+/// argument, because CAF 0.17 goes through a null pointer for a function without one.
 template <class Answer, class... Request>
 void ask_router(Engine& engine, const std::shared_ptr<Exchange>& exchange,
                 std::function<std::string(const Answer&)> body, Request... request) {

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-/// Conversions between f32 and the 16-bit floats, the same rounding everywhere: to nearest, ties to even. A NaN stays
-/// a (quiet) NaN, denormals are kept, what is too large becomes infinity.
+/// Conversions from the 16-bit floats to f32, and from f32 to bf16. The rounding is the same everywhere: to nearest,
+/// ties to even. A NaN stays a (quiet) NaN, denormals are kept, what is too large becomes infinity.
 namespace rondo::cpu {
 
 inline float float_from_bf16(uint16_t bits) {
@@ -31,21 +31,6 @@ inline float float_from_f16(uint16_t bits) {
         return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
     }
     return std::bit_cast<float>(sign | ((magnitude << 13) + ((127U - 15U) << 23)));
-}
-
-inline uint16_t f16_from_float(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    const uint32_t sign = (bits >> 16) & 0x8000U;
-    const uint32_t magnitude = bits & 0x7fffffffU;
-    if (magnitude > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U | ((magnitude >> 13) & 0x3ffU));
-    if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);  // 65520 and more round to infinity
-    if (magnitude < 0x38800000U) {
-        // Below 2^-14: adding 0.5 lets the adder round to multiples of 2^-24, which are the low bits of the sum.
-        const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-        return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5F)));
-    }
-    const uint32_t rounded = magnitude - ((127U - 15U) << 23) + 0xfffU + ((magnitude >> 13) & 1U);
-    return static_cast<uint16_t>(sign | (rounded >> 13));
 }
 
 /// The same for `count` elements, vectorized; `to` and `from` must not overlap. Results are the scalar ones bit for

@@ -73,4 +73,37 @@ constexpr QuantLayout quant_layout(DType type) {
     return layout;
 }
 
+/// Calls f.operator()<Type>() with the quantized type as a constant; does nothing for any other type.
+template <class F>
+void with_quant_type(DType type, const F& f) {
+    switch (type) {
+        case DType::q8_0:
+            return f.template operator()<DType::q8_0>();
+        case DType::q4_0:
+            return f.template operator()<DType::q4_0>();
+        case DType::q4_1:
+            return f.template operator()<DType::q4_1>();
+        case DType::q5_0:
+            return f.template operator()<DType::q5_0>();
+        case DType::q5_1:
+            return f.template operator()<DType::q5_1>();
+        case DType::q4_k:
+            return f.template operator()<DType::q4_k>();
+        case DType::q5_k:
+            return f.template operator()<DType::q5_k>();
+        case DType::q6_k:
+            return f.template operator()<DType::q6_k>();
+        case DType::q2_k:
+            return f.template operator()<DType::q2_k>();
+        case DType::q3_k:
+            return f.template operator()<DType::q3_k>();
+        case DType::iq4_nl:
+            return f.template operator()<DType::iq4_nl>();
+        case DType::iq4_xs:
+            return f.template operator()<DType::iq4_xs>();
+        default:
+            return;
+    }
+}
+
 }  // namespace rondo::cpu

@@ -255,34 +255,7 @@ void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
 }
 
 void multiply(const QuantProduct& product, const QuantActivations& x) {
-    switch (product.type) {
-        case DType::q8_0:
-            return multiply_groups<DType::q8_0>(product, x);
-        case DType::q4_0:
-            return multiply_groups<DType::q4_0>(product, x);
-        case DType::q4_1:
-            return multiply_groups<DType::q4_1>(product, x);
-        case DType::q5_0:
-            return multiply_groups<DType::q5_0>(product, x);
-        case DType::q5_1:
-            return multiply_groups<DType::q5_1>(product, x);
-        case DType::q4_k:
-            return multiply_groups<DType::q4_k>(product, x);
-        case DType::q5_k:
-            return multiply_groups<DType::q5_k>(product, x);
-        case DType::q6_k:
-            return multiply_groups<DType::q6_k>(product, x);
-        case DType::q2_k:
-            return multiply_groups<DType::q2_k>(product, x);
-        case DType::q3_k:
-            return multiply_groups<DType::q3_k>(product, x);
-        case DType::iq4_nl:
-            return multiply_groups<DType::iq4_nl>(product, x);
-        case DType::iq4_xs:
-            return multiply_groups<DType::iq4_xs>(product, x);
-        default:
-            return;
-    }
+    with_quant_type(product.type, [&]<DType Type>() { multiply_groups<Type>(product, x); });
 }
 
 }  // namespace

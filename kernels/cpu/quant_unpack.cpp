@@ -84,34 +84,7 @@ void unpack_group_as(int64_t columns, const std::byte* group, const GroupOut& ou
 }
 
 void unpack_group(DType type, int64_t columns, const std::byte* group, const GroupOut& out) {
-    switch (type) {
-        case DType::q8_0:
-            return unpack_group_as<DType::q8_0>(columns, group, out);
-        case DType::q4_0:
-            return unpack_group_as<DType::q4_0>(columns, group, out);
-        case DType::q4_1:
-            return unpack_group_as<DType::q4_1>(columns, group, out);
-        case DType::q5_0:
-            return unpack_group_as<DType::q5_0>(columns, group, out);
-        case DType::q5_1:
-            return unpack_group_as<DType::q5_1>(columns, group, out);
-        case DType::q4_k:
-            return unpack_group_as<DType::q4_k>(columns, group, out);
-        case DType::q5_k:
-            return unpack_group_as<DType::q5_k>(columns, group, out);
-        case DType::q6_k:
-            return unpack_group_as<DType::q6_k>(columns, group, out);
-        case DType::q2_k:
-            return unpack_group_as<DType::q2_k>(columns, group, out);
-        case DType::q3_k:
-            return unpack_group_as<DType::q3_k>(columns, group, out);
-        case DType::iq4_nl:
-            return unpack_group_as<DType::iq4_nl>(columns, group, out);
-        case DType::iq4_xs:
-            return unpack_group_as<DType::iq4_xs>(columns, group, out);
-        default:
-            return;
-    }
+    with_quant_type(type, [&]<DType Type>() { unpack_group_as<Type>(columns, group, out); });
 }
 
 void unpack_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride) {

@@ -27,8 +27,8 @@ bool spin(F&& changed) {
     return false;
 }
 
-/// Waits for a change without sleeping; false after `longest`. Where more threads run than there are cores, the thread
-/// that will make the change may need this core, so after a while the core is offered to others at each look.
+/// Waits for a change without sleeping; false after `longest`. After a while it offers the core to others at each look:
+/// where more threads run than there are cores, the thread that will make the change may need this one.
 template <class F>
 bool spin_until(F&& changed, Clock::duration longest) {
     if (spin(changed)) return true;

@@ -35,9 +35,8 @@ public:
     bool ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const override;
     /// Of the bounds that are known, which each step that chooses reads.
     int64_t bytes_beside() const override;
-    /// Of the last step: keys attended to, by layer and KV head, and whether that was not all of them.
+    /// Keys that the last step attended to, by layer and KV head.
     int64_t attended() const { return attended_; }
-    bool chose() const { return chose_; }
 
 private:
     struct Bounds {
@@ -69,7 +68,7 @@ private:
     std::vector<int32_t> page_of_;  // of the keys in slots_
     Buffer keys_, values_;          // of those keys, [some, kv_heads · head_dim] f32
     int64_t attended_ = 0;
-    bool chose_ = false;
+    bool chose_ = false;  // in the last step
 };
 
 }  // namespace rondo

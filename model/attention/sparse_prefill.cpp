@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "config/limits.hpp"
+#include "config/method_rows.hpp"
 #include "model/attention/policies/prefill_sparsity/line_sums.hpp"
 #include "model/files/mapped_file.hpp"
 
@@ -61,8 +62,7 @@ SparsePrefill::SparsePrefill(const ModelSpec& spec, Device& device, const Prefil
       notes_(static_cast<size_t>(spec.heads)) {}
 
 Result<HeadPatterns> SparsePrefill::read_patterns(const ModelSpec& spec, const PrefillAttention& settings) {
-    if (settings.method != PrefillAttention::Method::minference || settings.patterns_file.empty())
-        return HeadPatterns();
+    if (!heeds(row_of(settings.method), "patterns_file") || settings.patterns_file.empty()) return HeadPatterns();
     const std::string& file = settings.patterns_file;
     RONDO_ASSIGN(const std::string text, read_text_file(file, file, limits::config_bytes_max));
     return HeadPatterns::parse(text, file, spec.layers, spec.heads);

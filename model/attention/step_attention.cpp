@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "config/method_rows.hpp"
 #include "model/attention/heavy_keys.hpp"
 #include "model/attention/quest_pages.hpp"
 #include "model/attention/shifted_window.hpp"
@@ -34,10 +35,11 @@ StepAttention::Options StepAttention::options_of(const DecodeAttention& settings
     constexpr int looked_back_max = 256;
     Options options;
     options.method = make_decode_selection(settings);
-    if (settings.method == DecodeAttention::Method::progressive)
+    const MethodRow& row = row_of(settings.method);
+    if (heeds(row, "observe"))
         options.observe_every = std::max(1, std::min(settings.reselect_every, looked_back_max) / settings.observe);
     if (options.method != nullptr && options.method->triggers().go_on()) options.lag_steps = settings.lag_steps;
-    if (settings.method == DecodeAttention::Method::quest) options.page_budget = settings.budget_tokens;
+    if (row.pages) options.page_budget = settings.budget_tokens;
     return options;
 }
 

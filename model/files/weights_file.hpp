@@ -25,9 +25,8 @@ struct FileTensor {
 };
 
 /// The tensors of a model, mapped read-only. Implementations: safetensors (single file or sharded index), GGUF, random.
-/// A reader calls will_need, reads, calls done_with. Until will_need or find was called for a tensor, and after
-/// done_with, its bytes may be away (random weights are made on demand), so threads that read the same tensor each call
-/// both.
+/// A reader calls will_need, reads, calls done_with. A tensor's bytes may be away until will_need or find was called
+/// for it, and after done_with: random weights are made on demand. So each thread that reads a tensor calls both.
 class WeightsFile {
 public:
     virtual ~WeightsFile() = default;

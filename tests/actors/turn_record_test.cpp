@@ -34,7 +34,7 @@ TEST_F(TurnRecordTest, CountsSecondsByTheStageThatHoldsTheTurn) {
     Turn under_way = turn();
     TurnRecord record({}, under_way, 100.0, 101.0);  // it waited for a second
     record.enter(TurnStage::admission, 101.0);
-    under_way.restore_seconds = 0.5;
+    under_way.lookup_seconds = 0.5;
     record.come_back(under_way, 103.0);
     record.enter(TurnStage::prefill, 103.0);
     record.come_back(under_way, 106.0);
@@ -42,7 +42,7 @@ TEST_F(TurnRecordTest, CountsSecondsByTheStageThatHoldsTheTurn) {
     under_way.preemptions = 1;
     record.come_back(under_way, 110.0);
     record.enter(TurnStage::admission, 110.0);  // again
-    under_way.restore_seconds = 0.75;
+    under_way.lookup_seconds = 0.75;
     record.come_back(under_way, 111.0);
     record.enter(TurnStage::decode, 111.0);
     const TurnEnd end = record.end(TurnOutcome::cancelled, make_error(ErrorCode::cancelled, "cancelled"), true, 113.0);

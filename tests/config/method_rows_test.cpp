@@ -88,5 +88,14 @@ TEST(MethodRows, AreSplitIntoWords) {
     EXPECT_THAT(words_in("pool=1 window=4096"), ::testing::ElementsAre("pool=1", "window=4096"));
 }
 
+TEST(MethodRows, HeedWholeKeysOfTheirLists) {
+    const MethodRow row{.name = "some", .keys = "pool_side window"};
+    EXPECT_TRUE(heeds(row, "pool_side"));
+    EXPECT_TRUE(heeds(row, "window"));
+    EXPECT_FALSE(heeds(row, "pool"));
+    EXPECT_FALSE(heeds(row, ""));
+    EXPECT_FALSE(heeds({.name = "dense"}, "window"));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -45,7 +45,7 @@ bool has_word(const std::string& text, const std::string& word) {
 
 std::vector<std::string> comebacks(const fs::path& root, const std::vector<std::string>& words) {
     std::vector<std::string> found;
-    for (const Source& source : sources_of(root)) {
+    for (const Source& source : sources_of(root, all_folders, is_source_or_script)) {
         const std::string text = text_of(source.path);
         for (const std::string& word : words)
             if (has_word(text, word)) found.push_back(source.name + ": " + word);
@@ -63,10 +63,14 @@ TEST(RetiredWords, AreFoundWhereTheyStandAlone) {
     const SourceTree tree;
     tree.write("model/one.cpp", "int old_name = new_old_name + old_names;");
     tree.write("model/two.cpp", "int new_old_name = old_names;");
+    tree.write("tests/model/three_test.cpp", "old_name();");
+    tree.write("bench/four.py", "# old_name");
     const auto words =
         retired_words("# Words\n| `new` | b |\n## Retired\n\n| retired | say |\n|---|---|\n| `old_name` | `n` |\n");
     EXPECT_EQ(words, std::vector<std::string>{"old_name"});
-    EXPECT_EQ(comebacks(tree.root(), words), std::vector<std::string>{"model/one.cpp: old_name"});
+    EXPECT_THAT(comebacks(tree.root(), words),
+                testing::UnorderedElementsAre("model/one.cpp: old_name", "tests/model/three_test.cpp: old_name",
+                                              "bench/four.py: old_name"));
 }
 
 }  // namespace

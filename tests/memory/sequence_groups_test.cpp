@@ -14,7 +14,7 @@ using Numbers = std::vector<int32_t>;
 
 using enum LayerGroup;
 
-std::unique_ptr<KvPool> pool_of(Device& device, size_t lower_blocks, size_t upper_blocks) {
+std::unique_ptr<KvPool> two_group_pool(Device& device, size_t lower_blocks, size_t upper_blocks) {
     const KvShape shape{.layers = 3, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
     return std::move(KvPool::create(device, shape, {lower_blocks, upper_blocks})).value();
 }
@@ -30,7 +30,7 @@ protected:
     }
 
     FakeDevice device_;
-    const std::unique_ptr<KvPool> pool_ = pool_of(device_, 16, 8);
+    const std::unique_ptr<KvPool> pool_ = two_group_pool(device_, 16, 8);
     SequenceKv kv_{*pool_};
 };
 
@@ -111,7 +111,7 @@ TEST_F(ThreeRounds, ACutInsideARoundThatAGroupDoesNotHoldEndsIt) {
 
 TEST(SequenceGroups, TheReserveHoldsWhereACutLeavesABlockPartlyFilled) {
     FakeDevice device;
-    const auto pool = pool_of(device, 16, 16);
+    const auto pool = two_group_pool(device, 16, 16);
     SequenceKv kv(*pool);
     kv.reserve(128);
     ASSERT_TRUE(kv.extend(128));
@@ -141,7 +141,7 @@ TEST_F(ThreeRounds, ABeginningIsGivenUpByTokenInEachGroup) {
 /// As a conversation that comes back: its rounds are known, and each group gets those that it needs.
 TEST(SequenceGroups, RoundsThatLieElsewhereComeBackGroupByGroup) {
     FakeDevice device;
-    const auto pool = pool_of(device, 8, 2);
+    const auto pool = two_group_pool(device, 8, 2);
     SequenceKv kv(*pool);
     for (const int64_t round : {40, 20, 17}) ASSERT_TRUE(kv.append_round(round));
     EXPECT_EQ(kv.tokens(), 77);
@@ -160,7 +160,7 @@ TEST(SequenceGroups, RoundsThatLieElsewhereComeBackGroupByGroup) {
 
 TEST(SequenceGroups, RefusesRoundsOutOfRange) {
     FakeDevice device;
-    const auto pool = pool_of(device, 4, 4);
+    const auto pool = two_group_pool(device, 4, 4);
     SequenceKv kv(*pool);
     for (const int64_t tokens : {int64_t{-1}, int64_t{0}, int64_t{1} << 40})
         EXPECT_EQ(kv.append_round(tokens).error().code, ErrorCode::out_of_range) << tokens;
@@ -171,7 +171,7 @@ TEST(SequenceGroups, RefusesRoundsOutOfRange) {
 TEST(SequenceGroups, WhereOneGroupIsExhaustedTheOtherGivesBackWhatItGave) {
     for (const LayerGroup small : layer_groups) {
         FakeDevice device;
-        const auto pool = small == lower ? pool_of(device, 3, 100) : pool_of(device, 100, 3);
+        const auto pool = small == lower ? two_group_pool(device, 3, 100) : two_group_pool(device, 100, 3);
         const LayerGroup large = small == lower ? upper : lower;
         SequenceKv kv(*pool);
         ASSERT_TRUE(kv.extend(20));

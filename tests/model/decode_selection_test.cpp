@@ -5,6 +5,7 @@
 
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "tests/model/method_keys.hpp"
 #include "tests/model/methods_where.hpp"
@@ -121,9 +122,24 @@ TEST(DecodeSelection, HeedsTheKeysOfItsRowAndNoOthers) {
         const std::string unchanged = behaviour(settings_with(before.pipeline.decode.attention));
         for (const auto& [key, settings] : testing::changed_keys("pipeline.decode.attention.", base))
             heeded[key] |= behaviour(settings_with(settings.pipeline.decode.attention)) != unchanged;
-        const auto words = words_in(row_of(method).keys);
         for (const auto& [key, is_heeded] : heeded)
-            EXPECT_EQ(is_heeded, std::ranges::count(words, key) > 0) << row_of(method).name << ": " << key;
+            EXPECT_EQ(is_heeded, heeds(row_of(method), key)) << row_of(method).name << ": " << key;
+    }
+}
+
+/// Scratch memory is the thread's; nothing in it changes a choice.
+TEST(DecodeSelection, MethodsChooseTheSameOnAThreadThatHasChosenNothing) {
+    std::mt19937 random(8);
+    for (const Method method : methods) {
+        const DecodeAttention settings{.method = method, .budget_tokens = 40};
+        for (int i = 0; i < 10; ++i) {
+            chosen_by(settings, random_rows(random, 500));
+            const ScoreRows rows = random_rows(random, 300);
+            const Chosen here = chosen_by(settings, rows);
+            Chosen elsewhere;
+            std::thread([&] { elsewhere = chosen_by(settings, rows); }).join();
+            EXPECT_EQ(here, elsewhere) << row_of(method).name;
+        }
     }
 }
 

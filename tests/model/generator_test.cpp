@@ -277,7 +277,7 @@ TEST_F(GeneratorRun, StopsThatCannotWorkAreRefused) {
     EXPECT_EQ(error_of({.stop_ids = {5, 97}}), "stop id is 97, must be 0 to 96");
     EXPECT_THAT(error_of({.stop_ids = {-1}}), HasSubstr("stop id is -1,"));
     EXPECT_EQ(error_of({.stop_ids = std::vector<int32_t>(65, 1)}), "65 stop ids, must be at most 64");
-    EXPECT_THAT(error_of({.stops = {"x"}}), HasSubstr("which has no tokenizer; stop ids would do"));
+    EXPECT_THAT(error_of({.stops = {"x"}}), HasSubstr("has no tokenizer; must be stop ids"));
     EXPECT_EQ(generator->tokens(), 0);
     const Generated greedy = need(small()->generate(tokens_, {.tokens_max = 8, .ignore_eos = true}));
     const Generated made =

@@ -325,10 +325,11 @@ TEST_P(QuestPagesTest, AreTheBestByANaiveBoundAtEveryStep) {
         ASSERT_NE(selected.counts, nullptr);
         const auto expected = naive(q, 4);
         ASSERT_EQ(meant(selected), expected) << "step " << i;
-        EXPECT_TRUE(pages->chose());
         int64_t attended = int64_t{quest_dense_layers} * kv_heads * kv_->tokens();
         for (const auto& keys : expected) attended += std::ssize(keys);
         EXPECT_EQ(pages->attended(), attended);
+        pages->after_step(*kv_);
+        EXPECT_EQ(pages->stats().selections, i + 1);
         append(1);
     }
 }
@@ -339,10 +340,12 @@ TEST_P(QuestPagesTest, AreNotAskedForWhileTheBudgetHoldsAllKeys) {
     std::vector<float> q = random_floats(heads * d);
     need(choose(*pages, 0, q));
     EXPECT_EQ(need(choose(*pages, layer, q)).counts, nullptr);
-    EXPECT_FALSE(pages->chose());
+    pages->after_step(*kv_);
+    EXPECT_EQ(pages->stats().selections, 0);
     append(1);
     EXPECT_NE(need(choose(*pages, layer, q)).counts, nullptr);
-    EXPECT_TRUE(pages->chose());
+    pages->after_step(*kv_);
+    EXPECT_EQ(pages->stats().selections, 1);
 }
 
 }  // namespace

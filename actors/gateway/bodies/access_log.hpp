@@ -23,8 +23,8 @@ struct AccessRecord {
     std::string error;  ///< what went wrong inside, where the client was told less; "": nothing
 };
 
-/// One line of JSON in printable ASCII, with a line feed at its end: whatever a client put into a field, it can neither
-/// begin a line nor reach a terminal as a control sequence. Long fields are cut.
+/// One line of JSON in printable ASCII, with a line feed at its end. So nothing that a client put into a field can
+/// begin a line, or reach a terminal as a control sequence. Long fields are cut.
 std::string access_log_line(const AccessRecord& record);
 
 }  // namespace rondo

@@ -107,8 +107,8 @@ bool is_of_prompts(const std::string& key) {
 
 /// Why the key does nothing, unless the method heeds it.
 std::string unheeded(const MethodRow& method, const std::string& key) {
+    if (heeds(method, key)) return {};
     const std::vector<std::string_view> keys = words_in(method.keys);
-    if (std::ranges::count(keys, key) > 0) return {};
     return "has no effect on " + std::string(method.name) +
            (keys.empty() ? "; there must be no key" : "; the key must be " + listed(keys));
 }

@@ -5,45 +5,40 @@ namespace rondo::cli::eval {
 const std::vector<PageSection>& page_sections() {
     static const std::vector<PageSection> sections = {
         {"Answers: which keys a step attends to",
-         "Prompts are dense. Every method has the same number of keys, B of the prompt's; in rows with `match=bytes` "
-         "it has "
-         "those that cost as many bytes of KV a step as the rival reads. LoopServe's decoding (`progressive`) gives "
-         "nothing up: it holds all KV and the copies, so with as many bytes held every evicting method is dense. "
-         "Quest's "
-         "first two layers are dense, and count in its density.",
-         "dense,progressive@pooled,progressive@printed,snapkv@printed,snapkv@pooled,"
-         "snapkv@pooled:match=bytes,adakv@printed,adakv@pooled,adakv@pooled:match=bytes,h2o@printed,h2o@pooled,"
-         "quest@printed,streaming_llm@printed,recent,random,oracle,no_history",
+         "Prompts are dense. Every method has the same number of keys, B of the prompt's; "
+         "in rows with `match=bytes` it has those that cost as many bytes of KV a step as the rival reads. "
+         "LoopServe's decoding (`progressive`) gives nothing up: it holds all KV and the copies, "
+         "so with as many bytes held every evicting method is dense. "
+         "Quest's first two layers are dense, and count in its density.",
+         "dense,progressive@pooled,progressive@printed,"
+         "snapkv@printed,snapkv@pooled,snapkv@pooled:match=bytes,"
+         "adakv@printed,adakv@pooled,adakv@pooled:match=bytes,"
+         "h2o@printed,h2o@pooled,quest@printed,streaming_llm@printed,recent,random,oracle,no_history",
          "20,40", "progressive@pooled"},
         {"Lag: a choice that serves late",
-         "`progressive` with the interval of a pipeline file (chosen again every 16 tokens, by all 16 queries), from "
-         "the "
-         "first token on. With lag L a choice serves L tokens after the queries it was made by, and before the first "
-         "one "
-         "serves, everything is attended to: of answers this short a long lag leaves nothing but dense steps, so read "
-         "the "
-         "chosen mass. Speed at the same settings: docs/performance.md.",
+         "`progressive` with the interval of a pipeline file (chosen again every 16 tokens, by all 16 queries), "
+         "from the first token on. With lag L a choice serves L tokens after the queries it was made by, "
+         "and before the first one serves, everything is attended to: "
+         "of answers this short a long lag leaves nothing but dense steps, so read the chosen mass. "
+         "Speed at the same settings: docs/performance.md.",
          "dense,progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=0,"
          "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=1,"
          "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=4,"
          "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=15",
          "20", "progressive@pooled:cold_tokens=0:reselect_every=16:observe=16:lag_steps=0"},
         {"Prompts: which entries are computed",
-         "Answers are dense: a preset's budget of 1024 keys is more than these dialogues have. Lines are chosen for "
-         "every "
-         "prompt here (min_tokens 0; a pipeline file has 512). The preset looks at all rows of a chunk of up to 256, "
-         "and "
-         "its alpha is of what the first 4 keys and a row's own block leave. The second row is LoopServe as printed, "
-         "the "
-         "next ones lie between the two and beyond: what each addition does. Baselines that are scaled to a density "
-         "have "
-         "the preset's.",
+         "Answers are dense: a preset's budget of 1024 keys is more than these dialogues have. "
+         "Lines are chosen for every prompt here (min_tokens 0; a pipeline file has 512). "
+         "The preset looks at all rows of a chunk of up to 256, "
+         "and its alpha is of what the first 4 keys and a row's own block leave. "
+         "The second row is LoopServe as printed, the next ones lie between the two and beyond: "
+         "what each addition does. Baselines that are scaled to a density have the preset's.",
          "dense,loopserve@preset,loopserve@preset:alpha=0.955:sample_rows=64:first_keys=0:near_keys=0,"
          "loopserve@preset:alpha=0.955:sample_rows=16:first_keys=0:near_keys=0,"
          "loopserve@preset:alpha=0.955:first_keys=0:near_keys=0,loopserve@preset:first_keys=0:near_keys=0,"
          "loopserve@preset:first_keys=0:near_keys=0:blocks=2,loopserve@preset:first_keys=0:near_keys=0:blocks=4,"
-         "loopserve@preset:blocks=2,loopserve@preset:sample_rows=16,a_shape:density=0.4,tri_shape:density=0.4,"
-         "minference:density=0.4,flexprefill",
+         "loopserve@preset:blocks=2,loopserve@preset:sample_rows=16,"
+         "a_shape:density=0.4,tri_shape:density=0.4,minference:density=0.4,flexprefill",
          "20", "loopserve@preset"},
     };
     return sections;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/hex_value.hpp"
 #include "model/text/jinja/text.hpp"
 
 namespace rondo::jinja {
@@ -13,11 +14,6 @@ using Kind = Token::Kind;
 
 bool is_name_start(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-int hex_value(char c) {
-    if (is_digit(c)) return c - '0';
-    const char low = static_cast<char>(c | 0x20);
-    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 /// Jinja sees one kind of line end only, and drops the last one of a template.

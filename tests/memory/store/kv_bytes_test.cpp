@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Types, KvBytes,
 /// Parts are read into where they have 64 KiB on average: how large a block is does not matter.
 TEST(PartsOfLayer, BlocksThatFollowOneAnotherAreOne) {
     const auto device = open_device({DeviceKind::cpu, 0, 1}).value();
-    const auto pool_of = [&](int d) {
+    const auto pool_with_head_dim = [&](int d) {
         return KvPool::create(*device, KvShape{.layers = 3, .kv_heads = 2, .atom = {DType::bf16, d}}, {0, 64}).value();
     };
     const auto blocks = [](std::initializer_list<std::pair<int, int>> runs) {
@@ -109,7 +109,7 @@ TEST(PartsOfLayer, BlocksThatFollowOneAnotherAreOne) {
             for (int i = 0; i < count; ++i) all.push_back(first + i);
         return all;
     };
-    const auto pool = pool_of(64);  // a block of a layer has 8 KiB
+    const auto pool = pool_with_head_dim(64);  // a block of a layer has 8 KiB
     const auto size = bytes_of_layer(*pool, 1);
     ASSERT_EQ(size, 8192U);
     for (int layer = 0; layer < 3; ++layer) {
@@ -130,7 +130,7 @@ TEST(PartsOfLayer, BlocksThatFollowOneAnotherAreOne) {
         is(blocks({{10, 7}}), {});
         is({}, {});
     }
-    const auto odd = pool_of(24);  // 3 KiB: a disk reads multiples of 4 KiB
+    const auto odd = pool_with_head_dim(24);  // 3 KiB: a disk reads multiples of 4 KiB
     EXPECT_TRUE(parts_of_layer(*device, *odd, 0, blocks({{0, 63}})).empty());
     EXPECT_TRUE(parts_of_layer(*device, *odd, 0, blocks({{1, 60}})).empty());
     EXPECT_EQ(parts_of_layer(*device, *odd, 0, blocks({{0, 64}})).size(), 1U);

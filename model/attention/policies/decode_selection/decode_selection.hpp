@@ -27,7 +27,7 @@ struct KeyScores {
     std::span<const float> weights;  ///< [kv_heads, keys]: attention, summed over queries, mean over a group's heads
 };
 
-/// Which keys the decode steps attend to, by layer and KV head. Plain logic without state.
+/// Which keys the decode steps attend to, by layer and KV head. Plain logic; no state that changes a choice.
 class DecodeSelection {
 public:
     virtual ~DecodeSelection() = default;

@@ -50,11 +50,10 @@ struct Scratch {
 }  // namespace
 
 // The variables are the paper's: a band or column s, v offers w - ol, with ol the sum of the greatest weights of all
-// chosen lines that cross it, wherever those weights lie. Two things are added, without which the loop need not end:
-// a chosen line leaves its list, and where one list is empty or a count of entries is not positive (the paper divides
-// by it), the other list goes on or the count is 1. When both are empty everything is chosen. What the lines really
-// hold may be less than alpha: nothing here measures it. Column 0 and band 0 are added at the end, outside the
-// bookkeeping.
+// chosen lines that cross it, wherever those weights lie. Three things are added, without which the loop need not end.
+// A chosen line leaves its list. Where one list is empty, the other goes on. Where a count of entries is not positive
+// (the paper divides by it), it is 1. When both lists are empty everything is chosen. What the lines really hold may be
+// less than alpha: nothing here measures it. Column 0 and band 0 are added at the end, outside the bookkeeping.
 void choose_literal_lines(const ChunkShape& chunk, const SampledRows& sampled, double alpha, Lines& lines) {
     thread_local Scratch scratch;
     LineSums& sums = scratch.sums;

@@ -63,8 +63,8 @@ Coverage coverage(const ChunkShape& chunk, const Lines& lines);
 /// By key, of those up to itself: 1 where a row of the chunk attends to it.
 std::vector<uint8_t> attended_keys(const ChunkShape& chunk, const Lines& lines, int64_t row);
 
-/// Chooses what a chunk's rows attend to, one query head at a time. Plain logic without state: one object serves all
-/// heads and threads.
+/// Chooses what a chunk's rows attend to, one query head at a time. Plain logic; no state that changes a choice: one
+/// object serves all heads and threads.
 class PrefillSparsity {
 public:
     virtual ~PrefillSparsity() = default;
