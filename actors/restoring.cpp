@@ -236,8 +236,10 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patien
     turn.arrival = arrival;
     turn.restored_tokens += way.end - way.begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
-    job.arrived = [this, arrival](int layers) {
-        for (auto& [number, one] : under_way_) one.came_at = options_.now();  // who is read behind it waits for it
+    job.arrived = [this, arrival, disk_bytes](int layers) {
+        // Who is read from the disk behind it waits for it.
+        if (disk_bytes > 0)
+            for (auto& [number, one] : under_way_) one.came_at = options_.now();
         arrival->come(layers);
     };
     job.over = [this, number](size_t whole) { over(number, whole); };
@@ -283,6 +285,7 @@ void Restoring::cancel(uint64_t number, bool hangs) {
     if (waits && !hangs) return;
     own.cancelled = true;
     own.hangs = own.hangs || hangs;
+    if (!hangs) own.beside = {};  // its turn has left
     std::vector<Waiting> waiting = std::exchange(own.waiting, {});
     if (hangs) {
         count(own.tenant, {.failed = own.arrival->end() - own.arrival->begin()});

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "config/hex_value.hpp"
+
 namespace rondo {
 
 namespace {
@@ -23,21 +25,14 @@ Error refused(const std::string& path, const std::string& why) {
     return make_error(ErrorCode::invalid_argument, "memory.disk.key_file " + path + ": " + why);
 }
 
-int digit_of(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 Status add_line(KeyFile& keys, std::string_view line) {
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.size() != digits || !std::ranges::all_of(line, [](char c) { return digit_of(c) >= 0; }))
+    if (line.size() != digits || !std::ranges::all_of(line, [](char c) { return hex_value(c) >= 0; }))
         return make_error(ErrorCode::invalid_argument,
                           "must be 64 hexadecimal digits, as 'openssl rand -hex 32' prints them");
     SealKey::Bytes key{};
     for (size_t i = 0; i < key.size(); ++i)
-        key[i] = static_cast<std::byte>(16 * digit_of(line[2 * i]) + digit_of(line[2 * i + 1]));
+        key[i] = static_cast<std::byte>(16 * hex_value(line[2 * i]) + hex_value(line[2 * i + 1]));
     keys.add(key);
     OPENSSL_cleanse(key.data(), key.size());
     return Status::ok();

@@ -176,6 +176,7 @@ private:
     void damaged(const StoredRecord& record);
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
+    bool is_sealed_for_ever(const StoredRecord& record) const;
     StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
     struct Finishing;
     using FinishingPtr = std::shared_ptr<Finishing>;

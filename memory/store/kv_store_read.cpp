@@ -98,6 +98,12 @@ void KvStore::end_reading(const RecordPlace& place) {
     if (removed) static_cast<void>(give_back(place));
 }
 
+/// The disk reads the record, and not the header that its key comes from, asked once more.
+bool KvStore::is_sealed_for_ever(const StoredRecord& record) const {
+    const auto key = key_of(record);
+    return !key && (key.error().code == ErrorCode::io || key.error().code == ErrorCode::corrupt);
+}
+
 void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done) {
     const StoredRecord* const record = index_.find(name);
     if (record == nullptr) return done(make_error(ErrorCode::not_found, "there is no such record"));
@@ -112,10 +118,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
                              });
     if (keys_) {
         auto key = key_of(*record);
-        if (!key && key.error().code != ErrorCode::io) {
-            damaged(reading->record);
-            return done(key.error());
-        }
+        if (!key && key.error().code == ErrorCode::corrupt) damaged(reading->record);
+        if (!key && key.error().code != ErrorCode::io) return done(key.error());
         if (key) reading->key.emplace(*key);
     }
     const bool opens = !keys_ || reading->key;  // else the disk does not read its segment's header
@@ -124,7 +128,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         if (!end) {
             const ErrorCode code = end.error().code;  // the manifest says that this version wrote it
             const bool is_damaged = code == ErrorCode::corrupt || code == ErrorCode::unsupported;
-            if (is_damaged && (opens || !key_of(reading->record))) damaged(reading->record);
+            if (is_damaged && (opens || is_sealed_for_ever(reading->record))) damaged(reading->record);
             return done(end.error());
         }
         if (reading->header.ids.size() < ids.size() || !std::equal(ids.begin(), ids.end(), reading->header.ids.begin()))
