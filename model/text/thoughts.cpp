@@ -40,11 +40,12 @@ Thoughts::Parts Thoughts::finish() {
 bool Thoughts::advance(Parts& parts, bool all) {
     switch (state_) {
         case State::unknown: {
-            const size_t first = held_.find_first_not_of(spaces);
-            const std::string_view said =
-                first == std::string::npos ? std::string_view() : std::string_view(held_).substr(first);
+            const size_t first = std::min(held_.find_first_not_of(spaces, spaces_), held_.size());
+            const std::string_view said = std::string_view(held_).substr(first);
+            spaces_ = first;
             if (said.starts_with(begin_tag)) {
                 held_.erase(0, first + begin_tag.size());
+                spaces_ = 0;
                 state_ = State::begins;
                 return true;
             }
@@ -58,14 +59,15 @@ bool Thoughts::advance(Parts& parts, bool all) {
             state_ = State::inside;
             return true;
         case State::inside: {
-            const size_t end = held_.find(end_tag);
+            const size_t end = held_.find(end_tag, spaces_);
             const size_t known =
                 end != std::string::npos ? end : held_.size() - (all ? 0 : begun_at_end(held_, end_tag));
             // Line breaks before the tag, or before what may be one, may be the thought's last.
-            const size_t last = std::string_view(held_).substr(0, known).find_last_not_of("\r\n");
-            const size_t kept = last == std::string::npos ? 0 : last + 1;
+            const size_t last = std::string_view(held_).substr(spaces_, known - spaces_).find_last_not_of("\r\n");
+            const size_t kept = last == std::string_view::npos ? 0 : spaces_ + last + 1;
             parts.thought.append(held_, 0, kept);
             held_.erase(0, end != std::string::npos ? end + end_tag.size() : all ? held_.size() : kept);
+            spaces_ = end == std::string::npos && !all ? known - kept : 0;
             if (end == std::string::npos) return false;
             state_ = State::after;
             return true;

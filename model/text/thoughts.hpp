@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,7 @@ private:
 
     State state_;
     std::string held_;
+    size_t spaces_ = 0;  // that `held_` begins with, as far as one has looked; they are not looked at again
 };
 
 /// Whether a prompt that ends with this text leaves the answer within a thought.

@@ -46,6 +46,13 @@ void AddedTokens::add(AddedToken token) {
 
 void AddedTokens::prepare() {
     std::stable_sort(tokens_.begin(), tokens_.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
+    // Of tokens with the same text only the first can be found, and the first that is not special.
+    std::vector<AddedToken> found;
+    for (auto& token : tokens_) {
+        const AddedToken* before = found.empty() || found.back().text != token.text ? nullptr : &found.back();
+        if (before == nullptr || (before->special && !token.special)) found.push_back(std::move(token));
+    }
+    tokens_ = std::move(found);
     first_.assign(257, 0);
     for (const auto& token : tokens_) ++first_[static_cast<uint8_t>(token.text[0]) + 1];
     for (size_t b = 1; b < first_.size(); ++b) first_[b] += first_[b - 1];

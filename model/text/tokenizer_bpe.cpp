@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/limits.hpp"
+#include "model/text/find_piece.hpp"
 #include "model/text/tokenizer_bytes.hpp"
 #include "model/text/unicode.hpp"
 
@@ -11,6 +12,14 @@ namespace rondo {
 namespace {
 
 constexpr char32_t table_characters = 0x10000;
+
+std::string replaced(std::string_view text, std::string_view what, std::string_view with) {
+    std::string out;
+    size_t done = 0;
+    for (size_t at; (at = find_piece(text, what, done)) != std::string_view::npos; done = at + what.size())
+        out.append(text.substr(done, at - done)).append(with);
+    return out.append(text.substr(done));
+}
 
 }  // namespace
 
@@ -150,10 +159,7 @@ std::string BpeTokenizer::bytes_of(int32_t id, bool special) const {
     if (parts_.decoding.byte_fallback && plain) {
         if (const int byte = byte_of_name(content); byte >= 0) return std::string(1, static_cast<char>(byte));
     }
-    for (const auto& [what, with] : parts_.decoding.replacements) {
-        for (size_t at = content.find(what); at != std::string::npos; at = content.find(what, at + with.size()))
-            content.replace(at, what.size(), with);
-    }
+    for (const auto& [what, with] : parts_.decoding.replacements) content = replaced(content, what, with);
     return content;
 }
 

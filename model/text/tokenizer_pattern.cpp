@@ -1,5 +1,6 @@
 #include "model/text/tokenizer_pattern.hpp"
 
+#include "model/text/find_piece.hpp"
 #include "model/text/unicode.hpp"
 
 namespace rondo {
@@ -14,8 +15,7 @@ Status TokenizerPattern::Finder::find_all(std::string_view text, std::vector<Byt
     matches.clear();
     if (const auto* literal = std::get_if<std::string>(&pattern_->what_)) {
         if (literal->empty()) return Status::ok();
-        for (size_t at = text.find(*literal); at != std::string_view::npos;
-             at = text.find(*literal, at + literal->size()))
+        for (size_t at = 0; (at = find_piece(text, *literal, at)) != std::string_view::npos; at += literal->size())
             matches.push_back({at, at + literal->size()});
         return Status::ok();
     }

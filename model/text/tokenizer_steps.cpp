@@ -206,6 +206,8 @@ private:
         RONDO_ASSIGN(std::string what, text_of(inner, "String"));
         if (what.empty()) return inner.wrong("String", "a string that is not empty");
         RONDO_ASSIGN(std::string with, text_of(fields, "content"));
+        // Else a few steps could make a token larger than any memory.
+        if (with.size() > what.size()) return fields.wrong("content", "no longer than the pattern");
         out_->replacements.emplace_back(std::move(what), std::move(with));
         return Status::ok();
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <ostream>
 
 namespace rondo {
@@ -72,6 +73,23 @@ TEST(Thoughts, AreToldAsSoonAsTheyAreCertain) {
     EXPECT_EQ(last.answer, "So");
     EXPECT_FALSE(thoughts.inside());
     EXPECT_EQ(thoughts.push(" it is.").answer, " it is.");
+}
+
+/// A model that says nothing but line breaks, before a thought or within it, must not slow down with every token.
+TEST(Thoughts, DoNotLookAtLineBreaksAgain) {
+    constexpr size_t pieces = 100'000;
+    const std::string breaks(16, '\n');
+    for (const bool begun : {false, true}) {
+        Thoughts thoughts(begun);
+        EXPECT_EQ(thoughts.push(begun ? "a" : "").thought, begun ? "a" : "");
+        const auto begin = std::chrono::steady_clock::now();
+        for (size_t i = 0; i < pieces; ++i) EXPECT_EQ(thoughts.push(breaks).thought, "");
+        // Looking at them all again would be minutes.
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+        const Thoughts::Parts parts = thoughts.push("b\n</think>c");
+        EXPECT_EQ(parts.thought.size(), begun ? pieces * breaks.size() + 1 : 0);
+        EXPECT_EQ(parts.answer, begun ? "c" : std::string(pieces * breaks.size(), '\n') + "b\n</think>c");
+    }
 }
 
 TEST(Thoughts, ArePresumedWhereThePromptOpensThem) {

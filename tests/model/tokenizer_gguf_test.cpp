@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -158,6 +159,29 @@ TEST(TokenizerGguf, NeverGivesUnusedOrByteNamedOrControlTokensForText) {
 TEST(TokenizerGguf, ReplacesUnknownCharactersByOneUnknownToken) {
     const auto tokenizer = load_gguf(small_scored({}));
     EXPECT_EQ(ids_of(*tokenizer, "a日本b"), (std::vector<int32_t>{tokenizer->find("a"), 0, tokenizer->find("b")}));
+}
+
+TEST(TokenizerGguf, ManyTokensOfOneTextAreNotLookedThrough) {
+    GgufVocabulary vocabulary;
+    vocabulary.model = "gpt2";
+    vocabulary.pre = "gpt-2";
+    vocabulary.tokens.assign(1 << 20, "x");
+    vocabulary.types.assign(1 << 20, 3);
+    vocabulary.types[0] = 1;
+    const auto normal = load_gguf(vocabulary);
+    ASSERT_NE(normal, nullptr);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(ids_of(*normal, std::string(200'000, 'x'), false), std::vector<int32_t>(200'000, 0));
+    // Looking through them at every place would be minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+    EXPECT_EQ(ids_of(*normal, "xx", true), (std::vector<int32_t>{1, 1}));
+
+    vocabulary.types[0] = 3;
+    vocabulary.types[7] = vocabulary.types[9] = 4;
+    const auto added = load_gguf(vocabulary);
+    ASSERT_NE(added, nullptr);
+    EXPECT_EQ(ids_of(*added, "xx", true), (std::vector<int32_t>{0, 0}));
+    EXPECT_EQ(ids_of(*added, "xx", false), (std::vector<int32_t>{7, 7}));
 }
 
 TEST(TokenizerGguf, PutsTemplateTokensAround) {

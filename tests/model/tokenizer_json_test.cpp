@@ -263,6 +263,8 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},)"
                 R"({"type":"Strip","content":" ","start":2,"stop":0}]}})",
                 "Strip is supported for one leading space"},
+        BadFile{"decoder_grows", R"({"decoder":{"type":"Replace","pattern":{"String":"a"},"content":"aa"}})",
+                "content must be no longer than the pattern"},
         BadFile{"post_processor", R"({"post_processor":{"type":"RobertaProcessing"}})",
                 "post_processor: type 'RobertaProcessing'"},
         BadFile{"template_id",

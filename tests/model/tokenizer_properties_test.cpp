@@ -112,6 +112,32 @@ TEST(TokenizerProperties, AReplacementThatGrowsWithoutBoundIsAnError) {
     EXPECT_EQ(ids.error().code, ErrorCode::out_of_range);
 }
 
+TEST(TokenizerProperties, ALongTokenIsDecodedInLinearTime) {
+    constexpr size_t spaces = 1 << 20;
+    std::string token;
+    for (size_t i = 0; i < spaces; ++i) token += "\u2581";
+    const auto tokenizer =
+        load({{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {token, 1}}}}},
+              {"decoder", {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}}}});
+    ASSERT_NE(tokenizer, nullptr);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(tokenizer->bytes_of(1, false), std::string(spaces, ' '));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(TokenizerProperties, AReplacementThatNearlyFitsEverywhereIsNotQuadratic) {
+    auto base = byte_tokenizer({});
+    base["normalizer"] = {
+        {"type", "Replace"}, {"pattern", {{"String", std::string(2'000'000, 'a') + "b"}}}, {"content", ""}};
+    base["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+    const auto tokenizer = load(base);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(ids_of(*tokenizer, std::string(4'000'000, 'a')).size(), 4'000'000U);
+    // Quadratic would be minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 /// Whatever takes long in it: cutting the text into words, or merging one that is very long.
 TEST(TokenizerProperties, StopsWhenNobodyWaitsForTheTokens) {
     using Clock = std::chrono::steady_clock;

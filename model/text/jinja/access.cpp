@@ -110,12 +110,17 @@ std::optional<Value> own_item(Runtime& runtime, const Value& value, const Value&
 
 const Value* find_entry(Runtime& runtime, const Dict& dict, const Value& key) {
     runtime.step(dict.entries.size() / 16);
-    if (!is_hashable(key)) return nullptr;
+    if (!is_hashable(runtime, key)) return nullptr;
     const std::string* text = key.text();
     for (const auto& [candidate, value] : dict.entries) {
         const std::string* other = candidate.text();
         if ((text == nullptr) != (other == nullptr)) continue;
-        if (text ? *text == *other : equal(runtime, candidate, key)) return &value;
+        if (text == nullptr) {
+            if (equal(runtime, candidate, key)) return &value;
+        } else if (text->size() == other->size()) {
+            runtime.scan(text->size());
+            if (*text == *other) return &value;
+        }
     }
     return nullptr;
 }

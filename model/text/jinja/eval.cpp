@@ -45,7 +45,7 @@ Value Evaluator::operator()(const node::Entries& entries) {
     std::vector<std::pair<Value, Value>> values;
     for (const auto& [key, value] : entries.entries) {
         Value name = evaluate(*key);
-        if (name.is<Undefined>() || !is_hashable(name))
+        if (name.is<Undefined>() || !is_hashable(runtime_, name))
             fail("a " + std::string(name.type_name()) + " cannot be the key of a dict");
         values.emplace_back(std::move(name), evaluate(*value));
     }

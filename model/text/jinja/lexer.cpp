@@ -4,6 +4,7 @@
 #include <array>
 
 #include "config/hex_value.hpp"
+#include "config/limits.hpp"
 #include "model/text/jinja/text.hpp"
 
 namespace rondo::jinja {
@@ -178,6 +179,9 @@ private:
     void lex_name() {
         size_t end = at_;
         while (end < source_.size() && (is_name_start(source_[end]) || is_digit(source_[end]))) ++end;
+        if (end - at_ > limits::name_bytes_max)
+            fail("has a name longer than " + std::to_string(limits::name_bytes_max) + " bytes", ErrorCode::out_of_range,
+                 line_);
         add(Kind::name, std::string(source_.substr(at_, end - at_)));
         skip(end - at_);
     }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "config/checked.hpp"
+#include "model/text/find_piece.hpp"
 
 namespace rondo::jinja {
 
@@ -228,21 +229,23 @@ bool is_ordered(Runtime& runtime, Comparison op, const Value& a, const Value& b)
     }
 }
 
-bool is_hashable(const Value& value) {
+bool is_hashable(Runtime& runtime, const Value& value) {
     const Sequence* sequence = value.sequence();
     if (!sequence) return !value.dict();
+    runtime.step();
     return sequence->kind == Sequence::Kind::tuple &&
-           std::all_of(sequence->items.begin(), sequence->items.end(), is_hashable);
+           std::all_of(sequence->items.begin(), sequence->items.end(),
+                       [&](const Value& item) { return is_hashable(runtime, item); });
 }
 
 bool contains(Runtime& runtime, const Value& container, const Value& item) {
     if (const std::string* text = container.text()) {
         if (!item.text()) refuse("'in'", item, container);
         runtime.scan(text->size());
-        return text->find(*item.text()) != std::string::npos;
+        return find_piece(*text, *item.text()) != std::string::npos;
     }
     if (const Dict* dict = container.dict()) {
-        if (!is_hashable(item)) refuse("'in'", item, container);
+        if (!is_hashable(runtime, item)) refuse("'in'", item, container);
         return find_entry(runtime, *dict, item) != nullptr;
     }
     for (const Value& candidate : items_of(runtime, container))

@@ -16,7 +16,7 @@ bool equal(Runtime& runtime, const Value& a, const Value& b);
 /// Whether `a op b` holds, op one of the four orders; a fault where Python cannot order the two.
 bool is_ordered(Runtime& runtime, Comparison op, const Value& a, const Value& b);
 /// Whether `value` may be the key of a dict.
-bool is_hashable(const Value& value);
+bool is_hashable(Runtime& runtime, const Value& value);
 bool contains(Runtime& runtime, const Value& container, const Value& item);
 
 Value calculate(Runtime& runtime, Operator op, const Value& a, const Value& b);

@@ -42,6 +42,14 @@ void Parser::unexpected(std::string_view wanted) const {
     refuse("expected " + std::string(wanted) + ", found " + found);
 }
 
+/// Of a call or a macro: each is compared with all the others.
+void Parser::check_count(size_t count, std::string_view what) const {
+    constexpr size_t count_max = 255;
+    if (count > count_max)
+        refuse("has more than " + std::to_string(count_max) + " " + std::string(what) + " in one place",
+               ErrorCode::out_of_range);
+}
+
 Token Parser::next() {
     Token token = current();
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -236,6 +244,7 @@ Statement Parser::parse_macro(int line) {
     while (!current().is_sign(")")) {
         if (!node.parameters.empty()) expect(Kind::sign, ",");
         node.parameters.push_back(parse_target_name());
+        check_count(node.parameters.size(), "parameters");
         if (skip_sign("="))
             node.defaults.push_back(parse_expression());
         else if (!node.defaults.empty())

@@ -73,6 +73,7 @@ private:
     void expect(Token::Kind kind, std::string_view text);
     [[noreturn]] void refuse(std::string message, ErrorCode code = ErrorCode::invalid_argument) const;
     [[noreturn]] void unexpected(std::string_view wanted) const;
+    void check_count(size_t count, std::string_view what) const;
 
     std::vector<Token> tokens_;
     size_t at_ = 0;

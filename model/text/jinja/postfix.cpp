@@ -91,6 +91,7 @@ std::vector<Argument> Parser::parse_arguments() {
         }
         argument.value = parse_expression();
         arguments.push_back(std::move(argument));
+        check_count(arguments.size(), "arguments");
         if (!skip_sign(",")) break;
     }
     expect(Kind::sign, ")");

@@ -1,7 +1,7 @@
 #include "model/text/jinja/runtime.hpp"
 
+#include <map>
 #include <string_view>
-#include <unordered_map>
 
 #include "model/text/jinja/operators.hpp"
 
@@ -89,7 +89,8 @@ Value Runtime::dict(std::vector<std::pair<Value, Value>> entries) {
     take(sizeof(Dict) + entries.size() * 2 * sizeof(Value));
     step(entries.size() / 8);
     Dict dict{1, {}};
-    std::unordered_map<std::string_view, size_t> places;  // of texts, where there are many keys
+    // Of texts, where there are many keys. Keys come from users, who could choose them all with the same hash.
+    std::map<std::string_view, size_t> places;
     for (auto& [key, value] : entries) {
         dict.depth = nest(nest(dict.depth, value), key);
         Value* old = nullptr;

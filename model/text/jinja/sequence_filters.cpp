@@ -62,7 +62,7 @@ Value unique(Runtime& runtime, const Value& self, Arguments& arguments) {
     for (Value& item : items_of(runtime, self)) {
         Value key = arguments.has(1) ? follow_path(runtime, item, arguments[1]) : item;
         if (!exact) key = fold_case(runtime, std::move(key));
-        if (!is_hashable(key)) fail("'unique' cannot tell a " + std::string(key.type_name()) + " apart");
+        if (!is_hashable(runtime, key)) fail("'unique' cannot tell a " + std::string(key.type_name()) + " apart");
         const bool known =
             std::any_of(seen.begin(), seen.end(), [&](const Value& old) { return equal(runtime, old, key); });
         if (known) continue;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/text/find_piece.hpp"
+
 namespace rondo::jinja {
 
 char32_t decode(std::string_view text, size_t at, size_t& size) {
@@ -196,7 +198,7 @@ std::vector<std::string_view> split_space(std::string_view text, size_t splits_m
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separator, size_t splits_max) {
     std::vector<std::string_view> out;
-    for (size_t at; out.size() < splits_max && (at = text.find(separator)) != std::string_view::npos;) {
+    for (size_t at; out.size() < splits_max && (at = find_piece(text, separator)) != std::string_view::npos;) {
         out.push_back(text.substr(0, at));
         text.remove_prefix(at + separator.size());
     }
@@ -221,7 +223,7 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 size_t count_occurrences(std::string_view text, std::string_view piece) {
     if (piece.empty()) return count_characters(text) + 1;
     size_t count = 0;
-    for (size_t at = text.find(piece); at != std::string_view::npos; at = text.find(piece, at + piece.size())) ++count;
+    for (size_t at = 0; (at = find_piece(text, piece, at)) != std::string_view::npos; at += piece.size()) ++count;
     return count;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "model/text/find_piece.hpp"
 #include "model/text/jinja/builtins.hpp"
 #include "model/text/jinja/operators.hpp"
 #include "model/text/jinja/print.hpp"
@@ -117,7 +118,7 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view fro
         if (left > 0) out.append(to);
         out.append(text.substr(std::min(at, text.size())));
     } else {
-        for (size_t at; left > 0 && (at = text.find(from)) != std::string_view::npos; --left) {
+        for (size_t at; left > 0 && (at = find_piece(text, from)) != std::string_view::npos; --left) {
             out.append(text.substr(0, at));
             out.append(to);
             text.remove_prefix(at + from.size());
