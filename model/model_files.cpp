@@ -35,8 +35,9 @@ Result<std::string> text_of(const fs::path& path, size_t bytes_max) {
 /// The same of a file that may be absent: "" then.
 Result<std::string> optional_text(const fs::path& path, size_t bytes_max) {
     auto text = text_of(path, bytes_max);
-    if (!text && text.error().code == ErrorCode::not_found) return std::string();
-    return text;
+    if (text || text.error().code != ErrorCode::not_found) return text;
+    if (auto link = link_to_nowhere(path)) return *link;
+    return std::string();
 }
 
 /// A special token, written as a string or as an object with its content.

@@ -25,17 +25,19 @@ struct TensorType {
 };
 
 constexpr TensorType tensor_types[] = {
-    {0, "F32", DType::f32},        {1, "F16", DType::f16},        {2, "Q4_0", DType::q4_0},
-    {3, "Q4_1", DType::q4_1},      {6, "Q5_0", DType::q5_0},      {7, "Q5_1", DType::q5_1},
-    {8, "Q8_0", DType::q8_0},      {9, "Q8_1", std::nullopt},     {10, "Q2_K", DType::q2_k},
-    {11, "Q3_K", DType::q3_k},     {12, "Q4_K", DType::q4_k},     {13, "Q5_K", DType::q5_k},
-    {14, "Q6_K", DType::q6_k},     {15, "Q8_K", std::nullopt},    {16, "IQ2_XXS", std::nullopt},
-    {17, "IQ2_XS", std::nullopt},  {18, "IQ3_XXS", std::nullopt}, {19, "IQ1_S", std::nullopt},
-    {20, "IQ4_NL", DType::iq4_nl}, {21, "IQ3_S", std::nullopt},   {22, "IQ2_S", std::nullopt},
-    {23, "IQ4_XS", DType::iq4_xs}, {24, "I8", std::nullopt},      {25, "I16", std::nullopt},
-    {26, "I32", std::nullopt},     {27, "I64", std::nullopt},     {28, "F64", std::nullopt},
-    {29, "IQ1_M", std::nullopt},   {30, "BF16", DType::bf16},     {34, "TQ1_0", std::nullopt},
-    {35, "TQ2_0", std::nullopt},   {39, "MXFP4", std::nullopt},
+    {0, "F32", DType::f32},         {1, "F16", DType::f16},         {2, "Q4_0", DType::q4_0},
+    {3, "Q4_1", DType::q4_1},       {6, "Q5_0", DType::q5_0},       {7, "Q5_1", DType::q5_1},
+    {8, "Q8_0", DType::q8_0},       {9, "Q8_1", std::nullopt},      {10, "Q2_K", DType::q2_k},
+    {11, "Q3_K", DType::q3_k},      {12, "Q4_K", DType::q4_k},      {13, "Q5_K", DType::q5_k},
+    {14, "Q6_K", DType::q6_k},      {15, "Q8_K", std::nullopt},     {16, "IQ2_XXS", std::nullopt},
+    {17, "IQ2_XS", std::nullopt},   {18, "IQ3_XXS", std::nullopt},  {19, "IQ1_S", std::nullopt},
+    {20, "IQ4_NL", DType::iq4_nl},  {21, "IQ3_S", std::nullopt},    {22, "IQ2_S", std::nullopt},
+    {23, "IQ4_XS", DType::iq4_xs},  {24, "I8", std::nullopt},       {25, "I16", std::nullopt},
+    {26, "I32", std::nullopt},      {27, "I64", std::nullopt},      {28, "F64", std::nullopt},
+    {29, "IQ1_M", std::nullopt},    {30, "BF16", DType::bf16},      {31, "Q4_0_4_4", std::nullopt},
+    {32, "Q4_0_4_8", std::nullopt}, {33, "Q4_0_8_8", std::nullopt}, {34, "TQ1_0", std::nullopt},
+    {35, "TQ2_0", std::nullopt},    {39, "MXFP4", std::nullopt},    {40, "NVFP4", std::nullopt},
+    {41, "Q1_0", std::nullopt},
 };
 
 /// Bytes of a scalar; 0 for strings and arrays.
@@ -174,6 +176,7 @@ private:
         if (value.element == GgufType::string) {
             for (uint64_t i = 0; i < value.count; ++i) {
                 if (!in_.text()) return truncated();
+                if (in_.position() - begin > limits::json_bytes_max) return too_long(key);
             }
         } else {
             const auto bytes = checked_mul(value.count, static_cast<uint64_t>(scalar_bytes(value.element)));
@@ -181,6 +184,14 @@ private:
         }
         value.bytes = bytes_.subspan(begin, in_.position() - begin);
         return value;
+    }
+
+    /// Strings are copied when they are read. In a sparse file they may be of any length. tokenizer.json has the same
+    /// bound.
+    Error too_long(std::string_view key) const {
+        return make_error(ErrorCode::out_of_range, file_.where_ + ": metadata " + in_quotes(key) +
+                                                       " is an array of strings of more than " +
+                                                       std::to_string(limits::json_bytes_max) + " bytes");
     }
 
     Status read_tensor_info() {

@@ -131,9 +131,18 @@ Status check_downloaded(std::span<const std::byte> bytes, const std::string& whe
                                               "pull' in its folder or download the file");
 }
 
+std::optional<Error> link_to_nowhere(const fs::path& path) {
+    std::error_code ignored;
+    if (!fs::is_symlink(path, ignored)) return std::nullopt;
+    return make_error(ErrorCode::not_found, path_text(path) +
+                                                ": a link to a file that is not there; a model in the hub's cache "
+                                                "consists of links, so copy it with their files (cp -rL)");
+}
+
 Error no_such_model(const fs::path& path, const Error& cause) {
     const std::string where = path_text(path);
     if (cause.code != ErrorCode::not_found) return cause;
+    if (const auto link = link_to_nowhere(path)) return *link;
     if (where.find(":/") != std::string::npos || where.starts_with("hf.co/") || where.starts_with("huggingface.co/")) {
         return make_error(ErrorCode::not_found,
                           where + ": a URL, not a path; download the model and give its folder or .gguf file");
@@ -157,6 +166,7 @@ Error not_a_model_file(const fs::path& path, std::span<const std::byte> bytes, c
 }
 
 Error no_config(const fs::path& folder, const std::string& where) {
+    if (const auto link = link_to_nowhere(folder / "config.json")) return *link;
     const std::vector<std::string> names = names_in(folder);
     const auto missing = [&](const std::string& what) {
         return make_error(ErrorCode::not_found, where + ": no config.json in this folder; " + what);
@@ -178,6 +188,9 @@ Error no_config(const fs::path& folder, const std::string& where) {
 }
 
 std::optional<Error> other_weights(const fs::path& folder, const std::string& where) {
+    for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+        if (auto link = link_to_nowhere(folder / name)) return link;
+    }
     const std::vector<std::string> names = names_in(folder);
     const auto refused = [&](const std::string& what) { return unsupported(where + ": no weights to read", what); };
     if (has(names, "adapter_model.safetensors") || has(names, "adapter_model.bin")) {

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+
+#include <cstring>
 
 #include "model/files/gguf_names.hpp"
 #include "model/files/mapped_file.hpp"
@@ -127,6 +130,33 @@ TEST(Gguf, DeclaredCountsAreNotBelieved) {
     EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 8 << 10) << "KiB of memory for files of a few bytes";
 }
 
+/// A sparse file of a few kilobytes can say that it has a token of a gigabyte, which would be copied.
+TEST(Gguf, StringsOfMoreThanAnyVocabularyAreRefused) {
+    constexpr size_t bytes = size_t{1} << 30;
+    const auto of_strings = [&](const std::vector<uint64_t>& lengths) {
+        const std::string payload = GgufBytes::array_head(8, lengths.size());
+        const std::string head = GgufBytes().raw("tokenizer.ggml.tokens", 9, payload).head();
+        void* const memory =
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        EXPECT_NE(memory, MAP_FAILED);
+        auto* at = static_cast<char*>(memory);
+        std::memcpy(at, head.data(), head.size());
+        at += head.size();
+        for (const uint64_t length : lengths) {
+            std::memcpy(at, &length, sizeof(length));
+            at += sizeof(length) + length;
+        }
+        const auto gguf = GgufFile::parse({static_cast<const std::byte*>(memory), bytes}, "x");
+        const std::string message = gguf ? "none" : gguf.error().message;
+        ::munmap(memory, bytes);
+        return message;
+    };
+    const std::string words = "x: metadata 'tokenizer.ggml.tokens' is an array of strings of more than 536870912 bytes";
+    EXPECT_EQ(of_strings({bytes / 2 - 8}), "none");
+    EXPECT_EQ(of_strings({bytes / 2 - 7}), words);
+    EXPECT_EQ(of_strings({3, bytes / 4, bytes / 4}), words);
+}
+
 TEST(Gguf, MalformedMetadataIsRefused) {
     EXPECT_THAT(gguf_error(GgufBytes().u32("a", 1).u32("a", 1).file()), HasSubstr("metadata key 'a' is there twice"));
     EXPECT_THAT(gguf_error(GgufBytes().raw("a", 13, "").file()), HasSubstr("unknown type 13"));
@@ -191,7 +221,8 @@ TEST(Gguf, EveryUsableTypeHasItsSizeAndOthersAreNamed) {
                     HasSubstr("do not lie"))
             << id;
     }
-    for (const auto& [id, name] : {std::pair(16U, "IQ2_XXS"), std::pair(39U, "MXFP4"), std::pair(77U, "type 77")}) {
+    for (const auto& [id, name] : {std::pair(16U, "IQ2_XXS"), std::pair(31U, "Q4_0_4_4"), std::pair(39U, "MXFP4"),
+                                   std::pair(40U, "NVFP4"), std::pair(77U, "type 77")}) {
         const std::string file = GgufBytes().tensor_at("t", {256}, id, 0).data(32).file();
         const auto gguf = GgufFile::parse(as_bytes(file), "x");
         ASSERT_TRUE(gguf) << gguf.error().message;

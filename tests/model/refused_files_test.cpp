@@ -167,6 +167,27 @@ TEST_F(RefusedFiles, FoldersWithOtherWeightsNameThem) {
     EXPECT_EQ(line("", WeightsNeed::if_there), "none");
 }
 
+/// What 'cp -r' makes of a folder of the hub's cache, whose links lead out of it.
+TEST_F(RefusedFiles, LinksThatLeadNowhereAreNamed) {
+    const std::string words =
+        ": a link to a file that is not there; a model in the hub's cache consists of links, so copy it with their "
+        "files (cp -rL)";
+    const auto links_to_nothing = [&](const std::string& name) {
+        std::filesystem::create_symlink("gone", path(name));
+        const std::string out = line("");
+        EXPECT_EQ(line("", WeightsNeed::if_there), out) << name;
+        std::filesystem::remove(path(name));
+        return out;
+    };
+    EXPECT_EQ(links_to_nothing("config.json"), "/config.json" + words);
+    folder_.write("config.json", tiny_config);
+    for (const std::string name : {"model.safetensors", "model.safetensors.index.json", "generation_config.json",
+                                   "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"})
+        EXPECT_EQ(links_to_nothing(name), "/" + name + words);
+    std::filesystem::create_symlink("gone", path("m.gguf"));
+    EXPECT_EQ(line("m.gguf"), "/m.gguf" + words);
+}
+
 TEST_F(RefusedFiles, ConfigsOfExpertsAndQuantizedWeightsAreNamed) {
     const auto with = [&](const nlohmann::json& patch) {
         nlohmann::json config = nlohmann::json::parse(tiny_config);
