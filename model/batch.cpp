@@ -9,10 +9,11 @@ namespace rondo {
 
 namespace {
 
-/// Blocks a sequence may hold: each round can leave one block partly filled, so a table has room for twice the full
-/// ones.
+/// Blocks a sequence may hold: each round begins one, however few tokens it has. Who serves conversations lets prompts
+/// in whose known rounds take no more blocks than a full context, and whose new rounds no more either; the answer
+/// behind them may take nearly as many again. One sequence that does not fit fails the step of all others.
 int64_t blocks_max(const Batch::Limits& limits) {
-    return 2 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
+    return 3 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
 }
 
 }  // namespace

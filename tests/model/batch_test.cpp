@@ -17,7 +17,7 @@ using Logits = BatchPart::Logits;
 
 class BatchErrors : public ::testing::Test {
 protected:
-    BatchErrors() : engine_(golden::read_case("qwen2_gqa2_head32_tied"), {.blocks = 8, .limits = {16, 3, 32}}) {}
+    BatchErrors() : engine_(golden::read_case("qwen2_gqa2_head32_tied"), {.blocks = 9, .limits = {16, 3, 32}}) {}
 
     TinyEngine engine_;
     SequenceKv first_{*engine_.pool}, second_{*engine_.pool}, third_{*engine_.pool}, fourth_{*engine_.pool};
@@ -89,19 +89,36 @@ TEST_F(BatchErrors, KeysThatTwoPartsWriteAreRefused) {
 }
 
 TEST_F(BatchErrors, MoreBlocksThanTheTablesHoldAreRefused) {
-    // Rounds of one token take a block each: a context of 32 could need 32 blocks, the tables of a batch hold 6.
+    // Rounds of one token take a block each: a context of 32 could need 32 blocks, the tables of a batch hold 8.
     const int32_t id = 9;
     Batch batch = engine_.batch();
     Status status;
     while (status.is_ok()) {
-        ASSERT_LT(first_.tokens(), 8);
+        ASSERT_LT(first_.tokens(), 9);
         batch.clear();
         first_.begin_round();
         status = batch.add(next_rows(first_, {&id, 1}, Rows::invariant));
     }
     EXPECT_EQ(status.error().code, ErrorCode::out_of_range);
-    EXPECT_THAT(status.error().message, HasSubstr("a sequence of 7 KV blocks; the batch holds 6"));
-    EXPECT_EQ(first_.tokens(), 7);
+    EXPECT_THAT(status.error().message, HasSubstr("a sequence of 9 KV blocks; the batch holds 8"));
+    EXPECT_EQ(first_.tokens(), 9);
+}
+
+/// A prompt of known rounds and of new ones, each with as many blocks as a full context, then its answer up to the
+/// context's end.
+TEST(BatchOfShortRounds, HoldsTheLongestAnswerBehindThem) {
+    constexpr int64_t context = 96, full = context / kv_block_tokens;
+    TinyEngine engine(golden::read_case("qwen2_gqa2_head32_tied"), {.blocks = 3 * full, .limits = {1, 1, context}});
+    SequenceKv kv(*engine.pool);
+    Batch batch = engine.batch();
+    const int32_t id = 9;
+    while (kv.tokens() < context) {
+        if (kv.tokens() < 2 * full) kv.begin_round();
+        batch.clear();
+        need(batch.add(next_rows(kv, {&id, 1}, Rows::invariant)));
+        need(batch.prepare());
+    }
+    EXPECT_EQ(kv.blocks(LayerGroup::upper).size(), 17U);  // of the answer 15 tokens find room in the last round
 }
 
 TEST_F(BatchErrors, RowsAreLaidOutBulkFirstAndLogitsFoundByPart) {
