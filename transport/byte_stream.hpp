@@ -13,7 +13,7 @@ namespace rondo {
 /// How long a client waits, and how it is asked whether to go on.
 struct Patience {
     std::chrono::steady_clock::time_point deadline;
-    std::function<bool()> goes_on = {};  ///< asked every 100 ms while nothing happens; none: until the deadline
+    std::function<bool()> goes_on = {};  ///< asked in each wait, every 100 ms at least; none: until the deadline
 };
 
 /// One connection of a client. Every call waits; one thread at a time. After an error the stream is of no more use.

@@ -153,10 +153,12 @@ private:
 };
 
 Status HttpClient::Exchange::read_header(const HttpClientLimits& limits) {
-    for (int i = 0; i < interim_answers_max; ++i) {
+    for (int interim = 0;; ++interim) {
         RONDO_TRY(parse_header(limits));
         response_.status = static_cast<int>(parser_->get().result_int());
         if (response_.status >= 200 || response_.status == 101) break;
+        if (interim == interim_answers_max)
+            return make_error(ErrorCode::out_of_range, "the server sends interim answers without end");
     }
     for (const auto& field : parser_->get()) {
         std::string name(field.name_string());

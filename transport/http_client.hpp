@@ -40,7 +40,7 @@ struct HttpClientLimits {
 class HttpClient {
 public:
     using Deadline = std::chrono::steady_clock::time_point;
-    /// Called with each piece of a body as it arrives. While nothing arrives, it is called with an empty piece now and
+    /// Called with each piece of a body as it arrives. While none arrives, it is called with an empty piece now and
     /// then, so that the caller can look around. False closes the connection: the request ends with
     /// ErrorCode::cancelled.
     using OnPiece = std::function<bool(std::string_view)>;

@@ -13,7 +13,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "transport/client_room.hpp"
 #include "transport/http_server_connection.hpp"
+#include "transport/silent_peer.hpp"
 
 namespace rondo {
 
@@ -62,6 +64,7 @@ private:
     void tell_if_drained();
 
     const Options options_;
+    const size_t connections_max_ = make_room_for_clients(options_.limits.connections_max);
     HttpShared shared_;
     asio::io_context io_;
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
@@ -151,10 +154,11 @@ void AsioHttpServer::admit(tcp::socket socket) {
     // Otherwise the kernel would hold megabytes for a client that does not read.
     if (!error) socket.set_option(tcp::socket::send_buffer_size(send_buffer_bytes), error);
     if (error) return;  // it has left already
+    end_when_silent(socket.native_handle());
     std::shared_ptr<HttpConnection> connection;
     {
         const std::lock_guard lock(mutex_);
-        if (connections_.size() >= options_.limits.connections_max) {
+        if (connections_.size() >= connections_max_) {
             ++refused_;
             return;
         }

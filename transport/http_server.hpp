@@ -19,7 +19,8 @@ struct HttpLimits {
     size_t body_bytes_max = size_t{8} << 20;        ///< 413 beyond, before reading on
     size_t bodies_bytes_max = size_t{128} << 20;    ///< of all that have not come whole, half of it for an
                                                     ///< address: 503 beyond for large ones
-    size_t connections_max = 12'000;                ///< further ones are closed at once
+    size_t connections_max = 12'000;                ///< further ones are closed at once; fewer, where the process may
+                                                    ///< not open so many files and 512 others
     size_t write_bytes_max = size_t{256} << 10;     ///< of a stream, accepted and not yet sent
     std::chrono::milliseconds header_time{10'000};  ///< from the first byte of a request to the end of its header
     std::chrono::milliseconds body_time{30'000};

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/silent_peer.hpp"
+
 namespace rondo {
 
 namespace {
@@ -53,6 +55,7 @@ public:
         // A request leaves at once; waiting to fill a packet would be measured as the server's time.
         const int now = 1;
         if (::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now) != 0) return of_system(errno);
+        end_when_silent(descriptor_);
         return Status::ok();
     }
 
@@ -60,6 +63,8 @@ public:
         for (;;) {
             const ssize_t got = ::recv(descriptor_, into.data(), into.size(), 0);
             if (got >= 0) return static_cast<size_t>(got);
+            // The server may be at it still, out of reach, so what it was asked must not be asked again.
+            if (errno == ETIMEDOUT) return make_error(ErrorCode::timeout, "the server's machine is silent");
             if (!would_block(errno)) return of_system(errno);
             RONDO_TRY(wait_for(POLLIN, patience));
         }
@@ -84,11 +89,12 @@ private:
             if (left.count() <= 0) return make_error(ErrorCode::timeout, "no answer before the deadline");
             pollfd waiting{descriptor_, events, 0};
             const int ready = ::poll(&waiting, 1, static_cast<int>(std::min(left, look_around_every).count()));
-            if (ready > 0) return Status::ok();
             if (ready < 0 && errno != EINTR) return of_system(errno);
+            // Also where something has come: it may be drips of a header that never ends.
             if (patience.goes_on && !patience.goes_on()) {
                 return make_error(ErrorCode::cancelled, "stopped by the caller");
             }
+            if (ready > 0) return Status::ok();
         }
     }
 

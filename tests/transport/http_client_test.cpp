@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 #include <random>
+#include <thread>
 
 #include "tests/transport/scripted_server.hpp"
 
@@ -218,6 +219,44 @@ TEST(HttpClient, KeepsTheDeadlineInEveryState) {
         EXPECT_EQ(response.error().code, ErrorCode::timeout);
         EXPECT_EQ(client.request("GET", "/later", {}, "", soon())->body, "later");
     }
+}
+
+/// Of the second request's answer nothing is left over from the first one.
+TEST(HttpClient, ReadsOverInterimAnswersButNotWithoutEnd) {
+    for (const int count : {8, 9}) {
+        ScriptedServer server([count](const Request& request, const Send& send) {
+            if (request.head.starts_with("GET /again ")) return send(http_answer(200, "again"));
+            std::string interim;
+            for (int i = 0; i < count; ++i) interim += "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+            send(interim);
+            return send(http_answer(200, "first"));
+        });
+        HttpClient client = client_of(server);
+        const auto response = client.request("GET", "/", {}, "", soon());
+        ASSERT_EQ(response.is_ok(), count == 8);
+        if (response) {
+            EXPECT_EQ(response->body, "first");
+        } else {
+            EXPECT_THAT(response.error().message, HasSubstr("interim answers"));
+        }
+        EXPECT_EQ(client.request("GET", "/again", {}, "", soon())->body, "again");
+    }
+}
+
+TEST(HttpClient, TheCallerCanStopWhileAHeaderDrips) {
+    std::atomic<bool> drips = false;
+    ScriptedServer server([&](const Request&, const Send& send) {
+        send("HTTP/1.1 200 OK\r\nX: ");
+        while (send("x")) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            drips = true;
+        }
+        return false;
+    });
+    HttpClient client = client_of(server);
+    const auto response = client.stream("POST", "/", {}, "", soon(2000), [&](std::string_view) { return !drips; });
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error().code, ErrorCode::cancelled);
 }
 
 TEST(HttpClient, BoundsWhatAServerMaySend) {

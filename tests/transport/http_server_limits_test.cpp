@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/transport/http_server_fixture.hpp"
+#include "transport/client_room.hpp"
 #include "transport/http_server_connection.hpp"
 
 namespace rondo {
@@ -246,6 +247,27 @@ TEST(HttpLimits, GoesOnAcceptingAfterTheProcessRanOutOfDescriptors) {
     EXPECT_EQ(server->counts().connections, 1u);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     EXPECT_EQ(waiting.read_response().status, 200);
+}
+
+/// A shell and systemd give a process 1,024 descriptors and let it have more.
+TEST(HttpLimits, TheServerTakesTheDescriptorsThatItsClientsNeed) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit few{std::min<rlim_t>(before.rlim_max, 600), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto server = start_server(echo);
+    rlimit now{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &now), 0);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(now.rlim_cur, std::min<rlim_t>(before.rlim_max, 12'512));
+}
+
+TEST(HttpLimits, ClientsLeaveDescriptorsToOthers) {
+    EXPECT_EQ(clients_within(20'000, 12'000), 12'000U);
+    EXPECT_EQ(clients_within(12'100, 12'000), 11'588U);
+    EXPECT_EQ(clients_within(1'024, 12'000), 512U);
+    EXPECT_EQ(clients_within(100, 12'000), 50U);
+    EXPECT_EQ(clients_within(100, 3), 3U);
 }
 
 TEST(HttpDrain, ClosesIdleConnectionsAndFinishesAnswers) {
