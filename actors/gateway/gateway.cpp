@@ -38,8 +38,8 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
         RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file, server.api_keys_shared));
     }
     gateway->started_s_ = whole_seconds_since_1970();
-    gateway->lists_ =
-        caf::actor_cast<caf::actor>(engine.system().spawn<ListDesk>(engine.front(), inside(engine).load()));
+    gateway->lists_ = caf::actor_cast<caf::actor>(
+        engine.system().spawn<ListDesk>(engine.front(), inside(engine).load(), !server.api_keys_file.empty()));
     HttpServer::Options http;
     http.host = server.host;
     http.port = static_cast<uint16_t>(server.port);

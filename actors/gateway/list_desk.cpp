@@ -9,7 +9,6 @@ namespace rondo {
 
 namespace {
 
-constexpr size_t waiting_max = 1024;
 constexpr auto rest = std::chrono::milliseconds(2);
 constexpr auto talk_lasts = std::chrono::milliseconds(100);
 
@@ -26,11 +25,13 @@ std::string body_of(const ConversationPage& page) {
 ListDesk::behavior_type ListDesk::make_behavior() {
     return {
         [this](list_atom, const ListJobPtr& job) {
-            if (waiting_.size() >= waiting_max) {
+            const Tenant& tenant = job->wanted.tenant;
+            if (!places_.has_room(tenant, 1, waiting_.size())) {
                 return job->exchange->send_error(
                     make_error(ErrorCode::overloaded, "too many lists are asked for; ask again later"));
             }
-            waiting_.push(++ids_, job, job->wanted.tenant, 0);
+            places_.take(tenant);
+            waiting_.push(++ids_, job, tenant, 0);
             next();
         },
         [this](pump_atom) {
@@ -49,6 +50,7 @@ void ListDesk::next() {
     if (busy_ || waiting_.empty()) return;
     busy_ = true;
     const ListJobPtr job = waiting_.serve(waiting_.front_id(), 1.0);
+    places_.give_back(job->wanted.tenant);
     when_answered(
         request(front_, front_answers_within, list_atom::value, job->wanted),
         [this, job](const ConversationPagePtr& page) {

@@ -7,6 +7,7 @@
 #include "actors/gateway/exchange.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
+#include "actors/tenant_shares.hpp"
 
 namespace rondo {
 
@@ -26,23 +27,26 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ListJobPtr)
 namespace rondo {
 
 /// Answers lists one after the other, tenants in turn, so that of CAF's workers they take one at the most. While turns
-/// are under way, and for a moment after, it rests between two lists, so that steps go first. Some wait, more are
-/// refused.
+/// are under way, and for a moment after, it rests between two lists, so that steps go first. Some wait, in places that
+/// tenants share; more are refused.
 class ListDesk : public list_desk_actor::base {
 public:
-    ListDesk(caf::actor_config& config, front_actor front, const Load& load)
-        : list_desk_actor::base(config), front_(std::move(front)), load_(load) {}
+    ListDesk(caf::actor_config& config, front_actor front, const Load& load, bool several_tenants)
+        : list_desk_actor::base(config), front_(std::move(front)), load_(load), places_(waiting_max, several_tenants) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "list_desk"; }
     void on_exit() override;
 
 private:
+    static constexpr size_t waiting_max = 1024;
+
     void next();
     void done();
 
     front_actor front_;
     const Load& load_;  // the engine's, which outlives the gateway
     FairQueue<ListJobPtr> waiting_;
+    TenantShares places_;  // of those
     uint64_t ids_ = 0;
     std::optional<caf::actor_clock::time_point> talked_at_;  // when a turn was last seen under way
     bool busy_ = false;                                      // asking or resting

@@ -31,11 +31,13 @@ struct Reply : HttpReply {
 
 class ListDeskTest : public ::testing::Test {
 protected:
-    ListDeskTest() : desk_(stage_.system().spawn<ListDesk>(stage_.engine().front(), stage_.inside().load())) {}
     ~ListDeskTest() override {
         caf::anon_send_exit(desk_, caf::exit_reason::user_shutdown);
         desk_ = nullptr;
         stage_.run();
+    }
+    list_desk_actor desk(bool several_tenants) {
+        return stage_.system().spawn<ListDesk>(stage_.engine().front(), stage_.inside().load(), several_tenants);
     }
     void list(const Tenant& tenant) {
         auto exchange =
@@ -46,7 +48,7 @@ protected:
 
     Stage stage_{small_settings()};
     Answers answers_;
-    list_desk_actor desk_;
+    list_desk_actor desk_ = desk(false);
 };
 
 TEST_F(ListDeskTest, ServesTenantsInTurn) {
@@ -70,6 +72,18 @@ TEST_F(ListDeskTest, RefusesWhatIsTooMuch) {
     list("t");
     stage_.run();
     EXPECT_EQ(answers_.back().second, 200);
+}
+
+TEST_F(ListDeskTest, ATenantWhoAsksForTooManyLeavesRoomForOthers) {
+    caf::anon_send_exit(desk_, caf::exit_reason::user_shutdown);
+    desk_ = desk(true);
+    for (int i = 0; i < 1'100; ++i) list("many");
+    list("few");
+    stage_.run();
+    ASSERT_EQ(answers_.size(), 1'101U);
+    const auto few = std::ranges::find(answers_, "few", [](const auto& one) { return one.first; });
+    EXPECT_EQ(few->second, 200);
+    EXPECT_GT(std::ranges::count(answers_, 429, [](const auto& one) { return one.second; }), 100);
 }
 
 TEST_F(ListDeskTest, RestsBetweenListsWhileATurnIsUnderWay) {

@@ -132,11 +132,35 @@ test('a formula becomes MathML, and one that is none stays its source', async ()
     assert.match(await last_answer(), /it costs \$5 or \$6/);
 });
 
+test('a formula that defines macros stays its source: they could grow without a bound', async () => {
+    const growing = [
+        `\\edef\\a{x}${'\\edef\\a{\\a\\a}'.repeat(8)}\\a`,
+        '\\global\\let\\a=x \\a',
+        '\\def1{y₂y₂}\\def2{z}x₁x₁',
+        '\\newcommand{\\a}[1]{#1#1}\\a{\\a{x}}',
+        '\\tag{x}\\text{\\df@tag\\df@tag}',
+    ];
+    await answer_with([...growing, 'x \\\\@y'].map((tex) => `$$${tex}$$`).join('\n\n'));
+    await ask('how much?');
+    await page.locator('x-math math').waitFor(); // the last: an @ behind a line's end is no inner word
+    await until(
+        'each is its source',
+        () => page.locator('x-math.not-typeset').count(),
+        (count) => count === growing.length,
+    );
+});
+
 test('code has its colours', async () => {
     await answer_with('```cpp\nint main() { return 0; } // done\n```');
     await ask('code');
     await page.locator('.code .hljs-comment').waitFor();
     assert.equal(await page.locator('.code code').textContent(), 'int main() { return 0; } // done');
+});
+
+test('an HTTP message with many empty lines holds nobody up', async () => {
+    await answer_with(`\`\`\`http\nGET / HTTP/1.1\n${'\n'.repeat(1500)}\n\`\`\`\n\n\`\`\`cpp\nint a; // done\n\`\`\``);
+    await ask('how do I ask?');
+    await page.locator('.code .hljs-comment').waitFor(); // of the code behind it
 });
 
 for (const [name, answer, thought] of [

@@ -6,6 +6,8 @@ import { code_fragment } from './sanitize.js';
 
 const coloured_characters_max = 32 * 1024;
 const coloured_growing_characters_max = 4 * 1024; // of code that is coloured with each word that comes
+// highlight.js tries every language on what follows an empty line of HTTP, and again on what follows the next one.
+const guessed_languages = ['http', 'https'];
 
 async function colour(code, language) {
     const library = await load('highlight');
@@ -20,7 +22,8 @@ export function code_figure(pre, is_growing) {
     const text = pre.textContent.replace(/\n$/, '');
     const code = element('code', {}, text);
     const bound = is_growing ? coloured_growing_characters_max : coloured_characters_max;
-    if (language && text.length <= bound) colour(code, language.toLowerCase()).catch(() => {}); // then it stays plain
+    const is_coloured = language && !guessed_languages.includes(language.toLowerCase()) && text.length <= bound;
+    if (is_coloured) colour(code, language.toLowerCase()).catch(() => {}); // then it stays plain
     return element(
         'figure',
         { class: 'code' },

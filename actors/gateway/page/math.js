@@ -7,6 +7,7 @@ import { math_fragment } from './sanitize.js';
 const formulas_kept_max = 256;
 const long_formula_characters = 48;
 const made = new Map(); // markup by formula, the one used last at the end
+const definers = /^\\(?:[egx]?def|let|futurelet|(?:new|provide|renew)command)$/;
 
 /** The first capital, small letter and digit of each variant; Unicode put some letters elsewhere before it had the rest. */
 const variants = {
@@ -60,8 +61,18 @@ function align_columns(fragment) {
     }
 }
 
+/**
+ * Whether a formula defines macros, or uses the inner words of KaTeX's own. KaTeX bounds how often macros are expanded,
+ * not what they grow to: with \edef a formula of 400 characters would fill the memory.
+ */
+function may_grow(tex) {
+    const words = tex.match(/\\(?:[a-z@]+|[^])/gi) ?? [];
+    return words.some((word) => definers.test(word) || word.includes('@'));
+}
+
 /** KaTeX escapes all text, so its own tags and attributes are the only ones that can be found here. */
 function markup_of(katex, tex, is_display) {
+    if (may_grow(tex)) throw new Error('The formula defines macros.');
     const whole = katex.renderToString(tex, {
         output: 'mathml',
         displayMode: is_display,
