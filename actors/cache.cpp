@@ -271,11 +271,12 @@ void Cache::go_on_putting(bool all) {
             return;
         }
         prefixes_->forget_claim(next.claim);
-        if (known.tokens() < std::ssize(next.ids)) ++figures_->unwritten;
+        const bool is_cut = known.tokens() < std::ssize(next.ids);
+        if (is_cut) ++figures_->unwritten;
         next.ids.resize(static_cast<size_t>(known.tokens()));
         const bool any = known.tokens() > 0;
         PutAway what{runtime_,         std::move(next.conversation), std::move(next.space), std::move(next.ids),
-                     std::move(known), next.seconds_per_token};
+                     std::move(known), next.seconds_per_token,       is_cut ? 0 : 1};
         later_.pop_front();
         if (any) give_to_store(std::move(what), [] {});
     }
@@ -306,7 +307,8 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
     const auto one_done = [together] {
         if (--together->left == 0) together->done();
     };
-    forget_later(prompt->conversation);  // now, for what comes before the store has copied is not put away by this
+    // Now, for what comes before the store has copied is not put away by this. The other turns have been counted.
+    int64_t turns = forget_later(prompt->conversation);
     const Tenant& tenant = prompt->conversation.name.tenant;
     for (const PrefixSpace& space : prefixes_->spaces_of(tenant)) {
         if (!store_) break;
@@ -314,20 +316,28 @@ caf::typed_response_promise<int64_t> Cache::put_away(const CachedPromptPtr& prom
         if (known.tokens() == 0) continue;
         const auto ids = std::span(prompt->ids).first(static_cast<size_t>(known.tokens()));
         ++together->left;
-        give_to_store(
-            {runtime_, prompt->conversation, space, {ids.begin(), ids.end()}, std::move(known), seconds_per_token_},
-            one_done);
+        give_to_store({runtime_,
+                       prompt->conversation,
+                       space,
+                       {ids.begin(), ids.end()},
+                       std::move(known),
+                       seconds_per_token_,
+                       std::exchange(turns, 0)},
+                      one_done);
     }
+    figures_->unwritten += turns;  // nothing of them is left
     one_done();
     return promise;
 }
 
-void Cache::forget_later(const ConversationKey& conversation) {
-    std::erase_if(later_, [&](const Later& one) {
+/// Returns how many turns of it waited.
+int64_t Cache::forget_later(const ConversationKey& conversation) {
+    const size_t waited = std::erase_if(later_, [&](const Later& one) {
         const bool its = one.conversation.number != 0 && one.conversation.number == conversation.number;
         if (its) prefixes_->forget_claim(one.claim);
         return its;
     });
+    return static_cast<int64_t>(waited);
 }
 
 int64_t Cache::forget(const CachedPrompt& prompt) {

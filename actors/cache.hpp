@@ -47,7 +47,7 @@ private:
     void put_away_later(const Turn& turn, double seconds_per_token);
     void go_on_putting(bool all = false);
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
-    void forget_later(const ConversationKey& conversation);
+    int64_t forget_later(const ConversationKey& conversation);
     int64_t forget(const CachedPrompt& prompt);
     void give_to_store(PutAway what, std::function<void()> copied);
     bool ask_store_for_room();

@@ -237,7 +237,14 @@ Status Conversation::drop(std::vector<int64_t> rounds) {
     if (rounds.empty()) return Status::ok();
     // The rounds behind the first of them were computed with what goes now.
     borders_.resize(static_cast<size_t>(rounds.front()) * borders_a_round);
-    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) rounds_.erase(rounds_.begin() + *round);
+    auto next = rounds.begin();
+    int64_t round = 0;
+    std::erase_if(rounds_, [&](const Round&) {  // all at once: there may be thousands of each
+        const bool goes = next != rounds.end() && *next == round;
+        next += goes ? 1 : 0;
+        ++round;
+        return goes;
+    });
     borders_.resize(rounds_.size() * borders_a_round);
     return Status::ok();
 }

@@ -46,10 +46,13 @@ void KeptConversations::is_gone(const StoreName& record) {
 Result<std::vector<ConversationHead>> KeptConversations::heads() {
     std::vector<ConversationHead> heads;
     size_t without_list = 0;
+    const Result<Shelf::Headless> headless = shelf_.headless();
+    if (headless) newer_ = headless->newer;
     RONDO_TRY(shelf_.each_head([&](const StoreName& name, std::span<const std::byte> bytes) {
         Result<ConversationHead> head = read_head(bytes);
         if (!head && head.error().code == ErrorCode::unsupported) newer_.insert(name);
-        if (!head || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
+        const bool is_other = !head || newer_.contains(name);
+        if (is_other || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
         known_[name] = {.number = head->number, .tenant = store_.tenant_name(head->name.tenant), .on_shelf = true};
         const auto records = shelf_.records(name);
         if (!records) {
@@ -64,7 +67,7 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
     if (without_list > 0)
         store_.note("conversations whose list of stored KV is lost: " + std::to_string(without_list) +
                     "; their KV is not deleted with them, but when it has not been used for memory.disk.unused_s");
-    remove_left_behind();
+    remove_left_behind(headless);
     std::ranges::sort(heads, {}, &ConversationHead::number);
     return heads;
 }
@@ -77,8 +80,7 @@ std::function<bool(const ConversationName&)> KeptConversations::newer() const {
 
 /// What conversations without a head had, and records that are marked as unlisted. Records go first: should they stay,
 /// the next start must know of them.
-void KeptConversations::remove_left_behind() {
-    const auto headless = shelf_.headless();
+void KeptConversations::remove_left_behind(const Result<Shelf::Headless>& headless) {
     const auto unlisted = shelf_.unlisted();
     if (!headless || !unlisted) return store_.note("what lost conversations left behind cannot be read");
     std::set<StoreName> nobodys(headless->records.begin(), headless->records.end());

@@ -97,7 +97,7 @@ private:
     bool own(const StoreName& name, const StoreName& record);
     void disown(const StoreName& name, const StoreName& record);
     void is_gone(const StoreName& record);
-    void remove_left_behind();
+    void remove_left_behind(const Result<Shelf::Headless>& headless);
     Status write_lists(Manifest::Changes& changes, std::set<StoreName>& names);
     std::vector<StoreName> settled();
     void failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted);

@@ -90,7 +90,7 @@ Store::behavior_type Store::make_behavior() {
         },
         [this](give_up_atom) {
             gives_up_soon_ = false;
-            if (!rooms_.empty()) figures_->unwritten += static_cast<int64_t>(writer_->give_up());
+            if (!rooms_.empty()) figures_->unwritten += writer_->give_up();
             give_room();
         },
         [this](drain_atom) { return drain(); },
@@ -181,7 +181,7 @@ Store::Promise Store::put(const PutAwayPtr& what) {
         return promise;
     }
     RoundWriter::Sequence sequence{std::move(what->space), std::move(what->ids), std::move(what->kv),
-                                   what->seconds_per_token};
+                                   what->seconds_per_token, what->turns};
     const uint64_t bytes = bytes_of(runtime_->pool->shape(), sequence.kv);
     puts_[++last_put_] = {promise, bytes};
     put_bytes_ += bytes;

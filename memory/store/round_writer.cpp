@@ -119,14 +119,18 @@ void RoundWriter::let_go(Sequence& sequence) {
 }
 
 /// A record that is copied already goes on to the disk; it is the last of its sequence then.
-size_t RoundWriter::give_up() {
-    size_t given_up = waiting_.size();
+int64_t RoundWriter::give_up() {
+    int64_t given_up = 0;
+    for (const Sequence& one : waiting_) given_up += one.turns;
+    // It is copied, and ends as soon as there is a place for another record behind its last one.
+    const bool only_ends = !busy_ && !rounds_.empty() && record_ == rounds_.size() * layer_groups.size();
+    if (only_ends) given_up -= waiting_.front().turns;
     if (busy_) {
         const bool counted = std::exchange(gives_up_, true);
         if (busy_->status && busy_->next < busy_->layers)
             busy_->status = make_error(ErrorCode::cancelled, "a record was given up");
         const bool is_written = busy_->status && busy_->is_last;
-        if (counted || is_written) --given_up;
+        if (counted || is_written) given_up -= waiting_.front().turns;
         if (busy_->copying == 0) copied_all(busy_);
     }
     while (waiting_.size() > 1) {

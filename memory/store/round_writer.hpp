@@ -25,6 +25,7 @@ public:
         std::vector<int32_t> ids;
         SequenceKv kv;                   ///< of these ids; nobody writes to its blocks
         double seconds_per_token = 0.0;  ///< that computing them took
+        int64_t turns = 1;               ///< as so many `give_up` counts it
         /// Its blocks are needed no more: all are copied, or it is given up.
         std::function<void()> copied = [] {};
         /// A record of it is on the disk, by this or an earlier writing.
@@ -43,8 +44,8 @@ public:
 
     void add(Sequence sequence);
     /// Lets go of all blocks, as soon as no copy is under way: what is not copied is not written. Returns how many
-    /// sequences that concerns.
-    size_t give_up();
+    /// turns that concerns.
+    int64_t give_up();
     bool idle() const { return waiting_.empty() && written_.empty() && finishing_.empty(); }
     /// Calls once everything that was added is written or given up.
     void when_idle(std::function<void()> done);

@@ -19,6 +19,7 @@ namespace {
 // A value: its version, the tenant's name, then
 //   plain    the bytes, and a checksum of everything before it
 //   sealed   a salt for its key, the proof, the sealed bytes
+// A newer version leads by a larger number, whatever follows.
 constexpr uint8_t plain = 1, sealed = 2;
 constexpr size_t tenant_bytes = sizeof(StoreName), salt_bytes = 32, proof_bytes = sizeof(SealKey::Proof);
 constexpr const char* use_of_keys = "shelf";
@@ -96,6 +97,7 @@ Result<std::vector<std::byte>> Shelf::open(char letter, const StoreName& name, s
     RecordReader in(bytes);
     const auto version = in.take<uint8_t>();
     const auto tenant = in.take(tenant_bytes);
+    if (is_newer(value)) return make_error(ErrorCode::unsupported, "a newer version wrote a stored conversation");
     // What is plain is refused where there are keys: anybody could have put it there.
     if (version != (keys_->has_value() ? sealed : plain)) return damage();
     if (!keys_->has_value()) {
@@ -186,15 +188,19 @@ Status Shelf::each_head(const EachHead& each) {
         const StoreName name = store::name_in(key);
         const auto head = read(store::head_letter, name, value);
         if (head) return each(name, *head);
-        return head.error().code == ErrorCode::corrupt ? Status::ok() : head.status();
+        const bool is_other = head.error().code == ErrorCode::corrupt || head.error().code == ErrorCode::unsupported;
+        return is_other ? Status::ok() : head.status();
     });
 }
 
 Result<Shelf::Headless> Shelf::headless() {
-    const auto names_of = [this](char letter) -> Result<std::set<StoreName>> {
+    Headless found;
+    const auto names_of = [&](char letter) -> Result<std::set<StoreName>> {
         std::set<StoreName> names;
-        RONDO_TRY(manifest_->each(std::string(1, letter), [&](std::string_view key, std::string_view) {
-            if (is_key_of_name(key)) names.insert(store::name_in(key));
+        RONDO_TRY(manifest_->each(std::string(1, letter), [&](std::string_view key, std::string_view value) {
+            if (!is_key_of_name(key)) return Status::ok();
+            names.insert(store::name_in(key));
+            if (is_newer(value)) found.newer.insert(store::name_in(key));
             return Status::ok();
         }));
         return names;
@@ -203,9 +209,8 @@ Result<Shelf::Headless> Shelf::headless() {
     RONDO_ASSIGN(std::set<StoreName> others, names_of(store::body_letter));
     RONDO_ASSIGN(const std::set<StoreName> lists, names_of(store::refers_letter));
     others.insert(lists.begin(), lists.end());
-    Headless found;
     for (const StoreName& name : others) {
-        if (heads.contains(name)) continue;
+        if (heads.contains(name) || found.newer.contains(name)) continue;
         found.names.push_back(name);
         const auto listed = records(name);
         if (listed) found.records.insert(found.records.end(), listed->begin(), listed->end());
@@ -228,6 +233,10 @@ Result<std::vector<StoreName>> Shelf::unlisted() const {
         return Status::ok();
     }));
     return records;
+}
+
+bool Shelf::is_newer(std::string_view value) {
+    return !value.empty() && static_cast<uint8_t>(value.front()) > sealed;
 }
 
 bool Shelf::is_sealed(std::string_view value) {

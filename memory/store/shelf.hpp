@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ namespace rondo {
 
 /// Where conversations are kept beside KV, in the store's manifest: of each a small head, which is listed, a body, and
 /// the names of the records that it refers to. What they say is the caller's. All are read as they were put there or
-/// are `corrupt`; nothing but `remove` deletes them.
+/// are `corrupt`, or `unsupported` where a newer version put them there; nothing but `remove` deletes them.
 ///
 /// Used by one thread. The manifest and the keys outlive it.
 class Shelf {
@@ -55,7 +56,7 @@ public:
     Result<std::vector<std::byte>> body(const StoreName& name);
     Result<std::vector<StoreName>> records(const StoreName& name);
 
-    /// All heads, in order of the names, until one is refused. No body is read. Corrupt ones are left out.
+    /// All heads, in order of the names, until one is refused. No body is read. Those that cannot be read are left out.
     using EachHead = std::function<Status(const StoreName& name, std::span<const std::byte> head)>;
     Status each_head(const EachHead& each);
 
@@ -63,6 +64,7 @@ public:
     /// behind. All bodies are read. A head that cannot be read is not lost: another version or key may read it.
     struct Headless {
         std::vector<StoreName> names, records;
+        std::set<StoreName> newer;  ///< other conversations: a newer version wrote something of them
     };
     Result<Headless> headless();
 
@@ -77,6 +79,8 @@ public:
     int64_t damaged() const { return damaged_; }
     /// Whether a value of the manifest's was sealed by some key.
     static bool is_sealed(std::string_view value);
+    /// Whether a newer version put it there.
+    static bool is_newer(std::string_view value);
 
 private:
     Result<std::string> write(char letter, const StoreName& name, const StoreName& tenant,

@@ -145,6 +145,27 @@ TEST_F(ConversationTest, RoundsBeforeThoseLeftOutKeepTheirIds) {
               must(model->encode_chat({{"user", "three"}, {"assistant", "Noted."}, {"user", "seven"}})));
 }
 
+/// A client may have sent thousands of rounds in one request, and drops every second one.
+TEST_F(ConversationTest, ThousandsOfRoundsAreDroppedAtOnce) {
+    constexpr size_t count = 40'000;
+    Conversation::Parts parts;
+    parts.rounds.resize(count);
+    for (size_t i = 0; i < count; ++i) parts.rounds[i].tokens = static_cast<int64_t>(i);
+    parts.borders.resize(count * Conversation::borders_a_round);
+    Conversation conversation(*model, std::move(parts));
+    std::vector<int64_t> odd;
+    for (size_t i = 1; i < count; i += 2) odd.push_back(static_cast<int64_t>(i));
+    double seconds = 0.0;
+    {
+        const Stopwatch watch(seconds);
+        ASSERT_TRUE(conversation.drop(std::move(odd)));
+    }
+    EXPECT_LT(seconds, 2.0);
+    ASSERT_EQ(conversation.rounds().size(), count / 2);
+    for (size_t i = 0; i < count / 2; ++i) ASSERT_EQ(conversation.rounds()[i].tokens, static_cast<int64_t>(2 * i));
+    EXPECT_EQ(conversation.borders().size(), count / 2 * Conversation::borders_a_round);
+}
+
 TEST_F(ConversationTest, AnAnswerThatWasCutOffLeavesTheIdsOfTheRoundsBefore) {
     Conversation conversation(*model);
     const auto ids = say(conversation, {"one"});

@@ -5,13 +5,17 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
+#include <map>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "actors/engine_inside.hpp"
 #include "actors/field_io.hpp"
+#include "memory/store/kv_store_parts.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/actors/stored_bytes.hpp"
 #include "tests/memory/store/store_fixture.hpp"
@@ -70,11 +74,39 @@ protected:
     }
     /// Without an engine, what is on the disk beside KV.
     void with_shelf(const std::function<void(Shelf&)>& use) {
+        with_manifest([&](Manifest& manifest) {
+            const std::optional<StoreKeys> none;
+            Shelf shelf(manifest, none);
+            use(shelf);
+        });
+    }
+    void with_manifest(const std::function<void(Manifest&)>& use) {
         engine_.reset();
         const std::unique_ptr<Manifest> manifest = must(Manifest::open(folder_.path() + "/kv/manifest")).manifest;
-        const std::optional<StoreKeys> none;
-        Shelf shelf(*manifest, none);
-        use(shelf);
+        use(*manifest);
+    }
+    /// What is kept of these conversations, by key.
+    static std::map<std::string, std::string> all_of(const Manifest& manifest,
+                                                     const std::map<std::string, char>& conversations) {
+        std::map<std::string, std::string> all;
+        for (const auto& [id, own] : conversations)
+            for (const char letter : {store::head_letter, store::body_letter, store::refers_letter}) {
+                const std::string key = store::key_of(letter, Shelf::name({}, "t", id));
+                all[key] = must(manifest.get(key));
+            }
+        return all;
+    }
+    /// Who asks for it, or would replace or remove it, hears why not.
+    void check_newer(const std::string& id, const std::string& other) {
+        Ask next = chat(id, "Hello!");
+        next.goes_on = true;
+        for (const Error& error :
+             {ask(id, "Hello!").end.error, engine_->ask(next).get().end.error, engine_->create({"t", id}, {}).error(),
+              engine_->fork({"t", other}, {"t", id}).error(), engine_->conversation({"t", id}).error(),
+              engine_->put_away({"t", id}).error(), engine_->remove({"t", id}).error()}) {
+            EXPECT_EQ(error.code, ErrorCode::unsupported) << error.message;
+            EXPECT_THAT(error.message, ::testing::HasSubstr("a newer version"));
+        }
     }
     /// Whether these bytes are in any file of the store's.
     bool is_anywhere(const std::string& bytes) const {
@@ -263,19 +295,37 @@ TEST_F(KeptConversationsTest, OfANewerVersionAreNeitherReadNorReplaced) {
     });
     start();
     EXPECT_EQ(listed(), std::vector<std::string>{"b"});
-    Ask next = chat("a", "Hello!");
-    next.goes_on = true;
-    for (const Error& error :
-         {ask("a", "Hello!").end.error, engine_->ask(next).get().end.error, engine_->create({"t", "a"}, {}).error(),
-          engine_->fork({"t", "b"}, {"t", "a"}).error(), engine_->conversation({"t", "a"}).error(),
-          engine_->put_away({"t", "a"}).error(), engine_->remove({"t", "a"}).error()}) {
-        EXPECT_EQ(error.code, ErrorCode::unsupported) << error.message;
-        EXPECT_THAT(error.message, ::testing::HasSubstr("a newer version"));
-    }
+    check_newer("a", "b");
     with_shelf([&](Shelf& shelf) {
         EXPECT_EQ(must(shelf.body(name)), body);
         EXPECT_EQ(read_head(must(shelf.head(name))).error().code, ErrorCode::unsupported);
     });
+}
+
+/// It may put what it keeps there in another form. Of "head" it has written the head, and so on.
+TEST_F(KeptConversationsTest, OfANewerVersionsFormAreNeitherReadNorReplaced) {
+    const std::map<std::string, char> letters{
+        {"head", store::head_letter}, {"body", store::body_letter}, {"list", store::refers_letter}};
+    for (const auto& [id, letter] : letters) ask(id, "Hello!");
+    ask("old", "Hello!");
+    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    std::map<std::string, std::string> values;
+    with_manifest([&](Manifest& manifest) {
+        Manifest::Changes changes;
+        for (const auto& [id, letter] : letters) {
+            const std::string key = store::key_of(letter, Shelf::name({}, "t", id));
+            std::string value = must(manifest.get(key));
+            value[0] = 3;
+            changes.put(key, value);
+        }
+        ASSERT_TRUE(manifest.commit(std::move(changes)));
+        values = all_of(manifest, letters);
+    });
+    start();
+    EXPECT_EQ(listed(), std::vector<std::string>{"old"});
+    for (const auto& [id, letter] : letters) check_newer(id, "old");
+    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    with_manifest([&](Manifest& manifest) { EXPECT_EQ(all_of(manifest, letters), values); });
 }
 
 TEST_F(KeptConversationsTest, ASessionThatDiesIsReadAgain) {

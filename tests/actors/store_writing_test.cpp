@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/actors/held_disk.hpp"
@@ -12,6 +13,7 @@
 namespace rondo {
 namespace {
 
+using testing::chat;
 using testing::continue_ids;
 using testing::Heard;
 using testing::HeldDisk;
@@ -150,6 +152,107 @@ TEST_F(HangingDiskTest, HoldsUpNoAnswerThatNeedsTheRoom) {
     EXPECT_GE(next.ends[0].timings.decode, 0.09) << "the disk has had its time";
     EXPECT_LE(next.ends[0].timings.decode, 0.15);
     check_what_became_of_them();
+}
+
+/// The store waits for the disk before it copies a long turn. So what the cache has of two others waits for the store:
+/// as long a turn, and behind it a conversation's first.
+class PuttingAwayTest : public StoreWritingTest {
+protected:
+    void begin() {
+        start();
+        disk_.hold(HeldDisk::everything);
+        // The store may have a quarter of the pool: these two, and no third.
+        const auto long_turn = static_cast<int>(blocks_total() / 4 - 2) * kv_block_tokens - 3;
+        ask_at_once({ids_of(0, 28)}, 4);
+        ask_at_once({ids_of(1, long_turn)}, 4);
+        ASSERT_EQ(figures().queue_sequences, 2);
+        pump_until([this] { return figures().queue_sequences == 1 && disk_.held() > 0; });
+        ask_at_once({ids_of(2, long_turn)}, 4);
+        say("The code of the red box is 4817. It may rain later this week. The road was long.");
+        ASSERT_EQ(figures().queue_sequences, 1);
+    }
+    void say(const std::string& text) {
+        Heard heard;
+        stage_->engine().ask(chat(name_.id, text), heard.callbacks());
+        stage_->run();
+        ASSERT_EQ(heard.ends.size(), 1U);
+    }
+    /// Nobody waits for the answer.
+    void put_away() {
+        caf::anon_send(stage_->inside().router(), away_atom::value, name_);
+        stage_->run();
+        EXPECT_EQ(figures().queue_sequences, 2) << "at once, and not behind the long turn";
+    }
+    void write(int64_t records) {
+        disk_.let_go();
+        run_until([this, records] { return figures().written == records; });
+    }
+
+    const ConversationName name_{"t", "c"};
+};
+
+TEST_F(PuttingAwayTest, WhatWaitedForTheStoreLeavesMemoryWithTheRest) {
+    begin();
+    put_away();
+    write(4);
+    EXPECT_EQ(answer<int64_t>(away_atom::value, name_), 0) << "nothing of it is left";
+    EXPECT_EQ(figures().unwritten, 0);
+}
+
+/// What is said before the store has copied the rest is none of it.
+TEST_F(PuttingAwayTest, WhatIsSaidMeanwhileIsWrittenAsAnyOther) {
+    begin();
+    put_away();
+    say("What is the code of the red box?");
+    EXPECT_EQ(figures().queue_sequences, 2) << "it waits for the store";
+    write(5);
+    EXPECT_GT(answer<int64_t>(away_atom::value, name_), 0) << "it is in memory still";
+    EXPECT_EQ(figures().unwritten, 0);
+}
+
+/// A conversation counts as one turn, though it was put away behind its turn.
+TEST_F(PuttingAwayTest, WhatIsGivenUpTwiceIsCountedOnce) {
+    start();
+    disk_.hold(HeldDisk::everything);
+    ask_at_once({ids_of(0, 28)}, 4);
+    say("The code of the red box is 4817.");
+    pump_until([this] { return figures().queue_sequences == 1 && disk_.held() > 0; });
+    put_away();
+    make_room(blocks_total());
+    stage_->pass(std::chrono::milliseconds(110));
+    EXPECT_EQ(figures().queue_sequences, 0);
+    EXPECT_EQ(figures().unwritten, 1);
+}
+
+/// Its turn was not counted when it was no longer to wait for the store.
+TEST_F(PuttingAwayTest, WhatIsPutAwayAndGivenUpIsCounted) {
+    begin();
+    put_away();
+    make_room(blocks_total());
+    stage_->pass(std::chrono::milliseconds(110));
+    EXPECT_EQ(figures().queue_sequences, 1) << "the other long turn";
+    EXPECT_EQ(figures().unwritten, 2);
+}
+
+/// The end of a turn leaves the cache while it waits for the store, and the store has to give up the rest.
+TEST_F(StoreWritingTest, WhatLeavesMemoryInTwoPartsIsCountedOnce) {
+    begin_small();
+    disk_.hold(HeldDisk::everything);
+    const auto layers = static_cast<size_t>(pool().shape().layers);
+    pump_until([this, layers] { return figures().queue_sequences == 1 && disk_.held() == layers; });
+    ask_at_once({ids_of(2, 100)}, 4);
+    ASSERT_EQ(figures().queue_sequences, 1) << "the store has enough to do";
+    const size_t enough = blocks_free() + 4;  // the two of the turn that is copied, and two of the last one
+    make_room(enough);
+    ASSERT_EQ(blocks_free(), enough);
+    disk_.let_go();
+    disk_.hold(HeldDisk::everything);
+    pump_until([this] { return figures().unwritten == 1; });
+    ASSERT_EQ(figures().queue_sequences, 1) << "it waits behind one whose record the disk does not write";
+    make_room(blocks_total());
+    stage_->pass(std::chrono::milliseconds(110));
+    EXPECT_EQ(figures().queue_sequences, 0);
+    EXPECT_EQ(figures().unwritten, 1);
 }
 
 /// Of two answers that grow the later one gives way. When it comes back its keys are on the disk, and most of them not

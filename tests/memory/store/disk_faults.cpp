@@ -142,7 +142,7 @@ std::string path_below(int folder, const char* name) {
 /// As a disk does that cannot do what is asked of it.
 int refuse() {
     const DiskFaults::Kind kind = disk().plan.kind;
-    errno = kind == DiskFaults::Kind::quota ? EDQUOT : kind == DiskFaults::Kind::io_error ? EIO : ENOSPC;
+    errno = kind == DiskFaults::Kind::quota ? EDQUOT : kind == DiskFaults::Kind::io_error ? disk().plan.error : ENOSPC;
     return -1;
 }
 

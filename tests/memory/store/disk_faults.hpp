@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ public:
         bool in_middle = false;  ///< a write has written some of its bytes then, another call is over
         uint64_t seed = 0;
         std::string only = {};  ///< as `end` names them, these alone are boundaries; "": all
+        int error = EIO;        ///< what `io_error` gives
     };
     /// From now on.
     static void begin(const Plan& plan);

@@ -24,10 +24,15 @@ protected:
     /// As a start where the disk reads no segment's header.
     void open_without_headers() {
         close();
+        refuse_headers(EIO);
+        open();
+    }
+    /// From now on, for this reason.
+    void refuse_headers(int error) const {
         testing::DiskFaults::Plan plan{options_.path, testing::DiskFaults::Kind::io_error, 1, 1'000'000};
         plan.only = "pread kv-";
+        plan.error = error;
         testing::DiskFaults::begin(plan);
-        open();
     }
     bool has(const Round& round) const { return store_->index().find(name_of(round)) != nullptr; }
     RecordPlace place_of(const Round& round) const { return store_->index().find(name_of(round))->place; }
@@ -132,6 +137,26 @@ TEST_P(KvStoreUnreadableTest, AKernelWithoutMemoryIsNotDamage) {
     EXPECT_EQ(store_->counts().damaged, 0);
     sectors_->bad = [](const auto&, auto, auto) { return false; };
     EXPECT_TRUE(check(one_));
+}
+
+/// Nor is it where a segment's header is wanted before the record is read, or behind that.
+TEST_P(KvStoreUnreadableTest, AHeaderThatTheKernelHasNoMemoryForIsNotDamage) {
+    ASSERT_EQ(write(one_), Refusal::none);
+    open_without_headers();
+    for (const int first : {ENOMEM, EIO}) {
+        refuse_headers(first);
+        std::optional<Result<KvStore::ReadingPtr>> end;
+        store_->read(name_of(one_), one_.ids, [&end](auto result) { end.emplace(std::move(result)); });
+        refuse_headers(ENOMEM);
+        tasks_->run_until([&end] { return end.has_value(); });
+        EXPECT_EQ(end->is_ok(), !GetParam());
+        end.reset();
+        tasks_->run_all();
+        ASSERT_TRUE(has(one_));
+    }
+    EXPECT_EQ(store_->counts().damaged, 0);
+    testing::DiskFaults::end();
+    EXPECT_TRUE(check(one_)) << "once the kernel has memory";
 }
 
 TEST_P(KvStoreUnreadableTest, AnErrorThatPassesIsNotSeen) {

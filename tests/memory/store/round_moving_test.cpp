@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
+#include <utility>
 
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/round_moving_fixture.hpp"
@@ -14,6 +16,37 @@ using testing::RoundCase;
 using testing::RoundMovingTest;
 
 constexpr auto as_on_a_gpu = RoundCase::Device::stand_in_gpu, on_a_gpu = RoundCase::Device::gpu;
+
+/// Keeps syncs back until the test lets them go, and counts the writes that are over.
+class HeldSyncs : public DiskQueue {
+public:
+    explicit HeldSyncs(std::unique_ptr<DiskQueue> disk) : disk_(std::move(disk)) {}
+
+    void submit(DiskWork work) override {
+        if (work.kind == DiskWork::Kind::sync && holds) {
+            held.push_back(std::move(work));
+            return;
+        }
+        if (work.kind == DiskWork::Kind::write)
+            work.done = [this, done = std::move(work.done)](Status status) {
+                done(std::move(status));
+                ++written;
+            };
+        disk_->submit(std::move(work));
+    }
+    Way way() const override { return disk_->way(); }
+    void let_go() {
+        holds = false;
+        for (DiskWork& work : std::exchange(held, {})) disk_->submit(std::move(work));
+    }
+
+    bool holds = false;
+    std::vector<DiskWork> held;
+    std::atomic<int> written{0};
+
+private:
+    const std::unique_ptr<DiskQueue> disk_;
+};
 
 const auto name_of = [](const auto& of) { return testing::name_of_case(of.param); };
 INSTANTIATE_TEST_SUITE_P(Rounds, RoundMovingTest,
@@ -252,6 +285,36 @@ TEST_P(RoundMovingTest, GivenUpItLetsGoOfItsBlocks) {
     wait_for_the_writer();
     SequenceKv back(*pool_);
     EXPECT_EQ(bring_back(back, 84), 3U);
+}
+
+/// The disk is at a first record, so as many wait for it as are found together: the last sequence has not ended yet.
+TEST_P(RoundMovingTest, WhatIsCopiedIsNotGivenUp) {
+    auto made = std::make_unique<HeldSyncs>(std::move(queue_));
+    HeldSyncs& disk = *made;
+    queue_ = std::move(made);
+    start();
+    const int groups = GetParam().lower_layers > 0 ? 2 : 1, sequences = 32 / groups;
+    const SequenceKv kv = sequence({20});
+    const auto put_as = [&](int32_t first_id) {
+        std::vector<int32_t> ids = ids_of(kv.tokens());
+        ids.front() = first_id;
+        put(kv, std::move(ids));
+    };
+    disk.holds = true;
+    put_as(1);
+    tasks_->run_until([&] { return disk.held.size() == 1; });
+    for (int i = 0; i < sequences; ++i) put_as(2 + i);
+    const int writes = (1 + sequences) * shape_.layers + groups;  // and the first one's headers
+    for (int i = 0; i < 20'000 && disk.written < writes; ++i) {
+        tasks_->run_all();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(disk.written, writes);
+    tasks_->run_all();
+    EXPECT_EQ(writer_->give_up(), 0);
+    disk.let_go();
+    wait_for_the_writer();
+    EXPECT_EQ(store_->counts().written, (1 + sequences) * groups);
 }
 
 TEST_P(RoundMovingTest, ARefusedRoundEndsItsSequence) {

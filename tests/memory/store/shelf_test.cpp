@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "memory/store/kv_store_parts.hpp"
@@ -205,7 +206,7 @@ TEST_P(ShelfTest, EveryDamageIsSeenAndNoneIsFatal) {
         const std::string whole = value(letter, a);
         for (size_t i = 0; i < whole.size(); ++i) {
             std::string changed = whole;
-            changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
+            changed[i] = static_cast<char>(i == 0 ? 0 : changed[i] ^ (1 << (i % 8)));  // more is a newer version's
             for (const std::string& wrong : {changed, whole.substr(0, i)}) {
                 const int64_t before = shelf_->damaged();
                 set(letter, a, wrong);
@@ -218,6 +219,29 @@ TEST_P(ShelfTest, EveryDamageIsSeenAndNoneIsFatal) {
         EXPECT_EQ(read(letter, a), ErrorCode{-1});
     }
     EXPECT_EQ(heads(*shelf_), (std::map<StoreName, std::string>{{a, "head"}, {b, "other"}}));
+}
+
+/// Each part of a conversation. What follows the first byte is anything.
+TEST_P(ShelfTest, WhatANewerVersionWroteIsNotDamaged) {
+    const StoreName a = put("a", "head", "body", {tenant("r")}), b = put("b", "other", "other");
+    for (const char letter : letters) {
+        const std::string whole = value(letter, a);
+        for (const std::string newer : {"\3", "\3 anything", "\377"}) {
+            set(letter, a, newer);
+            EXPECT_EQ(read(letter, a), ErrorCode::unsupported);
+            EXPECT_EQ(shelf_->headless()->newer, std::set<StoreName>{a});
+            EXPECT_EQ(value(letter, a), newer);
+        }
+        set(letter, a, whole);
+    }
+    EXPECT_EQ(shelf_->damaged(), 0);
+    set(store::body_letter, a, "\3");
+    for (const StoreName& name : {a, b}) {
+        Manifest::Changes changes;
+        changes.remove(store::key_of(store::head_letter, name));
+        ASSERT_TRUE(manifest_->commit(std::move(changes)));
+    }
+    EXPECT_THAT(shelf_->headless()->names, ElementsAre(b)) << "a newer version may keep heads elsewhere";
 }
 
 /// Another key, a key where there was none, and none where there was one.

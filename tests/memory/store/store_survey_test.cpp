@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -217,15 +218,23 @@ TEST_P(StoreSurveyTest, ConversationsAreCountedAndProved) {
     EXPECT_EQ(found.conversations_sealed, GetParam() ? 2 : 0);
     EXPECT_EQ(found.proved, 2);
     EXPECT_EQ(survey(true, {}).proved, GetParam() ? 0 : 2);
-    {
+    const auto change_body = [&](const std::function<void(std::string&)>& change) {
         const auto written = manifest();
         const std::string key = store::key_of(store::body_letter, names[1]);
         std::string value = written->get(key).value();
-        value.back() = static_cast<char>(value.back() ^ 1);
+        change(value);
         Manifest::Changes changes;
         changes.put(key, value);
         ASSERT_TRUE(written->commit(std::move(changes)));
-    }
+    };
+    change_body([](std::string& value) { value.front() = 3; });
+    found = survey();
+    EXPECT_EQ(found.proved, 1);
+    EXPECT_THAT(found.damaged, SizeIs(0)) << "a newer version wrote it";
+    change_body([](std::string& value) {
+        value.front() = GetParam() ? 2 : 1;
+        value.back() = static_cast<char>(value.back() ^ 1);
+    });
     found = survey();
     EXPECT_EQ(found.proved, 1);
     ASSERT_THAT(found.damaged, SizeIs(1));
