@@ -89,6 +89,7 @@ ops() {
 models() {
     tests golden 120 '*Golden.TheGpuMatchesToo/*'
     tests steps 240 'EngineOnGpu/*'
+    tests rounds 120 'OnGpu/RoundMoving*'
     item generate 60 bash -c '
         for device in cpu cuda:0; do
             "$0" generate --model "$1" --device $device --prompt "The code of the red box is" --max-tokens 16 --ignore-eos --json |
@@ -162,9 +163,12 @@ libraries=$here/lib
 gpu="emulated"
 if [ "$tests_program" = tests_gpu ]; then
     gpu=$(timeout 60 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 | json_string)
-    cublas=$(ls /usr/local/cuda/lib64/libcublasLt.so.1[23] 2>/dev/null | tail -1)
-    [ -e "$cublas" ] || cublas=$(timeout 60 find / -name 'libcublasLt.so.1[23]' -not -path '/proc/*' 2>/dev/null | tail -1)
-    [ -e "$cublas" ] && libraries+=:$(dirname "$cublas")
+    # The program looks for its cuBLASLt on the loader's path and here. Another version is of no use.
+    cublas=$(LC_ALL=C grep -ao '/usr/local/cuda/lib64/libcublasLt\.so\.[0-9]*' "$programs/tests_gpu" | head -1)
+    if [ -n "$cublas" ] && [ ! -e "$cublas" ]; then
+        cublas=$(timeout 60 find / -name "${cublas##*/}" -not -path '/proc/*' 2>/dev/null | tail -1)
+        [ -z "$cublas" ] || libraries+=:$(dirname "$cublas")
+    fi
     PATH+=:/usr/local/cuda/bin:/opt/nvidia/cuda/bin  # where compute-sanitizer may lie
 fi
 libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -4,10 +4,15 @@
 
 #include <string>
 
+// A literal, so that tools/gpu_check.sh finds the path in a program, and by it the library that the program takes.
+#define RONDO_TEXT(number) #number
+#define RONDO_SONAME(major) "libcublasLt.so." RONDO_TEXT(major)
+
 namespace rondo::cuda {
 namespace {
 
-const std::string soname = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+constexpr const char* soname = RONDO_SONAME(CUBLAS_VER_MAJOR);
+constexpr const char* in_toolkit = "/usr/local/cuda/lib64/" RONDO_SONAME(CUBLAS_VER_MAJOR);
 
 template <class Function>
 bool look_up(void* library, const char* name, Function& function) {
@@ -17,12 +22,12 @@ bool look_up(void* library, const char* name, Function& function) {
 
 Result<CublasLt> load_once() {
     void* library = nullptr;
-    for (const std::string& name : {soname, "/usr/local/cuda/lib64/" + soname}) {
-        if (library == nullptr) library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    for (const char* const name : {soname, in_toolkit}) {
+        if (library == nullptr) library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     }
     if (library == nullptr) {
         return make_error(ErrorCode::device,
-                          soname +
+                          std::string(soname) +
                               " is neither on the loader's path nor in /usr/local/cuda/lib64; LD_LIBRARY_PATH "
                               "must name its folder");
     }
@@ -40,7 +45,8 @@ Result<CublasLt> load_once() {
                           look_up(library, "cublasLtMatmulPreferenceSetAttribute", found.preference_set) &&
                           look_up(library, "cublasLtMatmulAlgoGetHeuristic", found.heuristic) &&
                           look_up(library, "cublasLtMatmul", found.matmul);
-    if (!complete) return make_error(ErrorCode::device, soname + " lacks a function; it is not NVIDIA's library");
+    if (!complete)
+        return make_error(ErrorCode::device, std::string(soname) + " lacks a function; it is not NVIDIA's library");
     return found;
 }
 

@@ -98,7 +98,7 @@ TEST_F(GpuCheck, EveryStageEndsInItsLimit) {
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_EQ(check("all --limit 1"), 1);
     EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
-    EXPECT_EQ(results_.size(), 20U) << "every item of every stage";
+    EXPECT_EQ(results_.size(), 21U) << "every item of every stage";
     for (const char* const first : {"primitives", "device", "golden", "prefill, demo"})
         EXPECT_EQ(item(first).at("status"), "timed out") << first;
     for (const char* const rest : {"TakeRows", "Attend", "steps", "generate", "decode, demo"})
@@ -137,6 +137,19 @@ TEST_F(GpuCheck, OtherTokensThanTheCpusAreAFailure) {
     EXPECT_EQ(check("models"), 1);
     EXPECT_EQ(item("generate").at("status"), "failed");
     EXPECT_EQ(item("golden").at("status"), "passed");
+}
+
+/// A machine may have several versions of cuBLASLt. A program takes the one that it was built for, and no other.
+TEST_F(GpuCheck, FindsTheCublasOfTheProgram) {
+    write_program(programs() / "tests_gpu",
+                  "# /usr/local/cuda/lib64/libcublasLt.so.99\necho \"path: $LD_LIBRARY_PATH\"; " + std::string(passes));
+    write_program(folder() / "found/find",
+                  "for version in 99 13 12; do [[ libcublasLt.so.$version == $3 ]] && "
+                  "echo /versions/$version/libcublasLt.so.$version; done");
+    const std::string path = "PATH='" + (folder() / "found").string() + "':$PATH ";
+    EXPECT_EQ(shell(path + command("primitives", programs(), file()), folder()), 0) << output;
+    const std::string said = item_of(read_json(file()), "primitives").at("output");
+    EXPECT_THAT(said, ::testing::HasSubstr("lib:/versions/99"));
 }
 
 TEST_F(GpuCheck, RefusesWhatItDoesNotKnowInOneLine) {

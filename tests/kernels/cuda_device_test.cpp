@@ -97,6 +97,11 @@ TEST_F(CudaDevice, NamesItselfAndItsSpace) {
     EXPECT_EQ(allocate(1).space(), device_->space());
 }
 
+/// Without cuBLASLt a kernel of our own takes every product, and every other test passes all the same.
+TEST_F(CudaDevice, HasCublasLt) {
+    EXPECT_EQ(device_->name().find("slow"), std::string::npos) << device_->name();
+}
+
 TEST_F(CudaDevice, BuffersAreAligned) {
     for (size_t bytes : {1, 3, 64, 1000}) {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(allocate(bytes).data()) % 64, 0U) << bytes;
