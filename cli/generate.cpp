@@ -156,8 +156,11 @@ void add_generate(CLI::App& app, Action& run) {
     command->add_option("--seed", sampling.seed, "same seed, same text");
     CLI::Option* const logprobs =
         command->add_option("--logprobs", sampling.logprobs, "of each token and the N likeliest, in --json");
-    command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)");
-    command->add_option("--stop-id", options->stop_ids, "end the answer at this token id (may be repeated)");
+    // With extra arguments a text in brackets would be a list.
+    command->add_option("--stop", options->stops, "end the answer before this text (may be repeated)")
+        ->allow_extra_args(false);
+    command->add_option("--stop-id", options->stop_ids, "end the answer at this token id (may be repeated)")
+        ->allow_extra_args(false);
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {

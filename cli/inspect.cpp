@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "actors/gateway/bodies/json_text.hpp"
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
 #include "model/model_files.hpp"
@@ -61,10 +62,10 @@ Status inspect(const InspectOptions& options) {
                                   {"tokenizer", !files.tokenizer_json.empty() || files.gguf_vocabulary.has_value()},
                                   {"chat_template", !files.chat_template.empty()}};
     if (options.json) {
-        std::printf("%s\n", out.dump().c_str());
+        std::printf("%s\n", json_text(out).c_str());
         return Status::ok();
     }
-    for (const auto& [key, value] : out.items()) std::printf("%-24s %s\n", key.c_str(), value.dump().c_str());
+    for (const auto& [key, value] : out.items()) std::printf("%-24s %s\n", key.c_str(), json_text(value).c_str());
     return Status::ok();
 }
 

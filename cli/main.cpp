@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -9,6 +12,14 @@
 
 namespace {
 
+/// A file or a socket that is opened later takes the number of a standard stream that is closed: what is printed would
+/// go into it. What takes the number here can only be used the other way, so using the stream still fails.
+void occupy_closed_streams() {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(stream, F_GETFD) == -1) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
 /// A full disk or a closed pipe behind standard output must not look like success.
 rondo::Status finish_output() {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return rondo::Status::ok();
@@ -19,6 +30,7 @@ rondo::Status finish_output() {
 
 /// Exit status: 0 done, 1 failed, 2 wrong use. An error is one line on standard error.
 int main(int argc, char** argv) {
+    occupy_closed_streams();
     CLI::App app{"rondo: multi-turn chat with large language models", "rondo"};
     app.require_subcommand(1);
     app.set_version_flag("--version", "rondo " RONDO_VERSION);
@@ -33,11 +45,13 @@ int main(int argc, char** argv) {
     rondo::cli::add_bench(app, run);
     rondo::cli::add_eval(app, run);
     rondo::cli::add_completion(app, run);
-    const std::vector<std::string> words = rondo::cli::words_of(argc, argv);
+    rondo::cli::refuse_empty_names(app);
+    std::vector<std::string> words = rondo::cli::words_of(argc, argv);
     if (const std::string unknown = rondo::cli::unknown_command(app, words); !unknown.empty()) {
         rondo::cli::print_error(unknown);
         return 2;
     }
+    rondo::cli::split_empty_values(app, words);
     try {
         app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the end
     } catch (const CLI::Success& help) {

@@ -59,7 +59,7 @@ void ModelOptions::add_place(CLI::App& app) {
     add_text_side(app);
     app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)")
         ->type_name("FILE");
-    app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)");
+    app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)")->allow_extra_args(false);
     app.add_option("--weights", weights, "auto, or random:SEED to run a config.json without weights");
     app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL")->type_name("{cpu,cuda}");
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));

@@ -17,6 +17,7 @@
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
+#include "transport/http_url.hpp"
 
 namespace rondo::cli {
 
@@ -148,8 +149,8 @@ Status serve(const ServeOptions& options) {
             "a file of them to let in nobody else\n",
             server.host.c_str());
     }
-    std::printf("%s on %s: http://%s:%d/\n", engine->model_name().c_str(), engine->device_names().c_str(),
-                server.host.c_str(), gateway->port());
+    const Url url{.host = server.host, .port = gateway->port()};
+    std::printf("%s on %s: %s/\n", engine->model_name().c_str(), engine->device_names().c_str(), url.origin().c_str());
     std::fflush(stdout);
     int signal = 0;
     sigwait(&signals, &signal);

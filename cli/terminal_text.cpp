@@ -1,6 +1,9 @@
 #include "cli/terminal_text.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace rondo::cli {
@@ -39,6 +42,11 @@ std::string TerminalText::shown(std::string_view piece) {
         if (!half_ && !commands_a_terminal(byte)) text += byte;
     }
     return text;
+}
+
+void print_text(std::string_view text) {
+    const std::string shown = isatty(STDOUT_FILENO) == 1 ? TerminalText().shown(text) : std::string(text);
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
 bool begins_control_of_two(std::string_view text) {

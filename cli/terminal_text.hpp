@@ -16,6 +16,9 @@ private:
     int left_ = 0;       // bytes that may go on with a character
 };
 
+/// Prints it on standard output, which may be a terminal.
+void print_text(std::string_view text);
+
 /// Whether a control character of two bytes, U+0080 to U+009F, begins here.
 bool begins_control_of_two(std::string_view text);
 

@@ -3,6 +3,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
+#include "cli/terminal_text.hpp"
 #include "config/limits.hpp"
 
 namespace rondo::cli {
@@ -46,7 +47,7 @@ Status detokenize(const TokenizeOptions& options) {
     if (options.json) {
         std::printf("%s\n", nlohmann::json{{"text", text}}.dump().c_str());
     } else {
-        std::printf("%s\n", text.c_str());
+        print_text(text + "\n");
     }
     return Status::ok();
 }

@@ -38,6 +38,13 @@ std::vector<std::string> flags_of(const CLI::App& command) {
     return flags;
 }
 
+/// Null where the command has none of that name.
+const CLI::App* command_named(const CLI::App& command, const std::string& name) {
+    const std::vector<const CLI::App*> commands = commands_of(command);
+    const auto found = std::ranges::find(commands, name, [](const CLI::App* one) { return one->get_name(); });
+    return found == commands.end() ? nullptr : *found;
+}
+
 }  // namespace
 
 void print_error(const std::string& message) {
@@ -53,6 +60,11 @@ void print_error(const std::string& message) {
         if (escaped > 0) --escaped;
     }
     std::fprintf(stderr, "rondo: %s\n", line.c_str());
+}
+
+bool names_file(const CLI::Option& option) {
+    const std::string type = option.get_type_name();
+    return type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("MODEL");
 }
 
 std::vector<const CLI::Option*> options_of(const CLI::App& command) {
@@ -80,18 +92,47 @@ std::vector<std::string> words_of(int argc, char** argv) {
     return words;
 }
 
+void split_empty_values(const CLI::App& app, std::vector<std::string>& words) {
+    const CLI::App* at = &app;
+    size_t i = 0;
+    for (; i < words.size(); ++i) {
+        const CLI::App* const inner = command_named(*at, words[i]);
+        if (inner == nullptr) break;
+        at = inner;
+    }
+    const std::vector<std::string> flags = flags_of(*at);
+    for (; i < words.size() && words[i] != "--"; ++i) {
+        if (!words[i].ends_with('=')) continue;
+        const std::string flag = words[i].substr(0, words[i].size() - 1);
+        if (std::ranges::find(flags, flag) == flags.end()) continue;
+        words[i] = flag;
+        words.insert(words.begin() + static_cast<std::ptrdiff_t>(++i), "");
+    }
+}
+
+void refuse_empty_names(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+        if (!names_file(*option)) continue;
+        option->check([](const std::string& name) {
+            return name.empty() ? std::string("must name a file or a folder") : std::string();
+        });
+    }
+    for (CLI::App* inner : app.get_subcommands({})) refuse_empty_names(*inner);
+}
+
 std::string unknown_command(const CLI::App& app, std::span<const std::string> words) {
     const CLI::App* at = &app;
     for (const std::string& word : words) {
         std::vector<std::string> names;
         for (const CLI::App* command : commands_of(*at)) names.push_back(command->get_name());
         if (word.starts_with("-") || names.empty()) return {};
-        if (std::ranges::find(names, word) == names.end()) {
+        const CLI::App* const inner = command_named(*at, word);
+        if (inner == nullptr) {
             if (at == &app) names.emplace_back("help");
             const std::string meant = guess(word, names);
             return "no command \"" + word + '"' + (meant.empty() ? "; see rondo --help" : meant);
         }
-        at = at->get_subcommand(word);
+        at = inner;
     }
     return {};
 }

@@ -257,6 +257,23 @@ Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu
     return {};
 }
 
+/// An override must set up a device that computes something: a misspelt name would make another device, which does not.
+Status check_device(const Settings& settings, const std::string& text) {
+    constexpr std::string_view begin = "devices.";
+    if (!text.starts_with(begin)) return {};
+    const size_t end = text.find_first_of(".=", begin.size());
+    const std::string name = text.substr(begin.size(), end - begin.size());
+    std::vector<std::string_view> serving;
+    for (const std::vector<std::string>* on : {&settings.pipeline.prefill.on, &settings.pipeline.decode.on}) {
+        for (const std::string& one : *on)
+            if (std::ranges::find(serving, one) == serving.end()) serving.push_back(one);
+    }
+    if (std::ranges::find(serving, name) != serving.end()) return {};
+    return wrong("--set devices." + name, "devices." + name,
+                 "has no effect, for pipeline.prefill.on and pipeline.decode.on do not name it; must be " +
+                     listed(serving) + did_you_mean(name, serving));
+}
+
 /// Checks what concerns several keys: settings that would do nothing, and devices that are not there.
 Status check_together(Settings& settings, const YamlNode& root) {
     for (const DeviceSettings& device : settings.devices) {
@@ -326,6 +343,7 @@ Result<Settings> settings_from_yaml(std::string_view text, const std::string& wh
     if (decode.empty()) decode = {prefill[0]};
     RONDO_TRY(change(settings));
     RONDO_TRY(check_together(settings, root));
+    for (const std::string& each : overrides) RONDO_TRY(check_device(settings, each));
     return settings;
 }
 

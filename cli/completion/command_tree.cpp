@@ -22,11 +22,9 @@ std::vector<std::string> choices_in(const std::string& type) {
 CompletedValue value_of(const CLI::Option& option) {
     using Kind = CompletedValue::Kind;
     if (option.get_expected_max() == 0) return {};
-    const std::string type = option.get_type_name();
-    std::vector<std::string> choices = choices_in(type);
+    std::vector<std::string> choices = choices_in(option.get_type_name());
     if (!choices.empty()) return {Kind::choice, std::move(choices)};
-    const bool file = type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("MODEL");
-    return {file ? Kind::file : Kind::text};
+    return {names_file(option) ? Kind::file : Kind::text};
 }
 
 }  // namespace

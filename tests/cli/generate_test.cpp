@@ -86,6 +86,7 @@ TEST(Generate, StopStringEndsTheTextBeforeIt) {
     const auto json = run_json(generate({"--prompt", prompt, "--stop", "never there", "--stop", stop}));
     EXPECT_EQ(json.at("text"), whole.substr(0, whole.find(stop)));
     EXPECT_EQ(json.at("finish_reason"), "stop");
+    EXPECT_EQ(text_of({"--prompt", prompt, "--stop", "[" + stop + "]"}), whole) << "brackets make no list";
     const auto all = run_json(generate({"--prompt", prompt})).at("ids").get<Ids>();
     const auto by_id = run_json(generate({"--prompt", prompt, "--stop-id", std::to_string(all[3])}));
     EXPECT_EQ(by_id.at("finish_reason"), "stop");

@@ -31,6 +31,20 @@ TEST(Inspect, NamesTheShapeOfTheDemoModel) {
     EXPECT_THAT(plain.out, HasSubstr("architecture             \"llama\"\n"));
 }
 
+/// A link has the name, and the figures of minutes would be lost with it.
+TEST(Inspect, AModelsNameThatIsNoUtf8IsShownInEveryJson) {
+    const TemporaryFolder folder;
+    const std::string path = (folder.path() / "mod\xe9l").string(), name = "mod\xef\xbf\xbdl";
+    std::filesystem::create_directory_symlink(std::string(RONDO_SOURCE_DIR) + "/examples/demo_model", path);
+    EXPECT_EQ(run_json({"inspect", "model", path}).at("name"), name);
+    EXPECT_THAT(run_rondo({"inspect", "model", path}).out, HasSubstr("\"" + name + "\"\n"));
+    EXPECT_EQ(run_json({"bench", "decode", "--model", path, "--tokens", "2", "--repeat", "1"}).at("model"), name);
+    EXPECT_EQ(run_json({"eval", "--model", path, "--dialogues", "1", "--rounds", "1", "--places", "end", "--methods",
+                        "dense"})
+                  .at("model"),
+              name);
+}
+
 TEST(Inspect, FolderAndGgufOfOneModelAgree) {
     const golden::Case model_case = golden::read_cases("qwen2").at(9);
     const golden::Folder folder(model_case, DType::f32);

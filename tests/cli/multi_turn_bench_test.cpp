@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tests/cli/rondo_process.hpp"
+#include "tests/cli/rondo_terminal.hpp"
 #include "tests/transport/scripted_server.hpp"
 
 namespace rondo {
@@ -188,6 +189,15 @@ TEST(MultiTurn, ResendsTheHistoryWithTheAnswersItGot) {
             EXPECT_TRUE(std::equal(turns[i - 1].begin(), turns[i - 1].end(), turns[i].begin()));
         }
     }
+}
+
+/// Which a server gives in its list of models.
+TEST(MultiTurn, AModelsNameDoesNotCommandATerminal) {
+    ChatServer server;
+    testing::RondoTerminal terminal(small(server.url(), {"--model", "a\x1b[31mb"}));
+    terminal.until("stateless, ");
+    EXPECT_EQ(terminal.until(" at "), "a[31mb at ");
+    EXPECT_EQ(terminal.end(), 0);
 }
 
 TEST(MultiTurn, SameSeedSameConversations) {

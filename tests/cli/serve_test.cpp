@@ -1,7 +1,10 @@
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -64,6 +67,43 @@ TEST(Serve, RunsOnTheDeviceOfTheCommandLine) {
     RondoTerminal server({"serve", "--port", "0", "--device", "cpu", "--threads", "3"});
     server.until("cpu (3 threads");
     server.until("http://");
+    ::kill(server.process(), SIGTERM);
+    EXPECT_EQ(server.end(), 0);
+}
+
+bool has_ipv6() {
+    const int descriptor = ::socket(AF_INET6, SOCK_STREAM, 0);
+    sockaddr_in6 here{};
+    here.sin6_family = AF_INET6;
+    here.sin6_addr = in6addr_loopback;
+    const bool bound = ::bind(descriptor, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0;
+    if (descriptor >= 0) ::close(descriptor);
+    return bound;
+}
+
+TEST(Serve, NamesAnAddressOfIPv6AsAUrlHasIt) {
+    if (!has_ipv6()) GTEST_SKIP() << "no IPv6 here";
+    RondoTerminal server({"serve", "--port", "0", "--host", "::1"});
+    server.until("http://");
+    const std::string url = "http://" + server.until("/");
+    EXPECT_TRUE(url.starts_with("http://[::1]:")) << url;
+    const auto parsed = Url::parse(url);
+    ASSERT_TRUE(parsed.is_ok()) << parsed.error().message;
+    const auto health = HttpClient(*parsed).request("GET", "/health", {}, "",
+                                                    std::chrono::steady_clock::now() + std::chrono::seconds(20));
+    EXPECT_TRUE(health.is_ok() && health->status == 200);
+    ::kill(server.process(), SIGTERM);
+    EXPECT_EQ(server.end(), 0);
+}
+
+/// A file or a socket of the server in its place would be read or written by mistake.
+TEST(Serve, NothingTakesThePlaceOfAStandardStreamThatIsClosed) {
+    const std::string program = std::string(RONDO_BINARY_DIR) + "/bin/rondo";
+    RondoTerminal server("/bin/sh", {"-c", "exec \"$0\" serve --port 0 <&-", program});
+    server.until("http://");
+    std::error_code error;
+    const std::string stream = "/proc/" + std::to_string(server.process()) + "/fd/0";
+    EXPECT_EQ(std::filesystem::read_symlink(stream, error).string(), "/dev/null") << error.message();
     ::kill(server.process(), SIGTERM);
     EXPECT_EQ(server.end(), 0);
 }

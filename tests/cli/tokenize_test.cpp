@@ -1,4 +1,5 @@
 #include "tests/cli/rondo_process.hpp"
+#include "tests/cli/rondo_terminal.hpp"
 
 namespace rondo {
 namespace {
@@ -41,6 +42,23 @@ TEST(Tokenize, HalfACharacterIsStillValidJson) {
     const auto ids = run_json({"tokenize", "--text", "🙂"}).at("ids").get<std::vector<int32_t>>();
     ASSERT_GT(ids.size(), 1U);
     EXPECT_EQ(run_json({"detokenize", "--ids", std::to_string(ids[0])}).at("text"), "\xef\xbf\xbd");
+}
+
+std::string ids_of(const std::string& text) {
+    return joined(run_json({"tokenize"}, text).at("ids").get<std::vector<int32_t>>());
+}
+
+TEST(Tokenize, AByteOfZeroDoesNotEndTheText) {
+    const std::string text("a\0b", 3);
+    EXPECT_EQ(run_rondo({"detokenize", "--ids", ids_of(text)}).out, text + "\n");
+}
+
+TEST(Tokenize, ATextDoesNotCommandATerminal) {
+    const std::string text = "a\x1b[31m\xc2\x9bz\n";
+    testing::RondoTerminal terminal({"detokenize", "--ids", ids_of(text)});
+    EXPECT_EQ(terminal.until("\r\n"), "a[31mz\r\n");
+    EXPECT_EQ(terminal.end(), 0);
+    EXPECT_EQ(run_rondo({"detokenize", "--ids", ids_of(text)}).out, text + "\n") << "a pipe gets all of it";
 }
 
 TEST(Tokenize, BadInputIsRefused) {

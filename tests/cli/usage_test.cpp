@@ -116,6 +116,22 @@ TEST(Usage, WrongUseIsTwo) {
     expect_error(run_rondo({"bench", "decode", "--batch", "1025"}), 2, "range");
 }
 
+/// Nothing here can serve, whose process would not end.
+TEST(Usage, AnEmptyNameOfAFileIsRefused) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"generate", "--prompt", "a", "--config", ""},
+                                                  {"serve", "--api-keys", "", "--config", "/no/such/file"},
+                                                  {"serve", "--config", "/no/such/file", "--api-keys="},
+                                                  {"score", "--text", "a", "--logits", ""},
+                                                  {"inspect", "model", ""}})
+        expect_error(run_rondo(words), 2, "must name a file or a folder");
+}
+
+TEST(Usage, AnEmptyValueTakesNoOtherWord) {
+    EXPECT_EQ(run_rondo({"tokenize", "--text=", "--json"}).out, "{\"ids\":[]}\n");
+    EXPECT_EQ(run_rondo({"tokenize", "--text", "--a="}).status, 0) << "a value may end so";
+    expect_failure(run_rondo({"generate", "--prompt=", "--json"}), "empty prompt");
+}
+
 TEST(Usage, ErrorsAreOneLineWhateverIsInThem) {
     expect_failure(run_rondo({"generate", "--model", "/no/such\nfolder\x1b[2J\r", "--prompt", "a"}),
                    "such?folder?[2J?");

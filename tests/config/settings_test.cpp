@@ -363,6 +363,20 @@ TEST(Settings, DevicesHaveShortPlainNamesAndABound) {
     EXPECT_EQ(error_of(many + "  more: {}\n"), "f.yaml:66: devices: has more than 64");
 }
 
+TEST(Settings, AnOverrideOfADeviceThatServesNobodyIsRefused) {
+    const std::string two =
+        "devices: {prompts: {}, answers: {}, idle: {}}\n"
+        "pipeline: {prefill: {on: [prompts]}, decode: {on: [answers]}}";
+    const std::string why = "has no effect, for pipeline.prefill.on and pipeline.decode.on do not name it; must be ";
+    EXPECT_EQ(error_of(two, {"devices.cpu.threads=8"}),
+              "--set devices.cpu: devices.cpu: " + why + "prompts or answers");
+    EXPECT_EQ(error_of(two, {"devices.answer={threads: 8}"}),
+              "--set devices.answer: devices.answer: " + why + "prompts or answers; did you mean answers?");
+    EXPECT_EQ(error_of("", {"devices.a.threads=1", "devices.b.threads=1"}), "--set devices.b: devices.b: " + why + "a");
+    EXPECT_EQ(value_of(two, {"devices.answers.threads=8"}).devices.at(1).threads, 8);
+    EXPECT_EQ(value_of(two, {"devices.idle.threads=8", "pipeline.prefill.on=[idle]"}).devices.at(2).threads, 8);
+}
+
 TEST(Settings, OverridesSayWhatIsWrongWithThem) {
     for (const char* bad : {"", "a", "=1", "a\nb=1", ".........=1"})
         EXPECT_EQ(error_of("", {bad}), "--set " + shown(bad) + ": must be KEY.KEY=VALUE");

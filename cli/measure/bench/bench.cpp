@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "actors/gateway/bodies/json_text.hpp"
 #include "cli/commands.hpp"
 #include "cli/measure/bench/bench_plot.hpp"
 #include "cli/measure/multi_turn/multi_turn.hpp"
@@ -79,7 +80,7 @@ BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, co
 }
 
 Status finish_report(const BenchReport& report, const BenchOptions& options) {
-    std::printf("%s", options.json ? (to_json(report).dump() + "\n").c_str() : to_text(report).c_str());
+    std::printf("%s", options.json ? (json_text(to_json(report)) + "\n").c_str() : to_text(report).c_str());
     if (options.plot_file.empty()) return Status::ok();
     return write_file(options.plot_file, draw_bench(report));
 }
@@ -100,7 +101,8 @@ CLI::App* add_one(CLI::App& command, Action& run, const std::shared_ptr<BenchOpt
                         "1024,4096,16384: measures at each in turn, ascending, at most " + std::to_string(lengths_max))
             ->excludes(one->get_option(single));
     one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")->check(CLI::Range(1, 1000));
-    one->add_option("--plot", options->plot_file, "SVG file: tokens/s over context length, and where the time goes");
+    one->add_option("--plot", options->plot_file, "SVG file: tokens/s over context length, and where the time goes")
+        ->type_name("FILE");
     one->add_flag("--json", options->json);
     one->callback([options, lengths, &run, bench] {
         options->is_sweep = lengths->count() > 0;

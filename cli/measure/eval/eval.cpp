@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "actors/gateway/bodies/json_text.hpp"
 #include "cli/commands.hpp"
 #include "cli/measure/eval/evaluation.hpp"
 #include "cli/measure/eval/methods_page.hpp"
@@ -30,7 +31,7 @@ Status run_eval(const EvalOptions& options) {
     facts.settings["base"] = plan.base;
     const auto tables = tabulate(records, options.against);
     if (options.json) {
-        std::printf("%s\n", to_json(facts, records, tables).dump().c_str());
+        std::printf("%s\n", json_text(to_json(facts, records, tables)).c_str());
     } else {
         std::printf("%s", to_markdown(facts, records, tables).c_str());
     }

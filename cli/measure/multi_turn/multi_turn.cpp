@@ -14,6 +14,7 @@
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/server_options.hpp"
+#include "cli/terminal_text.hpp"
 
 namespace rondo::cli {
 
@@ -100,7 +101,7 @@ Status bench_multi_turn(const Options& options) {
         constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
         std::printf("%s\n", to_json(facts, statistics).dump(-1, ' ', false, replace).c_str());
     } else {
-        std::printf("%s", to_table(facts, statistics).c_str());
+        print_text(to_table(facts, statistics));
     }
     if (!options.plot_file.empty()) RONDO_TRY(write_file(options.plot_file, draw_plot(facts, statistics)));
     if (statistics.answers == statistics.requests) return replayed.tidied;
