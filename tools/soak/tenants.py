@@ -16,6 +16,7 @@ class Tenant:
 EVERYBODY = Tenant("all", None)
 # So long that no other bytes look like them.
 NAMES = ("anna-of-the-soak", "bert-of-the-soak", "cleo-of-the-soak")
+MESSAGE_BEGINS_TOKENS = 2  # of the demo model's template, before a message's text
 SHARED = "all-of-the-soak"  # begins the ids that several tenants give to conversations of their own
 
 
@@ -57,10 +58,19 @@ class Ledger:
         others = any(other.began.get(beginning, sent) < sent for other in self.tenants if other is not tenant)
         self.figures["first_asked"] += 1
         self.figures["first_asked_after_others"] += others
-        if found > system_tokens:
+        if found > system_tokens + self.alike(tenant, beginning):
             return (f"{tenant.name} asks {beginning} for the first time, and {answer.cached_tokens} tokens were cached "
                     f"and {answer.restored_tokens} restored; none may be")
         return None
+
+    @staticmethod
+    def alike(tenant, beginning):
+        """How many tokens behind the system prompt may be known of the tenant's other texts, which begin like this one:
+        no more than the characters that they share, and those that begin a message."""
+        system, text = beginning
+        shared = max((len(os.path.commonprefix([text, other])) for before, other in tenant.began
+                      if before == system and other != text), default=0)
+        return shared + MESSAGE_BEGINS_TOKENS if shared > 0 else 0
 
 
 def beginning_of(messages):
