@@ -162,7 +162,8 @@ bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
 /// Each round of a conversation, and whatever follows a preemption, has begun a block of its own. So what is known of a
 /// prompt may take many more blocks than its tokens fill, and a turn that holds it lets none of them go. A turn that
 /// has the pool to itself is computed anew then, as compactly as can be: a context of any rounds fits. So is one whose
-/// blocks are more than a whole context fills, because a batch has room for twice those.
+/// blocks are more than a whole context fills, because a batch has room for thrice those:
+/// known, planned and answered.
 bool Cache::let_in(Turn& turn, int64_t running, bool spares_claims) {
     SequenceKv known = prefixes_->match(turn.space, turn.ids, std::ssize(turn.reusable()), turn.round_ends);
     expected_.came(known);

@@ -128,7 +128,7 @@ void Restoring::restore(const TurnOfferPtr& offer, std::function<void()> done) {
 void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     Turn& turn = *offer->turn();
     WayBack way = way_back(stored_rounds(store_, pool_.shape(), turn.space, turn.reusable()), turn.kv, pool_.shape());
-    // Admission lets no more in, and computes anew what is cut into more: a batch has room for twice a context's.
+    // Admission lets no more in, and computes anew what is cut into more: a batch has room for thrice a context's.
     keep_within(way, turn.kv, ceil_div<int64_t>(turn.runtime->context_tokens, kv_block_tokens));
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn.space)) {

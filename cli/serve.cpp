@@ -149,7 +149,7 @@ Status serve(const ServeOptions& options) {
             "a file of them to let in nobody else\n",
             server.host.c_str());
     }
-    const Url url{.host = server.host, .port = gateway->port()};
+    const Url url{.host = server.host, .port = gateway->port(), .path = {}};
     std::printf("%s on %s: %s/\n", engine->model_name().c_str(), engine->device_names().c_str(), url.origin().c_str());
     std::fflush(stdout);
     int signal = 0;

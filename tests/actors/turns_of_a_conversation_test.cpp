@@ -249,6 +249,7 @@ TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
         TurnCallbacks callbacks;
         callbacks.on_end = [&, i](const TurnEnd& end) {
             EXPECT_EQ(end.outcome, TurnOutcome::length) << end.error.message;
+            EXPECT_EQ(end.usage.cached_tokens, 0) << "nobody else asks this; what it computed itself was not found";
             ended.push_back(i);
             preemptions += end.timings.preemptions;
         };
