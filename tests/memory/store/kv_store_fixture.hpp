@@ -175,6 +175,12 @@ protected:
     KvStore::Refusal write(const Round& round, double saved_seconds = 1.0) {
         const RecordHeader header = header_of(round);
         KvStore::Begun begun = store_->begin(header, saved_seconds);
+        // A thread of the disk's may have let go of an earlier one, whose end is on its way here.
+        while (begun.refusal == KvStore::Refusal::stored_already && store_->index().find(name_of(round)) == nullptr) {
+            std::this_thread::yield();
+            tasks_->run_all();
+            begun = store_->begin(header, saved_seconds);
+        }
         if (begun.writing == nullptr) return begun.refusal;
         const Status written = write_layers(begun.writing, header);
         EXPECT_TRUE(written) << written.error().message;
