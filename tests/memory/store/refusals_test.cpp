@@ -37,7 +37,7 @@ protected:
         const KvStore::Counts before = store_->counts();
         const uint64_t bytes = store_->bytes();
         const std::vector<StoreName> names = names_there();
-        EXPECT_EQ(write(round, dear), reason);
+        EXPECT_EQ(store_->begin(header_of(round), dear).refusal, reason);
         auto refused = before.refused;
         ++refused[static_cast<size_t>(reason)];
         EXPECT_THAT(store_->counts().refused, ElementsAreArray(refused));
