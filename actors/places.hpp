@@ -1,10 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "actors/conversation_info.hpp"
 #include "actors/load.hpp"
 
 namespace rondo {
@@ -21,6 +22,8 @@ public:
     }
 
     size_t turns() const { return turns_; }
+    /// By the router: the places that are held for turns to come.
+    size_t held() const { return left_; }
     /// By the router, once, when the first turn is let in: the others' places are held.
     void hold(std::shared_ptr<Load> load) {
         load_ = std::move(load);
@@ -39,6 +42,25 @@ private:
     const size_t turns_;
     std::shared_ptr<Load> load_;
     size_t left_ = 0;
+};
+
+/// The places that are held for each tenant's turns to come, as long as whoever asked holds them. The router's alone.
+class HeldPlaces {
+public:
+    void add(const Tenant& tenant, std::weak_ptr<const Places> places) {
+        std::erase_if(held_, [](const auto& one) { return one.second.expired(); });
+        held_.emplace(tenant, std::move(places));
+    }
+    size_t of(const Tenant& tenant) const {
+        size_t sum = 0;
+        const auto [begin, end] = held_.equal_range(tenant);
+        for (auto one = begin; one != end; ++one)
+            if (const auto places = one->second.lock()) sum += places->held();
+        return sum;
+    }
+
+private:
+    std::multimap<Tenant, std::weak_ptr<const Places>> held_;
 };
 
 }  // namespace rondo

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actors/make_turn.hpp"
-#include "actors/places.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -83,8 +82,9 @@ Status Router::let_in(const Ask& asked) {
     }
     const size_t taken = turns_.size() + load_->places_held;
     const Tenant& tenant = asked.conversation.tenant;
-    const size_t wanted = asked.places ? asked.places->turns() : 1, held = turn_shares_.held(tenant);
-    if (!turn_shares_.has_room(tenant, wanted, taken)) {
+    const size_t wanted = asked.places ? asked.places->turns() : 1, promised = held_places_.of(tenant);
+    if (!turn_shares_.has_room(tenant, wanted, taken, promised)) {
+        const size_t held = turn_shares_.held(tenant) + promised;
         Error error = make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
                                                             std::to_string(held) + " of them this tenant's; ask later");
         // Where others hold as much, anybody's end gives room; who holds the most waits for his own.
@@ -92,7 +92,10 @@ Status Router::let_in(const Ask& asked) {
         error.retry_after_s = pace_.expected_s(now(), static_cast<double>(wanted) * others, asked.deadline_seconds);
         return error;
     }
-    if (asked.places) asked.places->hold(load_);
+    if (asked.places) {
+        asked.places->hold(load_);
+        held_places_.add(tenant, asked.places);
+    }
     return Status::ok();
 }
 

@@ -11,6 +11,7 @@
 #include "actors/conversation_table.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
+#include "actors/places.hpp"
 #include "actors/session.hpp"
 #include "actors/tenant_shares.hpp"
 #include "actors/timespan.hpp"
@@ -97,6 +98,7 @@ private:
     std::shared_ptr<std::atomic<TurnId>> last_turn_;
     Options options_;
     TenantShares turn_shares_;
+    HeldPlaces held_places_;  // which are theirs, too
     TurnPace pace_;
     StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones
     ConversationTable conversations_;

@@ -14,10 +14,15 @@ public:
     /// Of a server without tenants anybody may take all.
     TenantShares(size_t places, bool several_tenants) : places_(places), several_tenants_(several_tenants) {}
 
-    /// Room for this many more, where so many are taken by anybody.
-    bool has_room(const Tenant& tenant, size_t wanted, size_t taken) const {
+    /// Room for this many more, where so many are taken by anybody. Several must find room as if they came one after
+    /// the other, but for those of a tenant who holds none. `promised` places are the tenant's beside those that he has
+    /// taken here.
+    bool has_room(const Tenant& tenant, size_t wanted, size_t taken, size_t promised = 0) const {
         if (taken + wanted > places_) return false;
-        return !several_tenants_ || held(tenant) < 4 * (places_ - taken);
+        const size_t own = held(tenant) + promised;
+        if (!several_tenants_ || own == 0) return true;
+        const size_t before_last = wanted - 1;
+        return own + before_last < 4 * (places_ - taken - before_last);
     }
     void take(const Tenant& tenant, size_t count = 1) { held_[tenant] += count; }
     void give_back(const Tenant& tenant, size_t count = 1) {

@@ -66,5 +66,32 @@ TEST_F(PlacesOfARequest, AreAllThereOrNone) {
     EXPECT_FALSE(refused(one_of_them()));
 }
 
+/// Three requests of one tenant, for all the places there are: what they hold for turns to come is his.
+TEST(PlacesOfTenants, LeaveRoomForOthers) {
+    Stage stage(small_settings({"pipeline.decode.batch_max=1", "server.requests_waiting_max=9",
+                                "server.api_keys_file=keys"}));  // room for ten turns
+    const auto is_let_in = [&stage](const Tenant& tenant, const std::shared_ptr<Places>& places) {
+        Heard heard;
+        Ask ask = chat("", question, 1);
+        ask.conversation.tenant = tenant;
+        ask.places = places;
+        stage.engine().ask(std::move(ask), heard.callbacks());
+        stage.run();
+        EXPECT_EQ(heard.ends.size(), 1U);
+        return heard.ends.at(0).error.code != ErrorCode::overloaded;
+    };
+    auto first = std::make_shared<Places>(5);
+    const auto second = std::make_shared<Places>(4), third = std::make_shared<Places>(3);
+    EXPECT_TRUE(is_let_in("many", first));
+    EXPECT_TRUE(is_let_in("many", second));
+    ASSERT_EQ(stage.inside().load().places_held, 7U);
+    EXPECT_FALSE(is_let_in("many", third)) << "no turn of his is under way, but seven places are his";
+    EXPECT_TRUE(is_let_in("one", std::make_shared<Places>(3)));
+    EXPECT_TRUE(is_let_in("many", first)) << "a place that is held for it is there";
+    first.reset();
+    EXPECT_EQ(stage.inside().load().places_held, 3U);
+    EXPECT_TRUE(is_let_in("many", third)) << "what nobody holds any more is nobody's";
+}
+
 }  // namespace
 }  // namespace rondo

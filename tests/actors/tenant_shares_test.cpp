@@ -28,6 +28,21 @@ TEST(TenantShares, WhoComesLateFindsRoomAndTheFirstMustWait) {
     EXPECT_TRUE(shares.has_room("bob", 1, ann + bob - 1));
 }
 
+TEST(TenantShares, SeveralAreAsManyOneAfterTheOther) {
+    TenantShares shares(100, true);
+    shares.take("ann", 70);
+    EXPECT_TRUE(shares.has_room("ann", 10, 70));
+    EXPECT_FALSE(shares.has_room("ann", 11, 70)) << "the last one would be beyond four fifths";
+    EXPECT_TRUE(shares.has_room("bob", 30, 70)) << "he holds none";
+}
+
+TEST(TenantShares, WhatIsPromisedToATenantIsHis) {
+    const TenantShares shares(100, true);
+    EXPECT_TRUE(shares.has_room("ann", 1, 80));
+    EXPECT_TRUE(shares.has_room("ann", 1, 79, 79));
+    EXPECT_FALSE(shares.has_room("ann", 1, 80, 80));
+}
+
 TEST(TenantShares, FewPlacesMayAllBeTaken) {
     TenantShares shares(3, true);
     EXPECT_EQ(taken_by(shares, "ann", 0), 3U);
