@@ -73,6 +73,8 @@ using store_actor = caf::typed_actor<
     /// Brings back what is stored of the turn's prompt behind what it has, as far as that is sooner than computing it.
     /// It is given back at once; its arrival tells what has come. No turn if the session has taken it back.
     caf::replies_to<restore_atom, TurnOfferPtr>::with<StageReply>,
+    /// Sessions have taken turns back: who waits for what is read for another turn is answered.
+    caf::reacts_to<withdraw_atom>,
     /// Puts it on the disk. Answers when its blocks may go.
     caf::replies_to<put_atom, PutAwayPtr>::with<bool>,
     /// A conversation as it now stands, to be kept; it as it was kept; it and its KV gone. Some seconds later nothing

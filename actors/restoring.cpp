@@ -133,11 +133,12 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn.space)) {
         if (hangs(*other)) return done();
-        Waiting one{offer, 0, std::move(done)};
+        int64_t end = 0;
         for (const WayBack::Round& round : way.rounds)
-            if (that_reads(round.stored, turn.space) == other) one.end = round.stored.end_token();
-        other->waiting.push_back(std::move(one));
-        return offer->wait(other->patience);
+            if (that_reads(round.stored, turn.space) == other) end = round.stored.end_token();
+        if (!offer->wait(other->patience)) return done();  // from here on the turn may be its session's
+        other->waiting.push_back({offer, end, std::move(done)});
+        return;
     }
     const uint64_t disk_bytes = disk_bytes_of(way);
     Counts counts;
@@ -294,6 +295,15 @@ void Restoring::cancel(uint64_t number, bool hangs) {
     reader_.cancel(RoundReader::Ticket(own.ticket));
     for (const Waiting& one : waiting) static_cast<void>(one.offer->take());
     look_up_again(std::move(waiting));
+}
+
+void Restoring::let_go_of_taken_back() {
+    for (auto& [number, own] : under_way_)
+        std::erase_if(own.waiting, [](const Waiting& one) {
+            const bool goes = one.offer->was_taken_back();
+            if (goes) one.done();
+            return goes;
+        });
 }
 
 void Restoring::end_waiting() {

@@ -40,6 +40,8 @@ public:
     void restore(const TurnOfferPtr& offer, std::function<void()> done);
     /// So many tokens of a tenant's prompt were asked for, and their turn has gone on before they were looked up.
     void came_too_late(const Tenant& tenant, int64_t tokens) { count(tenant, {.asked = tokens}); }
+    /// Whoever waits for another one's reading and was taken back meanwhile waits no more.
+    void let_go_of_taken_back();
     /// Whoever waits for another one's reading goes on without.
     void end_waiting();
     /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.

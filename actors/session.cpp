@@ -344,7 +344,7 @@ void Session::tell_over() {
 void Session::let_go() {
     current_->turn.reset();
     current_->running.reset();
-    if (offer_) offer_->take_back();  // else it would hold the turn's blocks until the store comes to it
+    if (offer_) offer_->call_off();  // else it would hold the turn's blocks until the store comes to it
     ++asked_;
     const Stages& stages = *current_->stages;
     stages.each([this](const auto& stage) { demonitor(stage.address()); });
@@ -363,7 +363,7 @@ void Session::withdraw() {
         case TurnStage::admission:
             return send(stages.admission, withdraw_atom::value, id);
         case TurnStage::restore:
-            return take_offer_back();  // else it is on its way back
+            return call_offer_off();  // else it is on its way back
         case TurnStage::prefill:
             return send(stages.prefill, withdraw_atom::value, id);
         case TurnStage::decode:

@@ -79,7 +79,8 @@ private:
     void offer(TurnPtr turn, caf::timespan timeout, std::function<void(const StageReply&)> answered,
                std::function<void(const caf::error&)> failed);
     void give_store_up(uint64_t number);
-    void take_offer_back();
+    void call_offer_off();
+    void is_back(TurnPtr turn);
     void restored();
     void give(TurnDelta delta, bool last = false);
     void end(TurnOutcome outcome, Error error = {});

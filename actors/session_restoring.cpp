@@ -53,13 +53,19 @@ void Session::give_store_up(uint64_t number) {
     if (number != asked_ || !offer_) return;
     if (const double patience = offer_->patience(); patience > 0.0)
         return delayed_send(session_itself_actor(this), timespan_of(patience), give_up_atom::value, number);
-    take_offer_back();
-    if (number == asked_ && offer_) delayed_send(session_itself_actor(this), taken_within, give_up_atom::value, number);
+    if (TurnPtr turn = offer_->take_back()) return is_back(std::move(turn));
+    delayed_send(session_itself_actor(this), taken_within, give_up_atom::value, number);
 }
 
-void Session::take_offer_back() {
+void Session::call_offer_off() {
     if (!offer_) return;
-    if (TurnPtr turn = offer_->take_back()) replied({StageReply::Outcome::done, std::move(turn), {}});
+    if (TurnPtr turn = offer_->call_off()) is_back(std::move(turn));
+}
+
+/// From the store, which did not have it. Until the store has answered the next turn is not offered.
+void Session::is_back(TurnPtr turn) {
+    send(current_->stages->store, withdraw_atom::value);
+    replied({StageReply::Outcome::done, std::move(turn), {}});
 }
 
 }  // namespace rondo

@@ -15,7 +15,7 @@ void Session::on_exit() {
         demonitor(current_->ask->listener.address());
         if (current_->stages) current_->stages->each([this](const auto& stage) { demonitor(stage.address()); });
     }
-    if (offer_) offer_->take_back();
+    if (offer_) offer_->call_off();
     offer_.reset();
     router_ = nullptr;
     keeper_ = nullptr;

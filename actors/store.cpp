@@ -56,6 +56,7 @@ Store::behavior_type Store::make_behavior() {
     delayed_send(this, ages_every, age_atom::value);
     return {
         [this](restore_atom, const TurnOfferPtr& offer) { return restore(offer); },
+        [this](withdraw_atom) { restoring_->let_go_of_taken_back(); },
         [this](put_atom, const PutAwayPtr& what) { return put(what); },
         [this](keep_atom, const KeepSlotPtr& slot) { keep(*slot); },
         [this](copy_atom, const ConversationName& name) -> caf::result<ConversationBytesPtr> {

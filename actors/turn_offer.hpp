@@ -23,13 +23,22 @@ public:
     /// By the store, whose the turn is from now on. False: the session has it again.
     bool take() { return claim(State::taken); }
     /// By the store, which has taken it: it is free again until the store takes it anew. The session should leave it
-    /// there for so many seconds.
-    void wait(double seconds) {
+    /// there for so many seconds. False: it was called off. Then it does not wait, and the store must answer now.
+    bool wait(double seconds) {
         patience_ = seconds;
         state_ = State::waits;
+        if (!called_off_) return true;
+        static_cast<void>(take());  // unless its session has it again
+        return false;
     }
     /// By the session, which goes on without the store. Null: the store has the turn.
     TurnPtr take_back() { return claim(State::taken_back) ? std::exchange(turn_, nullptr) : nullptr; }
+    /// By the session whose turn is over for its user. Null: the store has the turn, and gives it back without letting
+    /// it wait.
+    TurnPtr call_off() {
+        called_off_ = true;
+        return take_back();
+    }
     /// What `wait` has said since the last time.
     double patience() { return patience_.exchange(0.0); }
     /// For the store after `take`, and for the session once the store has died.
@@ -53,6 +62,7 @@ private:
     const int64_t tokens_;
     std::atomic<State> state_{State::offered};
     std::atomic<double> patience_{0.0};
+    std::atomic<bool> called_off_{false};
     TurnPtr turn_;  // its owner's alone
 };
 

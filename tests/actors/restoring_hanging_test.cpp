@@ -169,6 +169,41 @@ TEST_F(HostMemoryRestoringTest, ADiskHangsWhileHostMemoryGivesWhatItHas) {
     EXPECT_FALSE(is_read(0)) << "nor is it waited for";
 }
 
+/// It was cancelled while the store was looking at it: it leaves now, however long the reading takes.
+TEST_F(RestoringTest, WhoIsCalledOffWaitsForNobody) {
+    computer(1.0);
+    EXPECT_TRUE(is_read(0));
+    const TurnPtr turn = bare_turn(0);
+    const TurnOfferPtr offer = taken(turn);
+    EXPECT_EQ(offer->call_off(), nullptr);
+    int over = 0;
+    restoring_->restore(offer, [&over] { ++over; });
+    EXPECT_EQ(over, 1);
+    EXPECT_FALSE(offer->was_taken_back());
+    EXPECT_EQ(offer->turn(), turn);
+    end_all(0.5);
+    EXPECT_EQ(over, 1);
+    EXPECT_EQ(turn->kv.tokens(), 0);
+}
+
+/// The store hears of it, and answers before the reading is over. Others wait on.
+TEST_F(RestoringTest, WhoIsTakenBackIsLetGo) {
+    computer(1.0);
+    EXPECT_TRUE(is_read(0));
+    const TurnPtr goes = bare_turn(0), waits = bare_turn(0);
+    const TurnOfferPtr offers[] = {taken(goes), taken(waits)};
+    int over[] = {0, 0};
+    for (size_t i = 0; i < 2; ++i) restoring_->restore(offers[i], [&over, i] { ++over[i]; });
+    EXPECT_EQ(offers[0]->take_back(), goes);
+    restoring_->let_go_of_taken_back();
+    EXPECT_EQ(over[0], 1);
+    EXPECT_EQ(over[1], 0);
+    end_all(0.5);
+    EXPECT_EQ(over[0], 1);
+    EXPECT_EQ(over[1], 1);
+    EXPECT_EQ(waits->kv.tokens(), tokens);
+}
+
 /// It is computed by itself. Nobody touches it when the reading is over.
 TEST_F(RestoringTest, WhoIsTakenBackWaitsForNobody) {
     computer(1.0);

@@ -218,16 +218,48 @@ TEST(TurnOffer, IsFreeAgainWhileItWaits) {
     EXPECT_EQ(offer.patience(), 0.0);
     ASSERT_TRUE(offer.take());
     EXPECT_EQ(offer.take_back(), nullptr);
-    offer.wait(7.0);
+    EXPECT_TRUE(offer.wait(7.0));
     EXPECT_EQ(offer.patience(), 7.0);
     EXPECT_EQ(offer.patience(), 0.0) << "it is told once";
     EXPECT_TRUE(offer.take());
     EXPECT_EQ(offer.take_back(), nullptr);
-    offer.wait(7.0);
+    EXPECT_TRUE(offer.wait(7.0));
     EXPECT_FALSE(offer.was_taken_back());
     EXPECT_EQ(offer.take_back(), turn);
     EXPECT_TRUE(offer.was_taken_back());
     EXPECT_FALSE(offer.take());
+}
+
+/// Its turn was cancelled while the store was looking at it.
+TEST(TurnOffer, DoesNotWaitOnceItIsCalledOff) {
+    const RuntimePtr runtime = small_runtime(4);
+    const auto turn = std::make_shared<Turn>(make_bare_turn(runtime, 1, {1, 2, 3}, 3));
+    TurnOffer taken(turn);
+    ASSERT_TRUE(taken.take());
+    EXPECT_EQ(taken.call_off(), nullptr);
+    EXPECT_FALSE(taken.wait(600.0));
+    EXPECT_EQ(taken.take_back(), nullptr) << "the store has it, and gives it back";
+    EXPECT_EQ(taken.turn(), turn);
+    TurnOffer waits(turn);
+    ASSERT_TRUE(waits.take());
+    ASSERT_TRUE(waits.wait(600.0));
+    EXPECT_EQ(waits.call_off(), turn);
+    EXPECT_FALSE(waits.take());
+}
+
+TEST(TurnOffer, IsNeverLeftWaitingWhenItIsCalledOff) {
+    const RuntimePtr runtime = small_runtime(4);
+    for (int i = 0; i < 200; ++i) {
+        const auto turn = std::make_shared<Turn>(make_bare_turn(runtime, 1, {1, 2, 3}, 3));
+        TurnOffer offer(turn);
+        ASSERT_TRUE(offer.take());
+        bool waits = false;
+        std::thread store([&] { waits = offer.wait(600.0); });
+        const TurnPtr back = offer.call_off();
+        store.join();
+        const bool is_the_stores = !waits && !offer.was_taken_back();
+        EXPECT_NE(is_the_stores, back != nullptr) << "one of them has it, and it does not wait";
+    }
 }
 
 }  // namespace

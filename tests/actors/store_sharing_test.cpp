@@ -12,6 +12,7 @@ namespace {
 
 using testing::continue_ids;
 using testing::Heard;
+using testing::HeldDisk;
 using testing::HeldDiskTest;
 using testing::StoreActorTest;
 
@@ -76,6 +77,43 @@ TEST_F(StoreSharingTest, WhoComesAfterOneThatLeftWaitsForWhatIsReadForIt) {
     EXPECT_TRUE(next.ends.empty()) << next.ends[0].error.message;
     run_until([&next] { return !next.ends.empty(); });
     EXPECT_EQ(next.ends[0].outcome, TurnOutcome::length) << next.ends[0].error.message;
+}
+
+/// The disk hangs while a turn waits for what is read for another. It is cancelled, and the next turn of its
+/// conversation is brought back: the store has let the first one go.
+TEST_F(HeldDiskTest, WhoIsCancelledWhileItWaitsLeavesTheStore) {
+    start();
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < 2; ++i) {
+        const Heard first = turn(continue_ids(ids_of(i, 200), 4));
+        prompts.push_back(joined(joined(ids_of(i, 200), first.ids), {5, 6}));
+    }
+    wait_until_written();
+    start();
+    disk_.hold(HeldDisk::reads);
+    const auto ask = [this](const std::vector<int32_t>& prompt, const std::string& conversation, Heard& heard) {
+        Ask ask = continue_ids(prompt, 4);
+        ask.conversation.id = conversation;
+        const TurnId id = stage_->engine().ask(std::move(ask), heard.callbacks());
+        stage_->run();
+        return id;
+    };
+    Heard reads, waits, next;
+    ask(prompts[0], "", reads);
+    const TurnId waiting = ask(prompts[0], "c", waits);
+    EXPECT_TRUE(reads.ids.empty());
+    EXPECT_TRUE(waits.ids.empty());
+    stage_->engine().cancel(waiting);
+    stage_->run();
+    ASSERT_EQ(waits.ends.size(), 1U);
+    EXPECT_EQ(waits.ends[0].outcome, TurnOutcome::cancelled);
+    EXPECT_EQ(stage_->inside().load().turns, 1U);
+    ask(prompts[1], "c", next);
+    EXPECT_TRUE(next.ids.empty()) << "it was computed: the store was not asked";
+    disk_.let_go();
+    run_until([&] { return !reads.ends.empty() && !next.ends.empty(); });
+    EXPECT_EQ(reads.ends[0].usage.restored_tokens, 203);
+    EXPECT_EQ(next.ends[0].usage.restored_tokens, 203);
 }
 
 /// The store dies: who read computes what has not come, and so does who waited.
