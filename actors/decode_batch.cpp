@@ -47,7 +47,7 @@ BlockCounts DecodeBatch::set_places_aside() {
 }
 
 bool DecodeBatch::is_leaving() const {
-    return std::ranges::any_of(rows_, [](const Row& row) { return row.leaving.has_value(); });
+    return std::ranges::any_of(rows_, [](const Row& row) { return row.withdrawn || row.leaving.has_value(); });
 }
 
 std::optional<TurnId> DecodeBatch::to_preempt() const {

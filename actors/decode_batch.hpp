@@ -32,7 +32,7 @@ public:
     bool can_step();
     /// Sets a place aside for each token of the next step. Returns the blocks of which turns found none.
     BlockCounts set_places_aside();
-    /// Somebody leaves as soon as its choice is back, and gives memory back then.
+    /// Somebody leaves before the next step, or as soon as its choice is back, and gives memory back then.
     bool is_leaving() const;
     /// Who gives way for want of memory; none where somebody leaves anyway. The lowest priority, and of those who have
     /// it the last to come: so the first always gets to its end. One that is alone comes back to rounds in no more

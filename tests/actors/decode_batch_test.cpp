@@ -108,6 +108,19 @@ TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
     EXPECT_FALSE(batch.can_step());
 }
 
+/// It was cancelled while somebody was asked for room, and leaves behind the answer.
+TEST_F(DecodeBatchTest, NobodyGivesWayWhileAWithdrawnTurnIsThere) {
+    DecodeBatch batch({.context_tokens = 64});
+    batch.join(turn(1));
+    batch.join(turn(2));
+    batch.withdraw(1);
+    EXPECT_TRUE(batch.is_leaving());
+    EXPECT_FALSE(batch.to_preempt());
+    EXPECT_TRUE(batch.leave(1, StageReply::Outcome::refused));
+    EXPECT_FALSE(batch.is_leaving());
+    EXPECT_EQ(batch.to_preempt(), 2U);
+}
+
 TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
     DecodeBatch batch({.context_tokens = 4096});
     const auto block = static_cast<int64_t>(kv_block_tokens);
