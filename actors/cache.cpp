@@ -48,7 +48,7 @@ Cache::behavior_type Cache::make_behavior() {
         },
         [this](claim_atom, const PromptClaimPtr& made) { claim(*made); },
         [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
-        [this](keep_atom, const TurnPtr& turn) { keep(*turn); },
+        [this](keep_atom, const ComputedPtr& computed) { keep(*computed); },
         [this](share_atom, const TurnPtr& turn) {
             prefixes_->insert_full(turn->space, turn->ids, turn->kv, turn->conversation.number);
             count();
@@ -212,31 +212,31 @@ void Cache::claim(const PromptClaim& claim) {
     prefixes_->claim(claim.turn, claim.space, claim.ids);
 }
 
-/// The turn lets go of its blocks, so that they can go when there is need.
-void Cache::keep(Turn& turn) {
+/// Nobody else holds its blocks then, so that they can go when there is need.
+void Cache::keep(Computed& computed) {
+    SequenceKv& kv = computed.kv;
     // What is left of a turn that gave keys up is no beginning of anything.
-    if (turn.kv.is_whole()) {
-        prefixes_->insert(turn.space, turn.ids, turn.kv, turn.conversation.number);
+    if (kv.is_whole()) {
+        const uint64_t owner = computed.conversation.number;
+        prefixes_->insert(computed.space, computed.ids, kv, owner);
         const bool others_wait = prefixes_->claims() > std::ssize(later_);
-        if (turn.last.over && others_wait)
-            expected_.add(prefixes_->match(turn.space, turn.ids, turn.kv.tokens()), turn.conversation.number, now());
+        if (computed.is_answer && others_wait)
+            expected_.add(prefixes_->match(computed.space, computed.ids, kv.tokens()), owner, now());
+        if (store_) put_away(computed);
     }
     count();
-    if (store_) put_away(turn);
-    turn.kv = SequenceKv(pool_);
+    kv = SequenceKv(pool_);
 }
 
 /// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
 /// What is too much stays in the cache until the store has less to do, as long as nobody needs its room.
-void Cache::put_away(const Turn& turn) {
-    if (!turn.kv.is_whole() || turn.kv.tokens() == 0) return;
-    const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
-    const double tokens = static_cast<double>(turn.computed_tokens);
-    if (tokens > 0) seconds_per_token_ = turn.computed_seconds / tokens;
+void Cache::put_away(const Computed& computed) {
+    const double tokens = static_cast<double>(computed.computed_tokens);
+    if (tokens > 0) seconds_per_token_ = computed.computed_seconds / tokens;
     const double measured = tokens > 0 ? seconds_per_token_ : 0.0;
-    if (has_enough_to_do(blocks_of(turn.kv))) return put_away_later(turn, measured);
-    give_to_store({turn.runtime, turn.conversation, turn.space, {ids.begin(), ids.end()}, turn.kv.share(), measured},
-                  [] {});
+    if (has_enough_to_do(blocks_of(computed.kv))) return put_away_later(computed, measured);
+    give_to_store(
+        {computed.runtime, computed.conversation, computed.space, computed.ids, computed.kv.share(), measured}, [] {});
 }
 
 bool Cache::has_enough_to_do(int64_t blocks) const {
@@ -246,17 +246,12 @@ bool Cache::has_enough_to_do(int64_t blocks) const {
 }
 
 /// What is stored already goes before it, when there is need of room.
-void Cache::put_away_later(const Turn& turn, double seconds_per_token) {
-    const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
+void Cache::put_away_later(const Computed& computed, double seconds_per_token) {
     std::vector<int64_t> round_ends;
-    for (int64_t r = 1; r < turn.kv.rounds(); ++r) round_ends.push_back(turn.kv.round_begin(r));
-    prefixes_->claim(++later_claims_, turn.space, ids);
-    later_.push_back({later_claims_,
-                      turn.conversation,
-                      turn.space,
-                      {ids.begin(), ids.end()},
-                      std::move(round_ends),
-                      seconds_per_token});
+    for (int64_t r = 1; r < computed.kv.rounds(); ++r) round_ends.push_back(computed.kv.round_begin(r));
+    prefixes_->claim(++later_claims_, computed.space, computed.ids);
+    later_.push_back(
+        {later_claims_, computed.conversation, computed.space, computed.ids, std::move(round_ends), seconds_per_token});
     if (later_.size() <= later_max) return;
     prefixes_->forget_claim(later_.front().claim);
     later_.pop_front();

@@ -41,10 +41,10 @@ private:
     bool set_aside(Turn& turn, int64_t tokens, int64_t running, bool spares_claims);
     bool make_room(const BlockCounts& blocks);
     void claim(const PromptClaim& claim);
-    void keep(Turn& turn);
-    void put_away(const Turn& turn);
+    void keep(Computed& computed);
+    void put_away(const Computed& computed);
     bool has_enough_to_do(int64_t blocks) const;
-    void put_away_later(const Turn& turn, double seconds_per_token);
+    void put_away_later(const Computed& computed, double seconds_per_token);
     void go_on_putting(bool all = false);
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
     int64_t forget_later(const ConversationKey& conversation);

@@ -57,7 +57,7 @@ using cache_actor = caf::typed_actor<
     /// A turn waits: what it will need goes after what nobody waits for. Until it is let in or withdrawn.
     caf::reacts_to<claim_atom, PromptClaimPtr>, caf::reacts_to<withdraw_atom, TurnId>,
     /// What a turn has computed may be used again.
-    caf::reacts_to<keep_atom, TurnPtr>,
+    caf::reacts_to<keep_atom, ComputedPtr>,
     /// The same for a turn that goes on, but for a last block that it will still write to.
     caf::replies_to<share_atom, TurnPtr>::with<bool>,
     /// What is known of a conversation's prompt goes to the store and out of the pool; how many tokens those were. Or

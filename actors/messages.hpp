@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/computed.hpp"
 #include "actors/conversation.hpp"
 #include "actors/front.hpp"
 #include "actors/keep_slot.hpp"
@@ -154,6 +155,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChoiceJobPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ComputedPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationBytesPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationFigures)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ConversationKey)

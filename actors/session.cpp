@@ -222,13 +222,18 @@ void Session::act(TurnFlow::Action action) {
         case TurnFlow::Action::withdraw:
             return withdraw();
         case TurnFlow::Action::keep_kv:
-            if (current_->turn) current_->turn->stop_waiting();
-            if (current_->turn && current_->turn->kv.tokens() > 0)
-                send(current_->stages->cache, keep_atom::value, current_->turn);
-            return;
+            return keep_kv();
         case TurnFlow::Action::drop_kv:
             return current_->turn.reset();
     }
+}
+
+/// The turn may begin anew at once, and come back before the cache has looked at what it had.
+void Session::keep_kv() {
+    if (!current_->turn) return;
+    current_->turn->stop_waiting();
+    if (auto computed = computed_by(*current_->turn))
+        send(current_->stages->cache, keep_atom::value, std::move(computed));
 }
 
 void Session::dispatch(TurnStage stage) {

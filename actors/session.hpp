@@ -72,6 +72,7 @@ private:
     void begin_next();
     void happen(TurnFlow::Event event);
     void act(TurnFlow::Action action);
+    void keep_kv();
     void dispatch(TurnStage stage);
     void replied(StageReply reply);
     void let_in();

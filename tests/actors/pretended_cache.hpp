@@ -32,7 +32,7 @@ public:
             [this](withdraw_atom, TurnId id) {
                 if (told_ != nullptr) told_->forgotten.push_back(id);
             },
-            [](keep_atom, const TurnPtr&) {},
+            [](keep_atom, const ComputedPtr&) {},
             [](share_atom, const TurnPtr&) { return true; },
             [this](room_atom, const BlockCounts&) {  // from the test: it has filled the answer in
                 if (told_ == nullptr) return true;
