@@ -33,7 +33,7 @@ Session::behavior_type Session::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     if (!is_there_) {
         read();
-    } else if (!unbegun_) {
+    } else {
         keep();
     }
     return {

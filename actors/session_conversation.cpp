@@ -56,10 +56,10 @@ void Session::is_read(const Status& status) {
     quit(to_caf(status.error()));
 }
 
-/// As it now stands it outlives the process. What the store has not come to is replaced in the slot; but for a fork's
-/// beginning, of which the store must hear before rounds go.
+/// As it now stands it outlives the process, once it has begun. What the store has not come to is replaced in the slot;
+/// but for a fork's beginning, of which the store must hear before rounds go.
 void Session::keep(bool rounds_went) {
-    if (!keeper_) return;
+    if (!keeper_ || unbegun_) return;
     ConversationToKeep kept;
     kept.key = key_;
     kept.head = write_head({key_.name, key_.number, seconds_since_1970(), figures()});

@@ -164,6 +164,33 @@ TEST_F(StoreActorTest, ADeadStoreKeepsNobodyWaiting) {
     EXPECT_EQ(turn(continue_ids(some_ids(40), 4)).ids.size(), 4U);
 }
 
+/// Its first turn may still fail: then a conversation would be on the disk in which nothing was ever said.
+TEST_F(StoreActorTest, ATitleKeepsNoConversationThatHasNotBegun) {
+    start();
+    const ConversationName name{"t", "c"};
+    Heard heard;
+    stage_->engine().ask(chat("c", question), heard.callbacks());
+    testing::Busy busy(*stage_);
+    busy.run();
+    std::string title;
+    const auto host = [&](caf::event_based_actor* self, const front_actor& front) {
+        self->request(front, caf::infinite, title_atom::value, name, std::string("Boxes"))
+            .then([&title](const ConversationInfoPtr& info) { title = info->title; });
+    };
+    stage_->system().spawn(host, stage_->engine().front());
+    busy.run();
+    ASSERT_EQ(title, "Boxes");
+    ASSERT_TRUE(heard.ends.empty());
+    EXPECT_EQ(figures().conversations, 0U);
+    run_until([&heard] { return !heard.ends.empty(); });
+    wait_until_written();
+    EXPECT_EQ(figures().conversations, 1U);
+    start();
+    const auto kept = answer<ConversationInfoPtr>(list_atom::value, name);
+    EXPECT_EQ(kept->title, "Boxes");
+    EXPECT_EQ(kept->rounds.size(), 1U);
+}
+
 /// It is being read when it is deleted: who asked for it hears so at once.
 TEST_F(StoreActorTest, WhoWaitsForAConversationThatIsRemovedIsTold) {
     start();
