@@ -47,10 +47,10 @@ Session::behavior_type Session::make_behavior() {
             return answer_when_there<ConversationInfoPtr>([this] { return Result<ConversationInfoPtr>(info()); });
         },
         [this](rewind_atom, int64_t round) {
-            return change_when_drained([round](Conversation& conversation) { return conversation.rewind(round); });
+            return change([round](Conversation& conversation) { return conversation.rewind(round); });
         },
         [this](drop_atom, const RoundList& rounds) {
-            return change_when_drained([rounds](Conversation& conversation) { return conversation.drop(rounds); });
+            return change([rounds](Conversation& conversation) { return conversation.drop(rounds); });
         },
         [this](title_atom, const std::string& title) {  // with a turn under way too: no prompt has the title in it
             return answer_when_there<ConversationInfoPtr>([=, this]() -> Result<ConversationInfoPtr> {
@@ -65,11 +65,7 @@ Session::behavior_type Session::make_behavior() {
             if (current_) return stop(current_->ask->id, TurnFlow::Event::cancel);
             leave();
         },
-        [this](away_atom) {
-            auto answer = make_response_promise<int64_t>();
-            put_away(answer);
-            return answer;
-        },
+        [this](away_atom) { return put_away(); },
         [this](text_atom, const NewTurnPtr& news) { prepared(news); },
         [this](copy_atom) {
             return answer_when_there<ConversationPtr>([this] {
@@ -87,22 +83,35 @@ Session::behavior_type Session::make_behavior() {
 template <class Answer>
 caf::typed_response_promise<Answer> Session::answer_when_there(std::function<Result<Answer>()> answer) {
     auto promise = make_response_promise<Answer>();
-    auto deliver = answering<Answer>(promise, std::move(answer));
-    if (is_there_) {
-        deliver(Status::ok());
-    } else {
-        when_there_.push_back(std::move(deliver));
-    }
+    do_or_wait(!is_there_, answering<Answer>(promise, std::move(answer)));
     return promise;
 }
 
-/// A turn whose user has heard its end is no turn under way: the change waits until no stage has it any more.
-caf::typed_response_promise<ConversationInfoPtr> Session::change_when_drained(
-    std::function<Status(Conversation&)> how) {
-    auto changed = [this, how = std::move(how)] { return change(how); };
-    if (!drains() || !waiting_.empty()) return answer_when_there<ConversationInfoPtr>(std::move(changed));
+void Session::do_or_wait(bool waits, std::function<void(const Status&)> what) {
+    waits ? when_ready_.push_back(std::move(what)) : what(Status::ok());
+}
+
+/// What waited is done, or hears why it cannot be, before any turn that came later begins.
+void Session::do_what_waited(const Status& status) {
+    for (const auto& what : std::exchange(when_ready_, {})) what(status);
+}
+
+/// While a turn waits or is under way no round goes, and none is put away. One whose user has heard its end counts no
+/// more, though a stage may still have it.
+Status Session::check_no_turn() const {
+    if (waiting_.empty() && (!current_ || drains())) return Status::ok();
+    return make_error(ErrorCode::invalid_argument,
+                      "the conversation has a turn under way, which must end or be cancelled first");
+}
+
+caf::typed_response_promise<ConversationInfoPtr> Session::change(std::function<Status(Conversation&)> how) {
     auto promise = make_response_promise<ConversationInfoPtr>();
-    when_drained_.push_back(answering<ConversationInfoPtr>(promise, std::move(changed)));
+    auto changed = answering<ConversationInfoPtr>(promise, [this, how = std::move(how)] { return changed_by(how); });
+    if (const Status no_turn = check_no_turn(); no_turn) {
+        do_or_wait(!is_there_ || current_, std::move(changed));
+    } else {
+        changed(no_turn);
+    }
     return promise;
 }
 
@@ -358,7 +367,7 @@ void Session::let_go() {
     tell_over();
     current_.reset();
     const Status status = removed_ ? make_error(ErrorCode::not_found, "the conversation was removed") : Status::ok();
-    for (const auto& answer : std::exchange(when_drained_, {})) answer(status);
+    do_what_waited(status);
 }
 
 void Session::withdraw() {

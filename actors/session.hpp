@@ -97,16 +97,19 @@ private:
     void has_heard(const listener_actor& listener, const UnderWay* other);
     ConversationInfoPtr info() const;
     ConversationFigures figures() const;
-    Result<ConversationInfoPtr> change(const std::function<Status(Conversation&)>& how);
+    caf::typed_response_promise<ConversationInfoPtr> change(std::function<Status(Conversation&)> how);
+    Result<ConversationInfoPtr> changed_by(const std::function<Status(Conversation&)>& how);
     void read();
     void is_read(const Status& status);
     template <class Answer>
     caf::typed_response_promise<Answer> answer_when_there(std::function<Result<Answer>()> answer);
-    caf::typed_response_promise<ConversationInfoPtr> change_when_drained(std::function<Status(Conversation&)> how);
+    void do_or_wait(bool waits, std::function<void(const Status&)> what);
+    void do_what_waited(const Status& status);
+    Status check_no_turn() const;
     bool drains() const { return current_ && current_->flow.state() == TurnFlow::State::draining; }
     void keep(bool rounds_went = false);
     CachedPromptPtr cached_prompt() const;
-    void put_away(caf::typed_response_promise<int64_t> answer);
+    caf::typed_response_promise<int64_t> put_away();
     void leave();
     double now() { return seconds_of(clock().now()); }
 
@@ -138,9 +141,9 @@ private:
     store_actor keeper_;
     KeepSlotPtr keeping_ = std::make_shared<KeepSlot>();  // for the keeper
     bool is_there_;                                       // else it is being read
-    std::vector<std::function<void(const Status&)>> when_there_;
-    std::vector<std::function<void(const Status&)>> when_drained_;  // the turn's user has heard its end already
-    std::optional<ConversationName> fork_of_;                       // until that is kept
+    // What waits for that, or until no stage has a turn any more whose user has heard its end.
+    std::vector<std::function<void(const Status&)>> when_ready_;
+    std::optional<ConversationName> fork_of_;  // until that is kept
     router_actor router_;
     StagesPtr stages_;  // that the next turn starts with; none: it waits for some
     bool ends_with_turn_;

@@ -45,7 +45,7 @@ void Session::read() {
 /// Without it nothing can be said in it: what waits is refused, and the conversation goes.
 void Session::is_read(const Status& status) {
     is_there_ = status.is_ok();
-    for (const auto& answer : std::exchange(when_there_, {})) answer(status);
+    do_what_waited(status);
     if (is_there_) return start_next();
     keeper_ = nullptr;
     while (!waiting_.empty()) {
@@ -79,26 +79,29 @@ CachedPromptPtr Session::cached_prompt() const {
     return std::make_shared<CachedPrompt>(CachedPrompt{key_, std::move(known.ids), std::move(known.round_ends)});
 }
 
-void Session::put_away(caf::typed_response_promise<int64_t> answer) {
-    if (drains() && waiting_.empty()) {
-        when_drained_.emplace_back([this, answer](const Status& status) mutable {
-            status ? put_away(answer) : static_cast<void>(answer.deliver(to_caf(status.error())));
-        });
-    } else if (current_ || text_ || !waiting_.empty()) {
-        answer.deliver(to_caf(make_error(ErrorCode::invalid_argument,
-                                         "the conversation has a turn under way, which "
-                                         "must end or be cancelled first")));
-    } else if (!is_there_ || !stages_) {
-        answer.deliver(int64_t{0});
+/// Of one that has not been read nothing is in memory.
+caf::typed_response_promise<int64_t> Session::put_away() {
+    auto answer = make_response_promise<int64_t>();
+    const auto put = [this, answer](const Status& status) mutable {
+        if (!status) {
+            answer.deliver(to_caf(status.error()));
+        } else if (!is_there_ || !stages_) {
+            answer.deliver(int64_t{0});
+        } else {
+            answer.delegate(stages_->cache, away_atom::value, cached_prompt());
+        }
+    };
+    if (const Status no_turn = check_no_turn(); no_turn) {
+        do_or_wait(current_.has_value(), put);
     } else {
-        answer.delegate(stages_->cache, away_atom::value, cached_prompt());
+        answer.deliver(to_caf(no_turn.error()));
     }
+    return answer;
 }
 
 /// Nothing of a conversation that was removed stays in memory, unless others have it too.
 void Session::leave() {
-    for (const auto& answer : std::exchange(when_there_, {}))
-        answer(make_error(ErrorCode::not_found, "the conversation was removed before it was read"));
+    do_what_waited(make_error(ErrorCode::not_found, "the conversation was removed before it was read"));
     if (removed_ && is_there_ && stages_) send(stages_->cache, remove_atom::value, cached_prompt());
     quit();
 }
@@ -113,11 +116,7 @@ ConversationFigures Session::figures() const {
     return is_there_ ? figures_of(conversation_) : options_.figures;
 }
 
-Result<ConversationInfoPtr> Session::change(const std::function<Status(Conversation&)>& how) {
-    if (current_ || text_) {  // of which its prompt is made
-        return make_error(ErrorCode::invalid_argument,
-                          "the conversation has a turn under way, which must be cancelled first");
-    }
+Result<ConversationInfoPtr> Session::changed_by(const std::function<Status(Conversation&)>& how) {
     RONDO_TRY(how(conversation_));
     ++key_.cuts;
     keep(true);

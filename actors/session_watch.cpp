@@ -21,8 +21,7 @@ void Session::on_exit() {
     keeper_ = nullptr;
     stages_.reset();
     waiting_.clear();
-    when_there_.clear();
-    when_drained_.clear();
+    when_ready_.clear();
     current_.reset();
     options_ = {};  // a dead actor may be held by a timer; the model may not
 }

@@ -50,6 +50,30 @@ TEST(Restart, WaitsForTheOldRunnerAndTurnsWaitWithIt) {
     EXPECT_EQ(stage.inside().load().turns, 0U);
 }
 
+/// The turn is to begin before it, as soon as there are stages.
+TEST(Restart, NothingIsTakenBackBehindATurnThatWaits) {
+    Stage stage(small_settings());
+    Heard before, heard;
+    stage.engine().ask(chat("c", "Hello!", 4), before.callbacks());
+    stage.run();
+    Busy busy(stage);
+    kill_decode(stage);
+    busy.run();
+    stage.engine().ask(chat("c", question), heard.callbacks());
+    std::string told;
+    const auto host = [&told](caf::event_based_actor* self, const front_actor& front) {
+        self->request(front, caf::infinite, rewind_atom::value, ConversationName{"t", "c"}, int64_t{0})
+            .then([&told](const ConversationInfoPtr&) { told = "done"; },
+                  [&told](const caf::error& error) { told = from_caf(error, "the router").message; });
+    };
+    stage.system().spawn(host, stage.engine().front());
+    busy.run();
+    EXPECT_THAT(told, ::testing::HasSubstr("has a turn under way"));
+    stage.run();
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
+}
+
 TEST(Restart, IsGivenUpWhenAStageDoesNotEnd) {
     Engine::Options options;
     std::vector<Error> reasons;

@@ -1,5 +1,6 @@
 // A store whose thread is busy, or whose disk hangs, holds no turn up.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,6 +170,70 @@ TEST_F(BusyStoreTest, AConversationGoesOnAndIsKeptAsItStandsAtLast) {
     EXPECT_EQ(figures().conversations, 1U);
     start();
     EXPECT_EQ(answer<ConversationInfoPtr>(list_atom::value, ConversationName{"t", "c"})->rounds.size(), 4U);
+}
+
+/// Requests to a conversation that is still being read. Each is told of as it is answered.
+class ConversationThatIsRead : public BusyStoreTest {
+protected:
+    void SetUp() override {
+        start();
+        turn(chat("c", "Hello!", 4));
+        wait_until_written();
+        start();
+    }
+    void rewind() {
+        const auto host = [this](caf::event_based_actor* self, const front_actor& front) {
+            self->request(front, caf::infinite, rewind_atom::value, name_, int64_t{0})
+                .then([this](const ConversationInfoPtr&) { answers_.emplace_back("done"); },
+                      [this](const caf::error& error) { answers_.push_back(from_caf(error, "the router").message); });
+        };
+        stage_->system().spawn(host, stage_->engine().front());
+        run_others();
+    }
+    void ask(Heard& heard) {
+        stage_->engine().ask(chat("c", "And now?", 4), heard.callbacks());
+        run_others();
+    }
+    size_t rounds() { return answer<ConversationInfoPtr>(list_atom::value, name_)->rounds.size(); }
+
+    const ConversationName name_{"t", "c"};
+    std::vector<std::string> answers_;
+};
+
+TEST_F(ConversationThatIsRead, IsNotRewoundBehindATurn) {
+    Heard heard;
+    ask(heard);
+    rewind();
+    EXPECT_THAT(answers_, ::testing::ElementsAre(::testing::HasSubstr("has a turn under way")));
+    run_until([&heard] { return !heard.ends.empty(); });
+    EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
+    EXPECT_EQ(rounds(), 2U);
+}
+
+TEST_F(ConversationThatIsRead, IsRewoundBeforeATurnThatComesLater) {
+    Heard heard;
+    rewind();
+    ask(heard);
+    rewind();
+    EXPECT_THAT(answers_, ::testing::ElementsAre(::testing::HasSubstr("has a turn under way"))) << "the second alone";
+    run_until([&heard] { return !heard.ends.empty(); });
+    EXPECT_NE(heard.ends[0].outcome, TurnOutcome::failed) << heard.ends[0].error.message;
+    ASSERT_EQ(answers_.size(), 2U);
+    EXPECT_EQ(answers_[1], "done");
+    EXPECT_EQ(rounds(), 1U) << "the turn's own";
+}
+
+TEST_F(ConversationThatIsRead, IsRewoundOnceItsTurnIsCancelled) {
+    Heard heard;
+    const TurnId turn = stage_->engine().ask(chat("c", "And now?", 4), heard.callbacks());
+    run_others();
+    stage_->engine().cancel(turn);
+    rewind();
+    EXPECT_EQ(heard.ends.size(), 1U);
+    EXPECT_TRUE(answers_.empty());
+    run_until([this] { return !answers_.empty(); });
+    EXPECT_EQ(answers_[0], "done");
+    EXPECT_EQ(rounds(), 0U);
 }
 
 TEST(KeepSlot, HoldsTheNewestState) {

@@ -118,6 +118,30 @@ TEST_F(StoreActorTest, AConversationIsPutAwayWhenItsCancelledTurnIsOver) {
     EXPECT_GT(answer<int64_t>(away_atom::value, ConversationName{"t", "c"}), 16);
 }
 
+/// It is decided when it comes, while a stage has the cancelled turn: one that is asked for behind it changes nothing.
+TEST_F(StoreActorTest, AConversationIsPutAwayThoughATurnComesBehindThat) {
+    start();
+    Heard first, second;
+    const TurnId cancelled = stage_->engine().ask(chat("c", "What is the code of the red box?"), first.callbacks());
+    while (first.ids.size() < 3) ASSERT_TRUE(stage_->run_one());
+    testing::Busy busy(*stage_);
+    stage_->engine().cancel(cancelled);
+    std::optional<int64_t> away;
+    const auto host = [&](caf::event_based_actor* self, const front_actor& front) {
+        self->request(front, caf::infinite, away_atom::value, ConversationName{"t", "c"})
+            .then([&away](int64_t tokens) { away = tokens; }, [&away](const caf::error&) { away = -1; });
+    };
+    stage_->system().spawn(host, stage_->engine().front());
+    busy.run();
+    stage_->engine().ask(chat("c", "Hello!", 4), second.callbacks());
+    busy.run();
+    ASSERT_EQ(first.ends.size(), 1U);
+    EXPECT_FALSE(away) << "a stage still has the turn";
+    run_until([&] { return away && !second.ends.empty(); });
+    EXPECT_GE(*away, 0) << "it was refused";
+    EXPECT_NE(second.ends[0].outcome, TurnOutcome::failed) << second.ends[0].error.message;
+}
+
 /// A question that is asked again finds what was computed of it; who rests, or is deleted, leaves nothing of it.
 TEST_F(StoreActorTest, RoundsThatWereTakenBackLeaveMemoryToo) {
     start();
