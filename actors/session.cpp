@@ -74,7 +74,7 @@ Session::behavior_type Session::make_behavior() {
                 return Result<ConversationPtr>(std::make_shared<const Conversation>(conversation_));
             });
         },
-        [this](give_up_atom, uint64_t number) { give_store_up(number); },
+        [this](give_up_atom, uint64_t number) { look_at_offer(number); },
         [this](const StagesPtr& stages) { serve_by(stages); },
         [this](pause_atom) { stages_.reset(); },
     };
@@ -358,9 +358,9 @@ void Session::tell_over() {
 void Session::let_go() {
     current_->turn.reset();
     current_->running.reset();
-    if (offer_) offer_->call_off();  // else it would hold the turn's blocks until the store comes to it
-    ++asked_;
     const Stages& stages = *current_->stages;
+    if (offered_.call_off()) send(stages.store, withdraw_atom::value);  // else it would hold the turn's blocks
+    ++asked_;
     stages.each([this](const auto& stage) { demonitor(stage.address()); });
     options_.metrics->attended(current_->record.take_attention());
     send(stages.admission, closed_atom::value, current_->ask->id);
@@ -377,7 +377,8 @@ void Session::withdraw() {
         case TurnStage::admission:
             return send(stages.admission, withdraw_atom::value, id);
         case TurnStage::restore:
-            return call_offer_off();  // else it is on its way back
+            if (TurnPtr turn = offered_.call_off()) is_back(std::move(turn));  // else it is on its way back
+            return;
         case TurnStage::prefill:
             return send(stages.prefill, withdraw_atom::value, id);
         case TurnStage::decode:

@@ -13,6 +13,7 @@
 #include "actors/load.hpp"
 #include "actors/make_turn.hpp"
 #include "actors/metrics.hpp"
+#include "actors/offered_turn.hpp"
 #include "actors/stages.hpp"
 #include "actors/store_figures.hpp"
 #include "actors/text_workers.hpp"
@@ -79,8 +80,8 @@ private:
     void restore();
     void offer(TurnPtr turn, caf::timespan timeout, std::function<void(const StageReply&)> answered,
                std::function<void(const caf::error&)> failed);
-    void give_store_up(uint64_t number);
-    void call_offer_off();
+    void look_at_offer_in(double seconds, uint64_t number);
+    void look_at_offer(uint64_t number);
     void is_back(TurnPtr turn);
     void restored();
     void give(TurnDelta delta, bool last = false);
@@ -153,8 +154,8 @@ private:
     std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
     std::optional<Text> text_;                       // of the first that waits
     std::optional<UnderWay> current_;
-    TurnOfferPtr offer_;  // that the store has not answered; the session may have taken its turn back
-    uint64_t asked_ = 0;  // counts what stages were asked: older replies are no news
+    OfferedTurn offered_;  // to the store; or the one before it
+    uint64_t asked_ = 0;   // counts what stages were asked: older replies are no news
 };
 
 }  // namespace rondo

@@ -15,8 +15,8 @@ void Session::on_exit() {
         demonitor(current_->ask->listener.address());
         if (current_->stages) current_->stages->each([this](const auto& stage) { demonitor(stage.address()); });
     }
-    if (offer_) offer_->call_off();
-    offer_.reset();
+    offered_.call_off();
+    offered_ = {};
     router_ = nullptr;
     keeper_ = nullptr;
     stages_.reset();
