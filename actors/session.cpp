@@ -1,6 +1,5 @@
 #include "actors/session.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "actors/make_turn.hpp"
@@ -61,7 +60,8 @@ Session::behavior_type Session::make_behavior() {
         },
         [this](remove_atom) {
             ends_with_turn_ = removed_ = true;
-            while (!waiting_.empty()) stop(waiting_.back().first->id, TurnFlow::Event::cancel);
+            for (const TurnId id : waiting_.from_last([](const Ask&) { return true; }))
+                stop(id, TurnFlow::Event::cancel);
             if (current_) return stop(current_->ask->id, TurnFlow::Event::cancel);
             leave();
         },
@@ -120,7 +120,7 @@ bool Session::is_current(TurnId id) const {
 }
 
 void Session::ask(const AskPtr& asked) {
-    const size_t behind = waiting_.size() - (text_ ? 1 : 0);
+    const size_t behind = waiting_.behind();
     if (behind >= options_.waiting_max) {
         Error error = make_error(ErrorCode::overloaded, "this conversation has " + std::to_string(behind) +
                                                             " turns waiting; ask when they are over");
@@ -129,7 +129,7 @@ void Session::ask(const AskPtr& asked) {
         return refuse(asked, std::move(error));
     }
     monitor(asked->listener);
-    waiting_.emplace_back(asked, now());
+    waiting_.push(asked, now());
     start_next();
 }
 
@@ -145,31 +145,28 @@ void Session::refuse(const AskPtr& ask, Error error) {
     has_heard(ask->listener, current_ && !drains() ? &*current_ : nullptr);
 }
 
+void Session::refuse_waiting(const Error& error) {
+    while (!waiting_.empty()) refuse(waiting_.take_first(), error);
+}
+
 void Session::serve_by(const StagesPtr& stages) {
     stages_ = stages;
-    if (!stages_) drop_text();
-    while (!stages_ && !waiting_.empty()) {
-        const AskPtr ask = std::move(waiting_.front().first);
-        waiting_.pop_front();
-        refuse(ask, make_error(ErrorCode::internal, "the pipeline has given up"));
-    }
+    if (!stages_) refuse_waiting(make_error(ErrorCode::internal, "the pipeline has given up"));
     start_next();
 }
 
 void Session::start_next() {
     while (!current_ && is_there_ && stages_ && !waiting_.empty()) {
-        if (!text_) prepare_next();
-        if (!text_->made) return;  // goes on when it is
+        if (waiting_.wants_text()) prepare_next();
+        if (!waiting_.is_ready()) return;  // goes on when it is
         begin_next();
     }
     if (!current_ && waiting_.empty() && ends_with_turn_) leave();
 }
 
 void Session::begin_next() {
-    const auto [ask, arrived] = std::move(waiting_.front());
-    waiting_.pop_front();
-    Result<NewTurn> made = std::move(*text_->made);
-    text_.reset();
+    auto [turn, made] = waiting_.take_ready();
+    const auto& [ask, arrived] = turn;
     if (ask->goes_on && unbegun_)
         return refuse(ask, make_error(ErrorCode::not_found,
                                       "the conversation's first turn became no round; what "
@@ -185,11 +182,8 @@ void Session::begin_next() {
 void Session::stop(TurnId id, TurnFlow::Event event) {
     const bool expired = event == TurnFlow::Event::expired;
     if (is_current(id)) return happen(event);
-    const auto found = std::ranges::find_if(waiting_, [&](const auto& one) { return one.first->id == id; });
-    if (found == waiting_.end()) return;
-    if (text_ && text_->turn == id) drop_text();
-    const AskPtr ask = std::move(found->first);
-    waiting_.erase(found);
+    const AskPtr ask = waiting_.take_out(id);
+    if (!ask) return;
     refuse(ask, expired ? make_error(ErrorCode::timeout, "the turn's deadline passed before it began")
                         : make_error(ErrorCode::cancelled, "cancelled"));
     start_next();

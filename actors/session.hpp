@@ -1,8 +1,7 @@
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,10 +15,10 @@
 #include "actors/offered_turn.hpp"
 #include "actors/stages.hpp"
 #include "actors/store_figures.hpp"
-#include "actors/text_workers.hpp"
 #include "actors/timespan.hpp"
 #include "actors/turn_flow.hpp"
 #include "actors/turn_record.hpp"
+#include "actors/waiting_turns.hpp"
 
 namespace rondo {
 
@@ -69,7 +68,6 @@ private:
     void start_next();
     void prepare_next();
     void prepared(const NewTurnPtr& news);
-    void drop_text();
     void begin_next();
     void happen(TurnFlow::Event event);
     void act(TurnFlow::Action action);
@@ -95,6 +93,7 @@ private:
     void stop(TurnId id, TurnFlow::Event event);
     void down(const caf::down_msg& message);
     void refuse(const AskPtr& ask, Error error);
+    void refuse_waiting(const Error& error);
     void has_heard(const listener_actor& listener, const UnderWay* other);
     ConversationInfoPtr info() const;
     ConversationFigures figures() const;
@@ -113,15 +112,6 @@ private:
     caf::typed_response_promise<int64_t> put_away();
     void leave();
     double now() { return seconds_of(clock().now()); }
-
-    /// What the next turn's text becomes, apart from this actor: from a copy of the conversation, which stays as it is
-    /// meanwhile.
-    struct Text {
-        TurnId turn = 0;
-        TextWorkers::Place place;
-        std::stop_source stop;
-        std::optional<Result<NewTurn>> made;
-    };
 
     struct UnderWay {
         AskPtr ask;
@@ -151,8 +141,7 @@ private:
     bool unbegun_;  // no turn has become a round yet, and the first one made it
     bool removed_ = false;
 
-    std::deque<std::pair<AskPtr, double>> waiting_;  // and when it came
-    std::optional<Text> text_;                       // of the first that waits
+    WaitingTurns waiting_;
     std::optional<UnderWay> current_;
     OfferedTurn offered_;  // to the store; or the one before it
     uint64_t asked_ = 0;   // counts what stages were asked: older replies are no news

@@ -48,11 +48,7 @@ void Session::is_read(const Status& status) {
     do_what_waited(status);
     if (is_there_) return start_next();
     keeper_ = nullptr;
-    while (!waiting_.empty()) {
-        const AskPtr ask = std::move(waiting_.front().first);
-        waiting_.pop_front();
-        refuse(ask, status.error());
-    }
+    refuse_waiting(status.error());
     quit(to_caf(status.error()));
 }
 

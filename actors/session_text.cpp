@@ -24,42 +24,25 @@ Result<NewTurn> make_turn_safely(const Ask& ask, const Conversation& conversatio
 
 /// What was asked as ids is no text, and a few words take less than the way to another thread and back.
 void Session::prepare_next() {
-    const AskPtr ask = waiting_.front().first;
-    text_.emplace();
-    text_->turn = ask->id;
+    const AskPtr ask = waiting_.first();
+    TurnText& text = waiting_.begin_text(options_.texts);
     const size_t bytes = text_bytes(*ask, conversation_);
-    if (!ask->ids.empty() || options_.texts->is_at_once(bytes)) {
-        text_->made = make_turn_safely(*ask, conversation_, options_.runtime, {});
-        return;
-    }
-    TextQueue::Text text{ask->conversation.tenant, flow_of(*ask), ask->priority, bytes, {}};
-    text.job = [session = session_actor(this), ask, conversation = std::make_shared<const Conversation>(conversation_),
-                runtime = options_.runtime, stop = text_->stop.get_token()] {
+    if (!ask->ids.empty() || options_.texts->is_at_once(bytes))
+        return text.is_made(make_turn_safely(*ask, conversation_, options_.runtime, {}));
+    TextQueue::Text job{ask->conversation.tenant, flow_of(*ask), ask->priority, bytes, {}};
+    job.job = [session = session_actor(this), ask, conversation = std::make_shared<const Conversation>(conversation_),
+               runtime = options_.runtime, stop = text.stop()] {
         if (stop.stop_requested()) return;
         const auto news =
             std::make_shared<NewTurnOf>(NewTurnOf{ask->id, make_turn_safely(*ask, *conversation, runtime, stop)});
         caf::anon_send(session, text_atom::value, news);
     };
-    const Result<TextWorkers::Place> place = options_.texts->add(std::move(text));
-    if (place) {
-        text_->place = *place;
-    } else {
-        text_->made = place.error();
-    }
+    const Result<TextWorkers::Place> place = options_.texts->add(std::move(job));
+    place ? text.waits(*place) : text.is_made(place.error());
 }
 
 void Session::prepared(const NewTurnPtr& news) {
-    if (!text_ || text_->turn != news->turn) return;  // nobody wants it any more
-    text_->made = std::move(news->made);
-    start_next();
-}
-
-/// Whoever is at it hears of it soon.
-void Session::drop_text() {
-    if (!text_) return;
-    text_->stop.request_stop();
-    if (!text_->made) options_.texts->withdraw(text_->place);
-    text_.reset();
+    if (waiting_.text_is_made(news->turn, std::move(news->made))) start_next();
 }
 
 }  // namespace rondo

@@ -1,7 +1,6 @@
 // Whom a session watches: who listens to its turns, and the stages that serve them.
 
 #include <algorithm>
-#include <vector>
 
 #include "actors/session.hpp"
 
@@ -9,8 +8,7 @@ namespace rondo {
 
 /// Whoever is watched outlives it, and would keep it in memory.
 void Session::on_exit() {
-    drop_text();
-    for (const auto& [ask, arrived] : waiting_) demonitor(ask->listener.address());
+    for (const auto& [ask, arrived] : waiting_.all()) demonitor(ask->listener.address());
     if (current_) {
         demonitor(current_->ask->listener.address());
         if (current_->stages) current_->stages->each([this](const auto& stage) { demonitor(stage.address()); });
@@ -29,17 +27,16 @@ void Session::on_exit() {
 /// A turn's end. Its listener is watched no more, unless he waits for another turn of this conversation.
 void Session::has_heard(const listener_actor& listener, const UnderWay* other) {
     demonitor(listener.address());
-    const bool waits = std::ranges::any_of(waiting_, [&](const auto& one) { return one.first->listener == listener; });
+    const auto listens = [&](const WaitingTurns::Waiting& one) { return one.ask->listener == listener; };
+    const bool waits = std::ranges::any_of(waiting_.all(), listens);
     if (waits || (other != nullptr && other->ask->listener == listener)) monitor(listener);
 }
 
 /// Somebody this conversation depends on is gone: whoever listened, or a stage.
 void Session::down(const caf::down_msg& message) {
     const auto is = [&](const auto& actor) { return actor.address() == message.source; };
-    std::vector<TurnId> unheard;
-    for (const auto& [ask, arrived] : waiting_)
-        if (is(ask->listener)) unheard.push_back(ask->id);
-    for (auto id = unheard.rbegin(); id != unheard.rend(); ++id) stop(*id, TurnFlow::Event::cancel);
+    for (const TurnId id : waiting_.from_last([&](const Ask& ask) { return is(ask.listener); }))
+        stop(id, TurnFlow::Event::cancel);
     if (!current_) return;
     if (is(current_->ask->listener)) return stop(current_->ask->id, TurnFlow::Event::cancel);
     const Stages& stages = *current_->stages;
