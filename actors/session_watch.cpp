@@ -6,8 +6,9 @@
 
 namespace rondo {
 
-/// Whoever is watched outlives it, and would keep it in memory.
+/// Whoever is watched outlives it, and would keep it in memory. Whoever waits for an answer hears of its end.
 void Session::on_exit() {
+    do_what_waited(make_error(ErrorCode::internal, "the conversation's actor has ended"));
     for (const auto& [ask, arrived] : waiting_.all()) demonitor(ask->listener.address());
     if (current_) {
         demonitor(current_->ask->listener.address());
@@ -19,7 +20,6 @@ void Session::on_exit() {
     keeper_ = nullptr;
     stages_.reset();
     waiting_.clear();
-    when_ready_.clear();
     current_.reset();
     options_ = {};  // a dead actor may be held by a timer; the model may not
 }

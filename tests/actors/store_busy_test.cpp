@@ -236,6 +236,28 @@ TEST_F(ConversationThatIsRead, IsRewoundOnceItsTurnIsCancelled) {
     EXPECT_EQ(rounds(), 0U);
 }
 
+TEST_F(ConversationThatIsRead, TellsWhoWaitsWhenItsActorDies) {
+    rewind();
+    EXPECT_TRUE(answers_.empty());
+    caf::actor session;
+    const auto listen = [&session](listener_actor::pointer, int) -> listener_actor::behavior_type {
+        return {[&session](const TurnBegun& begun) { session = begun.session; }, [](TurnDelta) {}, [](TurnEnd) {}};
+    };
+    Ask asked = chat("c", "And now?", 4);
+    asked.id = stage_->engine().new_turn_id();
+    asked.listener = stage_->system().spawn(listen, 0);
+    const listener_actor listener = asked.listener;
+    caf::anon_send(stage_->inside().router(), ask_atom::value, AskPtr(std::make_shared<Ask>(std::move(asked))));
+    run_others();
+    ASSERT_TRUE(session);
+    caf::anon_send_exit(session, caf::exit_reason::kill);
+    session = nullptr;
+    run_others();
+    EXPECT_THAT(answers_, ::testing::ElementsAre(::testing::HasSubstr("actor has ended"))) << "no time has passed";
+    caf::anon_send_exit(listener, caf::exit_reason::kill);
+    run_others();
+}
+
 TEST(KeepSlot, HoldsTheNewestState) {
     KeepSlot slot;
     EXPECT_FALSE(slot.take());
