@@ -185,7 +185,11 @@ void Prefill::share(TurnId id) {
     const auto finished = [=, this] { finish(id, StageReply::Outcome::done); };
     when_answered(
         request(cache_, options_.timeout, share_atom::value, jobs_.at(id).turn), [=](bool) { finished(); },
-        [=](const caf::error&) { finished(); });
+        [=, this](const caf::error& error) {
+            // It may still read the turn's keys, to which the answer's would be added meanwhile.
+            if (error == caf::sec::request_timeout) return quit(error);
+            finished();
+        });
 }
 
 void Prefill::finish(TurnId id, StageReply::Outcome outcome, Error error) {

@@ -146,5 +146,27 @@ TEST_F(PrefillTest, ADiskThatHangsOnceMoreIsNoticedOnceMore) {
     EXPECT_EQ(gave_up_, Arrival::Why::hangs);
 }
 
+/// The cache may still read the prompt's keys, to which decode would add the answer's. Nobody answers behind that.
+TEST_F(PrefillTest, APromptIsNotAnsweredBehindACacheThatHangs) {
+    const caf::actor cache = caf::actor_cast<caf::actor>(cache_);
+    const auto* const hangs = dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(cache));
+    ASSERT_NE(hangs, nullptr);
+    auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
+    const auto run_others = [&] {
+        scheduler.run_jobs_filtered([hangs](const caf::resumable* job) { return job != hangs; });
+    };
+    ask();
+    come(layers);
+    ASSERT_TRUE(piece_);
+    Chunk& chunk = *piece_->chunk;
+    ASSERT_TRUE(chunk.turn->kv.extend(chunk.turn->missing()));
+    chunk.done = true;
+    caf::anon_send(runner_, done_atom::value, std::make_shared<const Status>());
+    run_others();
+    scheduler.advance_time(std::chrono::minutes(3));
+    run_others();
+    EXPECT_FALSE(reply_) << "the stage ends, and the turn with it";
+}
+
 }  // namespace
 }  // namespace rondo
