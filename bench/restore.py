@@ -2,11 +2,13 @@
 """How soon a conversation goes on after a restart: its KV read from the disk beside computing it again.
 
     bench/restore.py --model FOLDER [--weights random:1] [--tokens 2048,4096,8192] [--new 16] [--rounds 5] [--peer]
+                     [--no-recompute]
 
 Each round starts `rondo serve` with a store, asks once, stops it by SIGTERM, drops the file cache's copy, starts it
-again and asks with some more tokens; and once more without a store. Times are from the request to the first token, at a
-server that says it is ready. The bytes' own time is that of a raw read of the segment files, 1 MiB pieces past the
-cache at a queue depth of 32, in the same round. Validates that the answer's ids are the undisturbed run's.
+again and asks with some more tokens; and once more without a store, unless --no-recompute is given. Times are from the
+request to the first token, at a server that says it is ready. The bytes' own time is that of a raw read of the segment
+files, 1 MiB pieces past the cache at a queue depth of 32, in the same round. Validates that the answer's ids are the
+undisturbed run's.
 
 With --peer each round restarts llama-server too, on the same weights (FOLDER/model.gguf): it restores a slot that it
 has saved, with the file in the kernel's cache and without, with flash attention and without. The faster flag counts.
@@ -131,7 +133,7 @@ def measure(args, tokens, log):
             sys.exit("the restored answer is another one")
         if details["restored_tokens"] < tokens - 16:
             sys.exit(f"only {details} was restored")
-        recomputed = float("nan")
+        recomputed = None
         if not args.no_recompute:
             server, address = start(args, None, log)
             ask(address, [5] * 40, 1)
@@ -140,9 +142,11 @@ def measure(args, tokens, log):
     finally:
         shutil.rmtree(store)
     wanted = bytes_restored / rate + new
-    return {"restored_s": restored, "recomputed_s": recomputed, "new_tokens_s": new, "bytes": bytes_restored,
-            "raw_mb_s": rate / 1e6, "raw_s": bytes_restored / rate, "of_raw_and_new": restored / wanted,
-            "sooner": recomputed / restored}
+    found = {"restored_s": restored, "new_tokens_s": new, "bytes": bytes_restored, "raw_mb_s": rate / 1e6,
+             "raw_s": bytes_restored / rate, "of_raw_and_new": restored / wanted}
+    if recomputed is not None:
+        found.update({"recomputed_s": recomputed, "sooner": recomputed / restored})
+    return found
 
 
 def history(args, tokens):
@@ -163,6 +167,16 @@ def beside_peer(rounds):
         median[times] = statistics.median(ratios)
         median[times + "_range"] = [ratios[0], ratios[-1]]
     return {"flash": flash, **median}
+
+
+def told(tokens, median):
+    """One line; of computing the history again only where that was measured."""
+    line = (f"{tokens} tokens, {median['bytes'] / 1e6:.0f} MB: first token after {median['restored_s']:.3f} s; "
+            f"raw read {median['raw_s']:.3f} s ({median['raw_mb_s']:.0f} MB/s) + new tokens "
+            f"{median['new_tokens_s']:.3f} s: {median['of_raw_and_new']:.2f} of that")
+    if "recomputed_s" in median:
+        line += f"; computed again {median['recomputed_s']:.2f} s: {median['sooner']:.1f} times sooner"
+    return line
 
 
 def tell_peer(peer):
@@ -208,10 +222,7 @@ def main():
             out.append(measure_rounds(args, tokens, model, log))
             median = out[-1]["median"]
             if not args.json:
-                print(f"{tokens} tokens, {median['bytes'] / 1e6:.0f} MB: first token after {median['restored_s']:.3f} s; "
-                      f"raw read {median['raw_s']:.3f} s ({median['raw_mb_s']:.0f} MB/s) + new tokens "
-                      f"{median['new_tokens_s']:.3f} s: {median['of_raw_and_new']:.2f} of that; computed again "
-                      f"{median['recomputed_s']:.2f} s: {median['sooner']:.1f} times sooner", flush=True)
+                print(told(tokens, median), flush=True)
             if not args.json and args.peer:
                 tell_peer(median["peer"])
     if args.json:
