@@ -40,7 +40,7 @@ std::string ChatPartner::stats(const TurnEnd& turn) const {
     const TurnAttention& how = turn.attention;
     if (how.method == "dense") return text;
     text += how.method + ": prompt " + shares(how.prompt) + "; answer " + shares(how.answer);
-    print_to(text, "; %ld selections\n", static_cast<long>(how.selections));
+    print_to(text, "; choices of keys: %ld\n", static_cast<long>(how.selections));
     return text;
 }
 

@@ -91,7 +91,7 @@ test('a turn that asked for a method shows how it attended', async (t) => {
         assert.equal(shown_now['Prompt: attention held'], percent(told.prompt_mass));
         assert.equal(shown_now['Answer: keys attended to'], percent(told.answer_density));
         assert.equal(shown_now['Answer: attention held'], percent(told.answer_mass));
-        assert.equal(shown_now['Selections of keys'], String(told.selections));
+        assert.equal(shown_now['Choices of keys'], String(told.selections));
         assert.equal(shown_now['Steps until they serve'], String(told.lag_steps));
     }
     await shoot('attention');

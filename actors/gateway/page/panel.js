@@ -125,7 +125,7 @@ function attention_table(turn) {
         .filter(([, key]) => how[key] !== undefined)
         .map(([label, key]) => ({ kind: 'none', label, value: how[key] }));
     const counts = [
-        { kind: 'none', label: 'Selections of keys', value: how.selections },
+        { kind: 'none', label: 'Choices of keys', value: how.selections },
         { kind: 'none', label: 'Steps until they serve', value: how.lag_steps },
     ];
     if (how.waited) counts.push({ kind: 'none', label: 'Waited for', value: how.waited });
