@@ -104,39 +104,6 @@ TEST(LoopServeLines, HoldAlphaOfTheSampledRowsTogetherOrOfEach) {
     }
 }
 
-TEST(LoopServeLines, HoldAlphaOfWhatFirstAndNearKeysLeave) {
-    uint32_t seed = 40;
-    for (const Pattern pattern : testing::patterns) {
-        const auto in = testing::sampled_attention({.first_row = 700, .rows = 90, .sampled = 90}, pattern, ++seed);
-        for (const double alpha : {0.1, 0.5, 0.9}) {
-            PrefillAttention settings = as_printed(alpha);
-            settings.first_keys = 4;
-            settings.near_keys = 40;
-            Lines lines, always{.columns = {0, 1, 2, 3}, .bands = {0, 1, 2, 3}, .blocks = {}};
-            make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
-            EXPECT_TRUE(std::ranges::includes(lines.columns, always.columns)) << seed;
-            EXPECT_TRUE(std::ranges::includes(lines.bands, always.bands)) << seed;
-            const double kept = covered_by(in, always).mass, left = in.total() - kept;
-            EXPECT_GE(covered_by(in, lines).mass, kept + alpha * left - 1e-4 * in.total()) << seed << " " << alpha;
-            settings.alpha_of = PrefillAttention::AlphaOf::each_row;
-            make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
-            EXPECT_GE(covered_by(in, lines).least_of_a_row, alpha - 1e-4) << seed << " " << alpha;
-        }
-    }
-}
-
-TEST(LoopServeLines, ShortSequencesHoldNoMoreThanThereIs) {
-    const auto in = testing::sampled_attention({.first_row = 0, .rows = 3, .sampled = 3}, Pattern::uniform, 3);
-    PrefillAttention settings = as_printed(0.5);
-    settings.first_keys = 4096;
-    settings.near_keys = 1 << 20;
-    settings.blocks = 0;
-    Lines lines;
-    make_prefill_sparsity(settings)->select(in.chunk(), in.sampled(), lines);
-    EXPECT_EQ(std::ssize(lines.columns), in.keys());
-    EXPECT_EQ(std::ssize(lines.bands), in.chunk().blocks());
-}
-
 TEST(LoopServeLines, TheBestBlocksStandBesideThem) {
     const auto in = testing::sampled_attention({.first_row = 500, .rows = 60, .sampled = 60}, Pattern::local, 8);
     const int64_t blocks = in.chunk().blocks(), first = in.block_of(in.first_row);

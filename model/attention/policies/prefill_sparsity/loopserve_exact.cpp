@@ -22,6 +22,9 @@ constexpr int patient_batches = 64;
 constexpr float least_ratio = std::numeric_limits<float>::min();
 constexpr size_t stripe_lines = 64;
 static_assert(kv_block_tokens <= stripe_lines, "the columns of a block lie in two stripes at the most");
+// A share of each row that sums of f32 may lose: those of a block's 16 keys, added in one order and in another, differ
+// by less.
+constexpr double rounding = 1.0 / (1 << 20);
 // A taken line stays in the arrays. Dividing by this keeps its ratio from ever being the best.
 constexpr float taken_entries = std::numeric_limits<float>::max();
 
@@ -67,6 +70,7 @@ public:
 private:
     bool start(const ChunkShape& chunk, const SampledRows& sampled);
     void take_always(const ChunkShape& chunk, const PrefillAttention& settings);
+    void forgive_rounding();
     void want(double share);
     float best_ratio();
     double collect(float ratio_min);
@@ -114,7 +118,10 @@ void Greedy::choose(const ChunkShape& chunk, const SampledRows& sampled, const P
     const bool of_what_is_left = settings.first_keys > 0 || settings.near_keys > 0;
     if (!of_what_is_left) want(settings.alpha);
     take_always(chunk, settings);
-    if (of_what_is_left) want(settings.alpha);
+    if (of_what_is_left) {
+        forgive_rounding();
+        want(settings.alpha);
+    }
     for (int batches = 0; missing_ > 0.0; ++batches) {
         const float best = best_ratio();
         if (best < least_ratio) {  // alpha is so near to 1 that rounding hides what is missing
@@ -156,6 +163,20 @@ void Greedy::take_always(const ChunkShape& chunk, const PrefillAttention& settin
     };
     take(0, std::min(bands_of_window(settings.near_keys), chunk.blocks()));
     take(blocks_, std::min<int64_t>(std::max(settings.first_keys, 1), chunk.keys()));
+}
+
+/// A row whose first and near keys hold everything seems to miss a little, which no line can bring: without this, the
+/// head would be dense.
+void Greedy::forgive_rounding() {
+    if (row_missing_.empty()) {
+        missing_ -= rounding * sums_.total;
+        return;
+    }
+    missing_ = 0.0;
+    for (size_t row = 0; row < row_missing_.size(); ++row) {
+        row_missing_[row] -= rounding * sums_.row_totals[row];
+        missing_ += std::max(row_missing_[row], 0.0);
+    }
 }
 
 /// Of the mass that is missing a share is enough.
