@@ -83,6 +83,12 @@ public:
     void truncate(int64_t tokens) { cut(tokens, false); }
     /// The same, but the blocks are set aside: extending to where it was cannot fail.
     void set_back(int64_t tokens) { cut(tokens, true); }
+    /// The same for keys that will be computed again as they were: what is exact of them is exact again.
+    void begin_again(int64_t tokens) {
+        const int64_t inexact_from = inexact_from_;
+        cut(tokens, true);
+        inexact_from_ = inexact_from;
+    }
     /// Gives up the blocks whose keys all come before `token`, for good; but never the last one, where more may
     /// follow. Keys keep their numbers. A group's `blocks` and `block_begin` begin with the first block that is still
     /// held, and the sequence can no longer be cut before that.

@@ -150,7 +150,7 @@ Result<std::span<float>> Stepper::chunk_logits(int64_t first, int64_t rows) {
 void Stepper::drop_chunk(const SequenceKv& kv) {
     OpenChunk* const chunk = chunk_of(&kv);
     if (chunk == nullptr) return;
-    chunk->kv->set_back(chunk->begin);  // it begins again, and its blocks were promised
+    chunk->kv->begin_again(chunk->begin);  // its blocks were promised
     chunk->kv = nullptr;
 }
 

@@ -81,5 +81,21 @@ TEST(SequenceKv, KnowsHowFarItIsExact) {
     EXPECT_EQ(kv.exact_tokens(), 48) << "what did not come is computed";
 }
 
+TEST(SequenceKv, IsAsExactWhenTheSameKeysAreComputedAgain) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 12);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(40));
+    kv.go_on_inexactly(100);  // behind its prompt
+    ASSERT_TRUE(kv.extend(40));
+    kv.begin_again(40);
+    EXPECT_EQ(kv.exact_tokens(), 40);
+    EXPECT_EQ(kv.blocks_set_aside(LayerGroup::upper), 2);
+    ASSERT_TRUE(kv.extend(72));
+    EXPECT_EQ(kv.exact_tokens(), 100);
+    kv.begin_again(104);
+    EXPECT_EQ(kv.exact_tokens(), 100) << "no more than that";
+}
+
 }  // namespace
 }  // namespace rondo

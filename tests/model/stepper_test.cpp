@@ -103,6 +103,17 @@ TEST_F(StepperTest, ADroppedChunkIsAsIfItHadNeverBegun) {
     EXPECT_EQ(logits(), again);
 }
 
+TEST_F(StepperTest, ADroppedChunkIsAsExactWhenItIsComputedAgain) {
+    need(prefill(first_, three_));
+    first_.go_on_inexactly(19);  // as an answer would that leaves keys out
+    need(stepper_->begin_chunk(first_, sixteen_, Logits::last));
+    need(stepper_->run_chunk(first_, 1));
+    stepper_->drop_chunk(first_);
+    EXPECT_EQ(first_.exact_tokens(), 3);
+    need(prefill(first_, sixteen_));
+    EXPECT_EQ(first_.exact_tokens(), 19);
+}
+
 TEST_F(StepperTest, LogitsOfAllRowsComeSomeAtATime) {
     need(prefill(first_, sixteen_, Logits::all));
     const size_t vocabulary = static_cast<size_t>(engine_.model.spec.vocabulary);
