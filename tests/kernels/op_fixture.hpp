@@ -38,6 +38,7 @@ inline constexpr Place places[] = {
     {"CpuAvx512", "cpu:1", {true, true, true, false}, 0, Bf16Way::pairs},
     {"CpuFloats", "cpu:2", {true, true, true, true}, 0, Bf16Way::floats},
     {"CpuTiles", "cpu:2", {true, true, true, true}, 0, Bf16Way::tiles},
+    {"CpuAvx512Base", "cpu:2", {true, false, false, false}},
     {"CpuAvx2", "cpu:1", {}, avx2_targets},
     {"Cuda0", "cuda:0"},
 };
