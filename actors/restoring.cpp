@@ -205,6 +205,7 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
     const int64_t end = std::min(one.end, whole), before = turn.kv.tokens();
     if (end <= before) return;
     SequenceKv shared = kv.beginning(end, turn.kv.planned_ends());
+    shared.go_on_as(turn.kv);
     shared.take_set_aside(turn.kv);
     turn.kv = std::move(shared);
     turn.kv.keep_set_aside(turn.missing() + 1 + tokens_for_cuts(turn.missing() + 1));

@@ -57,6 +57,11 @@ public:
     void go_on_inexactly() { go_on_inexactly(tokens_); }
     /// Of those behind all exact ones, which came from elsewhere, these are exact as well.
     void take_as_exact(int64_t tokens) { inexact_from_ = std::max(inexact_from_, tokens); }
+    /// It replaces another sequence: where its own keys are all exact, what is computed behind them is as exact as it
+    /// would be there.
+    void go_on_as(const SequenceKv& other) {
+        if (exact_tokens() == tokens_) inexact_from_ = std::max(other.inexact_from_, tokens_);
+    }
 
     /// The same keys, as they are, under leases of its own: for reading, whatever becomes of this sequence.
     SequenceKv share() const;

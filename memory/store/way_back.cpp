@@ -147,6 +147,7 @@ bool grow_for(SequenceKv& kv, const WayBack& way, int64_t tokens) {
     std::optional<SequenceKv> shorter;
     if (given_up > 0) {
         shorter.emplace(kv.beginning(way.begin, before));
+        shorter->go_on_as(kv);
         shorter->take_set_aside(kv);
     }
     SequenceKv& grown = shorter ? *shorter : kv;

@@ -111,6 +111,25 @@ TEST_F(RestoringTest, WhatIsReadBehindAnotherIsMeasuredFromTheOthersEnd) {
     EXPECT_TRUE(is_read(2));
 }
 
+/// Two turns of a method whose prompts are dense want the same keys. One of them waits for what the other one reads.
+TEST_F(RestoringTest, WhoWaitedComputesAsExactlyAsBefore) {
+    const auto asks = [this](int64_t prompt_tokens) {
+        const TurnPtr turn = bare_turn(0);
+        turn->space.method = "method";
+        turn->kv.go_on_inexactly(prompt_tokens);
+        restoring_->restore(taken(turn), [] {});
+        return turn;
+    };
+    computer(1.0);
+    const TurnPtr reads = asks(tokens + 1), waits = asks(tokens + 40);
+    ASSERT_NE(reads->arrival, nullptr);
+    ASSERT_EQ(waits->arrival, nullptr);
+    end_all(0.5);
+    ASSERT_EQ(waits->kv.tokens(), tokens);
+    ASSERT_TRUE(waits->kv.extend(50));
+    EXPECT_EQ(waits->kv.exact_tokens(), tokens + 40);
+}
+
 TEST_F(RestoringTest, NothingIsLearnedFromACancelledRestore) {
     computer(1.5);
     disk(1.0);

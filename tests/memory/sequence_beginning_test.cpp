@@ -81,6 +81,29 @@ TEST(SequenceKv, KnowsHowFarItIsExact) {
     EXPECT_EQ(kv.exact_tokens(), 48) << "what did not come is computed";
 }
 
+TEST(SequenceKv, GoesOnAsExactlyAsTheOneThatItReplaces) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 24);
+    SequenceKv first(*pool), second(*pool);
+    ASSERT_TRUE(first.extend(48));
+    first.go_on_inexactly(40);
+    second.go_on_inexactly(60);  // behind its prompt
+    SequenceKv exact = first.beginning(32, {});
+    exact.go_on_as(second);
+    ASSERT_TRUE(exact.extend(40));
+    EXPECT_EQ(exact.exact_tokens(), 60);
+    SequenceKv inexact = first.beginning(48, {});
+    inexact.go_on_as(second);
+    ASSERT_TRUE(inexact.extend(24));
+    EXPECT_EQ(inexact.exact_tokens(), 40) << "behind inexact keys nothing is exact";
+    SequenceKv longer = first.beginning(32, {});
+    second = SequenceKv(*pool);
+    second.go_on_inexactly();
+    longer.go_on_as(second);
+    ASSERT_TRUE(longer.extend(16));
+    EXPECT_EQ(longer.exact_tokens(), 32);
+}
+
 TEST(SequenceKv, IsAsExactWhenTheSameKeysAreComputedAgain) {
     FakeDevice device;
     const auto pool = make_sequence_pool(device, 12);

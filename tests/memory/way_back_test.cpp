@@ -102,6 +102,21 @@ TEST(WayBack, ABeginningThatWasCutOtherwiseHidesNothing) {
     EXPECT_EQ(known.tokens(), 49);
 }
 
+TEST(WayBack, AnotherBeginningLeavesTheRestAsExactAsItWouldBe) {
+    FakeDevice device;
+    const auto pool = make_sequence_pool(device, 48);
+    SequenceKv kv(*pool);
+    ASSERT_TRUE(kv.extend(49));
+    kv.begin_round();
+    kv.go_on_inexactly(340);  // behind its prompt
+    ASSERT_TRUE(kv.set_aside(300));
+    const WayBack way = way_back(rounds_of({300}), kv, pool->shape());
+    ASSERT_EQ(way.begin, 48);
+    ASSERT_TRUE(grow_for(kv, way, 300));
+    ASSERT_TRUE(kv.extend(49));
+    EXPECT_EQ(kv.exact_tokens(), 340);
+}
+
 TEST(WayBack, GoesBackToWhereBlocksAreThoseOfTheRound) {
     FakeDevice device;
     const auto pool = make_sequence_pool(device, 48);
