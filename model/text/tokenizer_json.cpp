@@ -20,6 +20,12 @@ const Json* member(const Json& object, const char* key) {
     return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+/// Of an added token's text. Normal forms write a character as up to eleven times its bytes. Without a bound, a small
+/// file with one long replacement and many tokens would fill any memory.
+size_t added_text_bytes_max(std::string_view content) {
+    return 64 + 16 * content.size();
+}
+
 Status read_added_token(const Json& value, const std::string& where, BpeParts& parts) {
     if (!value.is_object()) return make_error(ErrorCode::corrupt, where + " must be an object");
     const JsonFields fields(value, where, "", JsonFields::Nulls::refused);
@@ -50,6 +56,9 @@ Status read_added_token(const Json& value, const std::string& where, BpeParts& p
     token.text = content;
     if (normalized) {
         RONDO_ASSIGN(token.text, parts.normalizer.apply(content));
+        if (const size_t most = added_text_bytes_max(content); token.text.size() > most)
+            return fields.wrong("content",
+                                "text that the normalizer makes no longer than " + std::to_string(most) + " bytes");
     }
     (normalized ? parts.added_normalized : parts.added).add(std::move(token));
     return Status::ok();

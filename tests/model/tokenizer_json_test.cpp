@@ -305,6 +305,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"added_empty", R"({"added_tokens":[{"id":500,"content":""}]})", "content must be"},
         BadFile{"added_twice", R"({"added_tokens":[{"id":500,"content":"<x>"},{"id":500,"content":"<x>"}]})",
                 "is there twice"},
+        BadFile{"added_grows",
+                R"({"added_tokens":[{"id":500,"content":"aaaaaaa"}],"normalizer":{"type":"Replace",)"
+                R"("pattern":{"String":"a"},"content":"0123456789 123456789 123456789"}})",
+                "content must be text that the normalizer makes no longer than 176 bytes"},
         BadFile{"added_no_list", R"({"added_tokens":{}})", "added_tokens must be a list"}),
     [](const auto& info) { return std::string(info.param.name); });
 
