@@ -22,8 +22,8 @@ constexpr int patient_batches = 64;
 constexpr float least_ratio = std::numeric_limits<float>::min();
 constexpr size_t stripe_lines = 64;
 static_assert(kv_block_tokens <= stripe_lines, "the columns of a block lie in two stripes at the most");
-// A share of each row that sums of f32 may lose: those of a block's 16 keys, added in one order and in another, differ
-// by less.
+// A share of each row that sums of f32 may lose: 16 roundings. Those of a block's 16 keys, in one order and in another,
+// hardly ever differ by more.
 constexpr double rounding = 1.0 / (1 << 20);
 // A taken line stays in the arrays. Dividing by this keeps its ratio from ever being the best.
 constexpr float taken_entries = std::numeric_limits<float>::max();
