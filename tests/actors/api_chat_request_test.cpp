@@ -43,7 +43,7 @@ TEST(ChatRequest, ReadsEveryField) {
         R"("top_logprobs":4,"logit_bias":{"0":-100,"99":1.5},"ignore_eos":true,"priority":-10,"deadline_s":0.5,)"
         R"("method":"round_top-k","response_format":{"type":"text"},"tools":[],"tool_choice":"none",)"
         R"("parallel_tool_calls":false,"modalities":["text"],"user":"u","metadata":{"a":"b"},"store":false,)"
-        R"("service_tier":"auto","safety_identifier":"s","prompt_cache_key":"k")"));
+        R"("service_tier":"auto","safety_identifier":"s","prompt_cache_key":"k","prompt_cache_retention":"24h")"));
     const SamplingParams& sampling = request.options.sampling;
     EXPECT_EQ(request.model, "demo");
     EXPECT_EQ(request.options.tokens_max, 7);
@@ -114,8 +114,8 @@ TEST(ChatRequest, NamesTheFieldOfAWrongType) {
             rows.push_back({"\"" + std::string(flag) + "\":" + value, flag, "true or false"});
         }
     }
-    for (const char* text :
-         {"user", "conversation", "method", "safety_identifier", "prompt_cache_key", "service_tier"}) {
+    for (const char* text : {"user", "conversation", "method", "safety_identifier", "prompt_cache_key",
+                             "prompt_cache_retention", "service_tier"}) {
         for (const char* value : {"1", "true", "[]", "{}"}) {
             rows.push_back({"\"" + std::string(text) + "\":" + value, text, ""});
         }
@@ -163,6 +163,19 @@ TEST(ChatRequest, TakesNullForAbsent) {
         EXPECT_TRUE(request.is_ok()) << name << ": " << request.error().message;
     }
     EXPECT_EQ(parse_chat_request(R"({"messages":null})", vocabulary).error().code, "missing_required_parameter");
+}
+
+/// Clients write it for what a newer API has and they do not use.
+TEST(ChatRequest, TakesNullForAnyFieldThatIsNotThere) {
+    const auto request = parse_chat_request(
+        R"({"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":null}],"context":null}],)"
+        R"("stream":true,"stream_options":{"x":null},"moderation":null})",
+        vocabulary);
+    EXPECT_TRUE(request.is_ok()) << request.error().message;
+    EXPECT_EQ(parse_chat_request(R"({"messages":[{"role":"user","content":"Hi"}],"moderation":false})", vocabulary)
+                  .error()
+                  .param,
+              "moderation");
 }
 
 TEST(ChatRequest, RefusesWhatItDoesNotSupportByName) {

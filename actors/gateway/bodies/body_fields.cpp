@@ -251,7 +251,8 @@ void BodyFields::refuse_unless(std::string_view name, const Json& harmless) {
 void BodyFields::refuse_others() {
     for (const auto& [name, value] : object_->items()) {
         if (has_problem()) return;
-        if (std::ranges::find(known_, std::string_view(name)) != known_.end()) continue;
+        // Clients write null for each field that they know and do not use.
+        if (value.is_null() || std::ranges::find(known_, std::string_view(name)) != known_.end()) continue;
         const std::string quoted = in_quotes(path_ + name);
         *problem_ = bad_field(quoted.substr(1, quoted.size() - 2), "unknown_parameter",
                               quoted + " is not a field of this request and must be left out");

@@ -21,8 +21,8 @@ ApiResult<nlohmann::json> parse_body(std::string_view body);
 std::string item_name(std::string_view list, size_t index);
 
 /// Reads one JSON object of a request member by member, each into a variable that keeps its value when the member is
-/// absent. A member that is null is absent, as OpenAI has it. The first thing wrong goes to `problem`, which objects
-/// within objects share; what is read after that is of no account. Borrows the object.
+/// absent. A member that is null is absent, as OpenAI has it, whatever its name. The first thing wrong goes to
+/// `problem`, which objects within objects share; what is read after that is of no account. Borrows the object.
 class BodyFields {
 public:
     using Json = nlohmann::json;
@@ -56,7 +56,7 @@ public:
     std::optional<BodyFields> within(std::string_view name, const Json& value, std::string_view right);
     /// A field that is refused unless it asks for nothing: what `harmless` is.
     void refuse_unless(std::string_view name, const Json& harmless);
-    /// Members that nothing above has asked for are a problem. Comes last.
+    /// Members that nothing above has asked for are a problem, but for null. Comes last.
     void refuse_others();
 
     /// Notes that a member is `is` and must be `right`.

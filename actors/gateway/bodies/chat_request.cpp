@@ -81,6 +81,7 @@ void read_labels(BodyFields& fields) {
     fields.flag("parallel_tool_calls", ignored);
     fields.text("safety_identifier", limits::name_bytes_max, unused);
     fields.text("prompt_cache_key", limits::name_bytes_max, unused);
+    fields.text("prompt_cache_retention", limits::name_bytes_max, unused);
     std::string tier = "auto";
     fields.text("service_tier", limits::name_bytes_max, tier);
     if (tier != "auto" && tier != "default") fields.wrong("service_tier", "unknown", "auto or default");
