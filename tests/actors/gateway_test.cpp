@@ -229,6 +229,19 @@ TEST_F(GatewayTest, RefusesStrangersAndNonsense) {
         << "before it is tokenized";
 }
 
+TEST_F(GatewayTest, NamesThePathsThereAre) {
+    const HttpResponse unknown = call("GET", "/v1/chat/completion");
+    EXPECT_EQ(unknown.status, 404);
+    std::istringstream told(json::parse(unknown.body)["error"]["message"].get<std::string>());
+    std::vector<std::string> paths;
+    for (std::string word; told >> word;) {
+        if (word.back() == ',') word.pop_back();
+        if (word.front() == '/') paths.push_back(word);
+    }
+    EXPECT_THAT(paths, ::testing::IsSupersetOf({"/v1/chat/completions", "/v1/completions", "/v1/models", "/"}));
+    for (const std::string& path : paths) EXPECT_NE(call("GET", path).status, 404) << path;
+}
+
 TEST_F(GatewayTest, TellsOfOneModel) {
     const json listed = json::parse(call("GET", "/v1/models").body)["data"][0];
     const std::string id = listed["id"];
