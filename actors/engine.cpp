@@ -11,6 +11,7 @@ Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {
+    RONDO_TRY(check_settings(settings));
     return EngineInside::open(settings, std::move(options), {});
 }
 

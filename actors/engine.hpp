@@ -69,6 +69,7 @@ public:
         TurnEnd end;
     };
 
+    /// `check_settings` checks them first, whoever has filled them.
     static Result<std::unique_ptr<Engine>> open(const Settings& settings, Options options);
     static Result<std::unique_ptr<Engine>> open(const Settings& settings) { return open(settings, Options{}); }
     /// Ends every turn, and waits for the actors to be gone.

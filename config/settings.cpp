@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <type_traits>
 
-#include "config/device_roles.hpp"
 #include "config/did_you_mean.hpp"
 #include "config/limits.hpp"
+#include "config/setting_check.hpp"
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
 
@@ -38,12 +39,6 @@ std::string described(const YamlNode& node) {
     return "?";
 }
 
-/// What a device may be called, and what an error may show without quotes.
-bool is_word(std::string_view name) {
-    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return !name.empty() && name.size() <= 32 && name.find_first_not_of(allowed) == std::string_view::npos;
-}
-
 /// The next words of the keys below a pattern ("" is the root), each once.
 std::vector<std::string_view> words_below(std::string_view pattern) {
     std::vector<std::string_view> words;
@@ -61,21 +56,21 @@ std::vector<std::string_view> words_below(std::string_view pattern) {
 
 /// Whether the node has the key's type and range; if so it is written to the slot.
 bool assign(const SettingKey& key, const YamlNode& node, int* out) {
-    int64_t value = 0;
+    int value = 0;
     if (node.kind != YamlNode::Kind::scalar || node.quoted) return false;
     const char* end = node.text.data() + node.text.size();
     const auto [read, error] = std::from_chars(node.text.data(), end, value);
-    if (error != std::errc() || read != end || value < key.low || value > key.high) return false;
-    *out = static_cast<int>(value);
+    if (error != std::errc() || read != end || !allows(key, value)) return false;
+    *out = value;
     return true;
 }
 
-bool assign(const SettingKey&, const YamlNode& node, double* out) {
+bool assign(const SettingKey& key, const YamlNode& node, double* out) {
     double value = 0.0;
     if (node.kind != YamlNode::Kind::scalar || node.quoted) return false;
     const char* end = node.text.data() + node.text.size();
     const auto [read, error] = std::from_chars(node.text.data(), end, value, std::chars_format::fixed);
-    if (error != std::errc() || read != end || !(value > 0.0 && value <= 1.0)) return false;
+    if (error != std::errc() || read != end || !allows(key, value)) return false;
     *out = value;
     return true;
 }
@@ -83,10 +78,9 @@ bool assign(const SettingKey&, const YamlNode& node, double* out) {
 /// null, or nothing at all, means "" where "" is a valid value.
 bool assign(const SettingKey& key, const YamlNode& node, std::string* out) {
     const bool null = node.kind == YamlNode::Kind::nothing && key.valid != nullptr;
-    if (node.kind != YamlNode::Kind::scalar && !null) return false;
-    const bool right = key.valid != nullptr ? key.valid(node.text) : std::ranges::count(key.names, node.text) > 0;
-    if (right) *out = node.text;
-    return right;
+    if ((node.kind != YamlNode::Kind::scalar && !null) || !allows(key, node.text)) return false;
+    *out = node.text;
+    return true;
 }
 
 /// One text, or any number of names.
@@ -95,11 +89,9 @@ bool assign(const SettingKey& key, const YamlNode& node, std::vector<std::string
     std::vector<std::string> texts;
     for (const YamlNode& child : node.children) {
         if (child.kind != YamlNode::Kind::scalar) return false;
-        const bool right = key.valid != nullptr ? key.valid(child.text) : std::ranges::count(key.names, child.text) > 0;
-        if (key.list && !right) return false;
         texts.push_back(child.text);
     }
-    if (key.list ? std::ssize(texts) < key.low : texts.size() != 1) return false;
+    if (!allows(key, texts)) return false;
     *out = std::move(texts);
     return true;
 }
@@ -241,22 +233,6 @@ const YamlNode& nearest(const YamlNode& root, std::string_view path) {
     return *node;
 }
 
-/// What GPUs cannot compute yet is refused here, and not by each request.
-Status check_methods(const Settings& settings, const YamlNode& root, bool on_cpu) {
-    if (on_cpu) return {};
-    const PipelineSettings& pipeline = settings.pipeline;
-    for (const auto& [path, dense] :
-         {std::pair("pipeline.prefill.attention.method",
-                    pipeline.prefill.attention.method == PrefillAttention::Method::dense),
-          std::pair("pipeline.decode.attention.method",
-                    pipeline.decode.attention.method == DecodeAttention::Method::dense),
-          std::pair("pipeline.methods",
-                    std::ranges::all_of(pipeline.methods, [](const std::string& name) { return name == "dense"; }))}) {
-        if (!dense) return wrong(nearest(root, path).place, path, "must be dense on a GPU; CPUs have the others");
-    }
-    return {};
-}
-
 /// An override must set up a device that computes something: a misspelt name would make another device, which does not.
 Status check_device(const Settings& settings, const std::string& text) {
     constexpr std::string_view begin = "devices.";
@@ -274,44 +250,14 @@ Status check_device(const Settings& settings, const std::string& text) {
                      listed(serving) + did_you_mean(name, serving));
 }
 
-/// Checks what concerns several keys: settings that would do nothing, and devices that are not there.
+/// What is wrong with several keys together, at its place.
 Status check_together(Settings& settings, const YamlNode& root) {
-    for (const DeviceSettings& device : settings.devices) {
-        const bool is_cpu = device.kind == DeviceSettings::Kind::cpu;
-        const std::string path = "devices." + device.name + (is_cpu ? ".ordinal" : ".threads");
-        const int idle = is_cpu ? device.ordinal : device.threads;
-        if (idle != 0)
-            return wrong(nearest(root, path).place, path,
-                         "is " + std::to_string(idle) + ", must be 0 where kind is " + (is_cpu ? "cpu" : "cuda"));
-    }
-    for (const DeviceSettings& device : settings.devices) {
-        const std::string path = "devices." + device.name + ".bf16";
-        if (device.kind == DeviceSettings::Kind::cuda && device.bf16 != DeviceSettings::Bf16::measured)
-            return wrong(nearest(root, path).place, path, "must be measured where kind is cuda");
-    }
-    const PrefillAttention& lines = settings.pipeline.prefill.attention;
-    if (const std::string path = "pipeline.prefill.attention.alpha_of";
-        lines.alpha_of == PrefillAttention::AlphaOf::each_row && lines.overlap == PrefillAttention::Overlap::literal)
-        return wrong(nearest(root, path).place, path, "is each_row, must be sum where overlap is literal");
-    for (const auto& [name, keys] :
-         {std::pair("first_keys", lines.first_keys), std::pair("near_keys", lines.near_keys)}) {
-        if (keys > 0 && lines.overlap == PrefillAttention::Overlap::literal)
-            return wrong(nearest(root, "pipeline.prefill.attention.overlap").place,
-                         std::string("pipeline.prefill.attention.") + name,
-                         "is " + std::to_string(keys) + ", must be 0 where overlap is literal");
-    }
-    const DecodeAttention& attention = settings.pipeline.decode.attention;
-    if (const std::string path = "pipeline.decode.attention.lag_steps"; attention.lag_steps >= attention.reselect_every)
-        return wrong(nearest(root, path).place, path,
-                     "is " + std::to_string(attention.lag_steps) + ", must be below reselect_every, which is " +
-                         std::to_string(attention.reselect_every));
-    const Result<DeviceRoles, WrongSetting> roles = device_roles(settings);
-    if (!roles) return wrong(nearest(root, roles.error().path).place, roles.error().path, roles.error().what);
+    if (const std::optional<WrongSetting> found = wrong_together(settings))
+        return wrong(nearest(root, found->path).place, found->path, found->what);
     if (const std::string path = "memory.host_kv_mib";
         settings.memory.host_kv_mib > 0 && settings.memory.disk.path.empty())
         settings.notes.push_back(nearest(root, path).place + ": " + path + ": has no effect without memory.disk.path");
-    return check_methods(settings, root,
-                         settings.device(settings.pipeline.decode.on[0])->kind == DeviceSettings::Kind::cpu);
+    return {};
 }
 
 }  // namespace

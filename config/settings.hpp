@@ -141,10 +141,11 @@ struct ServerSettings {
     bool operator==(const ServerSettings&) const = default;
 };
 
-/// Everything a pipeline file says, checked. By default the demo model on the CPU, dense. setting_keys.cpp is the table
-/// of keys, reference.yaml their documentation.
+/// Everything a pipeline file says. By default the demo model on the CPU, dense. setting_keys.cpp is the table of keys,
+/// reference.yaml their documentation.
 struct Settings {
-    std::string preset = "dense";  ///< fills the method slots of `pipeline`; single keys win over it
+    /// Fills the method slots of `pipeline` when a file is read; single keys win over it. A host sets the slots.
+    std::string preset = "dense";
     ModelSettings model;
     std::vector<DeviceSettings> devices{{.name = "cpu"}};  ///< in the order written; never empty
     PipelineSettings pipeline;
@@ -156,6 +157,10 @@ struct Settings {
     /// nullptr when there is none of that name.
     const DeviceSettings* device(std::string_view name) const;
 };
+
+/// Holds settings that a host has filled by itself to what a file may say: each key's range, and what concerns several
+/// keys. An error is one line: the key's whole path, what it is, and what it must be.
+Status check_settings(const Settings& settings);
 
 /// Reads a YAML document and then the overrides ("a.b=c", the value in YAML too), the later winning. An error is one
 /// line: file and line (or the override), the key's whole path, and what must be there. `change` is called before keys

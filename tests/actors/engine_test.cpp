@@ -156,6 +156,16 @@ TEST(EngineSettings, DevicesThatAreNotThereAreRefusedAtTheStart) {
     EXPECT_FALSE(Engine::open(settings).is_ok());
 }
 
+TEST(EngineSettings, NumbersBeyondTheirRangeAreRefusedAtTheStart) {
+    Settings settings;
+    settings.pipeline.decode.attention.observe = 0;
+    const auto engine = Engine::open(settings);
+    ASSERT_FALSE(engine.is_ok());
+    EXPECT_EQ(engine.error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(engine.error().message,
+              "settings: pipeline.decode.attention.observe: is 0, must be a whole number 1 to 256");
+}
+
 /// Memory is taken as it fills, so what is not there would be missed by somebody's answer.
 TEST(EngineMemory, MoreThanTheMachineHasIsRefusedAtTheStart) {
     const std::string mib = std::to_string((machine_memory_bytes() >> 20) + 1);
