@@ -74,7 +74,9 @@ Result<Answer> Engine::request(Request... what) {
     Result<Answer> answer = make_error(ErrorCode::internal, "no answer");
     self->request(front(), front_answers_within, std::move(what)...)
         .receive([&](const Answer& value) { answer = value; },
-                 [&](const caf::error& error) { answer = from_caf(error, "the router"); });
+                 [&](const caf::error& error) {
+                     answer = error == caf::sec::request_receiver_down ? ended_engine() : from_caf(error, "the router");
+                 });
     return answer;
 }
 

@@ -20,7 +20,8 @@ namespace rondo {
 
 /// Who hears of a turn without being an actor.
 struct TurnCallbacks {
-    /// On a thread of the actor system; they must not block. `on_end` is called once, and last.
+    /// On a thread of the actor system; they must not block, nor throw. If `on_delta` throws, its turn is cancelled and
+    /// fails; what `on_end` throws is lost. `on_end` is called once, and last.
     std::function<void(TurnDelta)> on_delta;
     std::function<void(TurnEnd)> on_end;
 };

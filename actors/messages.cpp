@@ -33,6 +33,10 @@ ConversationFigures figures_of(const Conversation& conversation) {
     return {conversation.tokens(), std::ssize(conversation.rounds()), conversation.bytes(), conversation.title()};
 }
 
+Error ended_engine() {
+    return make_error(ErrorCode::cancelled, "the engine has ended and serves nothing any more");
+}
+
 Error late_device() {
     return make_error(ErrorCode::timeout, "its device did not get done in time, so it may hang");
 }

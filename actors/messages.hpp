@@ -145,6 +145,8 @@ using delta_sink_actor = caf::typed_actor<caf::reacts_to<DeltaOf>>;
 caf::error to_caf(const Error& error);
 /// Of a stage that ends because the piece of work it gave to a device is not done in time.
 Error late_device();
+/// Of whatever is asked for when the router is gone.
+Error ended_engine();
 /// For a log.
 std::string text_of(const caf::error& error, const caf::actor_system& system);
 

@@ -5,7 +5,7 @@
 namespace rondo {
 
 /// Brings a turn's events out of the actor world: one small actor a turn, which calls back. The end comes exactly once,
-/// even when whoever should have told it is gone.
+/// even when whoever should have told it is gone, and whatever the callbacks throw.
 class TurnPort : public listener_actor::base {
 public:
     TurnPort(caf::actor_config& config, front_actor front, TurnCallbacks callbacks)
@@ -30,6 +30,7 @@ private:
     front_actor front_;
     caf::actor_addr watched_;  // who will tell of the end
     TurnCallbacks callbacks_;
+    Error why_lost_ = make_error(ErrorCode::internal, "the conversation's actor failed; asking again may help");
     bool ended_ = false;
 };
 

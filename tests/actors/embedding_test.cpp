@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "actors/turn_port.hpp"
 #include "config/limits.hpp"
@@ -178,6 +179,37 @@ TEST_F(Embedding, ATurnThatIsOverLeavesNothingBehind) {
         EXPECT_EQ(told.ends[0].outcome == TurnOutcome::failed, refused);
         EXPECT_EQ(weak->weak_refs.load(), 1U) << refused;
     }
+}
+
+/// Out of an actor's last words, an exception would end the process.
+TEST_F(Embedding, CallbacksThatThrowEndTheirOwnTurnAlone) {
+    const auto throws = [](auto) { throw std::runtime_error("the host's own"); };
+    Told told;
+    TurnCallbacks callbacks = told.callbacks();
+    callbacks.on_delta = throws;
+    stage_.engine().ask(chat("c", "Hello!", 4), std::move(callbacks));
+    stage_.run();
+    ASSERT_EQ(told.ends.size(), 1U);
+    EXPECT_EQ(told.ends[0].outcome, TurnOutcome::failed);
+    EXPECT_EQ(told.ends[0].error.code, ErrorCode::cancelled);
+    EXPECT_THAT(told.ends[0].error.message, HasSubstr("on_delta threw"));
+    int ends = 0;
+    for (const bool both : {false, true}) {  // with both, it is an actor's last words that throw
+        callbacks = {};
+        if (both) callbacks.on_delta = throws;
+        callbacks.on_end = [&](TurnEnd end) {
+            ++ends;
+            throws(std::move(end));
+        };
+        stage_.engine().ask(chat("c", "Hello!", 4), std::move(callbacks));
+        stage_.run();
+    }
+    EXPECT_EQ(ends, 2);
+    Told next;
+    request(next, ask(next, "c"));
+    stage_.run();
+    EXPECT_NE(next.ends.at(0).outcome, TurnOutcome::failed);
+    expect_all_given_back();
 }
 
 TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {

@@ -50,7 +50,10 @@ TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     TurnCallbacks callbacks;
     callbacks.on_end = [&](TurnEnd end) { over.set_value(std::move(end)); };
     asker.cancel(asker.ask(chat("c", "Hello!"), std::move(callbacks)));
-    EXPECT_EQ(over.get_future().get().outcome, TurnOutcome::failed);
+    const TurnEnd end = over.get_future().get();
+    EXPECT_EQ(end.outcome, TurnOutcome::failed);
+    EXPECT_EQ(end.error.code, ErrorCode::cancelled);
+    EXPECT_EQ(end.error.message, "the engine has ended and serves nothing any more") << "no retry helps";
 }
 
 /// Timers for what never came hold the actors that asked for them, some for as long as a turn may take.
@@ -141,7 +144,7 @@ TEST_F(HostedEngine, FailuresKeepTheirKind) {
     EXPECT_EQ(reply.end.outcome, TurnOutcome::failed);
     EXPECT_EQ(reply.end.error.code, ErrorCode::not_found);
     engine->shut_down();
-    EXPECT_EQ(engine->conversation({"t", "nobody"}).error().code, ErrorCode::internal);
+    EXPECT_EQ(engine->conversation({"t", "nobody"}).error().code, ErrorCode::cancelled) << "no retry helps";
 }
 
 /// A host fills them by itself.
