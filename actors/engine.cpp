@@ -37,7 +37,7 @@ TurnId Engine::new_turn_id() {
 
 TurnId Asker::ask(Ask ask, TurnCallbacks callbacks) const {
     auto asked = std::make_shared<Ask>(std::move(ask));
-    asked->id = ++*last_turn_;
+    if (asked->id == 0) asked->id = ++*last_turn_;  // the host's own is checked where it arrives
     asked->listener = system_->spawn<TurnPort>(front_, std::move(callbacks));
     const TurnId id = asked->id;
     caf::anon_send(front_, ask_atom::value, AskPtr(std::move(asked)));

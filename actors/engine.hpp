@@ -34,7 +34,7 @@ public:
         : system_(&system), front_(std::move(front)), last_turn_(std::move(last_turn)) {}
 
     /// The callbacks hear of the turn on threads of the actor system, which has few: nothing should wait in them.
-    /// Returns the id to cancel it with.
+    /// Returns the id to cancel it with: the one that the Ask came with, if it did.
     TurnId ask(Ask ask, TurnCallbacks callbacks) const;
     void cancel(TurnId turn) const;
 
@@ -89,7 +89,7 @@ public:
     /// For whoever may be called back when the engine is gone.
     Asker asker() const;
     TurnId ask(Ask ask, TurnCallbacks callbacks) { return asker().ask(std::move(ask), std::move(callbacks)); }
-    /// For an Ask that is sent to `front` and may have to be cancelled before that answers.
+    /// For an Ask that may have to be cancelled before `front` answers, or before `ask` returns.
     TurnId new_turn_id();
     std::future<Reply> ask(Ask ask);
     void cancel(TurnId turn) { asker().cancel(turn); }

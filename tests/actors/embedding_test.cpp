@@ -134,6 +134,24 @@ TEST_F(Embedding, AnIdThatIsUnderWayOrWasNeverGivenIsRefusedByAnEnd) {
     expect_all_given_back();
 }
 
+TEST_F(Embedding, CallsKeepTheIdThatTheHostHasTaken) {
+    const TurnId given = stage_.engine().new_turn_id();
+    Ask mine = chat("c", "Hello!", 64);
+    mine.options.ignore_eos = true;
+    mine.id = given;
+    Told told, again;
+    EXPECT_EQ(stage_.engine().ask(mine, told.callbacks()), given);
+    EXPECT_EQ(stage_.engine().ask(mine, again.callbacks()), given);
+    while (told.ids.empty()) ASSERT_TRUE(stage_.run_one());
+    stage_.engine().cancel(given);
+    stage_.run();
+    ASSERT_EQ(told.ends.size(), 1U);
+    EXPECT_EQ(told.ends[0].outcome, TurnOutcome::cancelled);
+    ASSERT_EQ(again.ends.size(), 1U);
+    EXPECT_THAT(again.ends[0].error.message, HasSubstr("new_turn_id")) << "it was under way";
+    expect_all_given_back();
+}
+
 TEST_F(Embedding, TheSameAskCanBeSentTwice) {
     Told told;
     const AskPtr same = ask(told, "c");
