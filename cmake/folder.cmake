@@ -22,7 +22,7 @@ function(rondo_folder name)
   endif()
   add_library(rondo::${name} ALIAS rondo_${name})
   target_include_directories(rondo_${name} ${scope} $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/rondo>)
+    $<INSTALL_INTERFACE:include>)
   target_compile_features(rondo_${name} ${scope} cxx_std_20)
   target_link_libraries(rondo_${name} ${scope} ${link_PUBLIC})
 endfunction()

@@ -1,5 +1,6 @@
 # Installs BUILD_DIR below WORK_DIR. Against what was installed it builds and runs the programs of examples/embed, and compiles each of
-# PUBLIC_HEADERS alone and what README.md and docs/embedding.md of SOURCE_DIR show.
+# PUBLIC_HEADERS alone, beside a host's own headers of the same names, and what README.md and docs/embedding.md of
+# SOURCE_DIR show.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -45,6 +46,9 @@ foreach(header ${headers})
   string(MAKE_C_IDENTIFIER ${header} name)
   file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <rondo/${header}>\n")
 endforeach()
+foreach(header ${PUBLIC_HEADERS})
+  file(WRITE ${WORK_DIR}/alone/${header} "#error the installed Rondo includes this header of its host: ${header}\n")
+endforeach()
 write_shown(README.md "const rondo::Settings& settings")
 write_shown(docs/embedding.md "caf::event_based_actor* self, const std::unique_ptr<rondo::Engine>& engine,
   const rondo::listener_actor& listener, caf::timespan timeout")
@@ -53,6 +57,7 @@ project(alone LANGUAGES CXX)
 find_package(rondo REQUIRED)
 file(GLOB sources *.cpp)
 add_library(alone OBJECT \${sources})
+target_include_directories(alone PRIVATE .)
 target_link_libraries(alone PRIVATE rondo::rondo)
 ")
 build(${WORK_DIR}/alone)
