@@ -49,11 +49,18 @@ private:
     std::optional<Error> why_;
 };
 
+/// Under nohup nothing happens when the terminal closes.
+bool hangup_is_ignored() {
+    struct sigaction action {};
+    return sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /// Blocks the signals that end a server, in this thread and those it starts, so that one place can wait for them.
 sigset_t block_signals() {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+    if (!hangup_is_ignored()) sigaddset(&signals, SIGHUP);  // while it is blocked it would come all the same
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
     return signals;
@@ -70,8 +77,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds end_time{900};
 
 /// Turns under way go on for so long at most, and what they have computed is put away; another signal ends them at
-/// once. Returns when the process must be gone.
-Clock::time_point drain(Engine& engine, Gateway& gateway, const sigset_t& signals, std::chrono::seconds patience) {
+/// once, but for SIGHUP: a terminal that closes may send it twice. Returns when the process must be gone.
+Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std::chrono::seconds patience) {
+    sigdelset(&signals, SIGHUP);
     std::atomic<Clock::time_point> over = Clock::now() + patience;
     std::atomic<bool> drained{false};
     std::thread listener([&] {
@@ -177,7 +185,7 @@ void add_serve(CLI::App& app, Action& run) {
     command->add_flag("--quiet", options->quiet, "log only what fails here, not each request");
     command
         ->add_option("--drain-s", options->drain_seconds,
-                     "how long turns under way may go on after SIGTERM; a second one ends them")
+                     "how long turns under way may go on after SIGTERM or SIGHUP; a second SIGTERM ends them")
         ->check(CLI::Range(0, 3600));
     command->callback([options, &run] { run = [options] { return serve(*options); }; });
 }

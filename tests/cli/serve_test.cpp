@@ -175,6 +175,28 @@ TEST_F(Streaming, GoesOnToItsEndAfterSigterm) {
     EXPECT_EQ(server_.end(), 0);
 }
 
+/// As where its terminal closes, of which the shell and the kernel may tell it.
+TEST_F(Streaming, GoesOnToItsEndAfterSighups) {
+    const std::string heard = stream(500, [&] {
+        ::kill(server_.process(), SIGHUP);
+        while (has_signal(server_.process(), "ShdPnd:", SIGHUP)) std::this_thread::yield();  // two at once would be one
+        ::kill(server_.process(), SIGHUP);
+    });
+    EXPECT_THAT(heard, HasSubstr(R"("finish_reason":"length")"));
+    EXPECT_THAT(heard, HasSubstr("[DONE]"));
+    EXPECT_EQ(server_.end(), 0);
+}
+
+TEST(Serve, GoesOnWithoutItsTerminalUnderNohup) {
+    const std::string program = std::string(RONDO_BINARY_DIR) + "/bin/rondo";
+    RondoTerminal server("/bin/sh", {"-c", "trap '' HUP; exec \"$0\" serve --port 0", program});
+    server.until("http://");
+    EXPECT_TRUE(has_signal(server.process(), "SigIgn:", SIGHUP));
+    EXPECT_FALSE(has_signal(server.process(), "SigBlk:", SIGHUP)) << "it would be taken for the order to end";
+    ::kill(server.process(), SIGTERM);
+    EXPECT_EQ(server.end(), 0);
+}
+
 TEST_F(Streaming, EndsAtASecondCtrlC) {
     std::chrono::steady_clock::time_point second;
     const std::string heard = stream(4000, [&] {
