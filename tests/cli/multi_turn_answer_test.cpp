@@ -60,8 +60,15 @@ TEST(AnswerStream, CountsTokensThatHaveNoText) {
 }
 
 TEST(AnswerStream, ThoughtsAreTextToo) {
-    const std::string thought = event({{"choices", {{{"delta", {{"reasoning_content", "hm"}}}}}}});
-    EXPECT_EQ(read(thought + text(" so") + usage(3) + done).text, "hm so");
+    for (const json& delta :
+         {json{{"reasoning_content", "hm"}}, json{{"reasoning", "hm"}},
+          json{{"reasoning", "hm"}, {"reasoning_content", "hm"}}, json{{"reasoning", "hm"}, {"content", nullptr}}}) {
+        const std::string thought = event({{"choices", json::array({{{"delta", delta}}})}});
+        const Answer answer = read(thought + text(" so") + finish + done, 2);
+        EXPECT_EQ(answer.text, "hm so") << delta;
+        EXPECT_EQ(answer.record.answer_tokens, 2) << "a server that does not count them";
+        EXPECT_EQ(answer.record.gaps_s.size(), 1u);
+    }
 }
 
 TEST(AnswerStream, TakesCountsOfTheCacheInEveryForm) {

@@ -71,8 +71,11 @@ void AnswerStream::take_event(const SseEvent& event) {
     const json* const choices = at(chunk, {"choices"});
     if (choices == nullptr || !choices->is_array() || choices->empty()) return;
     const json& choice = choices->front();
-    // A model that thinks aloud sends its thoughts apart; they are tokens of the answer like others.
-    take_text(text_at(choice, {"delta", "reasoning_content"}) + text_at(choice, {"delta", "content"}));
+    // A model that thinks aloud sends its thoughts apart; they are tokens of the answer like others. Servers call them
+    // by one of two names, some by both.
+    std::string thought = text_at(choice, {"delta", "reasoning_content"});
+    if (thought.empty()) thought = text_at(choice, {"delta", "reasoning"});
+    take_text(thought + text_at(choice, {"delta", "content"}));
     if (!text_at(choice, {"finish_reason"}).empty()) end();
 }
 
