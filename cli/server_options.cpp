@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cli/number_in.hpp"
 #include "transport/http_url.hpp"
 
 namespace rondo::cli {
@@ -72,9 +73,7 @@ void ServerOptions::add_all(CLI::App& app, const std::string& model_flag) {
     app.add_option("--ca-file", ca_file,
                    "PEM file of the only certificates to trust (default: the system's, or SSL_CERT_FILE)")
         ->type_name("FILE");
-    app.add_option("--timeout-s", timeout_s, "of one request")
-        ->check(CLI::Range(0.001, 86400.0))
-        ->capture_default_str();
+    app.add_option("--timeout-s", timeout_s, "of one request")->check(number_in(0.001, 86400.0))->capture_default_str();
 }
 
 Result<std::string> ServerOptions::key() const {

@@ -116,6 +116,24 @@ TEST(Usage, WrongUseIsTwo) {
     expect_error(run_rondo({"bench", "decode", "--batch", "1025"}), 2, "range");
 }
 
+TEST(Usage, NotANumberIsInNoRange) {
+    const std::vector<std::pair<std::vector<std::string>, const char*>> flags{
+        {{"chat", "--url", "http://127.0.0.1:1"}, "--timeout-s"},
+        {{"bench", "multi_turn", "--url", "http://127.0.0.1:1"}, "--timeout-s"},
+        {{"bench", "multi_turn"}, "--slo-ttft-ms"},
+        {{"bench", "multi_turn"}, "--slo-tpot-ms"},
+        {{"bench", "multi_turn"}, "--scale"},
+        {{"inspect", "attention"}, "--gamma"},
+        {{"inspect", "attention"}, "--layer-ratio"}};
+    for (const auto& [command, flag] : flags) {
+        for (const char* value : {"nan", "-nan", "inf", "-1"}) {
+            std::vector<std::string> words = command;
+            words.push_back(std::string(flag) + "=" + value);
+            expect_error(run_rondo(words), 2, flag);
+        }
+    }
+}
+
 /// Nothing here can serve, whose process would not end.
 TEST(Usage, AnEmptyNameOfAFileIsRefused) {
     for (const std::vector<std::string>& words : {std::vector<std::string>{"generate", "--prompt", "a", "--config", ""},

@@ -7,6 +7,7 @@
 #include "cli/measure/attention/dialogue_source.hpp"
 #include "cli/measure/eval/roundtalk.hpp"
 #include "cli/model_options.hpp"
+#include "cli/number_in.hpp"
 #include "cli/progress.hpp"
 
 namespace rondo::cli {
@@ -158,10 +159,10 @@ void add_inspect_attention(CLI::App& inspect, Action& run) {
                        ->capture_default_str());
     only_roundtalk(command->add_option("--seed", source.seed, "of the first dialogue"));
     command->add_option("--gamma", options->choice.gamma, "least I-R score of a layer that may share its KV")
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(number_in(0.0, 1.0))
         ->capture_default_str();
     command->add_option("--layer-ratio", options->choice.layer_ratio, "share of the layers that pairs are to hold")
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(number_in(0.0, 1.0))
         ->capture_default_str();
     command->add_option("--plot", options->plot_folder, "folder for SVG files: layers, rounds, masses, pairs")
         ->type_name("FOLDER");

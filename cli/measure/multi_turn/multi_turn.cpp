@@ -12,6 +12,7 @@
 #include "cli/measure/multi_turn/report.hpp"
 #include "cli/measure/multi_turn/workload_options.hpp"
 #include "cli/model_options.hpp"
+#include "cli/number_in.hpp"
 #include "cli/progress.hpp"
 #include "cli/server_options.hpp"
 #include "cli/terminal_text.hpp"
@@ -133,9 +134,9 @@ void add_multi_turn(CLI::App& bench, Action& run) {
                    "resend words in place of the answers, so that every server is asked the same")
         ->excludes(stateful);
     command->add_option("--slo-ttft-ms", options->goals.ttft_ms_max, "goodput counts answers that begin by then")
-        ->check(CLI::Range(0.0, 1e9));
+        ->check(number_in(0.0, 1e9));
     command->add_option("--slo-tpot-ms", options->goals.tpot_ms_max, "and go on at this pace on average")
-        ->check(CLI::Range(0.0, 1e9));
+        ->check(number_in(0.0, 1e9));
     command->add_option("--plot", options->plot_file, "SVG file: first token by round, spread of the gaps")
         ->type_name("FILE");
     command->add_flag("--json", options->json);

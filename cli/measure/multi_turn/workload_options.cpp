@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "cli/number_in.hpp"
+
 namespace rondo::cli::multi_turn {
 
 namespace {
@@ -59,7 +61,7 @@ void WorkloadOptions::add_to(CLI::App& app) {
     app.add_option("--clients", clients, "requests in flight at once (default: as many as --active, where given)");
     app.add_option("--rate", rate, "turns a second; 0: as fast as the server answers");
     app.add_option("--gap-s", gap_s, "seconds from an answer to the conversation's next turn, at least");
-    app.add_option("--scale", scale, "multiplies all numbers of tokens")->check(CLI::Range(1e-6, scale_max));
+    app.add_option("--scale", scale, "multiplies all numbers of tokens")->check(number_in(1e-6, scale_max));
 }
 
 Result<Workload> WorkloadOptions::unscaled() const {
