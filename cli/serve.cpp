@@ -17,6 +17,7 @@
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
+#include "transport/http_server.hpp"
 #include "transport/http_url.hpp"
 
 namespace rondo::cli {
@@ -114,6 +115,14 @@ void let_malloc_give_back() {
     ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
 }
 
+/// That others listen there is said before a large model is loaded. Whoever comes meanwhile is met after that.
+Status check_address(const ServerSettings& server) {
+    HttpServer::Options there;
+    there.host = server.host;
+    there.port = static_cast<uint16_t>(server.port);
+    return HttpServer::open(std::move(there), {}).status();
+}
+
 Status serve(const ServeOptions& options) {
     let_malloc_give_back();
     const sigset_t signals = block_signals();
@@ -129,6 +138,7 @@ Status serve(const ServeOptions& options) {
     const ServerSettings& server = settings.server;
     if (!server.api_keys_file.empty())  // before a large model is loaded
         RONDO_TRY(ApiKeys::read(server.api_keys_file, server.api_keys_shared).status());
+    RONDO_TRY(check_address(server));
 
     auto gave_up = std::make_shared<GaveUp>();
     Progress progress("loading " + model_path(settings.model.path).filename().string());

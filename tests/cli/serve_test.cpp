@@ -138,6 +138,37 @@ TEST(Serve, RefusesAFileOfKeysThatOthersCanRead) {
     testing::expect_failure(refused, "run: chmod 600 " + keys);
 }
 
+/// A port of this machine that somebody listens on.
+class TakenPort {
+public:
+    TakenPort() {
+        sockaddr_in here{};
+        here.sin_family = AF_INET;
+        here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof here;
+        auto* const address = reinterpret_cast<sockaddr*>(&here);
+        EXPECT_EQ(::bind(descriptor_, address, size), 0);
+        EXPECT_EQ(::listen(descriptor_, 1), 0);
+        EXPECT_EQ(::getsockname(descriptor_, address, &size), 0);
+        number_ = std::to_string(ntohs(here.sin_port));
+    }
+    ~TakenPort() { ::close(descriptor_); }
+    TakenPort(const TakenPort&) = delete;
+    TakenPort& operator=(const TakenPort&) = delete;
+
+    const std::string& number() const { return number_; }
+
+private:
+    const int descriptor_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    std::string number_;
+};
+
+TEST(Serve, SaysThatItsPortIsTakenBeforeItLoadsAModel) {
+    const TakenPort taken;
+    testing::expect_failure(testing::run_rondo({"serve", "--port", taken.number(), "--model", "/no/such/model"}),
+                            "cannot listen on 127.0.0.1:" + taken.number());
+}
+
 #ifndef __SANITIZE_ADDRESS__  // whose allocator keeps what is freed for a while
 double resident_mib(pid_t process) {
     std::ifstream statm("/proc/" + std::to_string(process) + "/statm");
