@@ -11,27 +11,32 @@ namespace {
 constexpr auto answer_within = std::chrono::seconds(20);
 
 struct Listening {
-    std::string name, text;
+    std::string text;
+    caf::actor_addr watched;  // whose death would be the end
     std::promise<std::string> answer;
 };
 
 /// Hears one turn. Its answer comes exactly once: with the turn's end, or with the death of who serves it.
 rondo::listener_actor::behavior_type listen(rondo::listener_actor::pointer self, std::shared_ptr<Listening> turn,
                                             const rondo::front_actor& front, const rondo::Ask& asked) {
+    // Whoever is watched keeps a note of it, so it is watched no longer than need be.
+    const auto watch = [=](const auto& who) {
+        if (turn->watched) self->demonitor(turn->watched);
+        self->monitor(who);
+        turn->watched = who.address();
+    };
     const auto end = [=](const std::string& text) {
+        self->demonitor(turn->watched);
         turn->answer.set_value(text);
         self->quit();
     };
-    self->monitor(front);
+    watch(front);
     self->set_down_handler([=](const caf::down_msg&) { end("the conversation was lost"); });
     auto ask = std::make_shared<rondo::Ask>(asked);
     ask->listener = self;
     caf::anon_send(front, rondo::ask_atom::value, rondo::AskPtr(std::move(ask)));
     return {
-        [=](const rondo::TurnBegun& begun) {
-            self->demonitor(front.address());
-            self->monitor(begun.session);
-        },
+        [=](const rondo::TurnBegun& begun) { watch(begun.session); },
         [=](const rondo::TurnDelta& delta) { turn->text += delta.text; },
         [=](const rondo::TurnEnd& over) {
             end(over.outcome == rondo::TurnOutcome::failed ? over.error.message : turn->text);
