@@ -56,7 +56,10 @@ class EngineInside;
 class Engine {
 public:
     struct Options {
-        caf::actor_system* host = nullptr;     ///< none: the engine runs one of its own
+        caf::actor_system* host = nullptr;  ///< none: the engine runs one of its own
+        /// Turns come from several tenants (ConversationName::tenant): none may take all places of turns, texts and
+        /// conversations from the others. With server.api_keys_file they do anyway.
+        bool several_tenants = false;
         std::function<void(double)> progress;  ///< of loading, 0 to 1
         /// Hears one line each time a stage dies: which, and why.
         std::function<void(const std::string&)> log;

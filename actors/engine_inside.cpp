@@ -105,17 +105,17 @@ Status EngineInside::check_host_memory(int host_kv_mib) const {
     return Status::ok();
 }
 
-Router::Options EngineInside::router_options(const Settings& settings) const {
+Router::Options EngineInside::router_options(const Settings& settings, bool several_tenants) const {
     Router::Options router;
     router.session.runtime = runtime_;
     router.session.metrics = metrics_;
     router.session.texts = texts_;
     router.session.store = store_figures_;
-    router.several_tenants = !settings.server.api_keys_file.empty();
+    router.several_tenants = several_tenants;
     router.conversations.count_max = static_cast<size_t>(settings.server.conversations_max);
     router.conversations.bytes_max = static_cast<size_t>(settings.server.conversations_mib) << 20;
     router.conversations.idle_s_max = settings.server.conversation_idle_s;
-    router.conversations.several_tenants = router.several_tenants;
+    router.conversations.several_tenants = several_tenants;
     router.turns_max = turns_max(settings);
     return router;
 }
@@ -124,13 +124,14 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     metrics_ = std::make_shared<Metrics>(runtime_->model.name);
     for (size_t i = 0; i < runtime_->devices.size(); ++i)
         metrics_->device(runtime_->roles.names[i], runtime_->devices[i]->name());
+    const bool several_tenants = options.several_tenants || !settings.server.api_keys_file.empty();
     TextWorkers::Options texts;
     texts.own_threads = hooks.own_threads;
     texts.texts_max = turns_max(settings);  // so whoever is let in finds a place, if not the bytes
-    texts.several_tenants = !settings.server.api_keys_file.empty();
+    texts.several_tenants = several_tenants;
     texts_ = std::make_shared<TextWorkers>(texts);
     std::optional<OpenedStore> opened = open_disk(settings, options, hooks);
-    Router::Options routing = router_options(settings);
+    Router::Options routing = router_options(settings, several_tenants);
     if (opened) routing.kept = std::exchange(opened->heads, {});
     if (opened) routing.newer = opened->newer;
     if (opened) start_store(std::move(*opened), options, hooks.own_threads);

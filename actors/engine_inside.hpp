@@ -62,7 +62,7 @@ private:
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     void start_store(OpenedStore opened, const Engine::Options& options, bool detached);
-    Router::Options router_options(const Settings& settings) const;
+    Router::Options router_options(const Settings& settings, bool several_tenants) const;
     template <class Actor>
     void watch(const Actor& actor, const char* name, const std::function<void(Error)>& gave_up);
     Result<Supervisor::Pipeline> start_stages(caf::local_actor& self, const Settings& settings, bool detached);

@@ -152,10 +152,6 @@ Status ModelOptions::check_overrides() const {
 
 Result<Settings> ModelOptions::settings() const {
     RONDO_TRY(check_overrides());
-    std::string yaml;
-    if (!config_file.empty()) {
-        RONDO_ASSIGN(yaml, read_file(config_file, limits::settings_bytes_max));
-    }
     std::vector<std::string> all = overrides;
     if (!method.empty()) {
         RONDO_ASSIGN(const std::vector<std::string> both, method_settings(method));
@@ -167,19 +163,10 @@ Result<Settings> ModelOptions::settings() const {
                                   "--method " + method + " and --set " + text + ": there must be only one of them");
         all.insert(all.end(), both.begin(), both.end());
     }
-    RONDO_ASSIGN(Settings settings, settings_from_yaml(yaml, config_file.empty() ? "settings" : config_file, all,
-                                                       [this](Settings& read) { return choose_devices(*this, read); }));
+    const auto change = [this](Settings& read) { return choose_devices(*this, read); };
+    RONDO_ASSIGN(Settings settings, config_file.empty() ? settings_from_yaml("", "settings", all, change)
+                                                        : settings_from_file(config_file, all, change));
     for (const std::string& note : settings.notes) std::fprintf(stderr, "%s\n", note.c_str());
-    if (!config_file.empty()) {  // its relative paths of the store begin where it lies, those of flags do not
-        for (const auto& [key, path] : {std::pair("memory.disk.path", &settings.memory.disk.path),
-                                        std::pair("memory.disk.key_file", &settings.memory.disk.key_file)}) {
-            const bool is_of_flag = std::ranges::any_of(overrides, [key = std::string(key)](const std::string& text) {
-                return text.starts_with(key + "=") || says_in_map(text, key);
-            });
-            if (!path->empty() && !is_of_flag)
-                *path = (std::filesystem::path(config_file).parent_path() / *path).string();
-        }
-    }
     if (!model.empty()) settings.model.path = model;
     if (!weights.empty()) settings.model.weights = weights == "file" ? "auto" : weights;
     if (chunk_tokens > 0) settings.pipeline.prefill.chunk_tokens = chunk_tokens;

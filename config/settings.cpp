@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <type_traits>
 
@@ -14,6 +16,8 @@
 namespace rondo {
 
 namespace {
+
+constexpr std::string_view override_place = "--set ";  // and the key
 
 Error wrong(const std::string& place, const std::string& path, const std::string& what) {
     return make_error(ErrorCode::invalid_argument, place + ": " + (path.empty() ? "the document" : path) + ": " + what);
@@ -191,7 +195,7 @@ private:
 Status apply_override(YamlNode& root, const std::string& text) {
     const size_t equals = text.find('=');
     const std::string path = text.substr(0, equals);
-    const std::string place = "--set " + path;
+    const std::string place = std::string(override_place) + path;
     if (equals == std::string::npos || path.empty() || std::ranges::count(path, '.') > 8 ||
         shown(path) != '"' + path + '"')
         return make_error(ErrorCode::invalid_argument, "--set " + shown(text) + ": must be KEY.KEY=VALUE");
@@ -260,16 +264,9 @@ Status check_together(Settings& settings, const YamlNode& root) {
     return {};
 }
 
-}  // namespace
-
-const DeviceSettings* Settings::device(std::string_view name) const {
-    const auto found = std::ranges::find(devices, name, &DeviceSettings::name);
-    return found == devices.end() ? nullptr : &*found;
-}
-
-Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
-                                    std::span<const std::string> overrides,
-                                    const std::function<Status(Settings&)>& change) {
+/// Without a folder all relative paths begin where the process runs.
+Result<Settings> read_settings(std::string_view text, const std::string& where, const std::filesystem::path& folder,
+                               std::span<const std::string> overrides, const std::function<Status(Settings&)>& change) {
     RONDO_ASSIGN(YamlNode root, parse_yaml(text, where));
     for (const std::string& each : overrides) RONDO_TRY(apply_override(root, each));
     Settings settings;
@@ -290,7 +287,37 @@ Result<Settings> settings_from_yaml(std::string_view text, const std::string& wh
     RONDO_TRY(change(settings));
     RONDO_TRY(check_together(settings, root));
     for (const std::string& each : overrides) RONDO_TRY(check_device(settings, each));
+    for (const auto& [key, path] : {std::pair("memory.disk.path", &settings.memory.disk.path),
+                                    std::pair("memory.disk.key_file", &settings.memory.disk.key_file)})
+        if (!path->empty() && !nearest(root, key).place.starts_with(override_place)) *path = (folder / *path).string();
     return settings;
+}
+
+}  // namespace
+
+const DeviceSettings* Settings::device(std::string_view name) const {
+    const auto found = std::ranges::find(devices, name, &DeviceSettings::name);
+    return found == devices.end() ? nullptr : &*found;
+}
+
+Result<Settings> settings_from_yaml(std::string_view text, const std::string& where,
+                                    std::span<const std::string> overrides,
+                                    const std::function<Status(Settings&)>& change) {
+    return read_settings(text, where, {}, overrides, change);
+}
+
+Result<Settings> settings_from_file(const std::string& path, std::span<const std::string> overrides,
+                                    const std::function<Status(Settings&)>& change) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) return make_error(ErrorCode::not_found, path + " cannot be read");
+    std::string text(limits::settings_bytes_max + 1, '\0');
+    in.read(text.data(), std::ssize(text));
+    if (in.bad()) return make_error(ErrorCode::io, path + " cannot be read");  // a folder, or the disk failed
+    text.resize(static_cast<size_t>(in.gcount()));
+    if (text.size() > limits::settings_bytes_max)
+        return make_error(ErrorCode::out_of_range, path + " is too long, must be at most " +
+                                                       std::to_string(limits::settings_bytes_max) + " bytes");
+    return read_settings(text, path, std::filesystem::path(path).parent_path(), overrides, change);
 }
 
 }  // namespace rondo

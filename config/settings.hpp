@@ -169,4 +169,9 @@ Result<Settings> settings_from_yaml(
     std::string_view text, const std::string& where, std::span<const std::string> overrides,
     const std::function<Status(Settings&)>& change = [](Settings&) { return Status::ok(); });
 
+/// The same of a file. Its relative paths of the store begin where it lies, those of overrides where the process runs.
+Result<Settings> settings_from_file(
+    const std::string& path, std::span<const std::string> overrides = {},
+    const std::function<Status(Settings&)>& change = [](Settings&) { return Status::ok(); });
+
 }  // namespace rondo

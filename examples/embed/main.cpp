@@ -2,6 +2,7 @@
 // own, and serves all of them at once. At the end it asks what Rondo remembers of each.
 //
 //     printf 'ann: The code of the red box is 4817.\nbob: Hello!\nann: What is the code of the red box?\n' | embed
+//     embed pipeline.yaml
 //
 // by_messages.cpp is the same service made of the host's own actors.
 #include <cstdio>
@@ -45,13 +46,24 @@ int serve(rondo::Engine& engine) {
     return 0;
 }
 
-}  // namespace
-
-int main() {
-    rondo::Settings settings;  // or from a YAML file, by rondo::settings_from_yaml
+/// From a pipeline file, or filled by hand; `Engine::open` checks either.
+rondo::Result<rondo::Settings> settings_of(int argc, char** argv) {
+    if (argc > 1) return rondo::settings_from_file(argv[1]);
+    rondo::Settings settings;
     settings.model.path = DEMO_MODEL;
     settings.memory.device_kv_mib = 64;
-    const auto engine = rondo::Engine::open(settings);
+    return settings;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const auto settings = settings_of(argc, argv);
+    if (!settings.is_ok()) {
+        std::fprintf(stderr, "%s\n", settings.error().message.c_str());
+        return 1;
+    }
+    const auto engine = rondo::Engine::open(*settings);
     if (!engine.is_ok()) {
         std::fprintf(stderr, "%s\n", engine.error().message.c_str());
         return 1;

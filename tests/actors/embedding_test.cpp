@@ -289,6 +289,27 @@ TEST_F(Embedding, AListenerThatHasDiedCancelsItsTurn) {
     expect_all_given_back();
 }
 
+/// Of ten places.
+TEST(EmbeddingOfTenants, NoneTakesAllPlacesWhereThereAreSeveral) {
+    for (const bool several : {false, true}) {
+        Engine::Options options;
+        options.several_tenants = several;
+        Stage stage(testing::small_settings({"pipeline.decode.batch_max=1", "server.requests_waiting_max=9"}),
+                    std::move(options));
+        std::vector<Told> greedy(10);
+        Told late;
+        Ask asked = chat("", "Hello!", 16);
+        asked.options.ignore_eos = true;  // so that none has ended before all have asked
+        for (Told& told : greedy) stage.engine().ask(asked, told.callbacks());
+        asked.conversation.tenant = "late";
+        stage.engine().ask(asked, late.callbacks());
+        stage.run();
+        const auto is_refused = [](const Told& told) { return told.ends.at(0).error.code == ErrorCode::overloaded; };
+        EXPECT_EQ(std::ranges::count_if(greedy, is_refused), several ? 2 : 0);
+        EXPECT_EQ(is_refused(late), !several);
+    }
+}
+
 TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
     std::vector<std::string> errors;
     const auto failed = [&](const caf::error& error) { errors.push_back(from_caf(error, "?").message); };
