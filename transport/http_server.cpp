@@ -181,7 +181,8 @@ HttpServer::Counts AsioHttpServer::counts() const {
     return {.connections = connections_.size(),
             .refused = refused_,
             .timed_out = shared_.timed_out,
-            .body_bytes = shared_.bodies.all()};
+            .body_bytes = shared_.bodies.all(),
+            .answer_bytes = shared_.answers->all};
 }
 
 void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<void()> drained) {

@@ -22,6 +22,8 @@ struct HttpLimits {
     size_t connections_max = 12'000;                ///< further ones are closed at once; fewer, where the process may
                                                     ///< not open so many files and 512 others
     size_t write_bytes_max = size_t{256} << 10;     ///< of a stream, accepted and not yet sent
+    size_t answers_bytes_max = size_t{512} << 20;   ///< of all answers, accepted and not yet sent; beyond, a whole
+                                                    ///< one becomes a 503, and a stream is cut
     std::chrono::milliseconds header_time{10'000};  ///< from the first byte of a request to the end of its header
     std::chrono::milliseconds body_time{30'000};
     std::chrono::milliseconds idle_time{75'000};   ///< of a connection between requests
@@ -76,7 +78,8 @@ public:
         size_t connections = 0;  ///< open now
         uint64_t refused = 0;    ///< beyond connections_max
         uint64_t timed_out = 0;
-        size_t body_bytes = 0;  ///< of bodies that have not come whole
+        size_t body_bytes = 0;    ///< of bodies that have not come whole
+        size_t answer_bytes = 0;  ///< accepted and not yet sent
     };
     using Handler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
 

@@ -153,8 +153,8 @@ void HttpConnection::hand_over() {
                                       .head = request.method == "HEAD",
                                       .close = !reader_->keeps_alive() || shared_.draining};
     reader_.reset();
-    exchange_ =
-        std::make_shared<HttpExchange>(shape, shared_.limits.write_bytes_max, [this] { run(&HttpConnection::flush); });
+    exchange_ = std::make_shared<HttpExchange>(shape, shared_.limits.write_bytes_max, shared_.answers,
+                                               [this] { run(&HttpConnection::flush); });
     try {
         shared_.handle(std::move(request), make_http_reply(exchange_));
     } catch (...) {

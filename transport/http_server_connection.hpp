@@ -50,6 +50,7 @@ struct HttpShared {
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
     BodyBytes bodies;
+    std::shared_ptr<AnswerBytes> answers = std::make_shared<AnswerBytes>(limits.answers_bytes_max);
     std::function<void(const std::shared_ptr<HttpConnection>&)> closed;  ///< called once by each connection
 };
 

@@ -10,6 +10,9 @@ namespace rondo {
 
 namespace {
 
+/// An answer of so few bytes always finds room: there cannot be more of them than connections.
+constexpr size_t small_bytes = size_t{16} << 10;
+
 class Reply final : public HttpReply {
 public:
     explicit Reply(std::shared_ptr<HttpExchange> exchange) : exchange_(std::move(exchange)) {}
@@ -43,19 +46,35 @@ std::shared_ptr<HttpReply> make_http_reply(std::shared_ptr<HttpExchange> exchang
     return std::make_shared<Reply>(std::move(exchange));
 }
 
-HttpExchange::HttpExchange(Request request, size_t write_bytes_max, std::function<void()> wake)
-    : request_(request), write_bytes_max_(write_bytes_max), wake_(std::move(wake)), close_(request.close) {}
+HttpExchange::HttpExchange(Request request, size_t write_bytes_max, std::shared_ptr<AnswerBytes> answers,
+                           std::function<void()> wake)
+    : request_(request),
+      write_bytes_max_(write_bytes_max),
+      answers_(std::move(answers)),
+      wake_(std::move(wake)),
+      close_(request.close) {}
+
+HttpExchange::~HttpExchange() {
+    let_go(unsent_bytes_);
+}
 
 void HttpExchange::send(int status, HttpHeaders headers, std::string body) {
     std::function<void()> unused;
     const std::lock_guard lock(mutex_);
     if (stage_ != Stage::open || begun_) return;
-    send_locked(status, headers, std::move(body));
+    send_locked(status, std::move(headers), std::move(body));
     unused = end(Stage::complete);
 }
 
-void HttpExchange::send_locked(int status, const HttpHeaders& headers, std::string body) {
+void HttpExchange::send_locked(int status, HttpHeaders headers, std::string body) {
     said_close_ = close_;
+    if (http_has_body(status) && !request_.head && !has_room(body.size())) {
+        status = 503;
+        body = http_error_body(status, "too many answers wait for slow clients; ask again later");
+        std::erase_if(headers, [](const auto& header) { return header.first == "Content-Type"; });
+        headers.emplace_back("Content-Type", "application/json");
+        headers.emplace_back("Retry-After", "1");
+    }
     HttpFraming framing{.content_bytes = {}, .chunked = false, .close = close_};
     if (http_has_body(status)) framing.content_bytes = body.size();
     push(http_response_head(status, headers, framing));
@@ -79,7 +98,7 @@ bool HttpExchange::write(std::string piece) {
     const std::lock_guard lock(mutex_);
     if (stage_ != Stage::open || !begun_) return false;
     if (!has_body_ || piece.empty()) return true;
-    if (piece.size() > write_bytes_max_ - std::min(write_bytes_max_, unsent_bytes_)) {
+    if (piece.size() > write_bytes_max_ - std::min(write_bytes_max_, unsent_bytes_) || !has_room(piece.size())) {
         stage_ = Stage::overflown;
         // The connection was woken before and may wait for its client; it must hear of this all the same.
         woken_ = false;
@@ -135,7 +154,7 @@ HttpExchange::Stage HttpExchange::take(std::vector<std::string>& pieces) {
 
 void HttpExchange::sent(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    unsent_bytes_ -= bytes;
+    let_go(bytes);
 }
 
 bool HttpExchange::is_answered() const {
@@ -170,15 +189,28 @@ void HttpExchange::lost() {
         lost_ = true;
         wake_ = nullptr;
         waiting_.clear();
+        let_go(unsent_bytes_);
         if (stage_ == Stage::open) stage_ = Stage::cut;
         gone.swap(gone_);
     }
     call(gone);
 }
 
+/// Answers that are written at the same time may both find the last room.
+bool HttpExchange::has_room(size_t bytes) const {
+    const size_t most = answers_->bytes_max;
+    return unsent_bytes_ + bytes <= small_bytes || bytes <= most - std::min<size_t>(most, answers_->all);
+}
+
+void HttpExchange::let_go(size_t bytes) {
+    unsent_bytes_ -= bytes;
+    answers_->all -= bytes;
+}
+
 void HttpExchange::push(std::string bytes) {
     if (bytes.empty()) return;
     unsent_bytes_ += bytes.size();
+    answers_->all += bytes.size();
     waiting_.push_back(std::move(bytes));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -10,6 +11,14 @@
 #include "transport/http_server.hpp"
 
 namespace rondo {
+
+/// Bytes that all answers of a server hold for clients who have not taken them. Outlives the server with its answers.
+struct AnswerBytes {
+    explicit AnswerBytes(size_t most) : bytes_max(most) {}
+
+    const size_t bytes_max;
+    std::atomic<size_t> all{0};
+};
 
 /// The answer to one request, between the threads that write it and the connection that sends it: what was accepted
 /// waits here as bytes for the wire until the connection takes it. The connection is known only as `wake`, which is
@@ -29,7 +38,9 @@ public:
     };
 
     /// `wake` is called under the lock, from any thread: it may only post.
-    HttpExchange(Request request, size_t write_bytes_max, std::function<void()> wake);
+    HttpExchange(Request request, size_t write_bytes_max, std::shared_ptr<AnswerBytes> answers,
+                 std::function<void()> wake);
+    ~HttpExchange();
 
     // The side that answers: as HttpReply, from any thread.
     void send(int status, HttpHeaders headers, std::string body);
@@ -53,15 +64,18 @@ public:
     void lost();
 
 private:
+    bool has_room(size_t bytes) const;
     void push(std::string bytes);
+    void let_go(size_t bytes);
     void wake_up();
     /// No more is accepted. Returns the callback that is now void, to be destroyed without the lock.
     [[nodiscard]] std::function<void()> end(Stage stage);
-    void send_locked(int status, const HttpHeaders& headers, std::string body);
+    void send_locked(int status, HttpHeaders headers, std::string body);
 
     mutable std::mutex mutex_;
     const Request request_;
     const size_t write_bytes_max_;
+    const std::shared_ptr<AnswerBytes> answers_;
     std::function<void()> wake_;
     std::function<void()> gone_;
     std::vector<std::string> waiting_;
