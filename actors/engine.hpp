@@ -55,6 +55,7 @@ class EngineInside;
 /// Or by actors: `front()` takes `Ask`s and tells a listener of the host's own (docs/embedding.md).
 class Engine {
 public:
+    /// None of the callbacks may block or throw.
     struct Options {
         caf::actor_system* host = nullptr;  ///< none: the engine runs one of its own
         /// Turns come from several tenants (ConversationName::tenant): none may take all places of turns, texts and

@@ -6,7 +6,8 @@
 #include "config/setting_keys.hpp"
 #include "config/settings.hpp"
 
-/// A YAML document, a '\x01', and overrides one a line. What is accepted must be within the table's ranges.
+/// A YAML document, a '\x01', and overrides one a line. What is accepted must be within the table's ranges,
+/// and an engine must take it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string input(reinterpret_cast<const char*>(data), size);
     const size_t cut = std::min(input.find('\x01'), input.size());
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (settings.error().message.find('\n') != std::string::npos) std::abort();
         return 0;
     }
-    if (settings->devices.empty()) std::abort();
+    if (settings->devices.empty() || !rondo::check_settings(*settings)) std::abort();
     for (const rondo::DeviceSettings& device : settings->devices) {
         for (const rondo::SettingKey& key : rondo::setting_keys()) {
             const auto slot = key.slot(*settings, device.name);
