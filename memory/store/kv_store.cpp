@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "memory/store/byte_io.hpp"
 #include "memory/store/folder_key.hpp"
 #include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
+#include "memory/store/record_seal.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {
@@ -254,7 +257,7 @@ Status KvStore::clear_again() {
 }
 
 void KvStore::use(const StoreName& name) {
-    const int64_t told_each = std::min(store::seconds_a_day, options_.unused_seconds_max / 4);
+    const int64_t told_each = std::min(seconds_a_day, options_.unused_seconds_max / 4);
     for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/byte_io.hpp"
+#include "memory/store/kv_store.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {

@@ -2,17 +2,15 @@
 #include <cassert>
 #include <mutex>
 
+#include "config/checked.hpp"
 #include "memory/store/kv_store_parts.hpp"
+#include "memory/store/record_seal.hpp"
 
 namespace rondo {
 
 namespace {
 
 constexpr size_t piece_bytes = size_t{1} << 20;  // read at a time, so that a disk has enough to do
-
-Error damage() {
-    return make_error(ErrorCode::corrupt, "a stored record is not what was written");
-}
 
 /// Bytes of a record that are asked of the disk.
 struct Asked {
@@ -49,37 +47,6 @@ void ask(const AskedPtr& asked, bool again = false) {
 }
 
 }  // namespace
-
-namespace store {
-
-Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, std::span<std::byte> bytes) {
-    if (key != nullptr) {
-        std::array<std::byte, 16> proof{};
-        const auto proof_at = bytes.subspan(RecordHeader::proof_at, proof.size());
-        std::ranges::copy(proof_at, proof.begin());
-        std::ranges::fill(proof_at, std::byte{0});
-        RONDO_TRY(key->open({known.place.offset, header_number}, bytes.first(RecordHeader::proof_at),
-                            {bytes.subspan(RecordHeader::sealed_from)}, proof));
-    }
-    RONDO_ASSIGN(RecordHeader header, RecordHeader::read(bytes));
-    const bool same = header.name == known.name && header.before == known.before && header.tenant == known.tenant &&
-                      header.epoch == known.epoch && header.group == known.group &&
-                      header.exactness == known.exactness && header.tokens_before == known.tokens_before &&
-                      std::ssize(header.ids) == known.tokens && std::ssize(header.layers) == known.layers &&
-                      header.record_bytes() == known.place.bytes;
-    if (!same) return damage();
-    return header;
-}
-
-Status open_layer(const StoredRecord& record, const RecordHeader& header, size_t layer, const SealKey* key,
-                  const MemoryParts& bytes) {
-    const auto& proof = header.layers[layer].proof;
-    if (key == nullptr) return sum_of(record.name, layer, bytes) == proof ? Status::ok() : Status(damage());
-    const SealKey::Number number{record.place.offset, static_cast<uint32_t>(layer)};
-    return key->open(number, beside(record.name, layer), bytes, proof);
-}
-
-}  // namespace store
 
 const RecordHeader& KvStore::header_of(const Reading& reading) {
     return reading.header;
@@ -139,11 +106,13 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     // On the disk's thread:
     const auto come = [reading, into, read, opens, kind = options_.kind](Status end) {
         if (!end) return read(std::move(end));
-        if (!opens) return read(damage());  // as other bytes that cannot be read, where the disk reads the file
+        if (!opens)
+            return read(
+                store::not_what_was_written());  // as other bytes that cannot be read, where the disk reads the file
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
         header->kind.lower_layers = kind.lower_layers;
-        if (header->kind != kind) return read(damage());  // its name is one of this kind
+        if (header->kind != kind) return read(store::not_what_was_written());  // its name is one of this kind
         reading->header = std::move(*header);
         read(Status::ok());
     };

@@ -1,30 +1,13 @@
 #include <cassert>
 
+#include "config/checked.hpp"
+#include "memory/store/byte_io.hpp"
 #include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
+#include "memory/store/record_seal.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {
-
-namespace store {
-
-std::array<std::byte, 16> sum_of(const StoreName& name, size_t layer, const MemoryParts& bytes) {
-    uint64_t seed = 0;
-    std::memcpy(&seed, name.data(), sizeof(seed));
-    const uint64_t sum = checksum_of(bytes, seed + layer);
-    std::array<std::byte, 16> proof{};
-    std::memcpy(proof.data(), &sum, sizeof(sum));
-    return proof;
-}
-
-std::array<std::byte, 20> beside(const StoreName& name, size_t layer) {
-    std::array<std::byte, 20> bytes{};
-    const auto number = static_cast<uint32_t>(layer);
-    std::ranges::copy(name, bytes.begin());
-    std::memcpy(bytes.data() + name.size(), &number, sizeof(number));
-    return bytes;
-}
-
-}  // namespace store
 
 StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds) const {
     StoredRecord record;
@@ -91,19 +74,13 @@ void KvStore::give_up(const Writing& writing) {
 void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done) {
     RecordHeader& header = writing->header;
     assert(layer < header.layers.size() && bytes.size() == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
-    const StoreName& name = writing->record.name;
     done = posted<Status>([this, writing, done = std::move(done)](const Status& end) {
         if (!end && !std::exchange(writing->failed, true)) ++counts_.refused[static_cast<size_t>(Refusal::disk)];
         done(end);
     });
-    if (writing->key) {
-        const SealKey::Number number{writing->record.place.offset, static_cast<uint32_t>(layer)};
-        auto proof = writing->key->seal(number, store::beside(name, layer), bytes);
-        if (!proof) return done(proof.error());
-        header.layers[layer].proof = *proof;
-    } else {
-        header.layers[layer].proof = store::sum_of(name, layer, {bytes});
-    }
+    const auto proof = store::seal_layer(writing->record, layer, writing->sealed_by(), bytes);
+    if (!proof) return done(proof.error());
+    header.layers[layer].proof = *proof;
     counts_.bytes_written += bytes.size();
     segments_->write(writing->record.place, header.layers[layer].offset, bytes,
                      [writing, done = std::move(done)](Status end) { done(std::move(end)); });
@@ -142,15 +119,7 @@ void KvStore::finish(std::vector<WritingPtr> writings, Done done) {
 }
 
 Status KvStore::seal_header(Writing& writing) {
-    const std::vector<std::byte> header = writing.header.write();
-    writing.bytes = AlignedBytes(header.size());
-    const std::span<std::byte> bytes = writing.bytes.span();
-    std::ranges::copy(header, bytes.begin());
-    if (!writing.key) return Status::ok();
-    const auto open = bytes.first(RecordHeader::proof_at);
-    const SealKey::Number number{writing.record.place.offset, store::header_number};
-    RONDO_ASSIGN(const auto proof, writing.key->seal(number, open, bytes.subspan(RecordHeader::sealed_from)));
-    std::ranges::copy(proof, bytes.begin() + RecordHeader::proof_at);
+    RONDO_ASSIGN(writing.bytes, store::seal_header(writing.record, writing.header, writing.sealed_by()));
     return Status::ok();
 }
 
@@ -200,13 +169,13 @@ void KvStore::put_used(Manifest::Changes& changes) {
 
 /// A clock that goes back over midnight begins no day anew. One that was further ahead is right again.
 bool KvStore::is_same_day() const {
-    const int64_t today = options_.now() / store::seconds_a_day;
+    const int64_t today = options_.now() / seconds_a_day;
     return today == day_ || today + 1 == day_;
 }
 
 void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
     if (!is_same_day()) written_today_ = 0;
-    day_ = options_.now() / store::seconds_a_day;
+    day_ = options_.now() / seconds_a_day;
     written_today_ += bytes;
     RecordWriter out;
     out.put(day_);

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "config/checked.hpp"
+#include "memory/store/record_seal.hpp"
 
 namespace rondo {
 

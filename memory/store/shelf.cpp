@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "memory/store/byte_io.hpp"
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {

@@ -8,7 +8,8 @@
 
 #include "memory/store/byte_io.hpp"
 #include "memory/store/folder_key.hpp"
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
+#include "memory/store/record_seal.hpp"
 #include "memory/store/segment_reader.hpp"
 #include "memory/store/shelf.hpp"
 #include "memory/store/stored_record.hpp"

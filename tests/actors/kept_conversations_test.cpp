@@ -15,7 +15,7 @@
 
 #include "actors/engine_inside.hpp"
 #include "actors/field_io.hpp"
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/actors/stored_bytes.hpp"
 #include "tests/memory/store/store_fixture.hpp"

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "actors/kept_conversations.hpp"
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 

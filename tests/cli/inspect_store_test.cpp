@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "memory/store/kv_store_parts.hpp"
 #include "tests/cli/rondo_process.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"

@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/byte_io.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/store_survey.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"

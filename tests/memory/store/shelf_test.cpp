@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 

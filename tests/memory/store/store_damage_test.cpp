@@ -6,7 +6,7 @@
 #include <iostream>
 #include <set>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/shelf.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/fault_amount.hpp"

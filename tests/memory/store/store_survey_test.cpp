@@ -8,7 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "memory/store/kv_store_parts.hpp"
+#include "memory/store/byte_io.hpp"
+#include "memory/store/manifest_keys.hpp"
 #include "memory/store/shelf.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/flip_bit.hpp"
