@@ -171,7 +171,7 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
         put_back(going);
         return refusal;
     }
-    if (!let_go(going) || !unpunched_.empty()) return Refusal::disk;
+    if (!let_go(going) || segments_->has_uncleared()) return Refusal::disk;
     const uint64_t taken = segments_->bytes() + most;
     const uint64_t missing = std::max(taken - std::min(taken, options_.bytes_max), wanted - std::min(wanted, *free));
     return segments_->makes_holes() || missing == 0 ? Refusal::none : drop_segments(record, missing);
@@ -224,36 +224,20 @@ KvStore::Refusal KvStore::drop_segments(const StoredRecord& record, uint64_t byt
     return all_went ? Refusal::none : Refusal::disk;
 }
 
-/// An error: its bytes take space until the disk lets them go, which is asked again.
 Status KvStore::give_back(const RecordPlace& place) {
     if (const auto readers = readers_.find(place); readers != readers_.end()) {
         readers->second.removed = true;
         return Status::ok();
     }
-    Status given = segments_->give_back(place);
-    if (!given) unpunched_.push_back(place);
-    return given;
+    return segments_->give_back(place);
 }
 
 /// Each of the three is tried, whatever becomes of the others.
 Status KvStore::forget_removed() {
-    const Status removed = remove({}), cleared = clear_again(), forgotten = manifest_->forget_removed();
+    const Status removed = remove({}), cleared = segments_->clear_again(), forgotten = manifest_->forget_removed();
     RONDO_TRY(removed);
     RONDO_TRY(cleared);
     return forgotten;
-}
-
-/// Until one fails; the next time another one is the first.
-Status KvStore::clear_again() {
-    while (!unpunched_.empty()) {
-        const RecordPlace place = unpunched_.front();
-        unpunched_.pop_front();
-        const Status cleared = segments_->clear(place);
-        if (cleared) continue;
-        unpunched_.push_back(place);
-        return cleared;
-    }
-    return Status::ok();
 }
 
 void KvStore::use(const StoreName& name) {
@@ -315,7 +299,7 @@ Status KvStore::expire() {
         put_used(changes);
         static_cast<void>(manifest_->commit(std::move(changes)));  // a start after that takes them for older
     }
-    static_cast<void>(clear_again());
+    static_cast<void>(segments_->clear_again());
     return remove(names);
 }
 

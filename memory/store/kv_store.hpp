@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -172,7 +171,6 @@ private:
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;
     Refusal drop_segments(const StoredRecord& record, uint64_t bytes);
     std::set<uint64_t> needed_segments(const StoredRecord& record) const;
-    Status clear_again();
     void damaged(const StoredRecord& record);
     uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
@@ -209,7 +207,6 @@ private:
     std::vector<WhenFound> told_of_found_;
     std::vector<std::function<void(const StoreName&)>> told_of_gone_;
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
-    std::deque<RecordPlace> unpunched_;     // given back, and still on the disk
     std::vector<StoreName> used_;           // since the manifest heard of it
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     int64_t day_ = 0;

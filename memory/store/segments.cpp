@@ -276,7 +276,21 @@ Status Segments::give_back(const RecordPlace& place) {
     assert(place.bytes + disk_alignment <= file.used);
     file.used -= place.bytes;
     file.dead += place.bytes;
-    return clear(place);
+    Status cleared = clear(place);
+    if (!cleared) uncleared_.push_back(place);
+    return cleared;
+}
+
+Status Segments::clear_again() {
+    while (!uncleared_.empty()) {
+        const RecordPlace place = uncleared_.front();
+        uncleared_.pop_front();
+        const Status cleared = clear(place);
+        if (cleared) continue;
+        uncleared_.push_back(place);
+        return cleared;
+    }
+    return Status::ok();
 }
 
 Status Segments::clear(const RecordPlace& place) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,10 +61,13 @@ public:
     void read(const RecordPlace& place, uint64_t at, MemoryParts into, std::function<void(Status)> done);
     /// What has been written to the record's segment is durable when `done` hears of it.
     void sync(const RecordPlace& place, std::function<void(Status)> done);
-    /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns.
+    /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns. An
+    /// error: its bytes take space until the disk lets them go, which `clear_again` asks for.
     Status give_back(const RecordPlace& place);
-    /// The same of what was given back and could not be removed.
-    Status clear(const RecordPlace& place);
+    /// Tries each of those again, until one fails; the next time another one is the first.
+    Status clear_again();
+    /// Some that were given back are still on the disk.
+    bool has_uncleared() const { return !uncleared_.empty(); }
     /// Whether space came back with each record so far. Else it comes back with a whole segment.
     bool makes_holes() const { return makes_holes_; }
     /// Of all segments, the oldest first.
@@ -120,6 +124,7 @@ private:
     Status begin_segment();
     /// False: the bytes are zeros, and their space does not come back.
     Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros = false);
+    Status clear(const RecordPlace& place);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
@@ -129,9 +134,10 @@ private:
     bool direct_;
     bool makes_holes_ = true;
     std::map<uint64_t, File> files_;
-    std::vector<uint64_t> open_;  // the one that was used last at the end
-    uint64_t last_ = 0;           // the youngest there ever was, as far as is known
-    uint64_t writing_ = 0;        // to which records are appended; 0: none
+    std::deque<RecordPlace> uncleared_;  // given back, and still on the disk
+    std::vector<uint64_t> open_;         // the one that was used last at the end
+    uint64_t last_ = 0;                  // the youngest there ever was, as far as is known
+    uint64_t writing_ = 0;               // to which records are appended; 0: none
     uint64_t bytes_ = 0;
     std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
 };

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "tests/flip_bit.hpp"
+#include "tests/memory/store/disk_faults.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -133,6 +134,38 @@ TEST_F(SegmentsTest, GivenBackMeansGoneAndItsSpaceToo) {
     EXPECT_TRUE(segments_->exists(c.segment)) << "the next one comes here";
     EXPECT_EQ(segments_->bytes(), step);
     EXPECT_TRUE(segments_->give_back({99, step, step})) << "of a segment that is gone";
+}
+
+/// It takes space until then.
+TEST_F(SegmentsTest, WhatTheDiskDoesNotLetGoIsTriedAgain) {
+    const auto refuse_holes = [this](int64_t from, int64_t count) {
+        testing::DiskFaults::begin({.folder = folder_.path(),
+                                    .kind = testing::DiskFaults::Kind::no_space,
+                                    .from = from,
+                                    .count = count,
+                                    .only = "hole kv-"});
+    };
+    const RecordPlace a = record(1, 1), b = record(1, 2), c = record(1, 3);
+    const uint64_t before = segments_->bytes();
+    EXPECT_FALSE(segments_->has_uncleared());
+    refuse_holes(1, 3);
+    for (const RecordPlace& place : {a, b}) EXPECT_FALSE(segments_->give_back(place));
+    EXPECT_TRUE(segments_->has_uncleared());
+    EXPECT_FALSE(segments_->clear_again());
+    EXPECT_EQ(testing::DiskFaults::end().size(), 3U) << "it ends with the first that fails";
+    EXPECT_EQ(segments_->bytes(), before);
+    refuse_holes(2, 1);
+    EXPECT_FALSE(segments_->clear_again());
+    testing::DiskFaults::end();
+    EXPECT_TRUE(holds(b, std::byte{0})) << "the other one was the first this time";
+    EXPECT_TRUE(holds(a, std::byte{1}));
+    EXPECT_TRUE(segments_->has_uncleared());
+    EXPECT_EQ(segments_->bytes(), before - step);
+    EXPECT_TRUE(segments_->clear_again());
+    EXPECT_FALSE(segments_->has_uncleared());
+    EXPECT_TRUE(holds(a, std::byte{0}));
+    EXPECT_TRUE(holds(c, std::byte{3}));
+    EXPECT_EQ(segments_->bytes(), before - 2 * step);
 }
 
 TEST_F(SegmentsTest, WhatACrashHasLeftGoes) {
