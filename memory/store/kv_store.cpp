@@ -241,7 +241,7 @@ Status KvStore::forget_removed() {
 }
 
 void KvStore::use(const StoreName& name) {
-    const int64_t told_each = std::min(seconds_a_day, options_.unused_seconds_max / 4);
+    const int64_t told_each = std::min(WrittenToday::seconds_a_day, options_.unused_seconds_max / 4);
     for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
 }
 

@@ -22,6 +22,7 @@
 #include "memory/store/segments.hpp"
 #include "memory/store/store_folder.hpp"
 #include "memory/store/store_keys.hpp"
+#include "memory/store/written_today.hpp"
 
 namespace rondo {
 
@@ -185,8 +186,6 @@ private:
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
     void put_used(Manifest::Changes& changes);
     void count_refused_by_disk(int64_t records) { counts_.refused[static_cast<size_t>(Refusal::disk)] += records; }
-    bool is_same_day() const;
-    void count_day(Manifest::Changes& changes, uint64_t bytes);
     void end_reading(const RecordPlace& place);
     template <class T>
     std::function<void(T)> posted(std::function<void(T)> done) const;
@@ -209,8 +208,7 @@ private:
     std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
     std::vector<StoreName> used_;           // since the manifest heard of it
     std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
-    int64_t day_ = 0;
-    uint64_t written_today_ = 0;
+    WrittenToday written_today_;
     bool repaired_ = false;
     std::vector<std::string> notes_;
     Counts counts_;

@@ -48,11 +48,7 @@ bool KvStore::is_usable(const ManifestEntry& entry, bool foreign) {
 
 Status KvStore::load() {
     RONDO_TRY(load_epochs());
-    if (const auto day = manifest_->get(store::day_key); day) {
-        RecordReader in(std::as_bytes(std::span(*day)));
-        day_ = in.take<int64_t>();
-        written_today_ = in.take<uint64_t>();
-    }
+    if (const auto day = manifest_->get(store::day_key); day) written_today_ = WrittenToday(*day);
     std::vector<StoredRecord> records;
     std::vector<StoreName> lost;
     RONDO_TRY(load_records(records, lost));

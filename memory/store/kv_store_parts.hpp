@@ -10,8 +10,6 @@
 /// What the parts of the store have in common, for its own files.
 namespace rondo {
 
-inline constexpr int64_t seconds_a_day = 24 * 3600;
-
 class KvStore::Writing {
 public:
     const SealKey* sealed_by() const { return key ? &*key : nullptr; }

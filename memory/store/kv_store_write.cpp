@@ -1,7 +1,6 @@
 #include <cassert>
 
 #include "config/checked.hpp"
-#include "memory/store/byte_io.hpp"
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/record_seal.hpp"
@@ -38,7 +37,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     };
     if (index_.find(record.name) != nullptr || writing_.contains(record.name)) return refused(Refusal::stored_already);
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
-    uint64_t today = record.place.bytes + (is_same_day() ? written_today_ : 0);
+    uint64_t today = record.place.bytes + written_today_.bytes(options_.now());
     for (const auto& [name, writing] : writing_)
         if (!writing->found) today += writing->record.place.bytes;
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
@@ -167,22 +166,6 @@ void KvStore::put_used(Manifest::Changes& changes) {
         if (const StoredRecord* const record = index_.find(name); record != nullptr) put(changes, *record);
 }
 
-/// A clock that goes back over midnight begins no day anew. One that was further ahead is right again.
-bool KvStore::is_same_day() const {
-    const int64_t today = options_.now() / seconds_a_day;
-    return today == day_ || today + 1 == day_;
-}
-
-void KvStore::count_day(Manifest::Changes& changes, uint64_t bytes) {
-    if (!is_same_day()) written_today_ = 0;
-    day_ = options_.now() / seconds_a_day;
-    written_today_ += bytes;
-    RecordWriter out;
-    out.put(day_);
-    out.put(written_today_);
-    changes.put(store::day_key, store::text_of(out.bytes()));
-}
-
 /// The bytes are durable; now they are found.
 void KvStore::commit(Finishing& finishing) {
     const Status forgotten =
@@ -200,7 +183,8 @@ void KvStore::commit(Finishing& finishing) {
         bytes += writing->record.place.bytes;
     }
     for (const auto& tell : told_of_found_) tell(changes, names);
-    count_day(changes, bytes);
+    written_today_.add(bytes, options_.now());
+    changes.put(store::day_key, written_today_.value());
     put_used(changes);
     const Status committed = manifest_->commit(std::move(changes));
     for (const WritingPtr& writing : finishing.writings) {
