@@ -113,7 +113,7 @@ bool KvStore::take_out(const StoredRecord& record, const StoreName* tenant, uint
 /// False: the disk refuses, and all are there as they were.
 bool KvStore::let_go(const Going& going) {
     Manifest::Changes changes;
-    for (const auto& [gone, credit] : going.taken) changes.remove(store::key_of(store::record_letter, gone.name));
+    for (const auto& gone : going.taken) changes.remove(store::key_of(store::record_letter, gone.record.name));
     if (!going.taken.empty() && !manifest_->commit_removal(std::move(changes))) {
         put_back(going);
         return false;

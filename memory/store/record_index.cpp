@@ -33,13 +33,14 @@ void RecordIndex::set_credit(Entry& entry, double credit) {
     if (entry.behind == 0) leaf(entry, true);
 }
 
-bool RecordIndex::add(const StoredRecord& record, double credit) {
-    const auto [at, added] = records_.try_emplace(record.name);
-    if (!added) return false;
+bool RecordIndex::insert(const Taken& added) {
+    const StoredRecord& record = added.record;
+    const auto [at, is_new] = records_.try_emplace(record.name);
+    if (!is_new) return false;
     Entry& entry = at->second;
     entry.record = record;
-    entry.credit = credit;
-    entry.told_at = record.used_at;
+    entry.credit = added.credit;
+    entry.told_at = added.told_at;
     const auto sizes = sizes_.find(record.name);
     if (sizes != sizes_.end())
         for (const auto& [size, count] : sizes->second) entry.behind += count;
@@ -273,7 +274,7 @@ const StoredRecord* RecordIndex::next_to_go(const StoredRecord& record, const St
 
 RecordIndex::Taken RecordIndex::take(const StoreName& name) {
     const Entry& entry = records_.at(name);
-    Taken taken{entry.record, entry.credit};
+    Taken taken{entry.record, entry.credit, entry.told_at};
     remove(name);
     return taken;
 }

@@ -42,7 +42,7 @@ struct StoredRecord {
 class RecordIndex {
 public:
     /// False: there is one of that name.
-    bool add(const StoredRecord& record) { return add(record, value_of(record)); }
+    bool add(const StoredRecord& record) { return insert({record, value_of(record), record.used_at}); }
     /// False: there is none.
     bool remove(const StoreName& name);
     const StoredRecord* find(const StoreName& name) const;
@@ -83,9 +83,10 @@ public:
     struct Taken {
         StoredRecord record;
         double credit = 0.0;
+        int64_t told_at = 0;
     };
     Taken take(const StoreName& name);
-    void put_back(const Taken& taken) { add(taken.record, taken.credit); }
+    void put_back(const Taken& taken) { insert(taken); }
     void gone(const Taken& taken) { age_ = std::max(age_, taken.credit); }
     /// Those used before.
     std::vector<StoreName> unused_since(int64_t time) const;
@@ -113,7 +114,7 @@ private:
     };
     using Records = std::unordered_map<StoreName, Entry, Hash>;
 
-    bool add(const StoredRecord& record, double credit);
+    bool insert(const Taken& added);
     double value_of(const StoredRecord& record) const;
     void set_credit(Entry& entry, double credit);
     void leaf(const Entry& entry, bool is);

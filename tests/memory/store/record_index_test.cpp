@@ -105,6 +105,18 @@ TEST(RecordIndex, WhatIsPutBackIsAsItWas) {
     EXPECT_EQ(index.count(), 6U);
 }
 
+/// Else the manifest would not hear of uses where room is often made in vain, and a start would take for unused what
+/// was used each hour.
+TEST(RecordIndex, WhatIsPutBackTellsOfItsUseWhenItWouldHave) {
+    RecordIndex index;
+    index.add(record(1, 0));
+    EXPECT_EQ(index.use(name_of(1), 1000, 100).size(), 1U);
+    EXPECT_TRUE(index.use(name_of(1), 1050, 100).empty());
+    index.put_back(index.take(name_of(1)));
+    EXPECT_TRUE(index.use(name_of(1), 1099, 100).empty());
+    EXPECT_EQ(index.use(name_of(1), 1100, 100).size(), 1U);
+}
+
 /// Against a list that is searched from end to end.
 TEST(RecordIndex, ChoosesAsASearchThroughAllWould) {
     std::mt19937_64 random(4);
