@@ -89,47 +89,22 @@ Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     return store::key_of_records(*keys_, salt, record.tenant);
 }
 
-/// Who has been taken out of the index, and goes or is put back.
-struct KvStore::Going {
-    std::vector<RecordIndex::Taken> taken;
-    uint64_t bytes = 0;
-};
-
-/// Until no more than `most` is used with `used` and without those who go. False: nobody else may go.
-bool KvStore::take_out(const StoredRecord& record, const StoreName* tenant, uint64_t used, uint64_t most,
-                       Going& going) {
-    const auto may_go = [&](const StoredRecord& other) {
-        return !readers_.contains(other.place) && !stands_before(other.name, record);
-    };
-    while (used - std::min(used, going.bytes) > most) {  // more may go than is missing
-        const StoredRecord* const next = index_.next_to_go(record, tenant, may_go);
-        if (next == nullptr) return false;
-        going.bytes += next->place.bytes;
-        going.taken.push_back(index_.take(next->name));
-    }
-    return true;
-}
-
 /// False: the disk refuses, and all are there as they were.
-bool KvStore::let_go(const Going& going) {
+bool KvStore::let_go(const RecordIndex::Room& room) {
     Manifest::Changes changes;
-    for (const auto& gone : going.taken) changes.remove(store::key_of(store::record_letter, gone.record.name));
-    if (!going.taken.empty() && !manifest_->commit_removal(std::move(changes))) {
-        put_back(going);
+    for (const auto& gone : room.taken) changes.remove(store::key_of(store::record_letter, gone.record.name));
+    if (!room.taken.empty() && !manifest_->commit_removal(std::move(changes))) {
+        index_.put_back(room);
         return false;
     }
-    for (const RecordIndex::Taken& one : going.taken) {
-        index_.gone(one);
+    index_.gone(room);
+    for (const RecordIndex::Taken& one : room.taken) {
         tell_gone(one.record.name);
         static_cast<void>(give_back(one.record.place));
         counts_.gone(one.record);
     }
-    counts_.evicted += std::ssize(going.taken);
+    counts_.evicted += std::ssize(room.taken);
     return true;
-}
-
-void KvStore::put_back(const Going& going) {
-    for (auto one = going.taken.rbegin(); one != going.taken.rend(); ++one) index_.put_back(*one);
 }
 
 void KvStore::tell_gone(const StoreName& name) const {
@@ -142,21 +117,20 @@ bool KvStore::stands_before(const StoreName& name, const StoredRecord& begun) co
     return begun.before == name || std::ranges::any_of(writing_, is_before);
 }
 
-/// By whom the limits of the tenant, of the store and of the disk are kept; `wanted` is what must be free there.
-KvStore::Refusal KvStore::take_out_for_limits(const StoredRecord& record, uint64_t most, uint64_t wanted, uint64_t free,
-                                              Going& going) {
-    const uint64_t bytes = record.place.bytes;
+/// Of the tenant, of the store and of the disk, where `wanted` bytes must be free, and `free` are.
+std::vector<RecordIndex::Limit> KvStore::limits_of(const StoredRecord& record, uint64_t most, uint64_t wanted,
+                                                   uint64_t free) const {
+    std::vector<RecordIndex::Limit> limits;
     if (options_.tenant_bytes_max > 0) {
-        if (bytes > options_.tenant_bytes_max) return Refusal::quota;
-        uint64_t used = index_.bytes_of(record.tenant) + bytes;
+        uint64_t used = index_.bytes_of(record.tenant) + record.place.bytes;
         for (const auto& [name, writing] : writing_)
             if (writing->record.tenant == record.tenant && !writing->found) used += writing->record.place.bytes;
-        if (!take_out(record, &record.tenant, used, options_.tenant_bytes_max, going)) return Refusal::quota;
+        limits.push_back({&record.tenant, used, options_.tenant_bytes_max});
     }
-    if (!segments_->makes_holes()) return Refusal::none;
-    const bool enough = take_out(record, nullptr, segments_->bytes() + most, options_.bytes_max, going) &&
-                        take_out(record, nullptr, wanted, free, going);
-    return enough ? Refusal::none : Refusal::no_room;
+    if (!segments_->makes_holes()) return limits;
+    limits.push_back({nullptr, segments_->bytes() + most, options_.bytes_max});
+    limits.push_back({nullptr, wanted, free});
+    return limits;
 }
 
 /// Where all who may go are not enough nobody goes.
@@ -164,14 +138,17 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     const uint64_t most = record.place.bytes + 2 * disk_alignment;  // it may begin a segment
     const auto free = folder_->bytes_free();
     if (!free) return Refusal::disk;
+    if (options_.tenant_bytes_max > 0 && record.place.bytes > options_.tenant_bytes_max) return Refusal::quota;
     // What others took of the disk is asked back of what is stored.
     const uint64_t wanted = record.place.bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
-    Going going;
-    if (const Refusal refusal = take_out_for_limits(record, most, wanted, *free, going); refusal != Refusal::none) {
-        put_back(going);
-        return refusal;
-    }
-    if (!let_go(going) || segments_->has_uncleared()) return Refusal::disk;
+    const std::vector<RecordIndex::Limit> limits = limits_of(record, most, wanted, *free);
+    const auto may_go = [&](const StoredRecord& other) {
+        return !readers_.contains(other.place) && !stands_before(other.name, record);
+    };
+    const RecordIndex::Room room = index_.make_room(record, limits, may_go);
+    if (room.limits_kept < limits.size())
+        return limits[room.limits_kept].tenant != nullptr ? Refusal::quota : Refusal::no_room;
+    if (!let_go(room) || segments_->has_uncleared()) return Refusal::disk;
     const uint64_t taken = segments_->bytes() + most;
     const uint64_t missing = std::max(taken - std::min(taken, options_.bytes_max), wanted - std::min(wanted, *free));
     return segments_->makes_holes() || missing == 0 ? Refusal::none : drop_segments(record, missing);

@@ -160,12 +160,9 @@ private:
     Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
     bool is_usable(const ManifestEntry& entry, bool foreign);
     Refusal make_room(const StoredRecord& record);
-    struct Going;
-    Refusal take_out_for_limits(const StoredRecord& record, uint64_t most, uint64_t wanted, uint64_t free,
-                                Going& going);
-    bool take_out(const StoredRecord& record, const StoreName* tenant, uint64_t used, uint64_t most, Going& going);
-    bool let_go(const Going& going);
-    void put_back(const Going& going);
+    std::vector<RecordIndex::Limit> limits_of(const StoredRecord& record, uint64_t most, uint64_t wanted,
+                                              uint64_t free) const;
+    bool let_go(const RecordIndex::Room& room);
     Status remove(std::span<const StoreName> names);
     void tell_gone(const StoreName& name) const;
     Status give_back(const RecordPlace& place);

@@ -272,6 +272,38 @@ const StoredRecord* RecordIndex::next_to_go(const StoredRecord& record, const St
     return next;
 }
 
+/// Until the limit is kept without those who go. False: nobody else may go.
+bool RecordIndex::take_out(const StoredRecord& record, const Limit& limit, const MayGo& may_go, Room& room) {
+    while (limit.used - std::min(limit.used, room.bytes) > limit.most) {  // more may go than is missing
+        const StoredRecord* const next = next_to_go(record, limit.tenant, may_go);
+        if (next == nullptr) return false;
+        room.bytes += next->place.bytes;
+        room.taken.push_back(take(next->name));
+    }
+    return true;
+}
+
+RecordIndex::Room RecordIndex::make_room(const StoredRecord& record, std::span<const Limit> limits,
+                                         const MayGo& may_go) {
+    Room room;
+    for (const Limit& limit : limits) {
+        if (!take_out(record, limit, may_go, room)) {
+            put_back(room);
+            return {{}, 0, room.limits_kept};
+        }
+        ++room.limits_kept;
+    }
+    return room;
+}
+
+void RecordIndex::put_back(const Room& room) {
+    for (auto one = room.taken.rbegin(); one != room.taken.rend(); ++one) insert(*one);
+}
+
+void RecordIndex::gone(const Room& room) {
+    for (const Taken& one : room.taken) age_ = std::max(age_, one.credit);
+}
+
 RecordIndex::Taken RecordIndex::take(const StoreName& name) {
     const Entry& entry = records_.at(name);
     Taken taken{entry.record, entry.credit, entry.told_at};

@@ -79,15 +79,26 @@ public:
     /// worth least, unless it is worth more than the record. Null: nobody. Who goes makes all others older.
     using MayGo = std::function<bool(const StoredRecord&)>;
     const StoredRecord* next_to_go(const StoredRecord& record, const StoreName* tenant, const MayGo& may_go) const;
-    /// What is taken out to make room: it can be put back as it was, or it has gone.
+    /// At most so many bytes may be used once some records have gone, whose bytes are among those that are used.
+    struct Limit {
+        const StoreName* tenant = nullptr;  ///< whose records go; null: everybody's
+        uint64_t used = 0, most = 0;
+    };
     struct Taken {
         StoredRecord record;
         double credit = 0.0;
         int64_t told_at = 0;
     };
-    Taken take(const StoreName& name);
-    void put_back(const Taken& taken) { insert(taken); }
-    void gone(const Taken& taken) { age_ = std::max(age_, taken.credit); }
+    struct Room {
+        std::vector<Taken> taken;
+        uint64_t bytes = 0;      ///< of them
+        size_t limits_kept = 0;  ///< the first so many; if these are not all, nobody has been taken out
+    };
+    /// Takes out who goes next, until all limits are kept or nobody else may go. Those who were taken out go, or are
+    /// put back as they were.
+    Room make_room(const StoredRecord& record, std::span<const Limit> limits, const MayGo& may_go);
+    void put_back(const Room& room);
+    void gone(const Room& room);
     /// Those used before.
     std::vector<StoreName> unused_since(int64_t time) const;
 
@@ -115,6 +126,8 @@ private:
     using Records = std::unordered_map<StoreName, Entry, Hash>;
 
     bool insert(const Taken& added);
+    bool take_out(const StoredRecord& record, const Limit& limit, const MayGo& may_go, Room& room);
+    Taken take(const StoreName& name);
     double value_of(const StoredRecord& record) const;
     void set_credit(Entry& entry, double credit);
     void leaf(const Entry& entry, bool is);

@@ -55,11 +55,10 @@ public:
         StoredRecord best;
         best.saved_seconds = 1e9;
         best.place.bytes = 1;
-        const StoredRecord* const next = index_.next_to_go(best, nullptr, [](const StoredRecord&) { return true; });
-        if (next == nullptr) return;
-        const RecordIndex::Taken taken = index_.take(next->name);
-        index_.gone(taken);
-        records_.erase(taken.record.name);
+        const RecordIndex::Limit one_goes{nullptr, 1, 0};
+        const auto room = index_.make_room(best, {&one_goes, 1}, [](const StoredRecord&) { return true; });
+        index_.gone(room);
+        for (const RecordIndex::Taken& taken : room.taken) records_.erase(taken.record.name);
     }
     /// The number's record, if there are so many.
     void damage(int number) {

@@ -34,6 +34,18 @@ StoredRecord newcomer() {
     return record(999'999'999, 0, 1e12);
 }
 
+/// Takes out who goes next, if anybody does.
+RecordIndex::Room take_next(RecordIndex& index) {
+    const RecordIndex::Limit a_byte{nullptr, 1, 0};
+    return index.make_room(newcomer(), {&a_byte, 1}, anybody);
+}
+
+std::vector<StoreName> names_of(const RecordIndex::Room& room) {
+    std::vector<StoreName> names;
+    for (const RecordIndex::Taken& one : room.taken) names.push_back(one.record.name);
+    return names;
+}
+
 TEST(RecordIndex, CountsWhatThereIs) {
     RecordIndex index;
     EXPECT_TRUE(index.add(record(1, 0, 1.0, 100, 7)));
@@ -67,8 +79,9 @@ TEST(RecordIndex, WhatWasUsedGoesLaterOnceOthersHaveGone) {
     RecordIndex index;
     index.add(record(1, 0, 2.0));
     index.add(record(2, 0, 3.0));
-    const auto taken = index.take(name_of(1));
-    index.gone(taken);
+    const RecordIndex::Room room = take_next(index);
+    EXPECT_EQ(names_of(room), std::vector{name_of(1)});
+    index.gone(room);
     index.add(record(3, 0, 2.0));  // as little worth as what has gone, but younger
     EXPECT_EQ(index.next_to_go(newcomer(), nullptr, anybody)->name, name_of(2));
     index.use(name_of(2), 5);
@@ -91,18 +104,43 @@ TEST(RecordIndex, WhatIsPutBackIsAsItWas) {
     RecordIndex index;
     for (uint64_t i = 1; i <= 6; ++i) index.add(record(i, i < 4 ? i - 1 : 0, static_cast<double>(i)));
     const auto order = [&index] {
-        std::vector<RecordIndex::Taken> all;
-        while (const StoredRecord* const next = index.next_to_go(newcomer(), nullptr, anybody))
-            all.push_back(index.take(next->name));
-        std::vector<StoreName> names;
-        for (const auto& one : all) names.push_back(one.record.name);
-        for (auto one = all.rbegin(); one != all.rend(); ++one) index.put_back(*one);
-        return names;
+        const RecordIndex::Limit nothing_stays{nullptr, index.bytes(), 0};
+        const RecordIndex::Room room = index.make_room(newcomer(), {&nothing_stays, 1}, anybody);
+        EXPECT_EQ(room.limits_kept, 1U);
+        EXPECT_EQ(index.count(), 0U);
+        index.put_back(room);
+        return names_of(room);
     };
     const auto first = order();
     EXPECT_EQ(first.size(), 6U);
     EXPECT_EQ(order(), first);
     EXPECT_EQ(index.count(), 6U);
+}
+
+TEST(RecordIndex, RoomIsMadeForAllLimitsOrNobodyGoes) {
+    RecordIndex index;
+    index.add(record(1, 0, 1.0, 100, 7));
+    index.add(record(2, 0, 2.0, 100, 8));
+    index.add(record(3, 0, 4.0, 100, 7));
+    const StoreName seven = name_of(7);
+    const auto make_room = [&](std::vector<RecordIndex::Limit> limits, const RecordIndex::MayGo& may_go = anybody) {
+        return index.make_room(newcomer(), limits, may_go);
+    };
+    EXPECT_TRUE(make_room({}).taken.empty());
+    EXPECT_TRUE(make_room({{nullptr, 300, 300}, {&seven, 200, 200}}).taken.empty()) << "all are kept";
+    RecordIndex::Room room = make_room({{&seven, 250, 150}, {nullptr, 400, 250}, {nullptr, 500, 300}});
+    EXPECT_EQ(room.limits_kept, 3U);
+    EXPECT_EQ(room.bytes, 200U) << "who goes for one limit counts for the others";
+    EXPECT_EQ(names_of(room), (std::vector{name_of(1), name_of(2)}));
+    EXPECT_EQ(index.count(), 1U);
+    index.put_back(room);
+    room = make_room({{nullptr, 400, 300}, {&seven, 300, 50}, {nullptr, 10, 10}});
+    EXPECT_EQ(room.limits_kept, 1U) << "the tenant has no more than 200";
+    EXPECT_TRUE(room.taken.empty());
+    EXPECT_EQ(index.count(), 3U);
+    EXPECT_EQ(index.bytes_of(seven), 200U);
+    room = make_room({{nullptr, 400, 250}}, [](const StoredRecord& other) { return other.name != name_of(2); });
+    EXPECT_EQ(names_of(room), (std::vector{name_of(1), name_of(3)})) << "who may not go stays";
 }
 
 /// Else the manifest would not hear of uses where room is often made in vain, and a start would take for unused what
@@ -112,7 +150,7 @@ TEST(RecordIndex, WhatIsPutBackTellsOfItsUseWhenItWouldHave) {
     index.add(record(1, 0));
     EXPECT_EQ(index.use(name_of(1), 1000, 100).size(), 1U);
     EXPECT_TRUE(index.use(name_of(1), 1050, 100).empty());
-    index.put_back(index.take(name_of(1)));
+    index.put_back(take_next(index));
     EXPECT_TRUE(index.use(name_of(1), 1099, 100).empty());
     EXPECT_EQ(index.use(name_of(1), 1100, 100).size(), 1U);
 }
@@ -156,9 +194,10 @@ TEST(RecordIndex, ChoosesAsASearchThroughAllWould) {
             uint64_t number = 0;
             std::memcpy(&number, next->name.data(), sizeof(number));
             ASSERT_EQ(all.at(number).second, best->second.second) << step;
-            const auto taken = index.take(next->name);
-            index.gone(taken);
-            age = std::max(age, taken.credit);
+            const RecordIndex::Room room = take_next(index);
+            ASSERT_EQ(names_of(room), std::vector{name_of(number)});
+            index.gone(room);
+            age = std::max(age, room.taken.front().credit);
             all.erase(number);
         }
         ASSERT_EQ(index.count(), all.size());
