@@ -27,10 +27,11 @@ Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue
     return made;
 }
 
-KvStore::KvStore(Options options) : options_(std::move(options)), kind_(checksum_of_kind(options_.kind)) {}
+KvStore::KvStore(Options options)
+    : options_(std::move(options)), kind_(checksum_of_kind(options_.kind)), thread_(options_.post) {}
 
 KvStore::~KvStore() {
-    *alive_ = false;
+    thread_.end();
 }
 
 /// True: the folder had none.

@@ -22,6 +22,7 @@
 #include "memory/store/segments.hpp"
 #include "memory/store/store_folder.hpp"
 #include "memory/store/store_keys.hpp"
+#include "memory/store/store_thread.hpp"
 #include "memory/store/written_today.hpp"
 
 namespace rondo {
@@ -31,8 +32,7 @@ struct ManifestEntry;
 /// Rounds' KV on a disk, by what they hold. What is written is found once it is durable, and whoever reads it gets the
 /// bytes that were written or an error: every layer is proved on its way.
 ///
-/// Used by one thread. The disk's work is done elsewhere, and `done` is called by way of `post`, which runs a task on
-/// that thread (or drops it, once nobody uses the store any more).
+/// Used by one thread. The disk's work is done elsewhere, and `done` is called by way of `post`.
 class KvStore {
 public:
     struct Options {
@@ -46,7 +46,7 @@ public:
         KvKind kind;                                  ///< of what this process reads and writes
         Segments::Options segments = {};
         std::function<int64_t()> now;  ///< seconds since 1970
-        std::function<void(std::function<void()>)> post;
+        StoreThread::Post post;
     };
     using Refusal = StoreRefusal;
     struct Counts {
@@ -184,8 +184,6 @@ private:
     void put_used(Manifest::Changes& changes);
     void count_refused_by_disk(int64_t records) { counts_.refused[static_cast<size_t>(Refusal::disk)] += records; }
     void end_reading(const RecordPlace& place);
-    template <class T>
-    std::function<void(T)> posted(std::function<void(T)> done) const;
 
     const Options options_;
     const uint64_t kind_;  // a checksum of options_.kind
@@ -209,7 +207,7 @@ private:
     bool repaired_ = false;
     std::vector<std::string> notes_;
     Counts counts_;
-    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+    StoreThread thread_;
 };
 
 }  // namespace rondo

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <utility>
 
 #include "memory/store/aligned_bytes.hpp"
 #include "memory/store/kv_store.hpp"
@@ -31,15 +29,5 @@ public:
     std::optional<SealKey> key;
     AlignedBytes bytes;  // of the header
 };
-
-/// On the store's thread, if there still is a store then.
-template <class T>
-std::function<void(T)> KvStore::posted(std::function<void(T)> done) const {
-    return [post = options_.post, alive = alive_, done = std::move(done)](T result) {
-        post([alive, done, result = std::move(result)]() mutable {
-            if (*alive) done(std::move(result));
-        });
-    };
-}
 
 }  // namespace rondo

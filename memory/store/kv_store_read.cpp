@@ -15,8 +15,7 @@ constexpr size_t piece_bytes = size_t{1} << 20;  // read at a time, so that a di
 /// Bytes of a record that are asked of the disk.
 struct Asked {
     Segments* segments = nullptr;
-    std::function<void(std::function<void()>)> post;
-    std::shared_ptr<bool> alive;  // false: the store has gone
+    StoreThread thread;
     RecordPlace place;
     uint64_t at = 0;
     MemoryParts into;
@@ -39,10 +38,7 @@ void ask(const AskedPtr& asked, bool again = false) {
     asked->segments->read(asked->place, asked->at, asked->into, [asked, again](Status end) {
         if (end || end.error().code != ErrorCode::io) return asked->done(std::move(end));
         // Segments belong to the store's thread.
-        asked->post([asked, again, why = end.error()] {
-            if (!*asked->alive) return;
-            again ? end_unread(asked, why) : ask(asked, true);
-        });
+        asked->thread.run([asked, again, why = end.error()] { again ? end_unread(asked, why) : ask(asked, true); });
     });
 }
 
@@ -77,12 +73,10 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     const size_t bytes =
         RecordHeader::header_bytes(static_cast<size_t>(record->tokens), static_cast<size_t>(record->layers));
     ++readers_[record->place].count;
-    const ReadingPtr reading(new Reading{*record, {}, {}, AlignedBytes(bytes)},
-                             [post = options_.post, alive = alive_, this](Reading* ended) {
-                                 post([alive, this, owned = std::shared_ptr<Reading>(ended)] {
-                                     if (*alive) end_reading(owned->record.place);
-                                 });
-                             });
+    const ReadingPtr reading(
+        new Reading{*record, {}, {}, AlignedBytes(bytes)}, [thread = thread_, this](Reading* ended) {
+            thread.run([this, owned = std::shared_ptr<Reading>(ended)] { end_reading(owned->record.place); });
+        });
     if (keys_) {
         auto key = key_of(*record);
         if (!key && key.error().code == ErrorCode::corrupt) damaged(reading->record);
@@ -91,7 +85,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     }
     const bool opens = !keys_ || reading->key;  // else the disk does not read its segment's header
     const std::span<std::byte> into = reading->bytes.span();
-    const Done read = posted<Status>([this, reading, done, opens, ids = std::move(ids)](const Status& end) {
+    const Done read = thread_.handing_over<Status>([this, reading, done, opens,
+                                                    ids = std::move(ids)](const Status& end) {
         if (!end) {
             const ErrorCode code = end.error().code;  // the manifest says that this version wrote it
             const bool is_damaged = code == ErrorCode::corrupt || code == ErrorCode::unsupported;
@@ -116,7 +111,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         reading->header = std::move(*header);
         read(Status::ok());
     };
-    ask(std::make_shared<Asked>(Asked{segments_.get(), options_.post, alive_, record->place, 0, {into}, come}));
+    ask(std::make_shared<Asked>(Asked{segments_.get(), thread_, record->place, 0, {into}, come}));
 }
 
 void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
@@ -125,7 +120,7 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
     const size_t bytes = bytes_of(into);
     assert(layer < header.layers.size() && bytes == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
     counts_.bytes_read += bytes;
-    const Done read = posted<Status>([this, reading, done = std::move(done)](const Status& end) {
+    const Done read = thread_.handing_over<Status>([this, reading, done = std::move(done)](const Status& end) {
         if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record);
         done(end);
     });
@@ -141,22 +136,17 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
     const auto prove = [reading, layer, &into = together->into] {
         return store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
     };
-    const auto tell_come = [post = options_.post, alive = alive_, come] {
-        post([alive, come] {
-            if (*alive) come();
-        });
-    };
     for (size_t at = 0; at < bytes; at += piece_bytes) {
-        const auto ended = [together, prove, read, tell_come](Status end) {
+        const auto ended = [together, prove, read, thread = thread_, come](Status end) {
             if (!end) {
                 const std::lock_guard lock(together->mutex);
                 if (together->first) together->first = std::move(end);
             }
             if (--together->left > 0) return;
-            tell_come();
+            thread.run(come);
             read(together->first ? prove() : together->first);
         };
-        ask(std::make_shared<Asked>(Asked{segments_.get(), options_.post, alive_, reading->record.place,
+        ask(std::make_shared<Asked>(Asked{segments_.get(), thread_, reading->record.place,
                                           header.layers[layer].offset + at,
                                           parts_within(together->into, at, piece_bytes), ended}));
     }

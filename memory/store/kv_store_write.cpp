@@ -49,9 +49,8 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     record.place = *place;
     // Whoever lets go of it first, on whatever thread: its space comes back here.
     const WritingPtr writing(new Writing{record, std::move(header), {}, {}, false},
-                             [post = options_.post, alive = alive_, this](Writing* ended) {
-                                 post([alive, this, owned = std::shared_ptr<Writing>(ended)] {
-                                     if (!*alive) return;
+                             [thread = thread_, this](Writing* ended) {
+                                 thread.run([this, owned = std::shared_ptr<Writing>(ended)] {
                                      give_up(*owned);
                                      if (!owned->found) static_cast<void>(give_back(owned->record.place));
                                  });
@@ -73,7 +72,7 @@ void KvStore::give_up(const Writing& writing) {
 void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done) {
     RecordHeader& header = writing->header;
     assert(layer < header.layers.size() && bytes.size() == round_up<uint64_t>(header.layer_bytes(), disk_alignment));
-    done = posted<Status>([this, writing, done = std::move(done)](const Status& end) {
+    done = thread_.handing_over<Status>([this, writing, done = std::move(done)](const Status& end) {
         if (!end && !std::exchange(writing->failed, true)) ++counts_.refused[static_cast<size_t>(Refusal::disk)];
         done(end);
     });
@@ -124,10 +123,10 @@ Status KvStore::seal_header(Writing& writing) {
 
 void KvStore::write_headers(const FinishingPtr& finishing) {
     finishing->under_way = finishing->writings.size();
-    if (finishing->writings.empty()) return posted<Status>(finishing->done)(finishing->first);
+    if (finishing->writings.empty()) return thread_.handing_over<Status>(finishing->done)(finishing->first);
     for (const WritingPtr& writing : std::vector(finishing->writings)) {
         counts_.bytes_written += writing->bytes.size();
-        const Done written = posted<Status>([this, finishing, writing](const Status& end) {
+        const Done written = thread_.handing_over<Status>([this, finishing, writing](const Status& end) {
             if (!end) finishing->fail(end, [&](const Writing& one) { return &one == writing.get(); });
             if (--finishing->under_way == 0) sync(finishing);
         });
@@ -143,15 +142,14 @@ void KvStore::sync(const FinishingPtr& finishing) {
     finishing->under_way = files.size();
     if (files.empty()) return finishing->done(finishing->first);
     for (const auto& [segment, place] : files) {
-        segments_->sync(place, posted<Status>([this, finishing, segment = segment](const Status& end) {
-                            if (!end) {
-                                finishing->fail(
-                                    end, [&](const Writing& one) { return one.record.place.segment == segment; });
-                            }
-                            if (--finishing->under_way > 0) return;
-                            commit(*finishing);
-                            finishing->done(finishing->first);
-                        }));
+        segments_->sync(place, thread_.handing_over<Status>([this, finishing, segment = segment](const Status& end) {
+            if (!end) {
+                finishing->fail(end, [&](const Writing& one) { return one.record.place.segment == segment; });
+            }
+            if (--finishing->under_way > 0) return;
+            commit(*finishing);
+            finishing->done(finishing->first);
+        }));
     }
 }
 

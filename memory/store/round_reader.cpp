@@ -59,14 +59,6 @@ struct RoundReader::Reading {
     }
 };
 
-std::function<void(Status)> RoundReader::here(std::function<void(const Status&)> done) const {
-    return [post = options_.post, alive = alive_, done = std::move(done)](Status status) {
-        post([alive, done, status = std::move(status)] {
-            if (*alive) done(status);
-        });
-    };
-}
-
 RoundReader::Ticket RoundReader::read(Job job) {
     const auto reading = std::make_shared<Reading>(Reading{std::move(job), {}});
     reading->whole = reading->job.rounds.size();
@@ -111,8 +103,8 @@ void RoundReader::open(const ReadingPtr& reading, size_t index) {
         return go_on();
     }
     store_.read(record.name, reading->job.rounds[record.round].stored.ids,
-                [=, this, alive = alive_](Result<KvStore::ReadingPtr> opened) {
-                    if (!*alive) return;
+                [=, this, thread = thread_](Result<KvStore::ReadingPtr> opened) {
+                    if (!thread.has_owner()) return;
                     Record& own = reading->records[index];
                     reading->opened = --reading->under_way == 0;
                     if (opened) {
@@ -186,8 +178,8 @@ void RoundReader::read_layer(const ReadingPtr& reading, size_t index, int layer)
                        record.layer_bytes == bytes_of_layer(pool_, record.blocks.size());
     MemoryParts blocks = whole ? parts_of_layer(device_, pool_, layer, record.blocks) : MemoryParts();
     if (blocks.empty()) return read_staged(reading, index, layer);
-    const auto proved = [=, this, alive = alive_](const Status& status) {
-        if (*alive) end_layer(reading, index, layer, status);
+    const auto proved = [=, this, thread = thread_](const Status& status) {
+        if (thread.has_owner()) end_layer(reading, index, layer, status);
     };
     store_.read_layer(record.reading, place_in_group(pool_.shape(), layer), std::move(blocks), proved,
                       layer_comes(record.layer_bytes));
@@ -205,8 +197,8 @@ void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer
         from.staged = staging_.take(record.layer_bytes);
         from.bytes = {from.staged->bytes};
     }
-    const auto proved = [=, this, alive = alive_](const Status& status) {
-        if (!*alive) return;
+    const auto proved = [=, this, thread = thread_](const Status& status) {
+        if (!thread.has_owner()) return;
         fill(reading->records[index], status);
         if (status && reading->records[index].round < reading->whole) return copy_layer(reading, index, layer, from);
         if (from.staged) staging_.give(*from.staged);
@@ -217,8 +209,8 @@ void RoundReader::read_staged(const ReadingPtr& reading, size_t index, int layer
 
 /// The disk does not wait for proofs and copies.
 std::function<void()> RoundReader::layer_comes(size_t bytes) {
-    return [this, alive = alive_, bytes] {
-        if (!*alive) return;
+    return [this, thread = thread_, bytes] {
+        if (!thread.has_owner()) return;
         read_ -= bytes;
         come_ += bytes;
         go_on();
@@ -242,7 +234,7 @@ void RoundReader::copy_layer(const ReadingPtr& reading, size_t index, int layer,
         copy_in(device_, pool_, layer, blocks,
                 parts_within(from.bytes, bytes_of_layer(pool_, known), bytes_of_layer(pool_, blocks.size())));
     // Blocks and bytes are held until the stream has passed.
-    const auto copied = here([=, this](const Status& status) {
+    const auto copied = thread_.handing_over<Status>([=, this](const Status& status) {
         if (from.staged) staging_.give(*from.staged);
         if (reading->records[index].held != nullptr) options_.arena->end_copy();
         end_layer(reading, index, layer, put ? status : put);

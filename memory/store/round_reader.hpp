@@ -10,6 +10,7 @@
 #include "memory/store/host_arena.hpp"
 #include "memory/store/kv_store.hpp"
 #include "memory/store/staging.hpp"
+#include "memory/store/store_thread.hpp"
 #include "memory/store/way_back.hpp"
 
 namespace rondo {
@@ -23,7 +24,7 @@ public:
         /// Of all jobs, on their way from the disk, and as many being proved and copied behind it; but one layer of a
         /// round at least.
         size_t bytes_under_way = size_t{32} << 20;
-        std::function<void(std::function<void()>)> post;
+        StoreThread::Post post;
         HostArena* arena = nullptr;  ///< where what is read stays; none: nowhere
     };
     using Round = WayBack::Round;
@@ -40,8 +41,13 @@ public:
     using Ticket = std::weak_ptr<void>;
 
     RoundReader(KvStore& store, const KvPool& pool, Device& device, Options options)
-        : store_(store), pool_(pool), device_(device), options_(std::move(options)), staging_(device) {}
-    ~RoundReader() { *alive_ = false; }
+        : store_(store),
+          pool_(pool),
+          device_(device),
+          options_(std::move(options)),
+          staging_(device),
+          thread_(options_.post) {}
+    ~RoundReader() { thread_.end(); }
     RoundReader(const RoundReader&) = delete;
     RoundReader& operator=(const RoundReader&) = delete;
 
@@ -65,7 +71,6 @@ private:
     void copy_layer(const ReadingPtr& reading, size_t record, int layer, const Layer& from);
     std::function<void()> layer_comes(size_t bytes);
     void end_layer(const ReadingPtr& reading, size_t record, int layer, const Status& status);
-    std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
     const KvPool& pool_;
@@ -74,7 +79,7 @@ private:
     std::vector<ReadingPtr> readings_;  // the first comes first
     size_t read_ = 0, come_ = 0;        // bytes that are on their way from the disk, and being proved or copied
     Staging staging_;
-    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+    StoreThread thread_;
 };
 
 }  // namespace rondo

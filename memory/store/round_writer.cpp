@@ -41,15 +41,6 @@ void RoundWriter::when_idle(std::function<void()> done) {
     idle_.push_back(std::move(done));
 }
 
-/// What is called on other threads, called on this one; and not at all when the writer has gone.
-std::function<void(Status)> RoundWriter::here(std::function<void(const Status&)> done) const {
-    return [post = options_.post, alive = alive_, done = std::move(done)](Status status) {
-        post([alive, done, status = std::move(status)] {
-            if (*alive) done(status);
-        });
-    };
-}
-
 /// The next record that is not stored yet, if none is under way. What stands behind a refused one would not be found.
 void RoundWriter::next() {
     if (finishing_.empty()) drop_what_leads_nowhere();  // first: a full batch of those would end the loop
@@ -100,8 +91,8 @@ void RoundWriter::finish_written() {
     std::vector<KvStore::WritingPtr> writings;
     for (Written& one : finishing_)
         if (one.writing != nullptr) writings.push_back(std::move(one.writing));
-    store_.finish(std::move(writings), [this, alive = alive_](const Status&) {
-        if (!*alive) return;
+    store_.finish(std::move(writings), [this, thread = thread_](const Status&) {
+        if (!thread.has_owner()) return;
         const std::vector<Written> those = std::exchange(finishing_, {});
         // Kept first: whoever hears of a record may remove it. The last one first, so that ends go before beginnings.
         for (auto one = those.rbegin(); one != those.rend(); ++one)
@@ -217,7 +208,8 @@ void RoundWriter::copy_layer(const RecordPtr& record) {
     const Status put = copy_out(device_, pool_, first + static_cast<int>(layer), record->blocks.blocks(), piece.bytes);
     // Blocks and bytes are held until the stream has passed.
     // A failure is posted as well: whoever copies layers still looks at the record.
-    const auto heard = here([=, this](const Status& status) { copied(record, layer, piece, put ? status : put); });
+    const auto heard = thread_.handing_over<Status>(
+        [=, this](const Status& status) { copied(record, layer, piece, put ? status : put); });
     const Status told = device_.notify(StreamId::store, heard);
     if (told) return;
     static_cast<void>(device_.drain(StreamId::store));
@@ -239,8 +231,8 @@ void RoundWriter::copied(const RecordPtr& record, size_t layer, const Staging::P
         }
         options_.arena->end_fill();
     }
-    store_.write_layer(record->writing, layer, piece.bytes, [=, this, alive = alive_](const Status& written) {
-        if (*alive) end_layer(record, piece, written);
+    store_.write_layer(record->writing, layer, piece.bytes, [=, this, thread = thread_](const Status& written) {
+        if (thread.has_owner()) end_layer(record, piece, written);
     });
 }
 

@@ -11,6 +11,7 @@
 #include "memory/store/host_arena.hpp"
 #include "memory/store/kv_store.hpp"
 #include "memory/store/staging.hpp"
+#include "memory/store/store_thread.hpp"
 #include "memory/store/way_back.hpp"
 
 namespace rondo {
@@ -33,12 +34,17 @@ public:
     };
     struct Options {
         size_t staging_bytes = size_t{64} << 20;  ///< but one layer of a round at least
-        std::function<void(std::function<void()>)> post;
+        StoreThread::Post post;
         HostArena* arena = nullptr;  ///< where what is written is kept as well; none: nowhere
     };
     RoundWriter(KvStore& store, KvPool& pool, Device& device, Options options)
-        : store_(store), pool_(pool), device_(device), options_(std::move(options)), staging_(device) {}
-    ~RoundWriter() { *alive_ = false; }
+        : store_(store),
+          pool_(pool),
+          device_(device),
+          options_(std::move(options)),
+          staging_(device),
+          thread_(options_.post) {}
+    ~RoundWriter() { thread_.end(); }
     RoundWriter(const RoundWriter&) = delete;
     RoundWriter& operator=(const RoundWriter&) = delete;
 
@@ -66,7 +72,6 @@ private:
     void finish_written();
     void let_go(Sequence& sequence);
     void end_sequence();
-    std::function<void(Status)> here(std::function<void(const Status&)> done) const;
 
     KvStore& store_;
     KvPool& pool_;
@@ -89,7 +94,7 @@ private:
     std::vector<Written> written_;    // records that wait to be found
     std::vector<Written> finishing_;  // others, which are about to be
     std::vector<std::function<void()>> idle_;
-    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+    StoreThread thread_;
 };
 
 }  // namespace rondo
