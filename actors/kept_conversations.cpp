@@ -37,10 +37,7 @@ KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(sto
 /// Should it be written again, it is another one that nobody has yet.
 void KeptConversations::is_gone(const StoreName& record) {
     std::erase(gone_, record);
-    const auto owners = owners_.extract(record);
-    if (owners.empty()) return;
-    for (const StoreName& name : owners.mapped())
-        if (const auto known = known_.find(name); known != known_.end()) known->second.records.erase(record);
+    owners_.is_gone(record);
 }
 
 Result<std::vector<ConversationHead>> KeptConversations::heads() {
@@ -59,7 +56,7 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
             ++without_list;
         } else {
             for (const StoreName& record : *records)
-                if (store_.index().find(record) != nullptr) own(name, record);
+                if (store_.index().find(record) != nullptr) owners_.add(name, record);
         }
         heads.push_back(std::move(*head));
         return Status::ok();
@@ -85,11 +82,8 @@ void KeptConversations::remove_left_behind(const Result<Shelf::Headless>& headle
     if (!headless || !unlisted) return store_.note("what lost conversations left behind cannot be read");
     std::set<StoreName> nobodys(headless->records.begin(), headless->records.end());
     nobodys.insert(unlisted->begin(), unlisted->end());
-    std::erase_if(nobodys, [this](const StoreName& record) { return owners_.contains(record); });
-    const std::vector<StoreName> records(nobodys.begin(), nobodys.end());
-    store_.refer(records);  // so that one commit removes all of them
-    static_cast<void>(store_.release(records));
-    if (!store_.release({})) return;
+    static_cast<void>(remove_nobodys({nobodys.begin(), nobodys.end()}));
+    if (!store_.remove_again()) return;
     if (!headless->names.empty()) {
         const bool removed = shelf_.remove(headless->names).is_ok();
         store_.note("conversations whose heads are lost: " + std::to_string(headless->names.size()) +
@@ -140,19 +134,20 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
         known.cut(conversation.key.cuts, *conversation.tokens_left);
         const auto left = static_cast<size_t>(*conversation.tokens_left);
         shorten_path(name, left);
-        for (const StoreName& record : std::set<StoreName>(known.records)) {
+        for (const StoreName& record : std::set<StoreName>(owners_.records_of(name))) {
             const StoredRecord* const found = store_.index().find(record);
             if (found != nullptr && end_of(*found) <= *conversation.tokens_left) continue;
-            disown(name, record);
+            owners_.remove(name, record);
             gone_.push_back(record);
         }
     }
+    const std::set<StoreName>& records = owners_.records_of(name);
     RONDO_TRY(shelf_.put(changes_, name, known.tenant, conversation.head, conversation.body,
-                         std::vector<StoreName>(known.records.begin(), known.records.end())));
+                         std::vector<StoreName>(records.begin(), records.end())));
     known.on_shelf = true;
     changing_.insert(name);
     relisted_.erase(name);
-    return changed(conversation.head.size() + conversation.body.size() + known.records.size() * sizeof(StoreName));
+    return changed(conversation.head.size() + conversation.body.size() + records.size() * sizeof(StoreName));
 }
 
 /// Of its origin's records it has those that hold what it begins with, and not others that are as long: of prompts that
@@ -165,11 +160,11 @@ void KeptConversations::begin_fork(const ConversationToKeep& fork, const StoreNa
     const auto origin = known_.find(name_of(*fork.fork_of));
     if (origin == known_.end()) return;
     std::vector<const StoredRecord*> records;
-    for (const StoreName& record : origin->second.records)
+    for (const StoreName& record : owners_.records_of(origin->first))
         if (const StoredRecord* const found = store_.index().find(record)) records.push_back(found);
     std::ranges::sort(records, {}, &StoredRecord::tokens_before);
     for (const StoredRecord* const record : records)
-        if (is_on(path, *record)) own(name, record->name);
+        if (is_on(path, *record)) owners_.add(name, record->name);
     note_fork({{origin->first, origin->second.number}, {name, known_[name].number}, std::move(path)});
 }
 
@@ -223,7 +218,7 @@ Status KeptConversations::commit() {
     if (changing.empty() && relisted.empty() && settled.empty()) return listed;
     for (const StoreName& record : settled) Shelf::unmark(changes, record);
     for (const StoreName& record : gone_)
-        if (!owners_.contains(record)) Shelf::mark_unlisted(changes, record);
+        if (!owners_.has_owner(record)) Shelf::mark_unlisted(changes, record);
     if (const Status committed = store_.manifest().commit(std::move(changes)); !committed) {
         failed(changing, relisted);
         return changing.empty() && relisted.empty() ? listed : committed;  // marks may stay
@@ -232,9 +227,9 @@ Status KeptConversations::commit() {
     for (const StoreName& name : changing) unremoved_.erase(name);  // another one has its place
     if (gone_.empty()) return listed;
     std::ranges::copy_if(gone_, std::inserter(unlisted_, unlisted_.end()),
-                         [this](const StoreName& record) { return !owners_.contains(record); });
+                         [this](const StoreName& record) { return !owners_.has_owner(record); });
     ++changed_;  // their marks go next
-    const Status released = store_.release(std::exchange(gone_, {}));
+    const Status released = remove_nobodys(std::exchange(gone_, {}));
     return listed ? released : listed;
 }
 
@@ -244,7 +239,8 @@ Status KeptConversations::write_lists(Manifest::Changes& changes, std::set<Store
     std::erase_if(names, [&](const StoreName& name) {
         const auto found = known_.find(name);
         if (found == known_.end() || !found->second.on_shelf) return true;
-        const std::vector<StoreName> records(found->second.records.begin(), found->second.records.end());
+        const std::set<StoreName>& own = owners_.records_of(name);
+        const std::vector<StoreName> records(own.begin(), own.end());
         Status put = shelf_.put_records(changes, name, found->second.tenant, records);
         found->second.on_shelf = put.is_ok();
         if (first) first = std::move(put);
@@ -257,16 +253,15 @@ Status KeptConversations::write_lists(Manifest::Changes& changes, std::set<Store
 std::vector<StoreName> KeptConversations::settled() {
     std::vector<StoreName> records;
     // What the disk refused to remove is still there, though nobody owns it.
-    if (unlisted_.empty() || !store_.release({})) return records;
+    if (unlisted_.empty() || !store_.remove_again()) return records;
     const std::set<StoreName> going(gone_.begin(), gone_.end());
     for (const StoreName& record : unlisted_) {
-        const auto owners = owners_.find(record);
-        const bool is_settled = owners == owners_.end()
-                                    ? !going.contains(record)
-                                    : std::ranges::any_of(owners->second, [this](const StoreName& name) {
-                                          const auto known = known_.find(name);
-                                          return known != known_.end() && known->second.on_shelf;
-                                      });
+        const std::set<StoreName>& owners = owners_.owners_of(record);
+        const bool is_settled =
+            owners.empty() ? !going.contains(record) : std::ranges::any_of(owners, [this](const StoreName& name) {
+                const auto known = known_.find(name);
+                return known != known_.end() && known->second.on_shelf;
+            });
         if (is_settled) records.push_back(record);
     }
     return records;
@@ -301,15 +296,15 @@ Status KeptConversations::remove(const ConversationKey& key) {
     // Of one that was never kept nothing is on the disk.
     if (!known_.contains(name) && !unremoved_.contains(name)) return Status::ok();
     static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
-    static_cast<void>(store_.release(std::exchange(gone_, {})));
+    static_cast<void>(remove_nobodys(std::exchange(gone_, {})));
     Status released;
     if (const auto found = known_.find(name); found != known_.end()) {
-        const Known gone = std::move(found->second);
         known_.erase(found);
-        for (const StoreName& record : gone.records) disown(name, record);
+        const std::set<StoreName> records = owners_.records_of(name);
+        for (const StoreName& record : records) owners_.remove(name, record);
         shorten_path(name, 0);
         // What the disk refuses to remove leaves with those that leave next.
-        released = store_.release(std::vector<StoreName>(gone.records.begin(), gone.records.end()));
+        released = remove_nobodys({records.begin(), records.end()});
     }
     unremoved_.insert(name);
     const Status removed = remove_again();
@@ -319,7 +314,7 @@ Status KeptConversations::remove(const ConversationKey& key) {
 /// Their records first: once the lists have gone a start would not know whose these are.
 Status KeptConversations::remove_again() {
     if (unremoved_.empty()) return Status::ok();
-    RONDO_TRY(store_.release({}));
+    RONDO_TRY(store_.remove_again());
     Status first;
     std::erase_if(unremoved_, [&](const StoreName& name) {
         Status removed = shelf_.remove(name);
@@ -338,7 +333,7 @@ Status KeptConversations::tie(const ConversationKey& key, const StoreName& recor
     if (found == nullptr) return Status::ok();
     if (kept != nullptr && kept->may_own(key.cuts, end_of(*found))) add_late(name, record);
     tie_to_forks({name, key.number}, *found);
-    return store_.remove_if_nobodys(record);
+    return is_nobodys(record) ? store_.remove(record) : Status::ok();
 }
 
 /// To the origin's forks, and to the forks of these: a fork is noted behind its origin.
@@ -354,25 +349,20 @@ void KeptConversations::tie_to_forks(const Numbered& origin, const StoredRecord&
 }
 
 void KeptConversations::add_late(const StoreName& name, const StoreName& record) {
-    if (!own(name, record) || !known_[name].on_shelf) return;
+    if (!owners_.add(name, record) || !known_[name].on_shelf) return;
     relisted_.insert(name);
     ++changed_;
 }
 
-/// False: it did before.
-bool KeptConversations::own(const StoreName& name, const StoreName& record) {
-    if (!known_[name].records.insert(record).second) return false;
-    owners_[record].insert(name);
-    store_.refer({&record, 1});
-    return true;
+/// What a conversation has given up stays until that is on the disk.
+bool KeptConversations::is_nobodys(const StoreName& record) const {
+    return !owners_.has_owner(record) && std::ranges::find(gone_, record) == gone_.end();
 }
 
-void KeptConversations::disown(const StoreName& name, const StoreName& record) {
-    if (const auto known = known_.find(name); known != known_.end()) known->second.records.erase(record);
-    const auto owners = owners_.find(record);
-    if (owners == owners_.end()) return;
-    owners->second.erase(name);
-    if (owners->second.empty()) owners_.erase(owners);
+/// Those of them that no conversation has, in one commit.
+Status KeptConversations::remove_nobodys(std::vector<StoreName> records) {
+    std::erase_if(records, [this](const StoreName& record) { return owners_.has_owner(record); });
+    return store_.remove(records);
 }
 
 Status KeptConversations::forget_removed() {

@@ -14,6 +14,7 @@
 #include "actors/conversation_bytes.hpp"
 #include "actors/conversation_key.hpp"
 #include "memory/store/kv_store.hpp"
+#include "memory/store/record_owners.hpp"
 #include "memory/store/shelf.hpp"
 
 namespace rondo {
@@ -83,7 +84,6 @@ private:
         bool may_own(uint64_t cuts, int64_t tokens) const;
         void cut(uint64_t cuts, int64_t tokens_left);
 
-        std::set<StoreName> records = {};
         std::vector<std::pair<uint64_t, int64_t>> cuts = {};  // and the tokens that were left; both ascend
     };
     StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
@@ -94,13 +94,13 @@ private:
     bool is_on(Path& path, const StoredRecord& record) const;
     void tie_to_forks(const Numbered& origin, const StoredRecord& record);
     void add_late(const StoreName& name, const StoreName& record);
-    bool own(const StoreName& name, const StoreName& record);
-    void disown(const StoreName& name, const StoreName& record);
     void is_gone(const StoreName& record);
     void remove_left_behind(const Result<Shelf::Headless>& headless);
     Status write_lists(Manifest::Changes& changes, std::set<StoreName>& names);
     std::vector<StoreName> settled();
     void failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted);
+    bool is_nobodys(const StoreName& record) const;
+    Status remove_nobodys(std::vector<StoreName> records);
     Status remove_again();
     bool is_removed(const StoreName& name, uint64_t number) const;
     Status changed(size_t bytes);
@@ -108,7 +108,7 @@ private:
     KvStore& store_;
     Shelf shelf_;
     std::map<StoreName, Known> known_;
-    std::map<StoreName, std::set<StoreName>> owners_;  // of records: the conversations that have them
+    RecordOwners owners_;        // the conversations that have records
     std::deque<Fork> forks_;     // the last that began, also removed ones: forks of these are found through them
     std::set<StoreName> newer_;  // that a newer version wrote
     std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was

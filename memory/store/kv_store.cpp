@@ -212,7 +212,7 @@ Status KvStore::give_back(const RecordPlace& place) {
 
 /// Each of the three is tried, whatever becomes of the others.
 Status KvStore::forget_removed() {
-    const Status removed = remove({}), cleared = segments_->clear_again(), forgotten = manifest_->forget_removed();
+    const Status removed = remove_again(), cleared = segments_->clear_again(), forgotten = manifest_->forget_removed();
     RONDO_TRY(removed);
     RONDO_TRY(cleared);
     return forgotten;
@@ -223,7 +223,6 @@ void KvStore::use(const StoreName& name) {
     for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
 }
 
-/// Not found from now on, whatever the disk says. What it refuses to remove leaves with those that leave next.
 Status KvStore::remove(std::span<const StoreName> names) {
     for (const StoreName& name : names) {
         const StoredRecord* const record = index_.find(name);
@@ -232,6 +231,10 @@ Status KvStore::remove(std::span<const StoreName> names) {
         index_.remove(name);
         tell_gone(leaving_.back().name);
     }
+    return remove_again();
+}
+
+Status KvStore::remove_again() {
     if (leaving_.empty()) return Status::ok();
     Manifest::Changes changes;
     for (const StoredRecord& record : leaving_) changes.remove(store::key_of(store::record_letter, record.name));
@@ -249,23 +252,7 @@ void KvStore::damaged(const StoredRecord& record) {
     const StoredRecord* const found = index_.find(record.name);
     if (found == nullptr || found->place != record.place) return;
     ++counts_.damaged;
-    static_cast<void>(remove({&record.name, 1}));
-}
-
-void KvStore::refer(std::span<const StoreName> names) {
-    for (const StoreName& name : names) index_.refer(name, 1);
-}
-
-Status KvStore::release(std::span<const StoreName> names) {
-    std::vector<StoreName> nobodys;
-    for (const StoreName& name : names)
-        if (index_.refer(name, -1) && index_.find(name)->references <= 0) nobodys.push_back(name);
-    return remove(nobodys);
-}
-
-Status KvStore::remove_if_nobodys(const StoreName& name) {
-    const StoredRecord* const record = index_.find(name);
-    return record == nullptr || record->references > 0 ? Status::ok() : remove({&name, 1});
+    static_cast<void>(remove(record.name));
 }
 
 Status KvStore::expire() {

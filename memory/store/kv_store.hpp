@@ -123,13 +123,12 @@ public:
     void when_gone(std::function<void(const StoreName&)> told) { told_of_gone_.push_back(std::move(told)); }
     /// It, and what it stands behind. The first use of a day is written with what is written next.
     void use(const StoreName& name);
-    /// Says that records belong to one more conversation; those that are gone are left out. Nothing of that is written:
-    /// after a start whoever knows says so again.
-    void refer(std::span<const StoreName> names);
-    /// Says that they belong to one conversation less. What belongs to none goes.
-    Status release(std::span<const StoreName> names);
-    /// A record that belongs to no conversation goes.
-    Status remove_if_nobodys(const StoreName& name);
+    /// Not found from now on, whatever the disk says; those that have gone are left out. An error: what the disk
+    /// refuses to remove leaves with those that leave next.
+    Status remove(std::span<const StoreName> names);
+    Status remove(const StoreName& name) { return remove({&name, 1}); }
+    /// What the disk has refused to remove.
+    Status remove_again();
     Status expire();
     /// Everything of a tenant's goes, what is on its way too.
     Status forget_tenant(const StoreName& tenant);
@@ -163,7 +162,6 @@ private:
     std::vector<RecordIndex::Limit> limits_of(const StoredRecord& record, uint64_t most, uint64_t wanted,
                                               uint64_t free) const;
     bool let_go(const RecordIndex::Room& room);
-    Status remove(std::span<const StoreName> names);
     void tell_gone(const StoreName& name) const;
     Status give_back(const RecordPlace& place);
     bool stands_before(const StoreName& name, const StoredRecord& begun) const;

@@ -42,7 +42,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
         if (!writing->found) today += writing->record.place.bytes;
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
     // What leaves may have its name; and a disk that lets nothing go has no room.
-    if (!remove({}) || !segments_->clear_again()) return refused(Refusal::disk);
+    if (!remove_again() || !segments_->clear_again()) return refused(Refusal::disk);
     if (const Refusal refusal = make_room(record); refusal != Refusal::none) return refused(refusal);
     const auto place = segments_->append(record.place.bytes);
     if (!place) return refused(Refusal::disk);

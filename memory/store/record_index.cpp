@@ -243,13 +243,6 @@ std::vector<StoreName> RecordIndex::use(const StoreName& name, int64_t now, int6
     return untold;
 }
 
-bool RecordIndex::refer(const StoreName& name, int32_t more) {
-    const auto found = records_.find(name);
-    if (found == records_.end()) return false;
-    found->second.record.references += more;
-    return true;
-}
-
 const StoredRecord* RecordIndex::next_to_go(const StoredRecord& record, const StoreName* tenant,
                                             const MayGo& may_go) const {
     const StoredRecord* next = nullptr;

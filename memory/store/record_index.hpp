@@ -31,8 +31,7 @@ struct StoredRecord {
     int64_t used_at = 0;         ///< seconds since 1970
     /// Names of places within it, as if a record ended there: at 1, 2 and 4 blocks, and at every eighth.
     std::vector<StoreName> waypoints = {};
-    int32_t references = 0;  ///< of conversations that it belongs to
-    bool read = false;       ///< since the start
+    bool read = false;  ///< since the start
     bool operator==(const StoredRecord&) const = default;
 };
 
@@ -74,7 +73,6 @@ public:
     /// Used now: it goes later, and so does what it stands behind. Returns those of whose use was last told so long
     /// ago.
     std::vector<StoreName> use(const StoreName& name, int64_t now, int64_t told_each = 24 * 3600);
-    bool refer(const StoreName& name, int32_t more);
     /// Who goes next that room may be made for `record`, of one tenant or of all: of those that may go the one that is
     /// worth least, unless it is worth more than the record. Null: nobody. Who goes makes all others older.
     using MayGo = std::function<bool(const StoredRecord&)>;

@@ -81,6 +81,18 @@ TEST_F(ConversationRecordsTest, WhatIsRefusedToTheShelfLeavesNoRoundsBehind) {
     EXPECT_FALSE(is_there(second_)) << "it was taken back before";
 }
 
+/// A kill before that leaves a list that names it. A turn from before the cut says that it is stored.
+TEST_F(ConversationRecordsTest, WhatIsGivenUpStaysUntilThatIsOnTheDisk) {
+    written(key(1), first_);
+    written(key(1), second_);
+    ASSERT_TRUE(kept_->keep({key(1, 1), {}, {}, {}, 32}));
+    ASSERT_TRUE(kept_->tie(key(1, 0), name_of(second_)));
+    EXPECT_TRUE(is_there(second_));
+    ASSERT_TRUE(kept_->commit());
+    EXPECT_FALSE(is_there(second_));
+    EXPECT_TRUE(is_there(first_));
+}
+
 TEST_F(ConversationRecordsTest, OfSeveralCutsThoseCountThatCameLater) {
     keep(key(1, 1), 0);
     keep(key(1, 2), 64);

@@ -167,7 +167,7 @@ TEST_F(FullDiskTest, WhatMustGoGoes) {
     const Status removed = shelf.remove(name);
     EXPECT_TRUE(removed) << removed.error().message;
     EXPECT_EQ(shelf.head(name).error().code, ErrorCode::not_found);
-    EXPECT_TRUE(store_->remove_if_nobodys(name_of(numbered(0))));
+    EXPECT_TRUE(store_->remove(name_of(numbered(0))));
     const Status forgotten = store_->forget_removed();
     EXPECT_TRUE(forgotten) << forgotten.error().message;
     EXPECT_FALSE(any_file_has(canary));
@@ -258,7 +258,7 @@ TEST_P(KilledOnFullDisk, IsOpenedAgain) {
     if (GetParam() > 0) {
         EXPECT_EQ(store_->manifest().get("log")->size(), GetParam());
     }
-    EXPECT_TRUE(store_->remove_if_nobodys(name_of(numbered(0))));
+    EXPECT_TRUE(store_->remove(name_of(numbered(0))));
     empty();
     EXPECT_EQ(write_some(1000, 10), 10);
     EXPECT_EQ(store_->manifest().reserve_missing_bytes(), 0U);

@@ -136,22 +136,22 @@ TEST_P(KvStoreTest, DamageIsNeverRead) {
     EXPECT_GT(damaged, 12);
 }
 
-TEST_P(KvStoreTest, WhatNobodyOwnsGoesAndAForkKeepsIt) {
-    const Round shared = round("t", nullptr, 0, 40), own = round("t", &shared, 40, 40);
-    for (const Round& one : {shared, own}) ASSERT_EQ(write(one), Refusal::none);
-    const std::vector<StoreName> all = {name_of(shared), name_of(own)}, fork = {name_of(shared)};
-    open();
-    store_->refer(all);
-    store_->refer(fork);
-    ASSERT_TRUE(store_->release(all));
-    EXPECT_TRUE(is_there(shared));
-    EXPECT_FALSE(is_there(own));
-    ASSERT_TRUE(store_->release(fork));
-    EXPECT_FALSE(is_there(shared));
-    EXPECT_TRUE(store_->release(all)) << "they are gone";
-    store_->refer(all);
-    open();
-    EXPECT_EQ(store_->index().count(), 0U);
+TEST_P(KvStoreTest, WhatIsRemovedIsGoneAlsoAfterAStart) {
+    const Round first = round("t", nullptr, 0, 40), behind = round("t", &first, 40, 40),
+                other = round("t", nullptr, 500, 40);
+    for (const Round& one : {first, behind, other}) ASSERT_EQ(write(one), Refusal::none);
+    const std::vector<StoreName> names = {name_of(behind), name_of(first)};
+    std::vector<StoreName> told;
+    store_->when_gone([&told](const StoreName& name) { told.push_back(name); });
+    ASSERT_TRUE(store_->remove(names));
+    EXPECT_EQ(told, names);
+    EXPECT_TRUE(store_->remove(names)) << "they are gone";
+    EXPECT_EQ(told, names) << "once";
+    for (int start = 0; start < 2; ++start, open()) {
+        EXPECT_FALSE(is_there(first));
+        EXPECT_FALSE(is_there(behind));
+        EXPECT_TRUE(is_there(other));
+    }
 }
 
 TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
@@ -200,8 +200,7 @@ TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
     for (int turn = 0; turn < 2; ++turn) {
         ASSERT_EQ(write(one), Refusal::none);
         readings.push_back(open_record(name_of(one), one.ids).value());
-        store_->refer(std::vector{name_of(one)});
-        ASSERT_TRUE(store_->release(std::vector{name_of(one)}));
+        ASSERT_TRUE(store_->remove(name_of(one)));
     }
     const RecordHeader& header = KvStore::header_of(*readings[0]);
     AlignedBytes bytes(padded(header)), expected = bytes_of(header, 2);
@@ -302,8 +301,7 @@ TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {
     EXPECT_EQ(any_file_has(ids), !GetParam());
     EXPECT_EQ(any_file_has(bytes), !GetParam());
     EXPECT_EQ(any_file_has("tenant-name"), false);
-    store_->refer(std::vector{name_of(one)});
-    ASSERT_TRUE(store_->release(std::vector{name_of(one)}));
+    ASSERT_TRUE(store_->remove(name_of(one)));
     ASSERT_TRUE(store_->forget_removed());
     EXPECT_FALSE(any_file_has(ids));
     EXPECT_FALSE(any_file_has(bytes));

@@ -83,7 +83,7 @@ TEST_F(NoHolesTest, NobodyGoesForWhatStandsBehindHim) {
 
 TEST_F(NoHolesTest, WhereThatIsNotEnoughNobodyGoes) {
     for (int i = 0; i < 20; ++i) ASSERT_EQ(write(numbered(i)), Refusal::none);
-    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(0)))) << "now it is known that there are no holes";
+    ASSERT_TRUE(store_->remove(name_of(numbered(0)))) << "now it is known that there are no holes";
     options_.bytes_free_min = std::filesystem::space(options_.path).available + (uint64_t{1} << 30);
     open();
     ASSERT_EQ(write(numbered(20)), Refusal::no_room);
@@ -98,7 +98,7 @@ TEST_F(NoHolesTest, ASegmentOfWhatWasRemovedGoesToo) {
     for (int i = 0; i < 200; ++i) {
         if (write(numbered(i)) != Refusal::none) continue;
         ++written;
-        ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(i))));
+        ASSERT_TRUE(store_->remove(name_of(numbered(i))));
     }
     EXPECT_EQ(written, 200);
     EXPECT_LE(store_->bytes(), options_.bytes_max);
@@ -114,7 +114,7 @@ TEST_F(NoHolesTest, WhatIsRemovedIsInNoFile) {
     const std::string_view some(reinterpret_cast<const char*>(kv.span().data()), 64);
     ASSERT_TRUE(any_file_has(some));
     const uint64_t before = store_->bytes();
-    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    ASSERT_TRUE(store_->remove(name_of(numbered(1))));
     EXPECT_FALSE(any_file_has(some));
     EXPECT_EQ(store_->bytes(), before);
     EXPECT_TRUE(is_there(numbered(2)));
@@ -126,7 +126,7 @@ TEST_F(NoHolesTest, WhatIsRemovedIsInNoFile) {
 TEST_F(NoHolesTest, AStartWritesZerosOnlyWhereThereAreNone) {
     for (const int number : {1, 2}) ASSERT_EQ(write(numbered(number)), Refusal::none);
     const RecordPlace place = store_->index().find(name_of(numbered(1)))->place;
-    ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    ASSERT_TRUE(store_->remove(name_of(numbered(1))));
     close();
     const auto zeros_of_a_start = [this] {
         testing::DiskFaults::begin({.folder = folder_.path(), .kind = testing::DiskFaults::Kind::no_holes});

@@ -158,7 +158,7 @@ TEST_F(StoreKillNonces, AFileWithTheNumberOfAnotherHasAKeyOfItsOwn) {
         place = place_of(round);
         EXPECT_TRUE(is_there(round));
         put_conversation();
-        ASSERT_TRUE(store_->remove_if_nobodys(name_of(round)));
+        ASSERT_TRUE(store_->remove(name_of(round)));
         open();  // removes the file, and knows its number until it ends
         ASSERT_TRUE(segment_files().empty());
     }
@@ -182,7 +182,7 @@ TEST_F(StoreKillNonces, WhatWasRefusedIsSealedAnewElsewhere) {
         ASSERT_EQ(write(numbered(i)), KvStore::Refusal::none);
         EXPECT_TRUE(offsets.insert(place_of(numbered(i)).offset).second);
         EXPECT_TRUE(is_there(numbered(i)));
-        ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(i))));
+        ASSERT_TRUE(store_->remove(name_of(numbered(i))));
     }
     open();  // the same places come again, in another file
     ASSERT_EQ(write(numbered(4)), KvStore::Refusal::none);

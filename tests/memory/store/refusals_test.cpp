@@ -147,7 +147,7 @@ TEST_F(KvStoreRefusals, QuotaIsOfOneTenant) {
     expect_refused(large_, Refusal::quota);
     EXPECT_TRUE(is_there(one_)) << "nobody goes for what never fits";
     ASSERT_EQ(write(other_, dearer), Refusal::none);
-    ASSERT_TRUE(store_->remove_if_nobodys(name_of(one_)));
+    ASSERT_TRUE(store_->remove(name_of(one_)));
     ASSERT_EQ(write(one_, dearer), Refusal::none);
     expect_refused(third_, Refusal::quota);
     EXPECT_EQ(write(round("another", nullptr, 9000, 64), cheap), Refusal::none);
@@ -209,12 +209,12 @@ TEST_F(KvStoreRefusals, DiskIsWhereNoFileCanBeMade) {
 TEST_F(KvStoreRefusals, DiskIsWhereNothingLeaves) {
     for (const Round& round : {one_, other_, third_}) ASSERT_EQ(write(round), Refusal::none);
     DiskFaults::begin({options_.path});
-    ASSERT_TRUE(store_->remove_if_nobodys(name_of(one_)));
+    ASSERT_TRUE(store_->remove(name_of(one_)));
     const std::vector<std::string> met = DiskFaults::end();
     const auto hole = std::ranges::find(met, "hole kv-");
     ASSERT_NE(hole, met.end());
     DiskFaults::begin({options_.path, DiskFaults::Kind::no_space, hole - met.begin() + 1});
-    EXPECT_FALSE(store_->remove_if_nobodys(name_of(other_)));
+    EXPECT_FALSE(store_->remove(name_of(other_)));
     DiskFaults::begin({options_.path, DiskFaults::Kind::no_space, 1});  // it is tried again
     expect_refused(large_, Refusal::disk);
     DiskFaults::end();

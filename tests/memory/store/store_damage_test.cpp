@@ -117,7 +117,7 @@ TEST_P(StoreDamageTest, NothingWrongIsEverRead) {
             const bool stays = store_->index().find(name_of(numbered(number))) != nullptr;
             EXPECT_EQ(stays, read.error().code == ErrorCode::not_found) << "it has other ids, and is whole";
             if (stays) {
-                EXPECT_TRUE(store_->remove_if_nobodys(name_of(numbered(number))));
+                EXPECT_TRUE(store_->remove(name_of(numbered(number))));
             }
         }
         // Those behind the cut are gone, too.

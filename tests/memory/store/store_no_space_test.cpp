@@ -43,13 +43,13 @@ TEST_F(StoreNoSpaceTest, AUsedUpQuotaIsAFullDisk) {
     ASSERT_TRUE(has(0));
     ASSERT_EQ(store_->manifest().reserve_missing_bytes(), 0U);
     DiskFaults::begin({options_.path, DiskFaults::Kind::quota, 1, 1'000'000});
-    const Status refused = store_->remove_if_nobodys(name_of(numbered(0)));
+    const Status refused = store_->remove(name_of(numbered(0)));
     EXPECT_EQ(store_->manifest().reserve_missing_bytes(), Manifest::reserve_bytes) << "it was given up for this";
     DiskFaults::end();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message;
     EXPECT_EQ(std::ranges::count(refused.error().message, '\n'), 0);
-    EXPECT_TRUE(store_->remove_if_nobodys(name_of(numbered(1))));
+    EXPECT_TRUE(store_->remove(name_of(numbered(1))));
     EXPECT_EQ(store_->manifest().reserve_missing_bytes(), 0U);
     open();
     EXPECT_FALSE(has(0));

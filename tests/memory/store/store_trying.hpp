@@ -59,7 +59,7 @@ protected:
     void try_to_remove(int number) {
         if (!has(number)) return;
         hear("remove", number);
-        const Status end = store_->remove_if_nobodys(name_of(numbered(number)));
+        const Status end = store_->remove(name_of(numbered(number)));
         expect_one_line(end);
         if (end) hear("removed", number);
         EXPECT_FALSE(has(number));

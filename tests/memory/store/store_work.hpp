@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memory/store/folder_key.hpp"
+#include "memory/store/record_owners.hpp"
 #include "memory/store/shelf.hpp"
 #include "tests/memory/store/child_process.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
@@ -91,9 +92,22 @@ protected:
     std::string id(int conversation) const { return "c" + std::to_string(conversation); }
 
     /// As a server does after a start.
-    void refer_all(Shelf& shelf) {
-        for (int i = 0; i < conversations; ++i)
-            if (const auto records = shelf.records(shelf.name("t", id(i))); records) store_->refer(*records);
+    void own_all(Shelf& shelf) {
+        owners_ = {};
+        for (int i = 0; i < conversations; ++i) {
+            const StoreName name = shelf.name("t", id(i));
+            if (const auto records = shelf.records(name); records) own(name, *records);
+        }
+    }
+    /// What is there of the records is this conversation's, too.
+    void own(const StoreName& conversation, const std::vector<StoreName>& records) {
+        for (const StoreName& record : records)
+            if (store_->index().find(record) != nullptr) owners_.add(conversation, record);
+    }
+    std::set<StoreName> disown_all(const StoreName& conversation) {
+        const std::set<StoreName> records = owners_.records_of(conversation);
+        for (const StoreName& record : records) owners_.remove(conversation, record);
+        return records;
     }
     void write_one(int number, bool whole) {
         const std::vector<int> before = present(number);
@@ -116,21 +130,24 @@ protected:
     }
     void remove_one(int number) {
         tell("remove", number);
-        ASSERT_TRUE(store_->remove_if_nobodys(name_of(numbered(number))));
+        const StoreName name = name_of(numbered(number));
+        if (!owners_.has_owner(name)) {
+            ASSERT_TRUE(store_->remove(name));
+        }
         tell(has(number) ? "written" : "removed", number);
     }
     void keep_one(Shelf& shelf, int number, int version, const std::vector<int>& records) {
         std::vector<StoreName> names;
         for (const int record : records) names.push_back(name_of(numbered(record)));
         const StoreName name = shelf.name("t", id(number));
-        const auto before = shelf.records(name);
         const std::string head = std::to_string(version), body = body_of(number, version);
         tell("keep", number, version);
         const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
         ASSERT_TRUE(shelf.put(name, tenant(), bytes(head), bytes(body), names));
         tell("kept", number, version);
-        store_->refer(names);
-        if (before) release(*before);
+        const std::set<StoreName> before = disown_all(name);
+        own(name, names);
+        remove_nobodys(before);
     }
     void tie_one(Shelf& shelf, int number, int record) {
         const StoreName name = shelf.name("t", id(number));
@@ -140,31 +157,31 @@ protected:
         Manifest::Changes changes;
         ASSERT_TRUE(shelf.put_records(changes, name, tenant(), *records));
         ASSERT_TRUE(store_->manifest().commit(std::move(changes)));
-        store_->refer({&records->back(), 1});
+        own(name, {records->back()});
     }
     void drop_one(Shelf& shelf, int number) {
         const StoreName name = shelf.name("t", id(number));
-        const auto records = shelf.records(name);
-        if (!records) return;
+        if (!shelf.records(name)) return;
         tell("drop", number);
         ASSERT_TRUE(shelf.remove(name));
         tell("dropped", number);
-        release(*records);
+        remove_nobodys(disown_all(name));
     }
-    /// A conversation's records, some of which may go.
-    void release(const std::vector<StoreName>& names) {
+    /// Those go that no conversation has.
+    void remove_nobodys(std::set<StoreName> names) {
         std::vector<int> those;
         for (const int number : present(numbers_))
-            if (std::ranges::count(names, name_of(numbered(number))) > 0) those.push_back(number);
+            if (names.contains(name_of(numbered(number)))) those.push_back(number);
         for (const int number : those) tell("remove", number);
-        ASSERT_TRUE(store_->release(names));
+        std::erase_if(names, [this](const StoreName& name) { return owners_.has_owner(name); });
+        ASSERT_TRUE(store_->remove(std::vector<StoreName>(names.begin(), names.end())));
         for (const int number : those) tell(has(number) ? "written" : "removed", number);
     }
     /// Some of everything. Records get numbers from `first` on.
     void work(uint64_t seed, int first, int steps) {
         std::mt19937_64 random(seed);
         Shelf shelf(store_->manifest(), store_->keys());
-        refer_all(shelf);
+        own_all(shelf);
         numbers_ = first;
         for (int step = 0; step < steps && !::testing::Test::HasFailure(); ++step) {
             const std::vector<int> there = present(numbers_);
@@ -275,7 +292,8 @@ protected:
     }
 
     Folder memory_{in_memory()};
-    int numbers_ = 0;  // of records so far
+    RecordOwners owners_;  // by names of conversations
+    int numbers_ = 0;      // of records so far
 };
 
 }  // namespace rondo::testing
