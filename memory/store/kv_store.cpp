@@ -57,9 +57,9 @@ Status KvStore::say_what_is_not_read() {
         ++conversations;
         return Status::ok();
     }));
-    if (index_.count() + conversations > 0)
+    if (index().count() + conversations > 0)
         notes_.push_back(options_.path + ": what was written without this folder's key (records: " +
-                         std::to_string(index_.count()) + ", conversations: " + std::to_string(conversations) +
+                         std::to_string(index().count()) + ", conversations: " + std::to_string(conversations) +
                          ") is not read with memory.disk.key_file, and is not deleted because of that");
     return Status::ok();
 }
@@ -80,11 +80,6 @@ RecordIndex::NameOf KvStore::names(LayerGroup group, std::string_view method) co
     };
 }
 
-uint64_t KvStore::epoch_of(const StoreName& tenant) const {
-    const auto found = epochs_.find(tenant);
-    return found == epochs_.end() ? 0 : found->second;
-}
-
 Result<SealKey> KvStore::key_of(const StoredRecord& record) const {
     RONDO_ASSIGN(const Segments::Salt salt, segments_->salt(record.place.segment));
     return store::key_of_records(*keys_, salt, record.tenant);
@@ -95,10 +90,10 @@ bool KvStore::let_go(const RecordIndex::Room& room) {
     Manifest::Changes changes;
     for (const auto& gone : room.taken) changes.remove(store::key_of(store::record_letter, gone.record.name));
     if (!room.taken.empty() && !manifest_->commit_removal(std::move(changes))) {
-        index_.put_back(room);
+        records_.put_back(room);
         return false;
     }
-    index_.gone(room);
+    records_.gone(room);
     for (const RecordIndex::Taken& one : room.taken) {
         tell_gone(one.record.name);
         static_cast<void>(give_back(one.record.place));
@@ -112,21 +107,13 @@ void KvStore::tell_gone(const StoreName& name) const {
     for (const auto& tell : told_of_gone_) tell(name);
 }
 
-/// Before what is to be written, or is on its way: without it that would not be found.
-bool KvStore::stands_before(const StoreName& name, const StoredRecord& begun) const {
-    const auto is_before = [&](const auto& one) { return one.second->record.before == name; };
-    return begun.before == name || std::ranges::any_of(writing_, is_before);
-}
-
 /// Of the tenant, of the store and of the disk, where `wanted` bytes must be free, and `free` are.
 std::vector<RecordIndex::Limit> KvStore::limits_of(const StoredRecord& record, uint64_t most, uint64_t wanted,
                                                    uint64_t free) const {
     std::vector<RecordIndex::Limit> limits;
     if (options_.tenant_bytes_max > 0) {
-        uint64_t used = index_.bytes_of(record.tenant) + record.place.bytes;
-        for (const auto& [name, writing] : writing_)
-            if (writing->record.tenant == record.tenant && !writing->found) used += writing->record.place.bytes;
-        limits.push_back({&record.tenant, used, options_.tenant_bytes_max});
+        const uint64_t others = index().bytes_of(record.tenant) + records_.bytes_on_their_way(&record.tenant);
+        limits.push_back({&record.tenant, others + record.place.bytes, options_.tenant_bytes_max});
     }
     if (!segments_->makes_holes()) return limits;
     limits.push_back({nullptr, segments_->bytes() + most, options_.bytes_max});
@@ -143,10 +130,7 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     // What others took of the disk is asked back of what is stored.
     const uint64_t wanted = record.place.bytes + options_.bytes_free_min + manifest_->reserve_missing_bytes();
     const std::vector<RecordIndex::Limit> limits = limits_of(record, most, wanted, *free);
-    const auto may_go = [&](const StoredRecord& other) {
-        return !readers_.contains(other.place) && !stands_before(other.name, record);
-    };
-    const RecordIndex::Room room = index_.make_room(record, limits, may_go);
+    const RecordIndex::Room room = records_.make_room(record, limits);
     if (room.limits_kept < limits.size())
         return limits[room.limits_kept].tenant != nullptr ? Refusal::quota : Refusal::no_room;
     if (!let_go(room) || segments_->has_uncleared()) return Refusal::disk;
@@ -155,26 +139,10 @@ KvStore::Refusal KvStore::make_room(const StoredRecord& record) {
     return segments_->makes_holes() || missing == 0 ? Refusal::none : drop_segments(record, missing);
 }
 
-/// Segments with records that are read or on their way, or that stand before the latter or before `record`.
-std::set<uint64_t> KvStore::needed_segments(const StoredRecord& record) const {
-    std::set<uint64_t> needed;
-    const auto need = [&](StoreName name) {
-        for (const StoredRecord* at = index_.find(name); at != nullptr; at = index_.find(at->before))
-            needed.insert(at->place.segment);
-    };
-    need(record.before);
-    for (const auto& [name, writing] : writing_) {
-        needed.insert(writing->record.place.segment);
-        need(writing->record.before);
-    }
-    for (const auto& [place, readers] : readers_) needed.insert(place.segment);
-    return needed;
-}
-
 /// Where no holes can be made, space comes back with whole segments: the oldest go, whatever is in them. If that is not
 /// enough none goes.
 KvStore::Refusal KvStore::drop_segments(const StoredRecord& record, uint64_t bytes) {
-    const std::set<uint64_t> needed = needed_segments(record);
+    const std::set<uint64_t> needed = records_.needed_segments(record);
     std::set<uint64_t> going;
     uint64_t found = 0;
     for (const uint64_t segment : segments_->numbers()) {
@@ -185,15 +153,15 @@ KvStore::Refusal KvStore::drop_segments(const StoredRecord& record, uint64_t byt
     }
     if (found < bytes) return Refusal::no_room;
     std::vector<StoreName> names;
-    index_.each([&](const StoredRecord& other) {
+    index().each([&](const StoredRecord& other) {
         if (going.contains(other.place.segment)) names.push_back(other.name);
     });
     Manifest::Changes changes;
     for (const StoreName& name : names) changes.remove(store::key_of(store::record_letter, name));
     if (!names.empty() && !manifest_->commit_removal(std::move(changes))) return Refusal::disk;
     for (const StoreName& name : names) {
-        counts_.gone(*index_.find(name));
-        index_.remove(name);
+        counts_.gone(*index().find(name));
+        records_.drop(name);
         tell_gone(name);
     }
     counts_.evicted += std::ssize(names);
@@ -203,11 +171,7 @@ KvStore::Refusal KvStore::drop_segments(const StoredRecord& record, uint64_t byt
 }
 
 Status KvStore::give_back(const RecordPlace& place) {
-    if (const auto readers = readers_.find(place); readers != readers_.end()) {
-        readers->second.removed = true;
-        return Status::ok();
-    }
-    return segments_->give_back(place);
+    return records_.let_go(place) ? segments_->give_back(place) : Status::ok();
 }
 
 /// Each of the three is tried, whatever becomes of the others.
@@ -220,27 +184,23 @@ Status KvStore::forget_removed() {
 
 void KvStore::use(const StoreName& name) {
     const int64_t told_each = std::min(WrittenToday::seconds_a_day, options_.unused_seconds_max / 4);
-    for (const StoreName& used : index_.use(name, options_.now(), told_each)) used_.push_back(used);
+    records_.use(name, options_.now(), told_each);
 }
 
 Status KvStore::remove(std::span<const StoreName> names) {
-    for (const StoreName& name : names) {
-        const StoredRecord* const record = index_.find(name);
-        if (record == nullptr) continue;
-        leaving_.push_back(*record);
-        index_.remove(name);
-        tell_gone(leaving_.back().name);
-    }
+    for (const StoreName& name : names)
+        if (records_.leave(name)) tell_gone(records_.leaving().back().name);
     return remove_again();
 }
 
 Status KvStore::remove_again() {
-    if (leaving_.empty()) return Status::ok();
+    if (records_.leaving().empty()) return Status::ok();
     Manifest::Changes changes;
-    for (const StoredRecord& record : leaving_) changes.remove(store::key_of(store::record_letter, record.name));
+    for (const StoredRecord& record : records_.leaving())
+        changes.remove(store::key_of(store::record_letter, record.name));
     RONDO_TRY(manifest_->commit_removal(std::move(changes)));
     Status given;
-    for (const StoredRecord& record : std::exchange(leaving_, {})) {
+    for (const StoredRecord& record : records_.take_leaving()) {
         Status one = give_back(record.place);
         if (given) given = std::move(one);
     }
@@ -249,17 +209,17 @@ Status KvStore::remove_again() {
 
 /// Unless it has gone meanwhile, and another of its name has come.
 void KvStore::damaged(const StoredRecord& record) {
-    const StoredRecord* const found = index_.find(record.name);
+    const StoredRecord* const found = index().find(record.name);
     if (found == nullptr || found->place != record.place) return;
     ++counts_.damaged;
     static_cast<void>(remove(record.name));
 }
 
 Status KvStore::expire() {
-    const std::vector<StoreName> names = index_.unused_since(options_.now() - options_.unused_seconds_max);
+    const std::vector<StoreName> names = index().unused_since(options_.now() - options_.unused_seconds_max);
     counts_.expired += std::ssize(names);
-    for (const StoreName& name : names) counts_.gone(*index_.find(name));
-    if (!used_.empty()) {
+    for (const StoreName& name : names) counts_.gone(*index().find(name));
+    if (records_.has_used()) {
         Manifest::Changes changes;
         put_used(changes);
         static_cast<void>(manifest_->commit(std::move(changes)));  // a start after that takes them for older
@@ -270,15 +230,15 @@ Status KvStore::expire() {
 
 /// The epoch goes first: should the rest fail, what is left is not found after the next start either.
 Status KvStore::forget_tenant(const StoreName& tenant) {
-    const uint64_t epoch = epoch_of(tenant) + 1;
+    const uint64_t epoch = records_.epoch_of(tenant) + 1;
     RecordWriter out;
     out.put(epoch);
     Manifest::Changes changes;
     changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(out.bytes()));
     RONDO_TRY(manifest_->commit_removal(std::move(changes)));
-    epochs_[tenant] = epoch;
+    records_.set_epoch(tenant, epoch);
     std::vector<StoreName> names;
-    index_.each([&](const StoredRecord& record) {
+    index().each([&](const StoredRecord& record) {
         if (record.tenant == tenant) names.push_back(record.name);
     });
     return remove(names);

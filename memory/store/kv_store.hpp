@@ -4,10 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +21,7 @@
 #include "memory/store/store_folder.hpp"
 #include "memory/store/store_keys.hpp"
 #include "memory/store/store_thread.hpp"
+#include "memory/store/stored_records.hpp"
 #include "memory/store/written_today.hpp"
 
 namespace rondo {
@@ -74,7 +73,7 @@ public:
     static StoreName tenant_name(const std::optional<StoreKeys>& keys, std::string_view tenant);
     /// Names records of a group. What is not exact is a method's own.
     RecordIndex::NameOf names(LayerGroup group, std::string_view method) const;
-    const RecordIndex& index() const { return index_; }
+    const RecordIndex& index() const { return records_.index(); }
     const KvKind& kind() const { return options_.kind; }
     /// For what is kept beside KV.
     Manifest& manifest() { return *manifest_; }
@@ -164,11 +163,8 @@ private:
     bool let_go(const RecordIndex::Room& room);
     void tell_gone(const StoreName& name) const;
     Status give_back(const RecordPlace& place);
-    bool stands_before(const StoreName& name, const StoredRecord& begun) const;
     Refusal drop_segments(const StoredRecord& record, uint64_t bytes);
-    std::set<uint64_t> needed_segments(const StoredRecord& record) const;
     void damaged(const StoredRecord& record);
-    uint64_t epoch_of(const StoreName& tenant) const;
     Result<SealKey> key_of(const StoredRecord& record) const;
     bool is_sealed_for_ever(const StoredRecord& record) const;
     StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
@@ -181,7 +177,6 @@ private:
     void put(Manifest::Changes& changes, const StoredRecord& record) const;
     void put_used(Manifest::Changes& changes);
     void count_refused_by_disk(int64_t records) { counts_.refused[static_cast<size_t>(Refusal::disk)] += records; }
-    void end_reading(const RecordPlace& place);
 
     const Options options_;
     const uint64_t kind_;  // a checksum of options_.kind
@@ -189,18 +184,9 @@ private:
     std::unique_ptr<Manifest> manifest_;
     std::optional<StoreKeys> keys_;  // the folder's own
     std::unique_ptr<Segments> segments_;
-    RecordIndex index_;
-    struct Readers {
-        int64_t count = 0;
-        bool removed = false;  // its space goes with the last of them
-    };
-    std::map<RecordPlace, Readers> readers_;
-    std::map<StoreName, Writing*> writing_;
+    StoredRecords records_;
     std::vector<WhenFound> told_of_found_;
     std::vector<std::function<void(const StoreName&)>> told_of_gone_;
-    std::vector<StoredRecord> leaving_;     // out of the index, and still in the manifest
-    std::vector<StoreName> used_;           // since the manifest heard of it
-    std::map<StoreName, uint64_t> epochs_;  // by tenant; 0 where there is none
     WrittenToday written_today_;
     bool repaired_ = false;
     std::vector<std::string> notes_;

@@ -10,7 +10,7 @@ namespace rondo {
 Status KvStore::load_epochs() {
     return manifest_->each(std::string(1, store::epoch_letter), [this](std::string_view key, std::string_view value) {
         RecordReader in(std::as_bytes(std::span(value)));
-        epochs_[store::name_in(key)] = in.take<uint64_t>();
+        records_.set_epoch(store::name_in(key), in.take<uint64_t>());
         return Status::ok();
     });
 }
@@ -37,7 +37,7 @@ Status KvStore::load_records(std::vector<StoredRecord>& records, std::vector<Sto
 /// Where the disk does not read what a segment's keys come from, its records stay: it may be read later.
 bool KvStore::is_usable(const ManifestEntry& entry, bool foreign) {
     const StoredRecord& record = entry.record;
-    if (!segments_->is_within(record.place) || record.epoch != epoch_of(record.tenant)) return false;
+    if (!segments_->is_within(record.place) || records_.is_forgotten(record)) return false;
     const bool is_known = entry.version == ManifestEntry::version_now;
     if (is_known && RecordHeader::header_bytes(static_cast<size_t>(record.tokens), static_cast<size_t>(record.layers)) >
                         record.place.bytes)
@@ -60,7 +60,7 @@ Status KvStore::load() {
     for (const StoredRecord& record : records) {
         const bool overlaps = !places.empty() && places.back().segment == record.place.segment &&
                               places.back().offset + places.back().bytes > record.place.offset;
-        if (overlaps || !index_.add(record)) {
+        if (overlaps || !records_.add(record)) {
             ++counts_.damaged;
             lost.push_back(record.name);
             continue;

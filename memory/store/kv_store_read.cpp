@@ -49,16 +49,8 @@ const RecordHeader& KvStore::header_of(const Reading& reading) {
 }
 
 bool KvStore::is_current(const Reading& reading) const {
-    const StoredRecord* const record = index_.find(reading.record.name);
+    const StoredRecord* const record = index().find(reading.record.name);
     return record != nullptr && record->place == reading.record.place;
-}
-
-void KvStore::end_reading(const RecordPlace& place) {
-    const auto found = readers_.find(place);
-    if (--found->second.count > 0) return;
-    const bool removed = found->second.removed;
-    readers_.erase(found);
-    if (removed) static_cast<void>(give_back(place));
 }
 
 /// The disk reads the record, and not the header that its key comes from, asked once more.
@@ -68,15 +60,18 @@ bool KvStore::is_sealed_for_ever(const StoredRecord& record) const {
 }
 
 void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::function<void(Result<ReadingPtr>)> done) {
-    const StoredRecord* const record = index_.find(name);
+    const StoredRecord* const record = index().find(name);
     if (record == nullptr) return done(make_error(ErrorCode::not_found, "there is no such record"));
     const size_t bytes =
         RecordHeader::header_bytes(static_cast<size_t>(record->tokens), static_cast<size_t>(record->layers));
-    ++readers_[record->place].count;
-    const ReadingPtr reading(
-        new Reading{*record, {}, {}, AlignedBytes(bytes)}, [thread = thread_, this](Reading* ended) {
-            thread.run([this, owned = std::shared_ptr<Reading>(ended)] { end_reading(owned->record.place); });
-        });
+    records_.begin_reading(record->place);
+    const ReadingPtr reading(new Reading{*record, {}, {}, AlignedBytes(bytes)},
+                             [thread = thread_, this](Reading* ended) {
+                                 thread.run([this, owned = std::shared_ptr<Reading>(ended)] {
+                                     const RecordPlace& place = owned->record.place;
+                                     if (records_.end_reading(place)) static_cast<void>(segments_->give_back(place));
+                                 });
+                             });
     if (keys_) {
         auto key = key_of(*record);
         if (!key && key.error().code == ErrorCode::corrupt) damaged(reading->record);

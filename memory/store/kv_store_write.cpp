@@ -27,7 +27,7 @@ StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds
 
 KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::vector<StoreName> waypoints) {
     assert(header.kind == options_.kind);
-    header.epoch = epoch_of(header.tenant);
+    header.epoch = records_.epoch_of(header.tenant);
     header.lay_out();
     StoredRecord record = record_of(header, saved_seconds);
     record.waypoints = std::move(waypoints);
@@ -35,11 +35,10 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
         ++counts_.refused[static_cast<size_t>(refusal)];
         return Begun{nullptr, refusal};
     };
-    if (index_.find(record.name) != nullptr || writing_.contains(record.name)) return refused(Refusal::stored_already);
+    if (records_.has_name(record.name)) return refused(Refusal::stored_already);
     if (record.place.bytes + 2 * disk_alignment > options_.bytes_max) return refused(Refusal::too_large);
-    uint64_t today = record.place.bytes + written_today_.bytes(options_.now());
-    for (const auto& [name, writing] : writing_)
-        if (!writing->found) today += writing->record.place.bytes;
+    const uint64_t today =
+        record.place.bytes + written_today_.bytes(options_.now()) + records_.bytes_on_their_way(nullptr);
     if (options_.written_a_day_max > 0 && today > options_.written_a_day_max) return refused(Refusal::written_enough);
     // What leaves may have its name; and a disk that lets nothing go has no room.
     if (!remove_again() || !segments_->clear_again()) return refused(Refusal::disk);
@@ -55,7 +54,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
                                      if (!owned->found) static_cast<void>(give_back(owned->record.place));
                                  });
                              });
-    writing_[record.name] = writing.get();
+    records_.begin_writing(record);
     if (keys_) {
         auto key = key_of(record);
         if (!key) return refused(Refusal::disk);
@@ -65,8 +64,7 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
 }
 
 void KvStore::give_up(const Writing& writing) {
-    const auto found = writing_.find(writing.record.name);
-    if (found != writing_.end() && found->second == &writing) writing_.erase(found);
+    records_.end_writing(writing.record);
 }
 
 void KvStore::write_layer(const WritingPtr& writing, size_t layer, std::span<std::byte> bytes, Done done) {
@@ -160,15 +158,14 @@ void KvStore::put(Manifest::Changes& changes, const StoredRecord& record) const 
 
 /// So that a start knows what was used lately.
 void KvStore::put_used(Manifest::Changes& changes) {
-    for (const StoreName& name : std::exchange(used_, {}))
-        if (const StoredRecord* const record = index_.find(name); record != nullptr) put(changes, *record);
+    for (const StoredRecord& record : records_.take_used()) put(changes, record);
 }
 
 /// The bytes are durable; now they are found.
 void KvStore::commit(Finishing& finishing) {
     const Status forgotten =
         make_error(ErrorCode::cancelled, "the tenant of a record was forgotten while it was written");
-    const auto is_forgotten = [this](const Writing& one) { return one.record.epoch != epoch_of(one.record.tenant); };
+    const auto is_forgotten = [this](const Writing& one) { return records_.is_forgotten(one.record); };
     if (std::ranges::any_of(finishing.writings, [&](const auto& one) { return is_forgotten(*one); }))
         finishing.fail(forgotten, is_forgotten);
     if (finishing.writings.empty()) return;
@@ -187,12 +184,11 @@ void KvStore::commit(Finishing& finishing) {
     const Status committed = manifest_->commit(std::move(changes));
     for (const WritingPtr& writing : finishing.writings) {
         if (committed) {
-            writing->found = index_.add(writing->record);
+            writing->found = records_.add(writing->record);
             ++counts_.written;
         } else {
-            leaving_.push_back(writing->record);  // the manifest may have it nevertheless, and then it needs its space
+            records_.leave_unfound(writing->record);  // the manifest may have it, and then it needs its space
             writing->found = true;
-            give_up(*writing);
             count_refused_by_disk(1);
         }
     }
