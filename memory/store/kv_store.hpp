@@ -170,7 +170,6 @@ private:
     StoredRecord record_of(const RecordHeader& header, double saved_seconds) const;
     struct Finishing;
     using FinishingPtr = std::shared_ptr<Finishing>;
-    Status seal_header(Writing& writing);
     void write_headers(const FinishingPtr& finishing);
     void sync(const FinishingPtr& finishing);
     void commit(Finishing& finishing);

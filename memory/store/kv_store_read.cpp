@@ -1,48 +1,11 @@
-#include <atomic>
 #include <cassert>
-#include <mutex>
 
 #include "config/checked.hpp"
+#include "memory/store/careful_read.hpp"
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/record_seal.hpp"
 
 namespace rondo {
-
-namespace {
-
-constexpr size_t piece_bytes = size_t{1} << 20;  // read at a time, so that a disk has enough to do
-
-/// Bytes of a record that are asked of the disk.
-struct Asked {
-    Segments* segments = nullptr;
-    StoreThread thread;
-    RecordPlace place;
-    uint64_t at = 0;
-    MemoryParts into;
-    std::function<void(Status)> done;  // called once, on the disk's thread where it has read something
-};
-using AskedPtr = std::shared_ptr<const Asked>;
-
-/// Bytes that could not be read are damaged only where the disk reads others of the same file. A disk that reads
-/// nothing may come back.
-void end_unread(const AskedPtr& asked, const Error& why) {
-    const auto block = std::make_shared<AlignedBytes>(disk_alignment);
-    const RecordPlace begin_of_file{asked->place.segment, 0, disk_alignment};
-    asked->segments->read(begin_of_file, 0, {block->span()}, [asked, block, why](const Status& end) {
-        asked->done(make_error(end ? ErrorCode::corrupt : why.code, "a stored record cannot be read: " + why.message));
-    });
-}
-
-/// Bytes that cannot be read are asked for once more. A second error is the disk's answer.
-void ask(const AskedPtr& asked, bool again = false) {
-    asked->segments->read(asked->place, asked->at, asked->into, [asked, again](Status end) {
-        if (end || end.error().code != ErrorCode::io) return asked->done(std::move(end));
-        // Segments belong to the store's thread.
-        asked->thread.run([asked, again, why = end.error()] { again ? end_unread(asked, why) : ask(asked, true); });
-    });
-}
-
-}  // namespace
 
 const RecordHeader& KvStore::header_of(const Reading& reading) {
     return reading.header;
@@ -96,9 +59,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     // On the disk's thread:
     const auto come = [reading, into, read, opens, kind = options_.kind](Status end) {
         if (!end) return read(std::move(end));
-        if (!opens)
-            return read(
-                store::not_what_was_written());  // as other bytes that cannot be read, where the disk reads the file
+        // As other bytes that cannot be read, where the disk reads the file.
+        if (!opens) return read(store::not_what_was_written());
         auto header = store::open_header(reading->record, reading->sealed_by(), into);
         if (!header) return read(header.error());
         header->kind.lower_layers = kind.lower_layers;
@@ -106,7 +68,7 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
         reading->header = std::move(*header);
         read(Status::ok());
     };
-    ask(std::make_shared<Asked>(Asked{segments_.get(), thread_, record->place, 0, {into}, come}));
+    read_carefully(*segments_, thread_, reading->record.place, 0, {into}, come);
 }
 
 void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts into, Done done,
@@ -119,32 +81,13 @@ void KvStore::read_layer(const ReadingPtr& reading, size_t layer, MemoryParts in
         if (!end && end.error().code == ErrorCode::corrupt) damaged(reading->record);
         done(end);
     });
-    struct Together {
-        MemoryParts into;
-        std::atomic<size_t> left;
-        std::mutex mutex;
-        Status first;  // that went wrong
+    // On the disk's thread:
+    const auto ended = [reading, layer, into, read, thread = thread_, come](Status end) {
+        thread.run(come);
+        if (end) end = store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
+        read(std::move(end));
     };
-    const auto together = std::make_shared<Together>();
-    together->into = std::move(into);
-    together->left = ceil_div(bytes, piece_bytes);
-    const auto prove = [reading, layer, &into = together->into] {
-        return store::open_layer(reading->record, reading->header, layer, reading->sealed_by(), into);
-    };
-    for (size_t at = 0; at < bytes; at += piece_bytes) {
-        const auto ended = [together, prove, read, thread = thread_, come](Status end) {
-            if (!end) {
-                const std::lock_guard lock(together->mutex);
-                if (together->first) together->first = std::move(end);
-            }
-            if (--together->left > 0) return;
-            thread.run(come);
-            read(together->first ? prove() : together->first);
-        };
-        ask(std::make_shared<Asked>(Asked{segments_.get(), thread_, reading->record.place,
-                                          header.layers[layer].offset + at,
-                                          parts_within(together->into, at, piece_bytes), ended}));
-    }
+    read_carefully(*segments_, thread_, reading->record.place, header.layers[layer].offset, into, ended);
 }
 
 }  // namespace rondo

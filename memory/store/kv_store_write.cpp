@@ -108,15 +108,13 @@ struct KvStore::Finishing {
 void KvStore::finish(std::vector<WritingPtr> writings, Done done) {
     const auto finishing = std::make_shared<Finishing>(Finishing{std::move(writings), std::move(done), *this});
     for (const WritingPtr& writing : std::vector(finishing->writings)) {
-        const Status sealed = seal_header(*writing);
-        if (!sealed) finishing->fail(sealed, [&](const Writing& one) { return &one == writing.get(); });
+        auto sealed = store::seal_header(writing->record, writing->header, writing->sealed_by());
+        if (sealed)
+            writing->bytes = std::move(*sealed);
+        else
+            finishing->fail(sealed.error(), [&](const Writing& one) { return &one == writing.get(); });
     }
     write_headers(finishing);
-}
-
-Status KvStore::seal_header(Writing& writing) {
-    RONDO_ASSIGN(writing.bytes, store::seal_header(writing.record, writing.header, writing.sealed_by()));
-    return Status::ok();
 }
 
 void KvStore::write_headers(const FinishingPtr& finishing) {
