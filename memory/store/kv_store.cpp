@@ -7,6 +7,7 @@
 #include "memory/store/kv_store_parts.hpp"
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/record_seal.hpp"
+#include "memory/store/records_at_start.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {
@@ -48,6 +49,15 @@ Result<bool> KvStore::take_key(const std::optional<KeyFile>& file) {
                          ": what was sealed there is not read without memory.disk.key_file, and is not "
                          "deleted because of that");
     return false;
+}
+
+Status KvStore::load() {
+    RONDO_ASSIGN(RecordsAtStart start, records_at_start(*manifest_, *segments_, kind_, keys_.has_value()));
+    records_ = std::move(start.records);
+    counts_.damaged = start.damaged;
+    counts_.foreign = start.foreign;
+    if (const auto day = manifest_->get(store::day_key); day) written_today_ = WrittenToday(*day);
+    return Status::ok();
 }
 
 /// What was there before the folder had its key is plain, or sealed by keys that nobody here knows.

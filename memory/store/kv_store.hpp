@@ -26,8 +26,6 @@
 
 namespace rondo {
 
-struct ManifestEntry;
-
 /// Rounds' KV on a disk, by what they hold. What is written is found once it is durable, and whoever reads it gets the
 /// bytes that were written or an error: every layer is proved on its way.
 ///
@@ -126,7 +124,7 @@ public:
     /// refuses to remove leaves with those that leave next.
     Status remove(std::span<const StoreName> names);
     Status remove(const StoreName& name) { return remove({&name, 1}); }
-    /// What the disk has refused to remove.
+    /// Tries again what the disk has refused to remove.
     Status remove_again();
     Status expire();
     /// Everything of a tenant's goes, what is on its way too.
@@ -154,9 +152,6 @@ private:
     Result<bool> take_key(const std::optional<KeyFile>& file);
     Status say_what_is_not_read();
     Status load();
-    Status load_epochs();
-    Status load_records(std::vector<StoredRecord>& records, std::vector<StoreName>& lost);
-    bool is_usable(const ManifestEntry& entry, bool foreign);
     Refusal make_room(const StoredRecord& record);
     std::vector<RecordIndex::Limit> limits_of(const StoredRecord& record, uint64_t most, uint64_t wanted,
                                               uint64_t free) const;
