@@ -102,7 +102,7 @@ protected:
             ++starts_;
         };
         engine_ = must(EngineInside::open(
-            settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "model.path=" + slow_model().string()}), {},
+            settings_of({testing::demo_pool(170), "devices.cpu.threads=1", "model.path=" + slow_model().string()}), {},
             std::move(hooks)));
         while (starts() == 0) std::this_thread::yield();
     }

@@ -105,7 +105,7 @@ TEST(ConversationsOfAPipeline, LeaveForOthers) {
 
 /// Texts count by their bytes: a tenant who sends much loses his own old ones.
 TEST(ConversationsOfAPipeline, LeaveForWantOfMemoryForTexts) {
-    Stage stage(settings_of({"memory.device_kv_mib=64", "devices.cpu.threads=1", "server.conversations_mib=1"}));
+    Stage stage(settings_of({testing::demo_pool(1365), "devices.cpu.threads=1", "server.conversations_mib=1"}));
     std::string text;
     while (text.size() < 2'000) text += "The code of the red box is 4817. ";
     for (int i = 0; i < 200; ++i) {

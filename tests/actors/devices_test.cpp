@@ -37,7 +37,7 @@ std::vector<std::string> three_devices(const On& on) {
 
 Settings demo_on(const On& on) {
     std::vector<std::string> settings = three_devices(on);
-    settings.push_back("memory.device_kv_mib=32");
+    settings.push_back(testing::demo_pool(682));
     return settings_of(settings);
 }
 

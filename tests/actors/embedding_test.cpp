@@ -59,7 +59,7 @@ protected:
                   static_cast<int64_t>(pool.blocks_total(LayerGroup::upper)));
     }
 
-    Stage stage_{settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"})};
+    Stage stage_{settings_of({testing::demo_pool(170), "devices.cpu.threads=1"})};
 };
 
 TEST_F(Embedding, ARequestIsAnsweredByTheTurnsIdAndTheListenerHearsTheTurn) {

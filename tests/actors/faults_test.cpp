@@ -139,7 +139,7 @@ protected:
 TEST_P(Faults, AfterEachMessageOfATurn) {
     const auto& [fault, how] = GetParam();
     std::vector<std::string> settings = how.settings;
-    settings.insert(settings.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    settings.insert(settings.end(), {testing::demo_pool(85), "devices.cpu.threads=1"});
     Stage stage(settings_of(settings));
     const size_t all = free_blocks(stage);
     int steps = 0, undisturbed = 0, struck = 0;

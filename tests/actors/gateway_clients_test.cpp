@@ -43,7 +43,7 @@ public:
                 for (const auto& [what, by] : words) replace(text, what, by);
             std::ofstream(folder / file.path().filename(), std::ios::binary) << text;
         }
-        std::vector<std::string> all{"memory.device_kv_mib=8", "devices.cpu.threads=1", "server.port=0",
+        std::vector<std::string> all{testing::demo_pool(170), "devices.cpu.threads=1", "server.port=0",
                                      "model.path=" + folder.string()};
         all.insert(all.end(), settings.begin(), settings.end());
         const Settings made = testing::settings_of(all);

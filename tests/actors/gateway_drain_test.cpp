@@ -18,7 +18,7 @@ class GatewayDrain : public ::testing::Test {
 protected:
     static void SetUpTestSuite() {
         engine = must(Engine::open(
-            testing::settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.decode.batch_max=2"})));
+            testing::settings_of({testing::demo_pool(341), "devices.cpu.threads=1", "pipeline.decode.batch_max=2"})));
     }
     static void TearDownTestSuite() { engine.reset(); }
     /// Turns of an earlier test may not be off the books yet.

@@ -30,10 +30,10 @@ protected:
         std::ofstream(keys) << "key-of-ann-0123456789 ann\nkey-of-bob-0123456789 bob\nkey-of-cat-0123456789 cat\n";
         std::filesystem::permissions(keys, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
         Settings settings =
-            settings_of({"memory.device_kv_mib=16", "server.port=0", "devices.cpu.threads=1",
-                         "pipeline.decode.batch_max=2", "server.requests_waiting_max=1",
-                         "pipeline.methods=[progressive]", "pipeline.decode.attention.budget_tokens=24",
-                         "pipeline.decode.attention.cold_tokens=2", "pipeline.decode.attention.reselect_every=4"});
+            settings_of({demo_pool(341), "server.port=0", "devices.cpu.threads=1", "pipeline.decode.batch_max=2",
+                         "server.requests_waiting_max=1", "pipeline.methods=[progressive]",
+                         "pipeline.decode.attention.budget_tokens=24", "pipeline.decode.attention.cold_tokens=2",
+                         "pipeline.decode.attention.reselect_every=4"});
         settings.server.api_keys_file = keys;
         engine = must(Engine::open(settings));
         Gateway::Options options;

@@ -38,7 +38,7 @@ class KeptConversationsTest : public ::testing::Test {
 protected:
     KeptConversationsTest() { start(); }
     Settings settings(const std::vector<std::string>& more = {}) const {
-        std::vector<std::string> all{"memory.device_kv_mib=8", "devices.cpu.threads=1", "memory.disk.free_mib=0",
+        std::vector<std::string> all{testing::demo_pool(170), "devices.cpu.threads=1", "memory.disk.free_mib=0",
                                      "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"};
         all.insert(all.end(), more.begin(), more.end());
         return settings_of(all);

@@ -25,7 +25,7 @@ protected:
     std::vector<std::string> start(const std::vector<std::string>& tenants) {
         stop();
         Settings settings =
-            settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "memory.disk.free_mib=0", "server.port=0",
+            settings_of({testing::demo_pool(170), "devices.cpu.threads=1", "memory.disk.free_mib=0", "server.port=0",
                          "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"});
         if (!tenants.empty()) {
             settings.server.api_keys_file = folder_.path() + "/api-keys";

@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Lag, SameTokensAsThePlainEngine, ::testing::Values("0",
                          [](const auto& info) { return info.param; });
 
 TEST(Methods, OnlyConfiguredOnesAreServed) {
-    Stage stage(settings_of({"preset=loopserve", "pipeline.methods=[snapkv]", "memory.device_kv_mib=8"}));
+    Stage stage(settings_of({"preset=loopserve", "pipeline.methods=[snapkv]", testing::demo_pool(170)}));
     std::vector<std::string> names;
     for (const AttentionMethod& method : stage.engine().methods()) names.push_back(method.name);
     EXPECT_THAT(names, ::testing::ElementsAre("loopserve", "dense", "snapkv"));
@@ -142,7 +142,7 @@ protected:
     }
     int64_t free_blocks() { return static_cast<int64_t>(stage_.inside().pool().blocks_free(LayerGroup::upper)); }
 
-    Stage stage_{settings_of(small({"memory.device_kv_mib=8", "devices.cpu.threads=1"}))};
+    Stage stage_{settings_of(small({testing::demo_pool(170), "devices.cpu.threads=1"}))};
 };
 
 /// What was not computed exactly is never taken for what was.
@@ -248,7 +248,7 @@ protected:
     }
 
     // The prompts here are chosen from, and what they ask for stays within every method's budget.
-    Stage stage_{settings_of({"memory.device_kv_mib=64", "memory.kv_dtype=f32", "devices.cpu.threads=1",
+    Stage stage_{settings_of({testing::demo_pool(682, DType::f32), "memory.kv_dtype=f32", "devices.cpu.threads=1",
                               "pipeline.decode.attention.method=" + GetParam(),
                               "pipeline.decode.attention.budget_tokens=96", "pipeline.decode.attention.window=8"})};
 

@@ -140,7 +140,7 @@ protected:
     }
 
     Stage stage_{testing::settings_of(
-        {"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.methods=[loopserve, streaming_llm]",
+        {testing::demo_pool(341), "devices.cpu.threads=1", "pipeline.methods=[loopserve, streaming_llm]",
          "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
          "pipeline.decode.attention.budget_tokens=" + std::to_string(budget), "pipeline.decode.attention.cold_tokens=2",
          "pipeline.decode.attention.reselect_every=4", "pipeline.decode.attention.observe=2",

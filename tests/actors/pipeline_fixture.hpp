@@ -9,9 +9,11 @@
 
 #include "actors/engine_inside.hpp"
 #include "actors/turn_port.hpp"
+#include "config/checked.hpp"
 #include "config/settings.hpp"
 #include "kernels/backend.hpp"
 #include "model/generator.hpp"
+#include "model/transformer.hpp"
 
 namespace rondo::testing {
 
@@ -28,9 +30,16 @@ inline Settings settings_of(const std::vector<std::string>& overrides) {
     return must(settings_from_yaml("", "test", overrides));
 }
 
+/// A pool with room for at least so many blocks of the demo model's keys and values, whatever its shape is.
+inline std::string demo_pool(size_t blocks, DType type = DType::bf16) {
+    static const ModelSpec spec = must(load_model_text(demo_model_path())).spec;
+    const size_t bytes = blocks * Transformer::kv_shape(spec, type).block_bytes(LayerGroup::upper);
+    return "memory.device_kv_mib=" + std::to_string(ceil_div(bytes, size_t{1} << 20));
+}
+
 /// Of an engine that is soon open.
 inline Settings small_settings(std::vector<std::string> overrides = {}) {
-    overrides.insert(overrides.end(), {"memory.device_kv_mib=4", "devices.cpu.threads=1"});
+    overrides.insert(overrides.end(), {demo_pool(85), "devices.cpu.threads=1"});
     return settings_of(overrides);
 }
 

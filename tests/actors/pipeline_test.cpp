@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Conversations, SameTokens,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
-    Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
+    Stage stage(settings_of({testing::demo_pool(170), "devices.cpu.threads=1"}));
     Heard first, second;
     stage.engine().ask(chat("c", "The code of the red box is 4817."), first.callbacks());
     stage.run();
@@ -161,7 +161,7 @@ TEST(Pipeline, AConversationsNextTurnComputesOnlyWhatIsNew) {
 
 /// A turn of a long conversation, whose history is known, costs its tenant what is new in it.
 TEST(Pipeline, AKnownHistoryCostsItsTenantNothing) {
-    Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1", "pipeline.decode.batch_max=1"}));
+    Stage stage(settings_of({testing::demo_pool(170), "devices.cpu.threads=1", "pipeline.decode.batch_max=1"}));
     std::string history;
     for (int i = 0; i < 40; ++i) history += "The code of the red box is 4817. ";
     Heard told[2];
@@ -184,7 +184,7 @@ TEST(Pipeline, AKnownHistoryCostsItsTenantNothing) {
 }
 
 TEST(Pipeline, TenantsShareNothing) {
-    Stage stage(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
+    Stage stage(settings_of({testing::demo_pool(170), "devices.cpu.threads=1"}));
     const std::string text = "The code of the red box is 4817. What is the code of the red box?";
     Heard mine, again, other;
     stage.engine().ask(chat("", text), mine.callbacks());
@@ -329,7 +329,7 @@ TEST(Pipeline, AnUrgentPromptPassesOneThatIsHalfWayThroughAChunk) {
     std::string text = "The code of the red box is 4817.";
     for (int i = 0; i < 12; ++i) text += " The sky was grey over the harbour and nobody went out that day.";
     text += " What is the code of the red box?";
-    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.decode.step_ms_max=1"}));
+    Stage stage(settings_of({testing::demo_pool(341), "devices.cpu.threads=1", "pipeline.decode.step_ms_max=1"}));
     Heard undisturbed, slow, urgent;
     stage.engine().ask(chat("before", text), undisturbed.callbacks());
     stage.run();
@@ -351,7 +351,7 @@ TEST(Pipeline, AnUrgentPromptPassesOneThatIsHalfWayThroughAChunk) {
 }
 
 TEST(Pipeline, ACancelledTurnTellsHowLongItsStageHadIt) {
-    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1"}));
+    Stage stage(settings_of({testing::demo_pool(341), "devices.cpu.threads=1"}));
     Heard heard;
     const TurnId turn = stage.engine().ask(chat("c", "Hello!"), heard.callbacks());
     while (heard.text.empty()) ASSERT_TRUE(stage.run_one());

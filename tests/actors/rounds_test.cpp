@@ -147,7 +147,7 @@ protected:
         return copy;
     }
 
-    Stage stage_{settings_of({"memory.device_kv_mib=24", "memory.kv_dtype=f32", "devices.cpu.threads=1"})};
+    Stage stage_{settings_of({testing::demo_pool(256, DType::f32), "memory.kv_dtype=f32", "devices.cpu.threads=1"})};
     std::mt19937_64 random_{GetParam()};
     int turns_ = 0;
 };

@@ -64,7 +64,7 @@ protected:
         EngineInside::Hooks hooks;
         hooks.disk = disk_.maker();
         engine_ = must(
-            EngineInside::open(settings_of({"memory.device_kv_mib=1", "devices.cpu.threads=1", "memory.disk.free_mib=0",
+            EngineInside::open(settings_of({testing::demo_pool(21), "devices.cpu.threads=1", "memory.disk.free_mib=0",
                                             "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"}),
                                {}, std::move(hooks)));
     }

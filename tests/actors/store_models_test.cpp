@@ -44,7 +44,7 @@ protected:
 
     /// What is said where nothing is kept.
     Heard without_store(const Overrides& more, Ask ask) {
-        Overrides all{"memory.device_kv_mib=8", "devices.cpu.threads=1"};
+        Overrides all{testing::demo_pool(170), "devices.cpu.threads=1"};
         all.insert(all.end(), more.begin(), more.end());
         stage_.reset();
         stage_.emplace(settings_of(all));

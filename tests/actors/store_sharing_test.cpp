@@ -62,7 +62,7 @@ TEST_F(StoreSharingTest, WhatSeveralWantIsReadOnce) {
 /// What is read for a turn that has left holds its blocks until then; nothing runs, and yet there is no room.
 TEST_F(StoreSharingTest, WhoComesAfterOneThatLeftWaitsForWhatIsReadForIt) {
     begin(1);
-    start({"memory.device_kv_mib=4"});
+    start({testing::demo_pool(85)});
     Heard left, next;
     const TurnId turn = stage_->engine().ask(continue_ids(prompts_[0], 4), left.callbacks());
     stage_->run();

@@ -201,7 +201,7 @@ TEST_F(StoreActorTest, WhatStandsBehindADroppedRoundIsWarmed) {
 }
 
 TEST_F(StoreActorTest, WithoutAStoreNothingIsPutAway) {
-    stage_.emplace(settings_of({"memory.device_kv_mib=8", "devices.cpu.threads=1"}));
+    stage_.emplace(settings_of({testing::demo_pool(170), "devices.cpu.threads=1"}));
     turn(chat("c", "Hello!"));
     EXPECT_TRUE(failed<int64_t>(away_atom::value, ConversationName{"t", "c"}));
     Ask warm;
@@ -337,7 +337,7 @@ TEST_F(StoreActorTest, ATurnMayBeCancelledWhileItComesBack) {
 }
 
 TEST_F(StoreActorTest, WhatThePoolLosesComesBackFromTheDisk) {
-    start({"memory.device_kv_mib=1"});
+    start({testing::demo_pool(21)});
     const int64_t context = stage_->engine().context_tokens();
     const int size = static_cast<int>(context) * 2 / 3;
     std::vector<int32_t> other = some_ids(size);

@@ -39,14 +39,16 @@ protected:
     size_t blocks_free() { return pool().blocks_free(LayerGroup::upper); }
     size_t blocks_total() { return pool().blocks_total(LayerGroup::upper); }
 
-    /// A pool of 21 blocks, of which two turns have given five to the store.
+    /// A small pool, of which two turns have given five blocks to the store.
     void begin_small() {
-        start({"memory.device_kv_mib=1"});
-        ASSERT_EQ(blocks_total(), 21U);
+        start({testing::demo_pool(21)});
         dirty_ = ask_at_once(prompts_, 4);
         ASSERT_EQ(figures().queue_sequences, 2);
-        ASSERT_EQ(blocks_free(), 16U);
+        ASSERT_EQ(blocks_free(), blocks_total() - 5);
     }
+    /// So many tokens that no more than two blocks of the pool are left, prompt and answer together.
+    int64_t tokens_of_nearly_all() { return static_cast<int64_t>(blocks_total() - 2) * kv_block_tokens - 4; }
+    std::vector<int32_t> nearly_all() { return ids_of(2, static_cast<int>(tokens_of_nearly_all()) - 4); }
     Heard again(size_t prompt) {
         return turn_in_no_time(continue_ids(joined(joined(prompts_[prompt], dirty_[prompt].ids), {5, 6}), 4));
     }
@@ -80,7 +82,7 @@ TEST_F(StoreWritingTest, WhatIsWrittenGoesBeforeWhatIsNot) {
 TEST_F(StoreWritingTest, WhatIsNotWrittenIsWrittenBeforeItGoes) {
     begin_small();
     Heard next;
-    stage_->engine().ask(continue_ids(ids_of(2, 300), 4), next.callbacks());
+    stage_->engine().ask(continue_ids(nearly_all(), 4), next.callbacks());
     stage_->run();
     stage_->pass(std::chrono::milliseconds(90));
     EXPECT_TRUE(next.ids.empty());
@@ -131,7 +133,7 @@ protected:
 TEST_F(HangingDiskTest, HoldsUpNoPromptThatNeedsTheRoom) {
     begin();
     Heard next;
-    stage_->engine().ask(continue_ids(ids_of(2, 300), 4), next.callbacks());
+    stage_->engine().ask(continue_ids(nearly_all(), 4), next.callbacks());
     wait_for(next);
     EXPECT_EQ(next.ids.size(), 4U);
     EXPECT_GE(next.ends[0].timings.first_token, 0.09) << "the disk has had its time";
@@ -141,13 +143,14 @@ TEST_F(HangingDiskTest, HoldsUpNoPromptThatNeedsTheRoom) {
 
 TEST_F(HangingDiskTest, HoldsUpNoAnswerThatNeedsTheRoom) {
     begin();
+    const auto answer = static_cast<size_t>(tokens_of_nearly_all() - 100);
     Heard next;
-    stage_->engine().ask(continue_ids(ids_of(2, 100), 200), next.callbacks());
+    stage_->engine().ask(continue_ids(ids_of(2, 100), static_cast<int64_t>(answer)), next.callbacks());
     stage_->run();
-    EXPECT_GT(next.ids.size(), 150U);
-    EXPECT_LT(next.ids.size(), 200U) << "its last block is one of the three";
+    EXPECT_GT(next.ids.size(), answer - 50);
+    EXPECT_LT(next.ids.size(), answer) << "its last block is one of the three";
     wait_for(next);
-    EXPECT_EQ(next.ids.size(), 200U);
+    EXPECT_EQ(next.ids.size(), answer);
     EXPECT_EQ(next.ends[0].timings.preemptions, 0);
     EXPECT_GE(next.ends[0].timings.decode, 0.09) << "the disk has had its time";
     EXPECT_LE(next.ends[0].timings.decode, 0.15);
@@ -259,15 +262,17 @@ TEST_F(StoreWritingTest, WhatLeavesMemoryInTwoPartsIsCountedOnce) {
 /// in the pool any more.
 TEST_F(StoreWritingTest, WhoGivesWayIsPutAwayAndReadBack) {
     const std::vector<std::vector<int32_t>> prompts{ids_of(0, 100), ids_of(1, 100)};
-    const std::vector<int64_t> lengths{180, 100};
     std::vector<std::vector<int32_t>> undisturbed;
-    start({"memory.device_kv_mib=16", "memory.kv_dtype=f32"});
+    start({testing::demo_pool(21, DType::f32), "memory.kv_dtype=f32"});
+    // Neither has the pool for itself before it is half done, and the first one alone then needs most of it.
+    const auto pool_tokens = static_cast<int64_t>(blocks_total()) * kv_block_tokens;
+    const std::vector<int64_t> lengths{pool_tokens - 156, pool_tokens / 2 - 68};
+    start({testing::demo_pool(170, DType::f32), "memory.kv_dtype=f32"});
     for (size_t i = 0; i < prompts.size(); ++i) undisturbed.push_back(turn(continue_ids(prompts[i], lengths[i])).ids);
     stage_.reset();
     std::filesystem::remove_all(folder_.path() + "/kv");
 
-    start({"memory.device_kv_mib=2", "memory.kv_dtype=f32"});
-    ASSERT_EQ(blocks_total(), 21U);
+    start({testing::demo_pool(21, DType::f32), "memory.kv_dtype=f32"});
     std::vector<Heard> heard(prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i)
         stage_->engine().ask(continue_ids(prompts[i], lengths[i]), heard[i].callbacks());

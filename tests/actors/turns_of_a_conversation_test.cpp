@@ -55,7 +55,7 @@ listener_actor ask_by(Stage& stage, Ask ask, Heard& heard) {
 
 class TurnsOfAConversation : public ::testing::Test {
 protected:
-    Stage stage_{settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1"})};
+    Stage stage_{settings_of({testing::demo_pool(341), "devices.cpu.threads=1"})};
 };
 
 TEST_F(TurnsOfAConversation, WaitForNobodyWhoIsGone) {
@@ -269,7 +269,7 @@ TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
 
 /// A method that looks at the prompt's last rows must compute them, though all of their keys are known.
 TEST(KnownPrompts, AreComputedAsFarAsTheirMethodLooks) {
-    Stage stage(settings_of({"memory.device_kv_mib=16", "devices.cpu.threads=1", "pipeline.methods=[snapkv]",
+    Stage stage(settings_of({testing::demo_pool(341), "devices.cpu.threads=1", "pipeline.methods=[snapkv]",
                              "pipeline.decode.attention.window=8", "pipeline.decode.attention.budget_tokens=32"}));
     std::vector<int32_t> ids(97);
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(3 + i * 7 % 90);
