@@ -140,9 +140,9 @@ async def probe(port, rounds):
 
 
 async def slow(program):
-    """Others beside 200 long answers: read at once, and then read at a byte a second. KV is there for all of them (1.2 GiB
+    """Others beside 200 long answers: read at once, and then read at a byte a second. KV is there for all of them (2 GiB
     of the demo model's), since turns put away for want of it would wait for seconds either way."""
-    server = Server(program, "memory.device_kv_mib=1536", "pipeline.decode.batch_max=256")
+    server = Server(program, "memory.device_kv_mib=2560", "pipeline.decode.batch_max=256")
     try:
         await probe(server.port, 1)
         figures = {"readers": 200}

@@ -23,7 +23,7 @@ import aborts  # noqa: E402
 from edges import Edges  # noqa: E402
 from kinds import KINDS  # noqa: E402
 from known_conversation import Vocabulary  # noqa: E402
-from models import write_deep_model  # noqa: E402
+from models import read_json, write_deep_model  # noqa: E402
 from oracle import Oracle, root_mean_square_of_logits  # noqa: E402
 from phase import DRAIN_S, Phase  # noqa: E402
 from server_process import REPOSITORY, ServerProcess  # noqa: E402
@@ -94,12 +94,14 @@ class Soak:
 
     async def phase(self, number):
         kind = self.kinds[number % len(self.kinds)]
-        sizes, clients = short_sizes(kind, self.random.choice(kind.pools_mib)), self.random.choice(CLIENTS)
+        token_bytes, pool_mib = kind.kv_bytes_per_token(DEMO), self.random.choice(kind.pools_mib(DEMO))
+        sizes, clients = short_sizes(token_bytes, pool_mib), self.random.choice(CLIENTS)
         scripts, turns, rounds = self.args.scripts, self.args.turns, self.args.rounds
         (oracle, vocabulary), began = self.oracle(kind), time.monotonic()
         store, is_long = self.store(number)
         if is_long:
-            sizes, scripts, turns = long_sizes(kind, rounds), max(scripts * turns // rounds, LONG_SCRIPTS_MIN), rounds
+            sizes, turns = long_sizes(token_bytes, rounds), rounds
+            scripts = max(scripts * self.args.turns // rounds, LONG_SCRIPTS_MIN)
         name = f"{number}: {kind.name}, {sizes.pool_mib} MiB, {clients} clients"
         name += f", {'sealed' if store.is_sealed else 'stored'}" if store else ""
         name += f", {turns} turns" if is_long else ""
@@ -143,8 +145,10 @@ class Soak:
         (oracle, vocabulary), began = self.oracle(KINDS["f32"]), time.monotonic()
         model = write_deep_model(DEMO, os.path.join(self.folder, "deep"))
         store = os.path.join(self.folder, "store-aborts")
-        server = ServerProcess(self.args.program, *aborts.settings(store), model=model, log=self.log)
-        phase = aborts.Aborts(server, oracle, vocabulary, self.args.seed, lambda text: self.progress(f"aborts: {text}"))
+        settings = aborts.settings(store, KINDS["f32"].kv_bytes_per_token(model))
+        server = ServerProcess(self.args.program, *settings, model=model, log=self.log)
+        phase = aborts.Aborts(server, read_json(model, "config.json")["num_hidden_layers"], oracle, vocabulary,
+                              self.args.seed, lambda text: self.progress(f"aborts: {text}"))
         try:
             await phase.run(count)
         except Exception as error:

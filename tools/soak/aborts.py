@@ -1,6 +1,7 @@
 """Clients who leave, one after the other, each at a random moment of a state of his turn; and what is left of them."""
 import asyncio
 import collections
+import math
 import random
 import time
 
@@ -9,9 +10,7 @@ from ballast import Ballast
 from http_client import ask, call, hang_up, head_and_body
 from known_conversation import KnownConversation
 
-POOL_MIB, STORE_MIB = 144, 4096  # all but 32 tokens of a context
-KV_BYTES_PER_TOKEN = 36_864  # of the deep model
-LAYERS = 24
+POOL_TOKENS, STORE_MIB = 4096, 4096
 BATCH_MAX = 4
 WRITING = ("storing", "putting away")  # told by what is written, so nobody else may write
 BASES = 5  # conversations whose history comes back from the disk
@@ -25,22 +24,25 @@ DURABLE_S = 2  # by then a write that has begun has ended, on a busy machine too
 WORDS = "the red box code lamp of is old 4817 Oslo What color where's tea Noted dog likes 12 Paris".split()
 
 
-def settings(store):
-    return ("memory.kv_dtype=f32", f"memory.device_kv_mib={POOL_MIB}", f"memory.disk.path={store}",
+def settings(store, token_bytes):
+    """For a model whose keys and values take so many bytes a token."""
+    pool_mib = math.ceil(POOL_TOKENS * token_bytes / 2**20)
+    return ("memory.kv_dtype=f32", f"memory.device_kv_mib={pool_mib}", f"memory.disk.path={store}",
             f"memory.disk.kv_mib={STORE_MIB}", "memory.disk.free_mib=0", "memory.disk.min_tokens=16",
             f"pipeline.decode.batch_max={BATCH_MAX}")
 
 
 class Aborts:
-    """`server` has the deep model and these settings. `oracle` is of the undisturbed f32 model's, which answers the
-    same."""
+    """`server` has the deep model, of so many layers, and these settings. `oracle` is of the undisturbed f32 model's,
+    which answers the same."""
 
-    def __init__(self, server, oracle, vocabulary, seed, report):
-        self.server, self.oracle, self.vocabulary, self.report = server, oracle, vocabulary, report
+    def __init__(self, server, layers, oracle, vocabulary, seed, report):
+        self.server, self.layers, self.oracle = server, layers, oracle
+        self.vocabulary, self.report = vocabulary, report
         self.random = random.Random(f"aborts {seed}")
         self.hits = {state: collections.Counter() for state in STATES}
         self.figures, self.failures, self.names = collections.Counter(), [], 0
-        self.filling = self.random.choices(range(600), k=(POOL_MIB << 20) // KV_BYTES_PER_TOKEN - 32)
+        self.filling = self.random.choices(range(600), k=POOL_TOKENS - 32)
         self.layer_s = 0.0
 
     async def run(self, count):
@@ -218,7 +220,7 @@ class Aborts:
             await self.call("DELETE", "", conversation)
             await self.rewind(base)
         self.restore_s, self.prefill_s = sorted(restores)[BASES // 2], sorted(prefills)[BASES // 2]
-        self.layer_s = self.restore_s / LAYERS
+        self.layer_s = self.restore_s / self.layers
         self.figures["restore_us"], self.figures["prefill_us"] = int(self.restore_s * 1e6), int(self.prefill_s * 1e6)
         if self.restore_s == 0:
             self.fail("no history came back from the disk")

@@ -5,7 +5,7 @@ import os
 import shutil
 import struct
 
-DEEP_LAYERS = 24
+DEEP_TIMES = 3  # as many layers, of the deep model
 Q8_BLOCK = 32
 GGUF_F32, GGUF_Q8_0, GGUF_ALIGNMENT = 0, 8, 32
 
@@ -78,11 +78,11 @@ def write_deep_model(source, target):
             data = b"".join(2 * data[at:at + head] for at in range(0, len(data), head))
             shape = [2 * shape[0], *shape[1:]]
         own[name] = (shape, data)
-    for layer in range(layers, DEEP_LAYERS):
+    for layer in range(layers, DEEP_TIMES * layers):
         for name, (shape, data) in [(name, own[name]) for name in tensors.header if ".layers.0." in name]:
             adds = name.split(".")[-2] in ("o_proj", "down_proj")
             own[name.replace(".layers.0.", f".layers.{layer}.")] = (shape, bytes(len(data)) if adds else data)
-    return write_folder(source, target, own, {"num_hidden_layers": DEEP_LAYERS,
+    return write_folder(source, target, own, {"num_hidden_layers": DEEP_TIMES * layers,
                                               "num_key_value_heads": 2 * config["num_key_value_heads"]})
 
 

@@ -18,17 +18,17 @@ class Sizes:
     is_long: bool
 
 
-def short_sizes(kind, pool_mib):
-    """As long as the pool allows: some rounds."""
-    room = (pool_mib << 20) // kind.kv_bytes_per_token
+def short_sizes(token_bytes, pool_mib):
+    """As long as the pool allows: some rounds. A token's keys and values take so many bytes."""
+    room = (pool_mib << 20) // token_bytes
     conversation_max = min(int(room / 1.1), 1500)
     return Sizes(pool_mib, room, conversation_max, min(160, conversation_max // 4), False)
 
 
-def long_sizes(kind, rounds):
+def long_sizes(token_bytes, rounds):
     """Conversations of so many rounds, each as long as a round may be, and a pool with hardly more room than for one
     of them."""
     conversation_max = rounds * (MESSAGE_TOKENS_MAX + LONG_ANSWER_TOKENS_MAX)
-    pool_mib = math.ceil(POOL_OF_LONG * conversation_max * kind.kv_bytes_per_token / 2**20)
-    room = (pool_mib << 20) // kind.kv_bytes_per_token
+    pool_mib = math.ceil(POOL_OF_LONG * conversation_max * token_bytes / 2**20)
+    room = (pool_mib << 20) // token_bytes
     return Sizes(pool_mib, room, conversation_max, LONG_ANSWER_TOKENS_MAX, True)
