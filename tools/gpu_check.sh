@@ -92,9 +92,10 @@ models() {
     tests rounds 120 'OnGpu/RoundMoving*'
     item generate 60 bash -c '
         for device in cpu cuda:0; do
-            "$0" generate --model "$1" --device $device --prompt "The code of the red box is" --max-tokens 16 --ignore-eos --json |
+            "$0" generate --model "$1" --device $device --prompt "$2" --max-tokens 16 --ignore-eos --json |
                 grep -o "\"ids\":\[[^]]*\]"
-        done | tee /dev/stderr | sort | uniq -c | grep -q "^ *2 "' "$programs/rondo" "$demo"
+        done | tee /dev/stderr | sort | uniq -c | grep -q "^ *2 "' "$programs/rondo" "$demo" \
+        "<|user|>The code of the red box is 4817. What is the code of the red box?<|end|><|assistant|>"
 }
 
 # Small shapes: a tool makes a kernel a hundred times as slow.

@@ -7,8 +7,14 @@ namespace {
 using testing::run_json;
 using testing::run_rondo;
 
-const std::vector<std::string> generate = {"generate",     "--prompt", "The code of the red box is",
-                                           "--max-tokens", "8",        "--ignore-eos"};
+/// The model is sure of every token of this answer, so small differences of sums choose no other one.
+const std::vector<std::string> generate = {
+    "generate",
+    "--prompt",
+    "<|user|>The code of the red box is 4817. What is the code of the red box?<|end|><|assistant|>",
+    "--max-tokens",
+    "8",
+    "--ignore-eos"};
 
 std::vector<std::string> on(const char* device) {
     std::vector<std::string> arguments = generate;

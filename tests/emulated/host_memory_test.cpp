@@ -15,7 +15,7 @@ namespace {
 class EmulatedHostMemory : public ::testing::Test {
 protected:
     Settings settings(std::vector<std::string> more = {}) const {
-        std::vector<std::string> all{"devices.gpu={kind: cuda, ordinal: 0}", "memory.device_kv_mib=4",
+        std::vector<std::string> all{"devices.gpu={kind: cuda, ordinal: 0}", "memory.device_kv_mib=8",
                                      "memory.host_kv_mib=64", "memory.disk.free_mib=0", "memory.disk.min_tokens=16"};
         all.push_back("memory.disk.path=" + folder_.path() + "/kv");
         all.insert(all.end(), more.begin(), more.end());
