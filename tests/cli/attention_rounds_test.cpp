@@ -77,7 +77,7 @@ TEST(Watershed, IsNoneOfTheLastTwoLayers) {
 }
 
 TEST(Watershed, FallsBackToTheLeastOfTheFirstHalf) {
-    // The demo model's: it rises from the first layer on, and falls up to the last candidate.
+    // It rises from the first layer on, and falls up to the last candidate.
     expect_watershed({0.29, 0.30, 0.33, 0.37, 0.49, 0.24, 0.23}, 1, false);
     expect_watershed({0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01}, 4, false);
     expect_watershed({0.5}, 1, false);

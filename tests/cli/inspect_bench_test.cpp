@@ -15,14 +15,20 @@ using testing::run_rondo;
 using testing::TemporaryFolder;
 
 TEST(Inspect, NamesTheShapeOfTheDemoModel) {
+    std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/examples/demo_model/config.json");
+    const auto config = nlohmann::json::parse(file);
     const auto json = run_json({"inspect", "model"});
     EXPECT_EQ(json.at("architecture"), "llama");
-    EXPECT_EQ(json.at("parameters"), 3370176);
-    EXPECT_EQ(json.at("layers"), 8);
-    EXPECT_EQ(json.at("heads"), 6);
-    EXPECT_EQ(json.at("kv_heads"), 3);
-    EXPECT_EQ(json.at("vocabulary"), 640);
-    EXPECT_EQ(json.at("context_tokens"), 4096);
+    for (const auto& [name, key] : {std::pair("layers", "num_hidden_layers"),
+                                    {"width", "hidden_size"},
+                                    {"ffn_width", "intermediate_size"},
+                                    {"heads", "num_attention_heads"},
+                                    {"kv_heads", "num_key_value_heads"},
+                                    {"head_dim", "head_dim"},
+                                    {"vocabulary", "vocab_size"},
+                                    {"context_tokens", "max_position_embeddings"}})
+        EXPECT_EQ(json.at(name), config.at(key)) << name;
+    EXPECT_EQ(json.at("weight_bytes"), 2 * json.at("parameters").get<int64_t>());
     EXPECT_EQ(json.at("weight_bytes_by_type").at("bf16"), json.at("weight_bytes"));
     EXPECT_TRUE(json.at("tokenizer"));
     EXPECT_TRUE(json.at("chat_template"));

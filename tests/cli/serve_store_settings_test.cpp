@@ -46,7 +46,7 @@ protected:
         fs::create_directories(at("run"));
         Texts arguments{"-c", "cd \"$0\" && exec \"$@\"", at("run"), RONDO_BINARY_DIR "/bin/rondo", "serve"};
         arguments.insert(arguments.end(), {"--port", "0", "--threads", "1", "--quiet"});
-        for (const char* set : {"memory.device_kv_mib=8", "memory.disk.free_mib=0"})
+        for (const char* set : {"memory.device_kv_mib=16", "memory.disk.free_mib=0"})
             arguments.insert(arguments.end(), {"--set", set});
         for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
         arguments.insert(arguments.end(), more.begin(), more.end());

@@ -30,7 +30,7 @@ protected:
         write("key", lines);
         write("clients", clients);
         std::vector<std::string> arguments{"serve", "--port", "0", "--threads", "1", "--quiet"};
-        for (const char* set : {"memory.device_kv_mib=8", "memory.disk.free_mib=0", "memory.disk.min_tokens=16"})
+        for (const char* set : {"memory.device_kv_mib=16", "memory.disk.free_mib=0", "memory.disk.min_tokens=16"})
             arguments.insert(arguments.end(), {"--set", set});
         arguments.insert(arguments.end(), {"--set", "memory.disk.path=" + folder_.path() + "/kv", "--set",
                                            "memory.disk.key_file=" + folder_.path() + "/key"});

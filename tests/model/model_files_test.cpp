@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "model/files/spec_tensors.hpp"
 #include "model/model.hpp"
@@ -280,9 +281,13 @@ TEST(ModelFiles, TokenizerMayNotGoBeyondTheEmbedding) {
 }
 
 TEST(ModelFiles, DemoModelOpens) {
-    const auto files = open_model_files(std::filesystem::path(RONDO_SOURCE_DIR) / "examples/demo_model", {});
+    const auto folder = std::filesystem::path(RONDO_SOURCE_DIR) / "examples/demo_model";
+    const auto files = open_model_files(folder, {});
     ASSERT_TRUE(files) << files.error().message;
-    EXPECT_EQ(files->spec.parameters(), 3370176);
+    uint64_t header_bytes = 0;
+    std::ifstream(folder / "model.safetensors", std::ios::binary).read(reinterpret_cast<char*>(&header_bytes), 8);
+    const uint64_t weight_bytes = std::filesystem::file_size(folder / "model.safetensors") - 8 - header_bytes;
+    EXPECT_EQ(2 * static_cast<uint64_t>(files->spec.parameters()), weight_bytes) << "all of them in bf16";
     EXPECT_THAT(files->spec.eos_ids, ElementsAre(636));
     EXPECT_FALSE(files->chat_template.empty());
 }
