@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Where the demo model's layers look: a quick look while it is trained. `rondo inspect attention` is the measurement.
 
-  probe.py MODEL [--dialogues N] [--rounds 16,32] [--seed S]
+  probe.py MODEL [--dialogues N] [--rounds 16,32] [--seed S] [--json]
 
 For dialogues whose last round recalls a fact of an earlier one, by layer (counted from 1):
   I-R       mass of the last 10% of the prompt's rows on the first and last 10% of keys
@@ -12,6 +12,7 @@ For dialogues whose last round recalls a fact of an earlier one, by layer (count
 Round masses: all rows of the question's round (for D the last alone), all heads, past rounds only, their sum 1.
 """
 import argparse
+import json
 import math
 
 import torch
@@ -88,19 +89,29 @@ def watershed(d):
     return min(range(count // 2), key=lambda i: d[i]) + 1
 
 
-def report(model, tokenizer, seed, rounds, count):
+def measure(model, tokenizer, seed, rounds, count):
+    """Means over dialogues, by the names of `rondo inspect attention --json`."""
     rows, d = [], []
     for talk in talks_of(seed, rounds, count):
         row, masses = probe(model, tokenizer, talk)
         rows.append(row)
         d.append(distances(masses))
-    rows, d = torch.stack(rows).mean(0), torch.tensor(d).mean(0)
+    d = torch.tensor(d).mean(0).tolist()
     past = rounds - 1
-    lines = [f"{count} dialogues of {rounds} rounds; chance of the evidence {max(1, math.ceil(past / 10)) / past:.2f}; "
-             f"watershed {watershed(d.tolist())}"]
-    for name, values in (("I-R", rows[:, 0]), ("top", rows[:, 1]), ("evidence", rows[:, 2]), ("on past", rows[:, 3]),
-                         ("D", d)):
-        lines.append(f"  {name:9}" + " ".join(f"{value:5.2f}" for value in values.tolist()))
+    names = ("initial_recent", "top_share", "evidence_found", "question_past")
+    layers = [{"layer": i + 1, **dict(zip(names, row)), "divergence": None if math.isnan(d[i]) else d[i]}
+              for i, row in enumerate(torch.stack(rows).mean(0).tolist())]
+    return {"rounds": rounds, "dialogues": count, "evidence_by_chance": max(1, math.ceil(past / 10)) / past,
+            "watershed": watershed(d), "layers": layers}
+
+
+def text_of(found):
+    lines = ["{dialogues} dialogues of {rounds} rounds; chance of the evidence {evidence_by_chance:.2f}; watershed "
+             "{watershed}".format(**found)]
+    for name, key in (("I-R", "initial_recent"), ("top", "top_share"), ("evidence", "evidence_found"),
+                      ("on past", "question_past"), ("D", "divergence")):
+        values = [layer[key] for layer in found["layers"]]
+        lines.append(f"  {name:9}" + " ".join("    –" if value is None else f"{value:5.2f}" for value in values))
     return "\n".join(lines)
 
 
@@ -110,11 +121,13 @@ def main():
     parser.add_argument("--dialogues", type=int, default=42)
     parser.add_argument("--rounds", type=lambda text: [int(part) for part in text.split(",")], default=[16, 32])
     parser.add_argument("--seed", type=int, default=30_000_000)
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
     model, tokenizer = load(args.model)
     for rounds in args.rounds:
-        print(report(model, tokenizer, args.seed, rounds, args.dialogues), flush=True)
+        found = measure(model, tokenizer, args.seed, rounds, args.dialogues)
+        print(json.dumps(found) if args.json else text_of(found), flush=True)
 
 
 if __name__ == "__main__":
