@@ -62,6 +62,31 @@ def step(model, cache, ids):
 
 
 @torch.no_grad()
+def forced(model, cache, ids):
+    """The likeliest token after each of `ids` [sequences][tokens], which follow what the cache holds: as `step` gives
+    them one by one."""
+    shape, (count, tokens) = model.shape, ids.shape
+    at = cache.lengths[:, None] + torch.arange(tokens)
+    cosine, sine = cache.cosine[at][:, :, None], cache.sine[at][:, :, None]
+    places, group = int(at.max()) + 1, shape.heads // shape.kv_heads
+    unseen = (torch.arange(places) > at[..., None]).repeat_interleave(group, 1)[:, None]
+    x, y = F.embedding(ids.flatten(), model.embedding), None
+    for layer, keys, values in zip(model.layers, cache.keys, cache.values):
+        x, normed = add_norm(x, y, layer.norm1, shape.eps)
+        q, k, v = (part.view(count, tokens, -1, DIM)
+                   for part in cache.split(shape, F.linear(normed, layer.qkv.to(WORK))))
+        q, k = rotate(q.float(), cosine, sine).to(WORK), rotate(k.float(), cosine, sine).to(WORK)
+        keys[torch.arange(count)[:, None], :, at], values[torch.arange(count)[:, None], :, at] = k, v
+        rows = q.view(count, tokens, shape.kv_heads, group, DIM).permute(0, 2, 1, 3, 4).flatten(2, 3)
+        scores = (rows.float() @ keys[:, :, :places].transpose(2, 3).float()) * DIM**-0.5
+        p = torch.softmax(scores.masked_fill(unseen, -1e30), -1).to(WORK)
+        heads = (p @ values[:, :, :places]).view(count, shape.kv_heads, tokens, group, DIM).permute(0, 2, 1, 3, 4)
+        x, normed = add_norm(x, F.linear(heads.reshape(count * tokens, -1), layer.o.to(WORK)), layer.norm2, shape.eps)
+        y = F.linear(gate(F.linear(normed, layer.gate_up.to(WORK))), layer.down.to(WORK))
+    return model.logits(add_norm(x, y, model.norm, shape.eps)[1]).argmax(-1).view(count, tokens)
+
+
+@torch.no_grad()
 def answer(model, prompts, end, tokens_max=96):
     """What follows each prompt up to the token `end`, without it."""
     cache = Cache(model, prompts, tokens_max)

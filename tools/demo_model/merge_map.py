@@ -14,7 +14,7 @@ import json
 import torch
 
 from files import load
-from generation import Cache, step
+from generation import Cache, forced
 from lessons import Encoded
 from native import WORK
 from roundtalk import dialogue
@@ -55,13 +55,10 @@ class Questions:
         cache.keys, cache.values = ([x.clone() for x in part] for part in self.kept)
         for part in (cache.keys, cache.values) if pair else ():
             part[pair[0]], part[pair[1]] = slerp(part[pair[0]], part[pair[1]], t)
-        right = [True] * len(self.rest)
-        for at in range(self.longest - 1):
-            likeliest = step(self.model, cache, torch.tensor([ids[min(at, len(ids) - 1)] for ids in self.rest]))
-            for i, (ids, answer) in enumerate(zip(self.rest, self.answers)):
-                if answer - 1 <= at < len(ids) - 1 and likeliest[i] != ids[at + 1]:
-                    right[i] = False
-        return sum(right)
+        padded = torch.tensor([ids + [0] * (self.longest - len(ids)) for ids in self.rest])
+        likeliest = forced(self.model, cache, padded).tolist()
+        return sum(said[answer - 1:len(ids) - 1] == ids[answer:]
+                   for said, ids, answer in zip(likeliest, self.rest, self.answers))
 
 
 @torch.no_grad()
