@@ -108,7 +108,7 @@ TEST(Overlap, IsOfLinesThatTheEarlierTurnHadToo) {
 
 TEST(ChunkPlanOf, KeepsRowsWithinItsBytesWhateverTheModel) {
     constexpr size_t bytes = size_t{256} << 20;
-    const ChunkPlan demo = plan_chunks(8, 6, 600, bytes);
+    const ChunkPlan demo = plan_chunks(10, 8, 600, bytes);
     EXPECT_EQ(demo.chunk_tokens, 256);
     EXPECT_EQ(demo.key_pool, 1);
     for (const auto& [layers, heads, tokens] :

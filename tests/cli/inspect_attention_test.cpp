@@ -188,13 +188,13 @@ TEST_F(AttentionOfAFile, BadInputIsOneLineBeforeAnythingIsComputed) {
     EXPECT_THAT(refused.err, HasSubstr("demo_model holds 4096; dialogues that are too long: 2"));
 }
 
-/// The weights of all rows, layers and heads would be 700 MB.
+/// The weights of all rows, layers and heads would be more than a gigabyte.
 TEST(InspectAttention, ALongDialogueTakesLittleMemory) {
     const auto outcome = run_rondo(attention({"--count", "1", "--rounds", "30", "--kv", "f32", "--json"}));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_GT(json::parse(outcome.out).at("each").at(0).at("tokens").get<int>(), 1500);
 #ifndef __SANITIZE_ADDRESS__
-    EXPECT_LE(outcome.resident_bytes_max, int64_t{250} << 20);
+    EXPECT_LE(outcome.resident_bytes_max, int64_t{300} << 20);
 #endif
 }
 
