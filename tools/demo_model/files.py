@@ -98,7 +98,7 @@ def load_checkpoint(path):
 
 
 def load_folder(folder):
-    """A folder that save_folder wrote; also the older demo model's, whose layers have the same parts."""
+    """A folder that save_folder wrote."""
     folder = Path(folder)
     config = json.loads((folder / "config.json").read_text())
     shape = Shape(width=config["hidden_size"], layers=config["num_hidden_layers"], heads=config["num_attention_heads"],
