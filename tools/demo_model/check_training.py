@@ -22,7 +22,7 @@ import native
 import roundtalk
 import train
 from generation import Cache, forced, step
-from lessons import Batch, Encoded, draw, random
+from lessons import PINNED_SHARE, Batch, Encoded, draw, random
 from model import Model, Shape
 
 SMALL = {"layers": 2, "ffn": 256, "batch": 1024, "tokens": 250_000.0, "aux": "1:0.05", "stretch": 0.01}
@@ -117,7 +117,7 @@ class Lessons(unittest.TestCase):
 
     def test_marks_questions_and_evidence(self):
         for seed in range(50):
-            talk = draw(random.Random(seed), 12, False)
+            talk = draw(random.Random(seed), 12, False, PINNED_SHARE)
             encoded = Encoded(self.tokenizer, talk)
             text = roundtalk.render(talk)
             self.assertEqual(self.tokenizer.decode(encoded.ids), text)
@@ -137,7 +137,8 @@ class Kernels(unittest.TestCase):
         if not native.LIBRARY:
             self.skipTest("this processor or its compiler cannot build kernels/")
         tokenizer, shape = train.make_tokenizer(), Shape(layers=2, ffn=256)
-        batch = Batch([Encoded(tokenizer, draw(random.Random(seed), 9, False)) for seed in range(4)], shape)
+        talks = [draw(random.Random(seed), 9, False, PINNED_SHARE) for seed in range(4)]
+        batch = Batch([Encoded(tokenizer, talk) for talk in talks], shape)
         torch.manual_seed(3)
         model, library = Model(shape), native.LIBRARY
         direction = torch.randn(len(batch.ids), shape.width)

@@ -22,21 +22,22 @@ PLACES = ["begin", "middle", "end"]
 STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 40), (float("inf"), 36, 90)]
 RARE = 0.2  # of batches begin with a dialogue of the rare kind
 WORDS = 0.02  # what a token of the users' words weighs, beside 1 of an answer's
+PINNED_SHARE = 0.33  # of dialogues, whose rounds all ask for one task
 
 
 def stage(tokens):
     return next(tuple(most) for until, *most in STAGES if tokens < until)
 
 
-def draw(rng, most, easy):
-    """One dialogue: a third mixed as roundtalk's, a third short of words, a third of one task alone."""
+def draw(rng, most, easy, pinned):
+    """One dialogue: of one task alone, or mixed as roundtalk's, or mixed and short of words."""
     rounds = rng.randint(1, most) if rng.random() < 0.6 else rng.randint((most + 1) // 2, most)
     style, seed = rng.random(), rng.getrandbits(48)
     if easy:
         return dialogue(seed, rounds, facts_per_round=(1, 2), filler=(0, 1), kinds=MIXED)
-    if style < 0.34:
+    if style < (1 - pinned) / 2:
         return dialogue(seed, rounds, kinds=MIXED if rng.random() < 0.5 else None)
-    if style < 0.67:
+    if style < 1 - pinned:
         return dialogue(seed, rounds, facts_per_round=(1, rng.choice([1, 2, 4])), filler=(0, rng.choice([0, 1, 2])),
                         kinds=MIXED)
     where = rng.choice(PLACES) if rng.random() < 0.7 else None
@@ -120,7 +121,7 @@ class Batch:
         self.pack.evidence = torch.from_numpy(np.concatenate(evidence)) if evidence else torch.zeros(1)
 
 
-def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, words=WORDS):
+def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, words=WORDS, pinned=PINNED_SHARE):
     """Batch `number` and what draws its sample of users' words: exactly `tokens` tokens, the last dialogue cut.
     `stretch` lengthens the curriculum."""
     rng = random.Random(f"{seed}:{number}")
@@ -130,7 +131,7 @@ def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, word
         is_rare = total == 0 and rng.random() < RARE
         left = (tokens - total) // 60  # what does not fit is seldom begun
         most = rare if is_rare else max(1, min(usual, left))
-        one = Encoded(tokenizer, draw(rng, most, usual <= 3), tokens_max=shape.context)
+        one = Encoded(tokenizer, draw(rng, most, usual <= 3, pinned), tokens_max=shape.context)
         encoded.append(one)
         total += len(one.ids)
     return Batch(encoded, shape, tokens, words), rng

@@ -10,6 +10,7 @@ Hugging Face folder or of another checkpoint that has seen so many tokens; its o
 numpy.
 """
 import argparse
+import ctypes
 import json
 import math
 import os
@@ -33,7 +34,7 @@ from tokenizer import Tokenizer
 SETTINGS = {  # what decides the numbers, kept in checkpoints
     "seed": 1, "tokens": 160e6, "decay_from": 0.7, "batch": 8192, "rate": 0.02, "adam_rate": 3e-3, "stretch": 1.0,
     "layers": 10, "ffn": 512, "aux": "4:0.15,5:-0.03,6:0.02,7:0.02,8:0.02,9:0.02", "words": lessons.WORDS, "sample": 1.0,
-    "processes": 1,
+    "pinned": lessons.PINNED_SHARE, "processes": 1,
 }
 
 
@@ -94,7 +95,7 @@ class Training:
         settings, team = self.settings, self.team
         batch, rng = lessons.batch(self.tokenizer, self.shape, settings["seed"],
                                    self.steps * team.members + team.number, self.seen, settings["batch"],
-                                   settings["stretch"], settings["words"])
+                                   settings["stretch"], settings["words"], settings["pinned"])
         # Of the users' words, most of which nobody could foretell, a sample is enough.
         keep = torch.tensor([w > 0.5 or (w > 0 and rng.random() < settings["sample"]) for w in batch.weights.tolist()])
         rows = keep.nonzero()[:, 0]
@@ -237,7 +238,15 @@ def next_milestone(training):
     return falls if training.seen < falls < after else after
 
 
+def keep_memory():
+    """What a step has freed is taken again by the next one: fresh pages cost a fifth of a step and more (glibc)."""
+    if hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        for option, value in ((-4, 0), (-1, 2**31 - 1), (-2, 2**28)):  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD
+            libc.mallopt(option, value)
+
+
 def main():
+    keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     for name, value in SETTINGS.items():
