@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The demo model's card, from what its evaluations wrote. The prose is card.md's.
+"""The demo model's card, from what its evaluations wrote. The prose is card.txt's.
 
   card.py RESULTS MODEL_FOLDER > examples/demo_model/README.md
 
@@ -168,7 +168,7 @@ def main():
     parser.add_argument("results", type=Path)
     parser.add_argument("model", type=Path)
     args = parser.parse_args()
-    prose = string.Template((Path(__file__).parent / "card.md").read_text())
+    prose = string.Template((Path(__file__).parent / "card.txt").read_text())
     print(wrapped(prose.substitute(facts_of(args.results, args.model))))
 
 

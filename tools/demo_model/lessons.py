@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from native import Pack
-from roundtalk import dialogue
+from roundtalk import SMALL_TALK, dialogue
 
 QUESTION = re.compile(
     r"(?:^|(?<=[.] ))(?:(?:What|Where|When)\b[^?.]*\?|Repeat the (?:last|first) \d+ things I told you\.)")
@@ -23,6 +23,7 @@ STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 4
 RARE = 0.2  # of batches begin with a dialogue of the rare kind
 WORDS = 0.02  # what a token of the users' words weighs, beside 1 of an answer's
 PINNED_SHARE = 0.33  # of dialogues, whose rounds all ask for one task
+GREETED = 0.15  # of dialogues begin with small talk: roundtalk's own never do
 
 
 def stage(tokens):
@@ -42,6 +43,14 @@ def draw(rng, most, easy, pinned):
                         kinds=MIXED)
     where = rng.choice(PLACES) if rng.random() < 0.7 else None
     return dialogue(seed, rounds, kinds=[rng.choice(PINNED)], where=where)
+
+
+def greeted(rng, rounds):
+    """The dialogue behind a round of small talk."""
+    said, reply = rng.choice(SMALL_TALK)
+    first = (rng.choice(said), reply, {"kind": "chat", "where": "middle", "evidence": []})
+    return [first] + [(user, answer, {**meta, "evidence": [j + 1 if j >= 0 else j for j in meta["evidence"]]})
+                      for user, answer, meta in rounds]
 
 
 class Encoded:
@@ -131,7 +140,10 @@ def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, word
         is_rare = total == 0 and rng.random() < RARE
         left = (tokens - total) // 60  # what does not fit is seldom begun
         most = rare if is_rare else max(1, min(usual, left))
-        one = Encoded(tokenizer, draw(rng, most, usual <= 3, pinned), tokens_max=shape.context)
+        talk = draw(rng, most, usual <= 3, pinned)
+        if rng.random() < GREETED:
+            talk = greeted(rng, talk)
+        one = Encoded(tokenizer, talk, tokens_max=shape.context)
         encoded.append(one)
         total += len(one.ids)
     return Batch(encoded, shape, tokens, words), rng
