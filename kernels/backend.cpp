@@ -11,7 +11,7 @@ namespace rondo {
 namespace {
 
 constexpr int threads_max = 1024;
-constexpr int ordinal_max = 1023;
+constexpr int ordinal_max = 63;  // as in a pipeline file
 
 /// A number in [least, most] and nothing else.
 bool read_number(std::string_view text, int least, int most, int& number) {
@@ -35,7 +35,8 @@ Result<DeviceOptions> parse_device(std::string_view text) {
     if (valid) return options;
     return make_error(ErrorCode::invalid_argument, "device \"" + std::string(text) +
                                                        "\": write cpu, cpu:THREADS (1 to " +
-                                                       std::to_string(threads_max) + "), cuda or cuda:ORDINAL");
+                                                       std::to_string(threads_max) + "), cuda or cuda:ORDINAL (0 to " +
+                                                       std::to_string(ordinal_max) + ")");
 }
 
 DeviceOptions device_options(const DeviceSettings& settings) {

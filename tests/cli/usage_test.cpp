@@ -170,8 +170,8 @@ TEST(Usage, DevicesThatAreNotThereAreNamed) {
     for (const char* device : {"gpu", "cpu:0", "cpu:-1", "cpu:9999999999", "cuda:x", "cuda:-1"}) {
         expect_failure(run_rondo({"generate", "--prompt", "a", "--device", device}), "cpu, cpu:THREADS");
     }
-    expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda:1000"}), "cuda:1000");
-    expect_failure(run_rondo({"chat", "--device", "cuda:1000"}), "cuda:1000");
+    expect_failure(run_rondo({"generate", "--prompt", "a", "--device", "cuda:63"}), "cuda:63");
+    expect_failure(run_rondo({"chat", "--device", "cuda:63"}), "cuda:63");
     expect_failure(run_rondo({"chat", "--device", "cuda:0", "--threads", "2"}),
                    "--threads is for CPU devices; the device must be one");
 }
