@@ -94,10 +94,10 @@ protected:
             const auto question = make_question(model_, rounds, 5, {}, true).value();
             DensePrompt prompt = std::move(DensePrompt::create(machine_, question).value());
             for (const Contestant& contestant : contestants) {
-                const int keys = contestant.has_budget() ? static_cast<int>(question.prompt.size()) / 5 : 8;
+                const int keys = contestant.has_budget() ? static_cast<int>(question.prompt.size()) / 10 : 8;
                 Attempt attempt = prompt.answer(contestant, keys).value();
                 ASSERT_TRUE(measure_choices(machine_, contestant, keys, question, attempt));
-                EvalRecord record = record_of(contestant.label, contestant.has_budget() ? "20%" : "", seed,
+                EvalRecord record = record_of(contestant.label, contestant.has_budget() ? "10%" : "", seed,
                                               attempt.argmax == question.answer);
                 record.task = Task::recall;
                 if (!attempt.masses.empty())
@@ -126,13 +126,13 @@ TEST_F(Trial, ScoresShuffledBetweenHeadsAreTold) {
     shuffled.selection = [](const DecodeAttention& settings, const GoldKeys&) {
         return std::make_unique<ShuffledHeads>(settings);
     };
-    answer({contestant("dense"), contestant("progressive@pooled"), shuffled}, 12);
+    answer({contestant("dense"), contestant("progressive@pooled"), shuffled}, 36);
     const auto tables = tabulate(records_, "progressive@pooled");
     const auto row = std::ranges::find(tables.at(0).rows, "shuffled", &EvalTable::Row::method);
     ASSERT_NE(row, tables[0].rows.end());
     EXPECT_LT(row->all.lead_interval.high, 0.0) << "right less often, by an interval without zero";
     std::map<std::string, double> mass;
-    for (const EvalRecord& record : records_) mass[record.method] += record.mass_mean.value_or(0.0) / 12;
+    for (const EvalRecord& record : records_) mass[record.method] += record.mass_mean.value_or(0.0) / 36;
     EXPECT_LT(mass["shuffled"], mass["progressive@pooled"] - 0.02);
 }
 

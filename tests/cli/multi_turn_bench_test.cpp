@@ -378,7 +378,7 @@ TEST(MultiTurn, SaysWhatIsWrongBeforeItMeasures) {
     expect_failure(run_rondo({"bench", "multi_turn", "--turns", "4-5"}), "such as 120:160");
     expect_failure(run_rondo({"bench", "multi_turn", "--clients", "257"}), "1:256");
     expect_failure(run_rondo({"bench", "multi_turn", "--rate", "nan"}), "rate");
-    expect_failure(run_rondo({"bench", "multi_turn", "--timeout-s", "nan"}), "--timeout-s");
+    expect_error(run_rondo({"bench", "multi_turn", "--timeout-s", "nan"}), 2, "--timeout-s");
     expect_failure(run_rondo({"bench", "multi_turn", "--api-key-file", "/no/such/key"}), "/no/such/key");
     expect_error(run_rondo({"bench", "multi_turn", "--workload", "tpc"}), 2, "vllm");
     expect_error(run_rondo({"bench", "multi_turn", "--scale", "0"}), 2, "--scale");
