@@ -45,7 +45,7 @@ protected:
             prompts_.push_back(joined(joined(ids, first.ids), {5, 6, 7}));
         }
         wait_until_written();
-        for (const auto& prompt : prompts_) undisturbed_.push_back(turn(continue_ids(prompt, 20)).ids);
+        for (const auto& prompt : prompts_) undisturbed_.push_back(turn(continue_ids(prompt, 12)).ids);
         start();
         free_ = stage_->inside().pool().blocks_free(LayerGroup::upper);
     }
@@ -62,7 +62,7 @@ TEST_F(BusyStoreTest, ATurnIsComputedAndTheStoreServesLater) {
     begin();
     const int64_t asked_before = figures().tokens_asked;
     Heard heard;
-    stage_->engine().ask(continue_ids(prompts_[0], 20), heard.callbacks());
+    stage_->engine().ask(continue_ids(prompts_[0], 12), heard.callbacks());
     run_others();
     EXPECT_TRUE(heard.ids.empty()) << "the store may take the turn soon";
     pass_for_others(std::chrono::seconds(3));
@@ -76,7 +76,7 @@ TEST_F(BusyStoreTest, ATurnIsComputedAndTheStoreServesLater) {
     EXPECT_EQ(figures().tokens_asked - asked_before, std::ssize(prompts_[0]) - 1) << "the store counts what it missed";
     EXPECT_EQ(figures().tokens_found, 0);
     EXPECT_TRUE(no_turn_holds_blocks());
-    const Heard restored = turn(continue_ids(prompts_[1], 20));
+    const Heard restored = turn(continue_ids(prompts_[1], 12));
     EXPECT_EQ(restored.ids, undisturbed_[1]);
     EXPECT_GE(restored.ends[0].usage.restored_tokens, 119);
 }
@@ -84,7 +84,7 @@ TEST_F(BusyStoreTest, ATurnIsComputedAndTheStoreServesLater) {
 TEST_F(BusyStoreTest, ATurnComesBackWhenTheStoreIsBusyForAShortTime) {
     begin();
     Heard heard;
-    stage_->engine().ask(continue_ids(prompts_[0], 20), heard.callbacks());
+    stage_->engine().ask(continue_ids(prompts_[0], 12), heard.callbacks());
     run_others();
     pass_for_others(std::chrono::milliseconds(150));
     EXPECT_TRUE(heard.ids.empty());
@@ -97,7 +97,7 @@ TEST_F(BusyStoreTest, ATurnComesBackWhenTheStoreIsBusyForAShortTime) {
 TEST_F(BusyStoreTest, ATurnThatTheStoreHasTakenStaysTheStores) {
     begin();
     std::vector<Heard> heard(2);
-    for (Heard& one : heard) stage_->engine().ask(continue_ids(prompts_[0], 20), one.callbacks());
+    for (Heard& one : heard) stage_->engine().ask(continue_ids(prompts_[0], 12), one.callbacks());
     stage_->run();
     stage_->pass(std::chrono::milliseconds(300));  // and nobody takes up what the disk has read
     for (const Heard& one : heard) EXPECT_TRUE(one.ids.empty());
@@ -112,7 +112,7 @@ TEST_F(BusyStoreTest, ATurnThatTheStoreHasTakenStaysTheStores) {
 TEST_F(BusyStoreTest, ATurnThatIsCancelledLetsGoOfItsBlocks) {
     begin();
     Heard heard;
-    const TurnId id = stage_->engine().ask(continue_ids(prompts_[0], 20), heard.callbacks());
+    const TurnId id = stage_->engine().ask(continue_ids(prompts_[0], 12), heard.callbacks());
     run_others();
     stage_->engine().cancel(id);
     run_others();
@@ -122,13 +122,13 @@ TEST_F(BusyStoreTest, ATurnThatIsCancelledLetsGoOfItsBlocks) {
     EXPECT_TRUE(no_turn_holds_blocks());
     run_until([this] { return no_turn_holds_blocks(); });
     EXPECT_EQ(heard.ends.size(), 1U);
-    EXPECT_EQ(turn(continue_ids(prompts_[0], 20)).ids, undisturbed_[0]);
+    EXPECT_EQ(turn(continue_ids(prompts_[0], 12)).ids, undisturbed_[0]);
 }
 
 TEST_F(BusyStoreTest, AStoreThatDiesWithAnOfferIsNotWaitedFor) {
     begin();
     Heard heard;
-    stage_->engine().ask(continue_ids(prompts_[0], 20), heard.callbacks());
+    stage_->engine().ask(continue_ids(prompts_[0], 12), heard.callbacks());
     run_others();
     caf::anon_send_exit(stage_->inside().store(), caf::exit_reason::kill);
     stage_->run();

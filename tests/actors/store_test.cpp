@@ -225,13 +225,13 @@ TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
     const Heard first = turn(continue_ids(some_ids(100), 20));
     const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {5, 6, 7});
     wait_until_written();
-    const Heard undisturbed = turn(continue_ids(next, 20));
+    const Heard undisturbed = turn(continue_ids(next, 12));
     wait_until_written();
     stage_.reset();
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
         if (entry.is_regular_file()) testing::flip_bit(entry.path(), 4096 + 4096 + 100);
     start();
-    const Heard computed = turn(continue_ids(next, 20));
+    const Heard computed = turn(continue_ids(next, 12));
     EXPECT_EQ(computed.ids, undisturbed.ids);
     EXPECT_EQ(computed.ends[0].usage.restored_tokens, 0);
     EXPECT_EQ(figures().damaged, 1);

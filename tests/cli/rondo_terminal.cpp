@@ -42,7 +42,7 @@ RondoTerminal::RondoTerminal(std::string program, const std::vector<std::string>
     if (process_ == 0) {
         const rlimit minute{60, 60};
         ::setrlimit(RLIMIT_CPU, &minute);
-        ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
+        ::signal(SIGHUP, SIG_DFL);    // also where the tests run under nohup
         ::setenv("TERM", "dumb", 1);  // nothing but text is printed
         ::setenv("LC_ALL", "C", 1);
         ::execv(program.c_str(), argv.data());
