@@ -32,21 +32,23 @@ def wilson(right, count, z=1.96):
     return middle - half, middle + half
 
 
-def teacher_forced(model, tokenizer, talks):
+def first_pass(model, tokenizer, talks):
+    """For each dialogue a list: is the answer of round i right when those before it are the right ones?"""
     encoded = [Encoded(tokenizer, talk) for talk in talks]
-    return [right[-1] for pack in grouped(encoded) for right in right_answers(model, pack)]
+    return [right for pack in grouped(encoded) for right in right_answers(model, pack)]
 
 
-def free_running(model, tokenizer, talks):
+def teacher_forced(rights):
+    return [right[-1] for right in rights]
+
+
+def free_running(model, tokenizer, talks, rights):
     """While an answer is the one that stands in the history, one pass over the dialogue tells so; only from the first
-    wrong one on the history differs, so only wrong answers are generated."""
+    wrong one on the history differs, so only wrong answers are generated. `rights` is the first pass."""
     end = tokenizer.ids["<|end|>"]
     state = [{"talk": list(talk), "from": 0, "right": None} for talk in talks]
-    while pending := [one for one in state if one["right"] is None]:
-        for one in pending:
-            one["encoded"] = Encoded(tokenizer, one["talk"])
-        rights = [right for pack in grouped([one["encoded"] for one in pending])
-                  for right in right_answers(model, pack)]
+    pending = state
+    while pending:
         wrong = []
         for one, right in zip(pending, rights):
             last = len(right) - 1
@@ -58,14 +60,17 @@ def free_running(model, tokenizer, talks):
                 wrong.append((one, at))
         for i in range(0, len(wrong), 16):
             some = wrong[i:i + 16]
-            prompts = [one["encoded"].ids[:one["encoded"].rounds[at]["answer"]] for one, at in some]
+            encoded = [Encoded(tokenizer, one["talk"]) for one, _ in some]
+            prompts = [whole.ids[:whole.rounds[at]["answer"]] for whole, (_, at) in zip(encoded, some)]
             for (one, at), ids in zip(some, answer(model, prompts, end)):
                 user, _, meta = one["talk"][at]
                 one["talk"][at] = (user, tokenizer.decode(ids), meta)
+        pending = [one for one, _ in wrong]
+        rights = first_pass(model, tokenizer, [one["talk"] for one in pending])
     return [one["right"] for one in state]
 
 
-HISTORIES = {"teacher_forced": teacher_forced, "free_running": free_running}
+HISTORIES = ["teacher_forced", "free_running"]
 
 
 def longest(tokenizer, talk, tokens_max):
@@ -79,10 +84,12 @@ def cells(model, tokenizer, args):
             for place in PLACES:
                 talks = [dialogue(args.seed + i, rounds, kinds=[task], where=place) for i in range(args.dialogues)]
                 talks = [longest(tokenizer, talk, args.context) for talk in talks]
+                while args.pause_while and os.path.exists(args.pause_while):
+                    time.sleep(1)
+                rights = first_pass(model, tokenizer, talks)
                 for history in args.histories:
-                    while args.pause_while and os.path.exists(args.pause_while):
-                        time.sleep(1)
-                    right = sum(HISTORIES[history](model, tokenizer, talks))
+                    right = sum(teacher_forced(rights) if history == "teacher_forced" else
+                                free_running(model, tokenizer, talks, rights))
                     low, high = wilson(right, len(talks))
                     yield {"history": history, "task": task, "rounds": rounds, "place": place, "dialogues": len(talks),
                            "right": right, "share": right / len(talks), "low": low, "high": high}
@@ -104,13 +111,13 @@ def main():
     parser.add_argument("--context", type=int, default=4096, help="tokens; rounds that do not fit are left out: with "
                         "--rounds 90 all dialogues are about as long as this")
     parser.add_argument("--tasks", type=lambda text: text.split(","), default=TASKS)
-    parser.add_argument("--history", choices=["teacher_forced", "free_running", "both"], default="both")
+    parser.add_argument("--history", choices=[*HISTORIES, "both"], default="both")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first dialogue of each cell")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pause-while", metavar="FILE", help="no cell begins while this file exists")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    args.histories = list(HISTORIES) if args.history == "both" else [args.history]
+    args.histories = HISTORIES if args.history == "both" else [args.history]
     torch.set_num_threads(args.threads)
     model, tokenizer = load(args.model)
     rows = []

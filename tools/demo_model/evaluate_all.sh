@@ -41,18 +41,14 @@ lane_1() { # the engine's, which needs a build; then cells
     attention 32 $([ "$quick" ] && echo 40 || echo 200)
     once same_answers.json $python "$tools/same_answers.py" "$model" --program "$rondo" --dialogues 500 --json
     [ "$quick" ] && return
-    cells evaluate_tf_16.json 200 16 teacher_forced $all
-    for task in ${all//,/ }; do cells evaluate_free_32_$task.json 200 32 free_running $task; done
-    cells evaluate_free_16.json 200 16 free_running $all
-    cells evaluate_free_90.json 40 90 free_running $all
+    for task in ${all//,/ }; do cells evaluate_32_$task.json 200 32 both $task; done
 }
 lane_2() { # the trainer's own
     once probe.json $python "$tools/probe.py" "$model" --dialogues 42 --json
-    cells evaluate_tf_2_8.json 200 2,8 teacher_forced $all
-    for task in ${all//,/ }; do cells evaluate_tf_32_$task.json $([ "$quick" ] && echo 60 || echo 200) 32 teacher_forced $task; done
-    [ "$quick" ] && { cells evaluate_tf_16.json 60 16 teacher_forced $all; return; }
-    cells evaluate_free_2_8.json 200 2,8 free_running $all
-    cells evaluate_tf_90.json 40 90 teacher_forced $all
+    [ "$quick" ] && { cells evaluate_quick.json 60 2,16,32 teacher_forced $all; return; }
+    cells evaluate_2_8.json 200 2,8 both $all
+    cells evaluate_16.json 200 16 both $all
+    cells evaluate_90.json 40 90 both $all
     once merge_map.json $python "$tools/merge_map.py" "$model" --dialogues 100 --json
 }
 case ${LANES:-both} in 1) lane_1 ;; 2) lane_2 ;; *) lane_1 & lane_2 & wait ;; esac
