@@ -29,7 +29,7 @@ struct ModelSettings {
     bool operator==(const ModelSettings&) const = default;
 };
 
-/// What the rows of a prompt attend to.
+/// What the rows of a prompt attend to. A method's row names the keys that it heeds (config/method_rows.hpp).
 struct PrefillAttention {
     enum class Method {
         dense,
@@ -40,16 +40,16 @@ struct PrefillAttention {
     enum class AlphaOf { sum, each_row };
 
     Method method = Method::dense;
-    double alpha = 0.9;                ///< loopserve: share of the attention that the chosen lines hold
+    double alpha = 0.9;                ///< share of the attention that the chosen lines hold
     int sample_rows = 0;               ///< rows of a chunk that are looked at; 0: the method's own number
     int min_tokens = 512;              ///< a prompt is dense while it sees fewer keys than this
-    AlphaOf alpha_of = AlphaOf::sum;   ///< loopserve: of which attention the lines hold that share
-    Overlap overlap = Overlap::exact;  ///< loopserve: how mass that two lines share is counted
-    int first_keys = 4;                ///< loopserve: always chosen; alpha is of what they and the near ones leave
-    int near_keys = 1;                 ///< loopserve: right before each row, likewise
-    int blocks = 0;                    ///< loopserve: blocks beside the lines, for each block of rows
-    double density = 0.1;              ///< a_shape, tri_shape, minference: share of the entries
-    std::string patterns_file = "";    ///< minference: counts for each head, in place of `density`; none if empty
+    AlphaOf alpha_of = AlphaOf::sum;   ///< of which attention the lines hold that share
+    Overlap overlap = Overlap::exact;  ///< how mass that two lines share is counted
+    int first_keys = 4;                ///< always chosen; alpha is of what they and the near ones leave
+    int near_keys = 1;                 ///< right before each row, likewise
+    int blocks = 0;                    ///< blocks beside the lines, for each block of rows
+    double density = 0.1;              ///< share of the entries that are computed
+    std::string patterns_file = "";    ///< counts for each head, in place of `density`; none if empty
     bool operator==(const PrefillAttention&) const = default;
 };
 
@@ -60,7 +60,7 @@ struct PrefillSettings {
     bool operator==(const PrefillSettings&) const = default;
 };
 
-/// What decode steps attend to.
+/// What decode steps attend to. A method's row names the keys that it heeds.
 struct DecodeAttention {
     enum class Method {
         dense,
@@ -70,16 +70,16 @@ struct DecodeAttention {
     enum class PoolSide { own, after, around };
 
     Method method = Method::dense;
-    int budget_tokens = 1024;  ///< keys of a KV head, where a method does not share them out
-    int reselect_every = 16;   ///< decode steps between two selections
-    int cold_tokens = 16;      ///< first decode steps, which attend to everything
-    int observe = 16;          ///< progressive: of the last `reselect_every` queries (256 at most), how many score
-    int pool = 0;              ///< keys over which scores are max-pooled; 1: none, 0: the method's own number
+    int budget_tokens = 1024;            ///< keys of a KV head, where a method does not share them out
+    int reselect_every = 16;             ///< decode steps between two selections
+    int cold_tokens = 16;                ///< first decode steps, which attend to everything
+    int observe = 16;                    ///< of the last `reselect_every` queries (256 at most), how many score
+    int pool = 0;                        ///< keys over which scores are max-pooled; 1: none, 0: the method's own number
     PoolSide pool_side = PoolSide::own;  ///< which neighbours of a chosen key are chosen with it
     int lag_steps = 1;                   ///< steps that the previous selection still serves
-    int window = 32;     ///< snapkv, adakv: last queries that score, and last keys that stay; h2o: queries alone
-    int sinks = 4;       ///< progressive, streaming_llm: first keys that always stay
-    bool shift = false;  ///< streaming_llm: the sinks move up to the window, as if nothing had been between
+    int window = 32;                     ///< last queries that score; some methods keep as many of the last keys
+    int sinks = 4;                       ///< first keys that always stay
+    bool shift = false;                  ///< the sinks move up to the window, as if nothing had been between
     bool operator==(const DecodeAttention&) const = default;
 };
 
