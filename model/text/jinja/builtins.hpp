@@ -44,7 +44,7 @@ bool is_foreign_attribute(const Value& value, std::string_view name);
 void check_arguments(const Builtin& builtin, size_t positional, const std::vector<std::string_view>& names);
 Arguments bind(const Builtin& builtin, std::vector<Value> positional, std::vector<std::pair<std::string, Value>> named);
 
-// The tables of names, one in each of jinja_*_filters.cpp, jinja_tests.cpp, jinja_methods.cpp and jinja_functions.cpp.
+// The tables of names, one in each of *_filters.cpp, tests.cpp and functions.cpp.
 std::span<const Builtin> text_filters();
 std::span<const Builtin> sequence_filters();
 std::span<const Builtin> number_filters();

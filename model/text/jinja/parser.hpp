@@ -25,7 +25,7 @@ public:
 private:
     class Nesting;
 
-    // Statements, in jinja_parser.cpp.
+    // Statements, in parser.cpp.
     Block parse_block(std::initializer_list<std::string_view> ends);
     Statement parse_statement();
     Statement parse_if(int line);
@@ -40,7 +40,7 @@ private:
     void check_safe(size_t allowed) const;
     void check_calls() const;
 
-    // Expressions, in jinja_expressions.cpp, from the loosest binding to the tightest.
+    // Expressions, in expressions.cpp and postfix.cpp, from the loosest binding to the tightest.
     ExpressionPtr parse_tuple(bool allows_conditional, bool in_parentheses = false);
     ExpressionPtr parse_expression();
     ExpressionPtr parse_or();
