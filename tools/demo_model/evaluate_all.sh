@@ -48,7 +48,7 @@ lane_2() { # the trainer's own
     [ "$quick" ] && { cells evaluate_quick.json 60 2,16,32 teacher_forced $all; return; }
     cells evaluate_2_8.json 200 2,8 both $all
     cells evaluate_16.json 200 16 both $all
-    cells evaluate_90.json 40 90 both $all
+    for task in ${all//,/ }; do cells evaluate_90_$task.json 40 90 both $task; done
     once merge_map.json $python "$tools/merge_map.py" "$model" --dialogues 100 --json
 }
 case ${LANES:-both} in 1) lane_1 ;; 2) lane_2 ;; *) lane_1 & lane_2 & wait ;; esac
