@@ -54,6 +54,7 @@ void read_carefully(Segments& segments, const StoreThread& thread, const RecordP
         Status first;  // that went wrong
     };
     const size_t bytes = bytes_of(into);
+    if (bytes == 0) return come(Status::ok());
     const auto together = std::make_shared<Together>();
     together->come = std::move(come);
     together->left = ceil_div(bytes, read_piece_bytes);

@@ -16,8 +16,8 @@ namespace rondo {
 /// bytes of the same file. A disk that reads nothing may come back, and its error is told as it is.
 ///
 /// Called on the store's thread. `come` is told once, by the last piece, of the first error: on the disk's thread where
-/// that has read something. Nothing is told once the thread's owner has gone. The segments outlive what is asked of
-/// them.
+/// that has read something, and at once where no bytes are asked for. Nothing is told once the thread's owner has gone.
+/// The segments outlive what is asked of them.
 void read_carefully(Segments& segments, const StoreThread& thread, const RecordPlace& place, uint64_t at,
                     const MemoryParts& into, std::function<void(Status)> come);
 

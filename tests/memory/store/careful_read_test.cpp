@@ -127,6 +127,13 @@ TEST_F(CarefulReadTest, TheFirstErrorOfThePiecesIsTold) {
     EXPECT_EQ(come_[0].error().code, ErrorCode::out_of_memory);
 }
 
+TEST_F(CarefulReadTest, NoBytesAreReadAtOnce) {
+    read(0, 0);
+    EXPECT_TRUE(disk_.asked.empty());
+    ASSERT_EQ(come_.size(), 1U);
+    EXPECT_TRUE(come_[0]);
+}
+
 TEST_F(CarefulReadTest, NothingIsAskedForWhoHasGone) {
     read(0, disk_alignment);
     answer(refused(ErrorCode::io));
