@@ -31,10 +31,6 @@ Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue
 KvStore::KvStore(Options options)
     : options_(std::move(options)), kind_(checksum_of_kind(options_.kind)), thread_(options_.post) {}
 
-KvStore::~KvStore() {
-    thread_.end();
-}
-
 /// True: the folder had none.
 Result<bool> KvStore::take_key(const std::optional<KeyFile>& file) {
     if (file) {

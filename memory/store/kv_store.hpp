@@ -64,7 +64,8 @@ public:
     using Done = std::function<void(Status)>;
 
     static Result<std::unique_ptr<KvStore>> open(Options options, DiskQueue& queue);
-    ~KvStore();
+    KvStore(const KvStore&) = delete;
+    KvStore& operator=(const KvStore&) = delete;
 
     /// By which a tenant is known here: his own name cannot be seen where there are keys.
     StoreName tenant_name(std::string_view tenant) const { return tenant_name(keys_, tenant); }
@@ -185,7 +186,7 @@ private:
     bool repaired_ = false;
     std::vector<std::string> notes_;
     Counts counts_;
-    StoreThread thread_;
+    StoreThread thread_;  // the last member: it ends before all others
 };
 
 }  // namespace rondo

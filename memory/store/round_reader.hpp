@@ -47,7 +47,6 @@ public:
           options_(std::move(options)),
           staging_(device),
           thread_(options_.post) {}
-    ~RoundReader() { thread_.end(); }
     RoundReader(const RoundReader&) = delete;
     RoundReader& operator=(const RoundReader&) = delete;
 
@@ -79,7 +78,7 @@ private:
     std::vector<ReadingPtr> readings_;  // the first comes first
     size_t read_ = 0, come_ = 0;        // bytes that are on their way from the disk, and being proved or copied
     Staging staging_;
-    StoreThread thread_;
+    StoreThread thread_;  // the last member: it ends before all others
 };
 
 }  // namespace rondo

@@ -44,7 +44,6 @@ public:
           options_(std::move(options)),
           staging_(device),
           thread_(options_.post) {}
-    ~RoundWriter() { thread_.end(); }
     RoundWriter(const RoundWriter&) = delete;
     RoundWriter& operator=(const RoundWriter&) = delete;
 
@@ -94,7 +93,7 @@ private:
     std::vector<Written> written_;    // records that wait to be found
     std::vector<Written> finishing_;  // others, which are about to be
     std::vector<std::function<void()>> idle_;
-    StoreThread thread_;
+    StoreThread thread_;  // the last member: it ends before all others
 };
 
 }  // namespace rondo

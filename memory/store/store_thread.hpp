@@ -6,19 +6,24 @@
 
 namespace rondo {
 
-/// The way to the store's thread from those of the disk and of the device. What they hand over runs there, unless the
-/// object that owns this has gone by then. Copies have the same owner, who alone may end them.
+/// The way to the store's thread from those of the disk and of the device. What they hand over runs there, unless its
+/// owner has gone by then: the object that it was made for. Copies have the same owner, and do not keep it.
+///
+/// The owner has it as its last member, which goes first: tasks touch all other members, so none may run once one of
+/// these has gone. It goes on the store's thread, as tasks run there.
 class StoreThread {
 public:
     /// Runs a task on the store's thread, or drops it once nobody uses the store any more. Safe from any thread.
     using Post = std::function<void(std::function<void()>)>;
 
-    explicit StoreThread(Post post) : post_(std::move(post)) {}
+    explicit StoreThread(Post post) : post_(std::move(post)), own_(std::make_shared<Owner>()), owner_(own_) {}
+    StoreThread(const StoreThread& other) : post_(other.post_), owner_(other.owner_) {}
+    StoreThread(StoreThread&&) = default;
 
     /// Safe from any thread.
     void run(std::function<void()> task) const {
         post_([owner = owner_, task = std::move(task)] {
-            if (*owner) task();
+            if (!owner.expired()) task();
         });
     }
     /// A function for other threads: what it is told there, `done` is told on the store's thread.
@@ -28,14 +33,15 @@ public:
             run([done, result = std::move(result)]() mutable { done(std::move(result)); });
         };
     }
-    /// The owner has not gone yet. On the store's thread alone, as `end`.
-    bool has_owner() const { return *owner_; }
-    /// The owner goes.
-    void end() { *owner_ = false; }
+    /// The owner has not gone yet. On the store's thread alone.
+    bool has_owner() const { return !owner_.expired(); }
 
 private:
+    struct Owner {};
+
     Post post_;
-    std::shared_ptr<bool> owner_ = std::make_shared<bool>(true);
+    std::shared_ptr<Owner> own_;  // the owner's alone: copies have none
+    std::weak_ptr<Owner> owner_;
 };
 
 }  // namespace rondo

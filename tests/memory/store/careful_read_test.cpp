@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,7 @@ protected:
     /// So many bytes from that one on.
     void read(uint64_t at, size_t bytes) {
         bytes_ = AlignedBytes(bytes);
-        read_carefully(*segments_, thread_, place_, at, {bytes_.span()}, [this](Status end) { come_.push_back(end); });
+        read_carefully(*segments_, *thread_, place_, at, {bytes_.span()}, [this](Status end) { come_.push_back(end); });
     }
     /// Of the piece that the disk was asked for last.
     uint64_t offset() const { return disk_.asked.back().offset; }
@@ -55,7 +56,7 @@ protected:
     RecordPlace place_;
     AlignedBytes bytes_;
     std::deque<std::function<void()>> tasks_;
-    StoreThread thread_{[this](std::function<void()> task) { tasks_.push_back(std::move(task)); }};
+    std::optional<StoreThread> thread_{[this](std::function<void()> task) { tasks_.push_back(std::move(task)); }};
     std::vector<Status> come_;  // what was told
 };
 
@@ -137,7 +138,7 @@ TEST_F(CarefulReadTest, NoBytesAreReadAtOnce) {
 TEST_F(CarefulReadTest, NothingIsAskedForWhoHasGone) {
     read(0, disk_alignment);
     answer(refused(ErrorCode::io));
-    thread_.end();
+    thread_.reset();
     run_tasks();
     EXPECT_TRUE(disk_.asked.empty());
     EXPECT_TRUE(come_.empty());

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -18,13 +20,13 @@ protected:
     }
 
     std::deque<std::function<void()>> tasks_;  // of the thread, which is the test's
-    StoreThread thread_{[this](std::function<void()> task) { tasks_.push_back(std::move(task)); }};
+    std::optional<StoreThread> thread_{[this](std::function<void()> task) { tasks_.push_back(std::move(task)); }};
 };
 
 TEST_F(StoreThreadTest, WhatIsHandedOverRunsThereInOrder) {
     std::string told;
-    const StoreThread copy = thread_;
-    thread_.run([&told] { told += 'a'; });
+    const StoreThread copy = *thread_;
+    thread_->run([&told] { told += 'a'; });
     copy.run([&told] { told += 'b'; });
     EXPECT_EQ(told, "") << "not here";
     run_tasks();
@@ -33,7 +35,7 @@ TEST_F(StoreThreadTest, WhatIsHandedOverRunsThereInOrder) {
 
 TEST_F(StoreThreadTest, WhatOthersAreToldIsToldThere) {
     std::vector<Status> told;
-    const auto done = thread_.handing_over<Status>([&told](const Status& end) { told.push_back(end); });
+    const auto done = thread_->handing_over<Status>([&told](const Status& end) { told.push_back(end); });
     done(Status::ok());
     done(make_error(ErrorCode::io, "no"));
     EXPECT_TRUE(told.empty());
@@ -45,12 +47,12 @@ TEST_F(StoreThreadTest, WhatOthersAreToldIsToldThere) {
 
 TEST_F(StoreThreadTest, NothingRunsForWhoHasGone) {
     int ran = 0;
-    const StoreThread copy = thread_;
+    const StoreThread copy = *thread_;
     const auto done = copy.handing_over<Status>([&ran](const Status&) { ++ran; });
-    thread_.run([&ran] { ++ran; });
+    thread_->run([&ran] { ++ran; });
     done(Status::ok());
     EXPECT_TRUE(copy.has_owner());
-    thread_.end();
+    thread_.reset();
     EXPECT_FALSE(copy.has_owner());
     copy.run([&ran] { ++ran; });
     EXPECT_EQ(tasks_.size(), 3U);
@@ -58,13 +60,28 @@ TEST_F(StoreThreadTest, NothingRunsForWhoHasGone) {
     EXPECT_EQ(ran, 0);
 }
 
+TEST_F(StoreThreadTest, ACopyThatGoesEndsNothing) {
+    std::optional<StoreThread> copy = *thread_;
+    const StoreThread moved = *std::exchange(copy, std::nullopt);
+    {
+        const StoreThread of_copy = moved;
+        EXPECT_TRUE(of_copy.has_owner());
+    }
+    EXPECT_TRUE(thread_->has_owner());
+    int ran = 0;
+    moved.run([&ran] { ++ran; });
+    run_tasks();
+    EXPECT_EQ(ran, 1);
+}
+
 /// What a task holds is let go of on the thread, run or not.
 TEST_F(StoreThreadTest, WhatATaskHoldsGoesWithIt) {
+    const StoreThread copy = *thread_;
     for (const bool has_owner : {true, false}) {
-        if (!has_owner) thread_.end();
+        if (!has_owner) thread_.reset();
         auto held = std::make_shared<int>(1);
         const std::weak_ptr<int> seen = held;
-        thread_.run([held = std::move(held)] {});
+        copy.run([held = std::move(held)] {});
         EXPECT_FALSE(seen.expired());
         run_tasks();
         EXPECT_TRUE(seen.expired());
