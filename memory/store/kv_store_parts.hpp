@@ -14,10 +14,10 @@ public:
 
     StoredRecord record;
     RecordHeader header;
-    std::optional<SealKey> key;
-    AlignedBytes bytes;   // of the header
-    bool found = false;   // or may be: its space is not given back at the end of this
-    bool failed = false;  // a layer could not be written
+    std::optional<SealKey> key = {};
+    AlignedBytes bytes = {};   // of the header
+    bool keeps_space = false;  // it is found, or the manifest may name it: its space does not come back with this
+    bool failed = false;       // a layer could not be written
 };
 
 class KvStore::Reading {

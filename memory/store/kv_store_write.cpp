@@ -47,13 +47,12 @@ KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::ve
     if (!place) return refused(Refusal::disk);
     record.place = *place;
     // Whoever lets go of it first, on whatever thread: its space comes back here.
-    const WritingPtr writing(new Writing{record, std::move(header), {}, {}, false},
-                             [thread = thread_, this](Writing* ended) {
-                                 thread.run([this, owned = std::shared_ptr<Writing>(ended)] {
-                                     give_up(*owned);
-                                     if (!owned->found) static_cast<void>(give_back(owned->record.place));
-                                 });
-                             });
+    const WritingPtr writing(new Writing{record, std::move(header)}, [thread = thread_, this](Writing* ended) {
+        thread.run([this, owned = std::shared_ptr<Writing>(ended)] {
+            give_up(*owned);
+            if (!owned->keeps_space) static_cast<void>(give_back(owned->record.place));
+        });
+    });
     records_.begin_writing(record);
     if (keys_) {
         auto key = key_of(record);
@@ -182,11 +181,11 @@ void KvStore::commit(Finishing& finishing) {
     const Status committed = manifest_->commit(std::move(changes));
     for (const WritingPtr& writing : finishing.writings) {
         if (committed) {
-            writing->found = records_.add(writing->record);
+            writing->keeps_space = records_.add(writing->record);
             ++counts_.written;
         } else {
             records_.leave_unfound(writing->record);  // the manifest may have it, and then it needs its space
-            writing->found = true;
+            writing->keeps_space = true;
             count_refused_by_disk(1);
         }
     }
