@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -63,8 +64,7 @@ Result<Segments::Salt> SegmentReader::salt() const {
 Result<AlignedBytes> SegmentReader::header_of(const StoredRecord& record) const {
     const size_t bytes =
         RecordHeader::header_bytes(static_cast<size_t>(record.tokens), static_cast<size_t>(record.layers));
-    if (bytes > record.place.bytes)
-        return make_error(ErrorCode::corrupt, "a stored record is smaller than its header must be");
+    assert(bytes <= record.place.bytes);
     AlignedBytes header(bytes);
     RONDO_TRY(read(record.place.offset, header.span()));
     return header;

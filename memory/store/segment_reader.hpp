@@ -25,7 +25,7 @@ public:
     uint64_t disk_bytes() const { return disk_bytes_; }
     /// corrupt: what is sealed there is lost.
     Result<Segments::Salt> salt() const;
-    /// A record's header as it lies there.
+    /// A record's header as it lies there; its entry in the manifest is whole.
     Result<AlignedBytes> header_of(const StoredRecord& record) const;
     /// Whether it was sealed, by whatever key. One that is damaged may be taken for sealed.
     static bool is_sealed(std::span<const std::byte> header);

@@ -328,9 +328,9 @@ bool Segments::is_there() const {
     return found == files_.end() || fstat(*found->second.file, &what) != 0 || what.st_nlink > 0;
 }
 
-bool Segments::is_within(const RecordPlace& place) const {
-    const auto found = files_.find(place.segment);
-    return found != files_.end() && fits(place, found->second.end);
+uint64_t Segments::end_of(uint64_t segment) const {
+    const auto found = files_.find(segment);
+    return found == files_.end() ? 0 : found->second.end;
 }
 
 Status Segments::keep_in(uint64_t segment, std::span<const RecordPlace> records) {

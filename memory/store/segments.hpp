@@ -87,8 +87,8 @@ public:
     /// What is appended next to the last record is found at the next start: nobody has removed its file.
     bool is_there() const;
     bool exists(uint64_t segment) const { return files_.contains(segment); }
-    /// Ends where the segment does.
-    bool is_within(const RecordPlace& place) const;
+    /// Where the segment ends, behind its last record; 0 where there is none.
+    uint64_t end_of(uint64_t segment) const;
     /// That segments take.
     uint64_t bytes() const { return bytes_; }
     size_t count() const { return files_.size(); }

@@ -6,13 +6,12 @@
 #include <span>
 #include <utility>
 
-#include "memory/store/byte_io.hpp"
+#include "memory/store/entry_judge.hpp"
 #include "memory/store/folder_key.hpp"
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/record_seal.hpp"
 #include "memory/store/segment_reader.hpp"
 #include "memory/store/shelf.hpp"
-#include "memory/store/stored_record.hpp"
 
 namespace rondo {
 
@@ -31,7 +30,7 @@ public:
     StoreSurvey take() { return std::move(survey_); }
 
 private:
-    using Entries = std::span<const ManifestEntry>;
+    using Entries = std::span<const JudgedEntry>;
 
     Status look_into(const SegmentReader& reader, const std::string& name, Entries entries);
     Status prove(const SegmentReader& reader, const Result<Segments::Salt>& salt, const StoredRecord& record,
@@ -46,22 +45,16 @@ private:
     const StoreFolder& folder_;
     Manifest& manifest_;
     StoreSurvey survey_;
-    std::vector<ManifestEntry> entries_;  // by place
+    std::vector<JudgedEntry> entries_;  // by place
     uint64_t bytes_ = 0, bytes_done_ = 0;
 };
 
-std::pair<uint64_t, uint64_t> place_of(const ManifestEntry& entry) {
-    return {entry.record.place.segment, entry.record.place.offset};
+std::pair<uint64_t, uint64_t> place_of(const JudgedEntry& judged) {
+    return {judged.entry.record.place.segment, judged.entry.record.place.offset};
 }
 
-uint64_t segment_of(const ManifestEntry& entry) {
-    return entry.record.place.segment;
-}
-
-/// Why the record cannot lie there; null where it can.
-const char* misplaced(const RecordPlace& place, uint64_t file_bytes, uint64_t free_from) {
-    if (!Segments::fits(place, file_bytes)) return "the record does not lie within its segment";
-    return place.offset < free_from ? "the record lies in another one" : nullptr;
+uint64_t segment_of(const JudgedEntry& judged) {
+    return judged.entry.record.place.segment;
 }
 
 Status prove_all_of(const StoreName& conversation, Shelf& shelf) {
@@ -72,29 +65,15 @@ Status prove_all_of(const StoreName& conversation, Shelf& shelf) {
 }
 
 Status Surveyor::read_entries() {
-    std::map<StoreName, uint64_t> epochs;
-    RONDO_TRY(manifest_.each(std::string(1, store::epoch_letter), [&](std::string_view key, std::string_view value) {
-        RecordReader in(std::as_bytes(std::span(value)));
-        epochs[store::name_in(key)] = in.take<uint64_t>();
-        return Status::ok();
+    RONDO_ASSIGN(EntryJudge::Epochs epochs, EntryJudge::epochs_in(manifest_));
+    const EntryJudge judge(std::move(epochs), std::nullopt);
+    RONDO_TRY(judge.judge_all(manifest_, [this](JudgedEntry judged) {
+        const StoredRecord& record = judged.entry.record;
+        if (judged.is == JudgedEntry::Is::broken) return damaged(StoreSurvey::Thing::record, record.name, judged.why);
+        if (judged.is == JudgedEntry::Is::left_over) return static_cast<void>(++survey_.forgotten);
+        bytes_ += record.place.bytes;
+        entries_.push_back(std::move(judged));
     }));
-    const auto take = [&](std::string_view key, std::string_view value) {
-        const StoreName name = store::name_in(key);
-        auto entry = read_stored_record(std::as_bytes(std::span(value)));
-        if (!entry || entry->record.name != name) {
-            damaged(StoreSurvey::Thing::record, name, "the record's entry in the manifest is damaged");
-            return Status::ok();
-        }
-        const auto epoch = epochs.find(entry->record.tenant);
-        if (entry->record.epoch != (epoch == epochs.end() ? 0 : epoch->second)) {
-            ++survey_.forgotten;
-            return Status::ok();
-        }
-        bytes_ += entry->record.place.bytes;
-        entries_.push_back(*entry);
-        return Status::ok();
-    };
-    RONDO_TRY(manifest_.each(std::string(1, store::record_letter), take));
     std::ranges::sort(entries_, {}, place_of);
     return Status::ok();
 }
@@ -111,9 +90,9 @@ Status Surveyor::look_into_segments() {
         const auto own = std::ranges::equal_range(entries_, segment, {}, segment_of);
         RONDO_TRY(look_into(reader, name, {own.begin(), own.end()}));
     }
-    for (const ManifestEntry& entry : entries_)
-        if (!found.contains(segment_of(entry)))
-            damaged(StoreSurvey::Thing::record, entry.record.name, "the record's segment is missing");
+    for (const JudgedEntry& judged : entries_)
+        if (!found.contains(segment_of(judged)))
+            damaged(StoreSurvey::Thing::record, judged.entry.record.name, "the record's segment is missing");
     return Status::ok();
 }
 
@@ -121,19 +100,18 @@ Status Surveyor::look_into_segments() {
 Status Surveyor::look_into(const SegmentReader& reader, const std::string& name, Entries entries) {
     StoreSurvey::Segment segment{name, reader.file_bytes(), reader.disk_bytes(), disk_alignment, 0, false};
     const auto salt = reader.salt();
-    uint64_t end = disk_alignment;
-    for (const ManifestEntry& entry : entries) {
-        const StoredRecord& record = entry.record;
-        if (const char* const wrong = misplaced(record.place, reader.file_bytes(), end); wrong != nullptr) {
+    PlaceJudge judge;
+    for (const JudgedEntry& judged : entries) {
+        const StoredRecord& record = judged.entry.record;
+        if (const char* const wrong = judge.why_not(record.place, reader.file_bytes()); wrong != nullptr) {
             damaged(StoreSurvey::Thing::record, record.name, wrong);
             continue;
         }
-        end = record.place.offset + record.place.bytes;
         ++segment.records;
         segment.used_bytes += record.place.bytes;
-        count(entry);
+        count(judged.entry);
         bool sealed = segment.sealed;
-        if (entry.version != ManifestEntry::version_now) continue;  // who wrote it can prove it
+        if (judged.is == JudgedEntry::Is::foreign) continue;
         if (options_.verify || segment.records == 1 || !salt) RONDO_TRY(prove(reader, salt, record, sealed));
         segment.sealed = segment.sealed || sealed;
         survey_.sealed += sealed ? 1 : 0;

@@ -202,6 +202,36 @@ TEST_P(StoreSurveyTest, EntriesThatAreDamagedOrForgottenAreCounted) {
     EXPECT_THAT(found.damaged[0].why, HasSubstr("entry in the manifest"));
 }
 
+/// As the next start judges, which reads no record either.
+TEST_P(StoreSurveyTest, AnEntryWithoutRoomForItsHeaderIsDamaged) {
+    const Round first = round("a", nullptr, 0, 40), second = round("a", &first, 40, 40);
+    for (const Round& one : {first, second}) ASSERT_EQ(write(one), Refusal::none);
+    const StoreName name = name_of(second);
+    {
+        const auto written = manifest();
+        const std::string key = store::key_of(store::record_letter, name);
+        const auto value = written->get(key);
+        ASSERT_TRUE(value);
+        auto entry = read_stored_record(std::as_bytes(std::span(*value)));
+        ASSERT_TRUE(entry);
+        entry->record.layers = 100'000;
+        Manifest::Changes changes;
+        changes.put(key, store::text_of(write_stored_record(*entry)));
+        ASSERT_TRUE(written->commit(std::move(changes)));
+    }
+    for (const bool verify : {false, true}) {
+        const StoreSurvey found = survey(verify);
+        EXPECT_EQ(found.all.records, 1);
+        ASSERT_THAT(found.damaged, SizeIs(1));
+        EXPECT_EQ(found.damaged[0].name, name);
+        EXPECT_EQ(found.damaged[0].why, "a stored record is smaller than its header must be");
+    }
+    open();
+    EXPECT_EQ(store_->counts().damaged, 1);
+    EXPECT_TRUE(is_there(first));
+    EXPECT_FALSE(is_there(second));
+}
+
 TEST_P(StoreSurveyTest, ConversationsAreCountedAndProved) {
     const auto bytes = std::as_bytes(std::span(std::string_view("some text")));
     std::vector<StoreName> names;
