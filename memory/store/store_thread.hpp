@@ -6,11 +6,11 @@
 
 namespace rondo {
 
-/// The way to the store's thread from those of the disk and of the device. What they hand over runs there, unless its
-/// owner has gone by then: the object that it was made for. Copies have the same owner, and do not keep it.
+/// The way to the store's thread from those of the disk and of the device. What they hand over runs there, unless the
+/// owner of this way has gone by then. Copies have the same owner, and do not keep it.
 ///
 /// The owner has it as its last member, which goes first: tasks touch all other members, so none may run once one of
-/// these has gone. It goes on the store's thread, as tasks run there.
+/// these has gone. The owner goes on the store's thread, where tasks run.
 class StoreThread {
 public:
     /// Runs a task on the store's thread, or drops it once nobody uses the store any more. Safe from any thread.
