@@ -17,10 +17,10 @@ QUESTION = re.compile(
 MIXED = (["recall"] * 8 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2 + ["chat"] + ["tell"])
 PINNED = ["recall"] * 3 + ["local"] * 2 + ["list"] * 5 + ["again"] * 2 + ["unknown"] * 2
 PLACES = ["begin", "middle", "end"]
-# Until so many tokens: the most rounds of a usual dialogue, and of a rare one. A dialogue of 32 rounds has some 2,000
-# tokens, one of lists 3,000; what passes the context is left out.
-STAGES = [(2e6, 3, 4), (6e6, 6, 8), (14e6, 10, 14), (30e6, 18, 24), (55e6, 28, 40), (float("inf"), 36, 90)]
-RARE = 0.2  # of batches begin with a dialogue of the rare kind
+# Until so many tokens: the most rounds of a usual dialogue, of a long one, and the share of batches that begin with a
+# long one. A dialogue of 32 rounds has some 2,000 tokens, one of lists 3,000; what passes the context is left out.
+STAGES = [(2e6, 3, 4, .2), (6e6, 6, 8, .2), (14e6, 10, 14, .2), (30e6, 18, 24, .2), (55e6, 28, 40, .2),
+          (80e6, 36, 90, .2), (float("inf"), 48, 90, .8)]
 WORDS = 0.02  # what a token of the users' words weighs, beside 1 of an answer's
 PINNED_SHARE = 0.33  # of dialogues, whose rounds all ask for one task
 GREETED = 0.15  # of dialogues begin with small talk: roundtalk's own never do
@@ -134,12 +134,12 @@ def batch(tokenizer, shape, seed, number, tokens_seen, tokens, stretch=1.0, word
     """Batch `number` and what draws its sample of users' words: exactly `tokens` tokens, the last dialogue cut.
     `stretch` lengthens the curriculum."""
     rng = random.Random(f"{seed}:{number}")
-    usual, rare = stage(tokens_seen / stretch)
+    usual, long, share = stage(tokens_seen / stretch)
     encoded, total = [], 0
     while total < tokens:
-        is_rare = total == 0 and rng.random() < RARE
+        is_long = total == 0 and rng.random() < share
         left = (tokens - total) // 60  # what does not fit is seldom begun
-        most = rare if is_rare else max(1, min(usual, left))
+        most = long if is_long else max(1, min(usual, left))
         talk = draw(rng, most, usual <= 3, pinned)
         if rng.random() < GREETED:
             talk = greeted(rng, talk)

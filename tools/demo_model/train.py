@@ -191,7 +191,7 @@ class Log:
         found = " ".join(name + "".join(f" {layer}:{mean(one['found'][layer][name] for one in taken):.3f}"
                                         for layer in training.aux) for name in ("on", "last", "off"))
         text = (f"step {training.steps} tokens {training.seen / 1e6:.2f}M "
-                f"rounds {lessons.stage(training.seen / training.settings['stretch'])} "
+                f"rounds {lessons.stage(training.seen / training.settings['stretch'])[:2]} "
                 f"answers {mean(one['answers'] for one in taken):.4f} all {mean(one['all'] for one in taken):.4f} "
                 f"rate {taken[-1]['rate']:.3f} {found} "
                 f"{done / (time.time() - self.wall - self.waited):.0f} tokens/s "
