@@ -142,7 +142,7 @@ protected:
     }
     int64_t free_blocks() { return static_cast<int64_t>(stage_.inside().pool().blocks_free(LayerGroup::upper)); }
 
-    Stage stage_{settings_of(small({testing::demo_pool(170), "devices.cpu.threads=1"}))};
+    Stage stage_{settings_of(small(testing::demo_in_f32(170, {"devices.cpu.threads=1"})))};
 };
 
 /// What was not computed exactly is never taken for what was.
@@ -248,9 +248,9 @@ protected:
     }
 
     // The prompts here are chosen from, and what they ask for stays within every method's budget.
-    Stage stage_{settings_of({testing::demo_pool(682, DType::f32), "memory.kv_dtype=f32", "devices.cpu.threads=1",
-                              "pipeline.decode.attention.method=" + GetParam(),
-                              "pipeline.decode.attention.budget_tokens=96", "pipeline.decode.attention.window=8"})};
+    Stage stage_{settings_of(testing::demo_in_f32(
+        682, {"devices.cpu.threads=1", "pipeline.decode.attention.method=" + GetParam(),
+              "pipeline.decode.attention.budget_tokens=96", "pipeline.decode.attention.window=8"}))};
 
 private:
     Heard hear(Ask ask) {

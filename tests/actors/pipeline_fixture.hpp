@@ -14,6 +14,7 @@
 #include "kernels/backend.hpp"
 #include "model/generator.hpp"
 #include "model/transformer.hpp"
+#include "tests/actors/demo_model_f32.hpp"
 
 namespace rondo::testing {
 
@@ -35,6 +36,14 @@ inline std::string demo_pool(size_t blocks, DType type = DType::bf16) {
     static const ModelSpec spec = must(load_model_text(demo_model_path())).spec;
     const size_t bytes = blocks * Transformer::kv_shape(spec, type).block_bytes(LayerGroup::upper);
     return "memory.device_kv_mib=" + std::to_string(ceil_div(bytes, size_t{1} << 20));
+}
+
+/// Settings of the demo model with weights, keys and values in f32, and of a pool with room for at least so many of its
+/// blocks: histories that are computed in other pieces are answered alike.
+inline std::vector<std::string> demo_in_f32(size_t blocks, std::vector<std::string> more = {}) {
+    more.insert(more.end(),
+                {"model.path=" + demo_model_in_f32(), "memory.kv_dtype=f32", demo_pool(blocks, DType::f32)});
+    return more;
 }
 
 /// Of an engine that is soon open.

@@ -4,9 +4,7 @@
 #include <map>
 #include <random>
 
-#include "tests/actors/demo_model_f32.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
-#include "tests/folder.hpp"
 
 /// Rounds keep the ids they were computed with, whatever comes between: answers cut off by their user, by a stop string
 /// or by length, forks, rewinds, rounds dropped, turns asked twice. Each turn is compared with one that is asked for
@@ -152,14 +150,7 @@ protected:
         return copy;
     }
 
-    static std::string model_path() {
-        static const testing::Folder folder;
-        static const bool written = (testing::write_demo_model_in_f32(folder.path()), true);
-        return written ? folder.path() : "";
-    }
-
-    Stage stage_{settings_of({"model.path=" + model_path(), testing::demo_pool(256, DType::f32), "memory.kv_dtype=f32",
-                              "devices.cpu.threads=1"})};
+    Stage stage_{settings_of(testing::demo_in_f32(256, {"devices.cpu.threads=1"}))};
     std::mt19937_64 random_{GetParam()};
     int turns_ = 0;
 };

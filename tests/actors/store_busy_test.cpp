@@ -37,7 +37,7 @@ protected:
     }
     /// Two histories are stored, and how they go on is known. Then the process starts anew.
     void begin() {
-        start();
+        start(testing::demo_in_f32(170));
         std::vector<int32_t> other = some_ids(100);
         other[0] = 300;
         for (const auto& ids : {some_ids(100), other}) {
@@ -46,7 +46,7 @@ protected:
         }
         wait_until_written();
         for (const auto& prompt : prompts_) undisturbed_.push_back(turn(continue_ids(prompt, 12)).ids);
-        start();
+        start(testing::demo_in_f32(170));
         free_ = stage_->inside().pool().blocks_free(LayerGroup::upper);
     }
     bool no_turn_holds_blocks() {

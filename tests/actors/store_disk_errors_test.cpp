@@ -63,14 +63,14 @@ private:
     std::optional<Refusal> refusal_;
 };
 
-/// Dialogues of short answers. In each answer but the first the likeliest token is far ahead of the next one, so a
-/// history that is computed again in other pieces is answered as one that was kept.
+/// Dialogues of short answers, in f32: a history that is computed again in other pieces is answered as one that was
+/// kept.
 class StoreDiskErrorsTest : public HeldDiskTest {
 protected:
     static constexpr int64_t answer_tokens = 8, kept_of_first = 107;
 
     void start() {
-        HeldDiskTest::start({"memory.kv_dtype=f32"});
+        HeldDiskTest::start(testing::demo_in_f32(85));
         ASSERT_TRUE(figures().serves);
     }
     /// On a disk that may refuse.
@@ -78,7 +78,7 @@ protected:
     Disk* start_on(const std::function<std::unique_ptr<Disk>()>& make) {
         Disk* made = nullptr;
         stage_.reset();
-        stage_.emplace(settings_of(overrides({"memory.kv_dtype=f32"})), Engine::Options{}, [&] {
+        stage_.emplace(settings_of(overrides(testing::demo_in_f32(85))), Engine::Options{}, [&] {
             auto disk = make();
             made = disk.get();
             return disk;
@@ -92,8 +92,7 @@ protected:
     /// Dialogues that begin with these ids, one behind the other; and how each prompt is answered without a store.
     void talk(int turns, const std::vector<int32_t>& first_ids = {10}) {
         stage_.reset();
-        stage_.emplace(
-            settings_of({testing::demo_pool(85, DType::f32), "memory.kv_dtype=f32", "devices.cpu.threads=1"}));
+        stage_.emplace(settings_of(testing::demo_in_f32(85, {"devices.cpu.threads=1"})));
         for (const int32_t first : first_ids) {
             std::vector<int32_t> prompt = some_ids(100);
             prompt[0] = first;

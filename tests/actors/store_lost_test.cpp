@@ -51,7 +51,7 @@ TEST_F(StoreActorTest, AFolderThatIsRemovedEndsTheStoreAndServingGoesOn) {
         Engine::Options options;
         options.log = [&](const std::string& line) { log.push_back(line); };
         stage_.reset();
-        stage_.emplace(settings_of(overrides()), std::move(options));
+        stage_.emplace(settings_of(overrides(testing::demo_in_f32(170))), std::move(options));
         const Heard first = turn(continue_ids(some_ids(100), 4));
         wait_until_written();
         ASSERT_TRUE(figures().serves);

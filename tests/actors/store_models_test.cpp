@@ -28,12 +28,10 @@ class StoreModelsTest : public StoreActorTest {
 protected:
     using Overrides = std::vector<std::string>;
 
-    /// The demo model in a folder of its own, which a test may change.
+    /// Our model in a folder of its own, which a test may change.
     std::filesystem::path copied_model() const {
         const std::filesystem::path copy = folder_.path() + "/other_model";
-        std::filesystem::create_directory(copy);
-        for (const auto& file : std::filesystem::directory_iterator(demo_model_path()))
-            if (file.is_regular_file()) std::filesystem::copy_file(file.path(), copy / file.path().filename());
+        std::filesystem::copy(testing::demo_model_in_f32(), copy);
         return copy;
     }
     static void change_a_weight(const std::filesystem::path& model) {
@@ -41,6 +39,8 @@ protected:
         testing::flip_bit(file, std::filesystem::file_size(file) / 2);
     }
     static Overrides with_model(const std::filesystem::path& model) { return {"model.path=" + model.string()}; }
+    /// In f32, since histories are computed again in other pieces.
+    static Overrides ours() { return with_model(testing::demo_model_in_f32()); }
 
     /// What is said where nothing is kept.
     Heard without_store(const Overrides& more, Ask ask) {
@@ -61,7 +61,7 @@ class OtherKvTest : public StoreModelsTest, public ::testing::WithParamInterface
 protected:
     Overrides other() const {
         const std::string what = GetParam();
-        if (what != "weight") return {"memory.kv_dtype=" + what};
+        if (what != "weight") return {ours().front(), "memory.kv_dtype=" + what};
         const std::filesystem::path model = copied_model();
         change_a_weight(model);
         return with_model(model);
@@ -72,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, OtherKvTest, ::testing::Values("weight", "f32"
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(OtherKvTest, IsNeitherUsedNorLost) {
-    const Overrides ours{}, theirs = other();
-    start(ours);
+    const Overrides theirs = other();
+    start(ours());
     const Heard first = turn(continue_ids(some_ids(100), 8));
     const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {200, 201});
     wait_until_written();
@@ -103,7 +103,7 @@ TEST_P(OtherKvTest, IsNeitherUsedNorLost) {
     EXPECT_EQ(std::minmax({one.records, another.records}), std::pair(int64_t{1}, int64_t{2}));
     EXPECT_EQ(one.tokens, another.tokens);
 
-    start(ours);
+    start(ours());
     const Heard our_own = turn(continue_ids(next, 8));
     EXPECT_EQ(our_own.ids, by_us.ids);
     EXPECT_EQ(our_own.ends[0].usage.restored_tokens, 107);
@@ -145,7 +145,7 @@ TEST_P(OtherTokenizerTest, AConversationIsEncodedAnewAndGoesOn) {
     ASSERT_NO_FATAL_FAILURE(change_the_tokenizer(model));
     if (GetParam()) change_a_weight(model);
     const Overrides theirs = with_model(model);
-    start();
+    start(ours());
     Ask all_said = chat("", "");
     all_said.messages.clear();
     for (const std::string text : {"The code of the red box is 4817.", "What is the code of the red box?"}) {
@@ -156,7 +156,7 @@ TEST_P(OtherTokenizerTest, AConversationIsEncodedAnewAndGoesOn) {
     wait_until_written();
     const uint64_t our_records = figures().records;
     ASSERT_EQ(our_records, 2U);
-    const Heard by_us = without_store({}, all_said), by_them = without_store(theirs, all_said);
+    const Heard by_us = without_store(ours(), all_said), by_them = without_store(theirs, all_said);
     ASSERT_NE(by_them.ends[0].usage.prompt_tokens, by_us.ends[0].usage.prompt_tokens);
 
     start(theirs);
@@ -176,7 +176,7 @@ TEST_P(OtherTokenizerTest, AConversationIsEncodedAnewAndGoesOn) {
     start(theirs);
     EXPECT_GE(turn(go_on("Hello!")).ends[0].usage.restored_tokens, fourth.ends[0].usage.prompt_tokens);
     wait_until_written();
-    start();
+    start(ours());
     const Heard back = turn(go_on("Hello!"));
     EXPECT_EQ(back.ends[0].outcome, TurnOutcome::stop) << back.ends[0].error.message;
     EXPECT_GT(back.ends[0].usage.restored_tokens, 0) << "of what we computed in the beginning";

@@ -19,13 +19,15 @@ using testing::StoreActorTest;
 class StoreSharingTest : public StoreActorTest {
 protected:
     /// So many go on differently behind one history that is stored; how each is answered where nobody disturbs it.
-    void begin(int count) {
-        start();
+    void begin(int count, const std::vector<std::string>& how = {}) {
+        start(how);
         const Heard first = turn(continue_ids(some_ids(900), 4));
         for (int i = 0; i < count; ++i) prompts_.push_back(joined(joined(some_ids(900), first.ids), {5, 6 + i}));
         for (const auto& prompt : prompts_) undisturbed_.push_back(turn(continue_ids(prompt, 4)).ids);
         wait_until_written();
     }
+    /// For what is computed again, with room for three who do that each for himself.
+    static std::vector<std::string> in_f32() { return testing::demo_in_f32(180); }
 
     std::vector<std::vector<int32_t>> prompts_, undisturbed_;
 };
@@ -118,9 +120,9 @@ TEST_F(HeldDiskTest, WhoIsCancelledWhileItWaitsLeavesTheStore) {
 
 /// The store dies: who read computes what has not come, and so does who waited.
 TEST_F(StoreSharingTest, WhatSeveralWantMayNeverCome) {
-    begin(3);
+    begin(3, in_f32());
     for (int steps = 10; steps < 70; steps += 6) {
-        start();
+        start(in_f32());
         std::vector<Heard> heard(prompts_.size());
         for (size_t i = 0; i < prompts_.size(); ++i)
             stage_->engine().ask(continue_ids(prompts_[i], 4), heard[i].callbacks());
@@ -135,10 +137,10 @@ TEST_F(StoreSharingTest, WhatSeveralWantMayNeverCome) {
 
 /// All who wait for what is damaged compute it.
 TEST_F(StoreSharingTest, WhatSeveralWantMayBeDamaged) {
-    begin(3);
+    begin(3, in_f32());
     stage_.reset();
     ASSERT_EQ(damage_the_middle(), 1);
-    start();
+    start(in_f32());
     std::vector<Heard> heard(prompts_.size());
     for (size_t i = 0; i < prompts_.size(); ++i)
         stage_->engine().ask(continue_ids(prompts_[i], 4), heard[i].callbacks());

@@ -46,13 +46,13 @@ TEST_F(StoreActorTest, AHistoryComesBackAfterARestart) {
 
 /// Who edits what he asked has the beginning of a round that is stored.
 TEST_F(StoreActorTest, APromptThatGoesOnOtherwiseFindsItsBeginning) {
-    start();
+    start(testing::demo_in_f32(170));
     turn(continue_ids(some_ids(300), 20));
     wait_until_written();
     std::vector<int32_t> edited = some_ids(300);
     for (size_t i = 280; i < 300; ++i) edited[i] = 3;
     const Heard undisturbed = turn(continue_ids(edited, 20));
-    start();
+    start(testing::demo_in_f32(170));
     const Heard restored = turn(continue_ids(edited, 20));
     EXPECT_EQ(restored.ids, undisturbed.ids);
     EXPECT_EQ(restored.ends[0].usage.restored_tokens, 256);
@@ -221,7 +221,7 @@ TEST_F(StoreActorTest, ADeletedConversationLeavesMemory) {
 }
 
 TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
-    start();
+    start(testing::demo_in_f32(170));
     const Heard first = turn(continue_ids(some_ids(100), 20));
     const std::vector<int32_t> next = joined(joined(some_ids(100), first.ids), {5, 6, 7});
     wait_until_written();
@@ -230,7 +230,7 @@ TEST_F(StoreActorTest, WhatIsDamagedIsComputed) {
     stage_.reset();
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
         if (entry.is_regular_file()) testing::flip_bit(entry.path(), 4096 + 4096 + 100);
-    start();
+    start(testing::demo_in_f32(170));
     const Heard computed = turn(continue_ids(next, 12));
     EXPECT_EQ(computed.ids, undisturbed.ids);
     EXPECT_EQ(computed.ends[0].usage.restored_tokens, 0);
@@ -251,7 +251,7 @@ uint64_t layer_of_first_record(const KvShape& shape, size_t tokens, int layer) {
 /// The prompt's chunk has passed the layers that came when a later one turns out to be damaged.
 TEST_F(HeldDiskTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun) {
     constexpr int layers_come = 3, damaged = 5;
-    start();
+    start(testing::demo_in_f32(170));
     const Heard first = turn(continue_ids(some_ids(300), 20));
     const std::vector<int32_t> next = joined(joined(some_ids(300), first.ids), {5, 6, 7});
     wait_until_written();
@@ -264,7 +264,7 @@ TEST_F(HeldDiskTest, WhatIsDamagedInALaterLayerIsComputedThoughAChunkHasBegun) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
         if (entry.is_regular_file() && entry.file_size() > flipped) testing::flip_bit(entry.path(), flipped);
 
-    start();
+    start(testing::demo_in_f32(170));
     disk_.hold([=](const DiskWork& work) { return HeldDisk::reads(work) && work.offset >= hangs_from; });
     const uint64_t pieces_before = stage_->inside().progress().done;
     Heard computed;

@@ -263,16 +263,16 @@ TEST_F(StoreWritingTest, WhatLeavesMemoryInTwoPartsIsCountedOnce) {
 TEST_F(StoreWritingTest, WhoGivesWayIsPutAwayAndReadBack) {
     const std::vector<std::vector<int32_t>> prompts{ids_of(0, 100), ids_of(1, 100)};
     std::vector<std::vector<int32_t>> undisturbed;
-    start({testing::demo_pool(21, DType::f32), "memory.kv_dtype=f32"});
+    start(testing::demo_in_f32(21));
     // Neither has the pool for itself before it is half done, and the first one alone then needs most of it.
     const auto pool_tokens = static_cast<int64_t>(blocks_total()) * kv_block_tokens;
     const std::vector<int64_t> lengths{pool_tokens - 156, pool_tokens / 2 - 68};
-    start({testing::demo_pool(170, DType::f32), "memory.kv_dtype=f32"});
+    start(testing::demo_in_f32(170));
     for (size_t i = 0; i < prompts.size(); ++i) undisturbed.push_back(turn(continue_ids(prompts[i], lengths[i])).ids);
     stage_.reset();
     std::filesystem::remove_all(folder_.path() + "/kv");
 
-    start({testing::demo_pool(21, DType::f32), "memory.kv_dtype=f32"});
+    start(testing::demo_in_f32(21));
     std::vector<Heard> heard(prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i)
         stage_->engine().ask(continue_ids(prompts[i], lengths[i]), heard[i].callbacks());

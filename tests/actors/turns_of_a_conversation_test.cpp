@@ -269,8 +269,9 @@ TEST(PreemptedTurns, GoOnBeforeOthersBegin) {
 
 /// A method that looks at the prompt's last rows must compute them, though all of their keys are known.
 TEST(KnownPrompts, AreComputedAsFarAsTheirMethodLooks) {
-    Stage stage(settings_of({testing::demo_pool(341), "devices.cpu.threads=1", "pipeline.methods=[snapkv]",
-                             "pipeline.decode.attention.window=8", "pipeline.decode.attention.budget_tokens=32"}));
+    Stage stage(settings_of(testing::demo_in_f32(
+        341, {"devices.cpu.threads=1", "pipeline.methods=[snapkv]", "pipeline.decode.attention.window=8",
+              "pipeline.decode.attention.budget_tokens=32"})));
     std::vector<int32_t> ids(97);
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(3 + i * 7 % 90);
     for (const std::string method : {"dense", "snapkv"}) {

@@ -1,3 +1,4 @@
+#include "tests/actors/demo_model_f32.hpp"
 #include "tests/cli/rondo_process.hpp"
 #include "tests/folder.hpp"
 #include "tests/transport/scripted_server.hpp"
@@ -57,7 +58,10 @@ TEST(Chat, KeepsTwoFactsApartOverSeveralRounds) {
 TEST(Chat, KeptKvGivesWhatPrefillingAnewGives) {
     // The second round reuses the first one's KV; chunks of one token compute the same conversation in other steps.
     const std::string lines = "Bako lives in Oslo.\nWhere does Bako live?\nHow are you?\n";
-    EXPECT_EQ(answers(lines, {"--kv", "f32"}), answers(lines, {"--kv", "f32", "--chunk", "1"}));
+    const std::vector<std::string> whole = {"--model", testing::demo_model_in_f32(), "--kv", "f32"};
+    std::vector<std::string> token_by_token = whole;
+    token_by_token.insert(token_by_token.end(), {"--chunk", "1"});
+    EXPECT_EQ(answers(lines, whole), answers(lines, token_by_token));
     EXPECT_THAT(answers(lines).at(1), HasSubstr("Oslo"));
 }
 
