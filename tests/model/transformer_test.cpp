@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -39,8 +40,16 @@ protected:
     TinyEngine::Options options() const {
         return {.weights = GetParam().weights, .kv = GetParam().kv, .device = GetParam().device};
     }
-    /// What rows computed in another batch may differ by: a last bit may flip what is rounded to fewer.
-    static double near() { return GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2; }
+    /// Quantized weights meet few rows in int8 everywhere, and many in bf16 where there are tiles.
+    static bool rounds_by_rows(const TinyEngine& engine) {
+        return is_quantized(GetParam().weights) && engine.device->name().find("bf16 in tiles") != std::string::npos;
+    }
+    /// What rows computed in another batch may differ by: a last bit may flip what is rounded to fewer. In models this
+    /// small, rounding to int8 and to bf16 differ by more (quantized_golden_test.cpp).
+    static double near(const TinyEngine& engine) {
+        if (rounds_by_rows(engine)) return 5e-2;
+        return GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 1e-2;
+    }
 };
 
 std::string type_names(const ::testing::TestParamInfo<Types>& info) {
@@ -147,7 +156,7 @@ TEST_P(Steps, PromptsAndAnswersOfOneBatchGiveWhatTheyGiveAlone) {
         if (is_answer[s]) {
             EXPECT_TRUE(same_bits(rows, alone[s])) << "answer " << s;
         } else {
-            EXPECT_LE(golden::relative_error(rows, alone[s]), near()) << "prompt " << s;
+            EXPECT_LE(golden::relative_error(rows, alone[s]), near(engine)) << "prompt " << s;
         }
     }
 }
@@ -190,14 +199,14 @@ TEST_P(Steps, RowsWithoutLogitsGoNoFurtherAndChangeNothing) {
                                          rows * static_cast<size_t>(vocabulary));
     };
     const auto last_alone = std::span(alone[1]).last(static_cast<size_t>(vocabulary));
-    EXPECT_LE(golden::relative_error(rows_of(1, 1), last_alone), near());
-    EXPECT_LE(golden::relative_error(rows_of(2, ids[2].size()), alone[2]), near());
+    EXPECT_LE(golden::relative_error(rows_of(1, 1), last_alone), near(engine));
+    EXPECT_LE(golden::relative_error(rows_of(2, ids[2].size()), alone[2]), near(engine));
     EXPECT_TRUE(same_bits(rows_of(parts, 1), answer_logits));
     for (size_t s = 0; s < parts; ++s) {
         const auto behind = engine.run({next_rows(*kvs[s], next, Rows::invariant, Logits::last)});
         // cuBLASLt chooses by the number of rows how it sums, so there KV of bulk rows differs in its last bits.
-        if (GetParam().on_gpu())
-            EXPECT_LE(golden::relative_error(behind, next_alone[s]), near()) << s;
+        if (GetParam().on_gpu() || rounds_by_rows(engine))
+            EXPECT_LE(golden::relative_error(behind, next_alone[s]), near(engine)) << s;
         else
             EXPECT_TRUE(same_bits(behind, next_alone[s])) << s;
     }
@@ -217,13 +226,14 @@ TEST_P(Steps, OneSequenceInSeveralPartsGivesWhatItGivesInOne) {
     const std::vector<float> got = engine.run({{&parts, 59, ids.last(1), Rows::invariant, Logits::last},
                                                {&parts, 21, ids.subspan(21, 38), Rows::bulk, Logits::all},
                                                {&parts, 0, ids.first(21), Rows::bulk, Logits::all}});
-    const double near = GetParam().weights == DType::f32 && GetParam().kv == DType::f32 ? 1e-5 : 2e-2;
+    const bool exact = GetParam().weights == DType::f32 && GetParam().kv == DType::f32;
+    const double error_max = exact ? 1e-5 : std::max(2e-2, near(engine));
     const auto rows = [&](const std::vector<float>& of, size_t first, size_t count) {
         return std::span(of).subspan(first * static_cast<size_t>(vocabulary), count * static_cast<size_t>(vocabulary));
     };
-    EXPECT_LE(golden::relative_error(rows(got, 38, 21), rows(expected, 0, 21)), near);
-    EXPECT_LE(golden::relative_error(rows(got, 0, 38), rows(expected, 21, 38)), near);
-    EXPECT_LE(golden::relative_error(rows(got, 59, 1), rows(expected, 59, 1)), near);
+    EXPECT_LE(golden::relative_error(rows(got, 38, 21), rows(expected, 0, 21)), error_max);
+    EXPECT_LE(golden::relative_error(rows(got, 0, 38), rows(expected, 21, 38)), error_max);
+    EXPECT_LE(golden::relative_error(rows(got, 59, 1), rows(expected, 59, 1)), error_max);
 }
 
 TEST_P(Steps, LayerRangesMakeTheWhole) {
