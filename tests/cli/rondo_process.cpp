@@ -1,10 +1,12 @@
 #include "tests/cli/rondo_process.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -44,7 +46,26 @@ double seconds_of(const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
+/// The core that this thread is on and the next one; none where there are more cores than a set has.
+cpu_set_t two_cores() {
+    cpu_set_t all, two;
+    CPU_ZERO(&two);
+    if (::sched_getaffinity(0, sizeof all, &all) != 0) return two;
+    const int here = std::max(::sched_getcpu(), 0);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&two) < 2; ++i) {
+        const int core = (here + i) % CPU_SETSIZE;
+        if (CPU_ISSET(core, &all)) CPU_SET(core, &two);
+    }
+    return two;
+}
+
 }  // namespace
+
+void limit_this_child() {
+    ::setrlimit(RLIMIT_CPU, &cpu_seconds);
+    const cpu_set_t cores = two_cores();
+    if (CPU_COUNT(&cores) > 0) ::sched_setaffinity(0, sizeof cores, &cores);
+}
 
 Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input,
                   const std::function<void(pid_t)>& started) {
@@ -56,7 +77,7 @@ Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& 
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("cannot fork");
     if (child == 0) {
-        ::setrlimit(RLIMIT_CPU, &cpu_seconds);
+        limit_this_child();
         ::dup2(::fileno(in.get()), STDIN_FILENO);
         ::dup2(::fileno(out.get()), STDOUT_FILENO);
         ::dup2(::fileno(err.get()), STDERR_FILENO);

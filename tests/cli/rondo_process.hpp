@@ -20,6 +20,11 @@ struct Outcome {
     int64_t resident_bytes_max = 0;
 };
 
+/// For a child that becomes the program: a minute of CPU time, and two cores of those that this process may use. Left
+/// to itself the program takes all there are, and its threads look for work for a moment before they sleep: on many
+/// cores together they would soon have used the minute.
+void limit_this_child();
+
 /// Waits until the program has ended. It gets `input` on standard input, no terminal anywhere, and a minute of CPU
 /// time. `started` hears its process id.
 Outcome run_rondo(const std::vector<std::string>& arguments, const std::string& input = "",

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -13,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include "tests/cli/rondo_process.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -40,8 +41,7 @@ RondoTerminal::RondoTerminal(std::string program, const std::vector<std::string>
     process_ = ::forkpty(&screen_, nullptr, nullptr, &wide);
     if (process_ < 0) throw std::runtime_error("no terminal");
     if (process_ == 0) {
-        const rlimit minute{60, 60};
-        ::setrlimit(RLIMIT_CPU, &minute);
+        limit_this_child();
         ::signal(SIGHUP, SIG_DFL);    // also where the tests run under nohup
         ::setenv("TERM", "dumb", 1);  // nothing but text is printed
         ::setenv("LC_ALL", "C", 1);
