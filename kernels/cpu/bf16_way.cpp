@@ -25,6 +25,7 @@ namespace rondo::cpu {
 namespace {
 
 constexpr double clearly = 1.2;  // times as fast
+constexpr int rounds = 24;
 constexpr int64_t rows = 64, columns = 512;
 
 /// Aligned memory of one problem: rows and a panel as bf16, the rows as floats too, and what comes out.
@@ -58,6 +59,16 @@ struct Problem {
 
     Arrays* arrays;
 };
+
+Bf16Way measure(const std::vector<Bf16Way>& ways) {
+    using Clock = std::chrono::steady_clock;
+    const Problem problem;
+    return fastest_way(ways, [&problem](Bf16Way way) {
+        const auto start = Clock::now();
+        problem.multiply(way);
+        return std::chrono::duration<double>(Clock::now() - start).count();
+    });
+}
 
 /// The name of the file that keeps the choice: the processor's signature and the features that it may use now.
 std::string machine_key() {
@@ -120,22 +131,12 @@ std::vector<Bf16Way> bf16_ways_here() {
     return ways;
 }
 
-double time_bf16_way(Bf16Way way) {
-    using Clock = std::chrono::steady_clock;
-    const Problem problem;
-    double least = 1e9;
-    for (int i = 0; i < 24; ++i) {
-        const auto start = Clock::now();
-        problem.multiply(way);
-        least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
-    }
-    return least;
-}
-
 Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double(Bf16Way)>& seconds) {
     if (ways.size() == 1) return ways.front();
-    std::vector<double> taken;
-    for (const Bf16Way way : ways) taken.push_back(seconds(way));
+    std::vector<double> taken(ways.size(), 1e9);
+    for (int round = 0; round < rounds; ++round) {
+        for (size_t i = 0; i < ways.size(); ++i) taken[i] = std::min(taken[i], seconds(ways[i]));
+    }
     size_t first = 0;
     while (*std::min_element(taken.begin() + static_cast<std::ptrdiff_t>(first), taken.end()) * clearly < taken[first])
         ++first;
@@ -151,10 +152,11 @@ Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& fol
         return make_error(ErrorCode::unsupported, "bf16 in " + std::string(name_of(wanted)) +
                                                       ": not on this processor, must be measured or " + has);
     }
+    if (ways.size() == 1) return ways.front();
     const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + machine_key());
     if (const auto kept = file.empty() ? std::nullopt : read_kept(file)) return *kept;
-    const Bf16Way way = fastest_way(ways, time_bf16_way);
-    if (!file.empty() && ways.size() > 1) keep(file, way);
+    const Bf16Way way = measure(ways);
+    if (!file.empty()) keep(file, way);
     return way;
 }
 

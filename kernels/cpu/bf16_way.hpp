@@ -16,11 +16,9 @@ std::string_view name_of(Bf16Way way);
 /// The ways that this processor has. A way that is usually the fastest where it exists stands first.
 std::vector<Bf16Way> bf16_ways_here();
 
-/// Seconds that a product of a prompt's size takes in one way, on this thread; the least of several.
-double time_bf16_way(Bf16Way way);
-
 /// The first of `ways` than which no later one is more than 1.2 times as fast. A closer race may end differently the
-/// next time, and another way makes other bits.
+/// next time, and another way makes other bits. `seconds` is asked of all ways in turn, many times, and the least
+/// counts: a core's clock may rise meanwhile, or another process may take its time away.
 Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double(Bf16Way)>& seconds);
 
 /// Gives `wanted`. Where that is `measured`: the way that `folder` keeps from an earlier measurement on this machine,

@@ -63,6 +63,17 @@ TEST(FastestWay, IsNotPassedOverForOneThatBeatsOnlyThoseBeforeIt) {
     EXPECT_EQ(fastest({{Bf16Way::tiles, 1.0}, {Bf16Way::pairs, 0.9}, {Bf16Way::floats, 0.85}}), Bf16Way::tiles);
 }
 
+/// A core that was idle is slow at first, whichever way it multiplies then.
+TEST(FastestWay, DoesNotHangOnAClockThatRisesMeanwhile) {
+    for (const int slow : {1, 24, 30}) {
+        int products = 0;
+        const auto seconds = [&](Bf16Way way) {
+            return (way == Bf16Way::pairs ? 1.0 : 2.0) * (++products <= slow ? 3.0 : 1.0);
+        };
+        EXPECT_EQ(fastest_way({Bf16Way::pairs, Bf16Way::floats}, seconds), Bf16Way::pairs) << slow;
+    }
+}
+
 TEST_F(Bf16WayTest, WhatWasMeasuredOnceIsKept) {
     if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     const Bf16Way first = *choose_bf16_way(Bf16Way::measured, folder_);
