@@ -94,16 +94,24 @@ std::optional<Bf16Way> read_kept(const std::filesystem::path& file) {
     return std::nullopt;
 }
 
-/// Replaces the file in one step, so that two processes that start at once leave one whole file.
-void keep(const std::filesystem::path& file, Bf16Way way) {
+/// Keeps a choice where none is kept yet. What is kept then, perhaps by another process that started at the same time:
+/// a link, other than a renaming, does not replace what stands there. Nothing where the folder cannot be used.
+std::optional<Bf16Way> keep(const std::filesystem::path& file, Bf16Way way) {
     std::error_code failed;
     std::filesystem::create_directories(file.parent_path(), failed);
-    const std::filesystem::path fresh = file.string() + "." + std::to_string(::getpid());
+    // Containers that share a folder may have the same process number, so the time is part of the name too.
+    const std::filesystem::path fresh = file.string() + "." + std::to_string(::getpid()) + "-" +
+                                        std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
     std::ofstream out(fresh);
     out << name_of(way) << "\n";
     out.close();  // which writes
-    if (out) std::filesystem::rename(fresh, file, failed);
-    if (!out || failed) std::filesystem::remove(fresh, failed);
+    if (out) {
+        std::filesystem::create_hard_link(fresh, file, failed);
+        // What stands there is damaged, or the file system has no links.
+        if (failed && !read_kept(file)) std::filesystem::rename(fresh, file, failed);
+    }
+    std::filesystem::remove(fresh, failed);
+    return read_kept(file);
 }
 
 }  // namespace
@@ -143,7 +151,8 @@ Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double
     return ways[first];
 }
 
-Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder) {
+Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder,
+                                const std::function<double(Bf16Way)>& seconds) {
     const std::vector<Bf16Way> ways = bf16_ways_here();
     if (wanted != Bf16Way::measured) {
         if (std::ranges::count(ways, wanted) != 0) return wanted;
@@ -155,9 +164,9 @@ Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& fol
     if (ways.size() == 1) return ways.front();
     const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + machine_key());
     if (const auto kept = file.empty() ? std::nullopt : read_kept(file)) return *kept;
-    const Bf16Way way = measure(ways);
-    if (!file.empty()) keep(file, way);
-    return way;
+    const Bf16Way way = seconds ? fastest_way(ways, seconds) : measure(ways);
+    const auto kept = file.empty() ? std::nullopt : keep(file, way);
+    return kept.value_or(way);
 }
 
 std::filesystem::path cache_folder() {

@@ -108,6 +108,23 @@ TEST_F(Bf16WayTest, ADamagedFileIsMeasuredAnew) {
     EXPECT_NE(measured, Bf16Way::measured);
 }
 
+/// Two processes that start at once may measure differently, but must not go on with different ways.
+TEST_F(Bf16WayTest, AChoiceThatAnotherProcessKeptMeanwhileCounts) {
+    const std::vector<Bf16Way> ways = bf16_ways_here();
+    if (ways.size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+    const fs::path file = kept()[0];
+    fs::remove(file);
+    const std::string others = std::string(name_of(ways.back())) + "\n";
+    const auto first_is_fastest = [&](Bf16Way way) {
+        std::ofstream(file) << others;
+        return way == ways.front() ? 1.0 : 2.0;
+    };
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, first_is_fastest), ways.back());
+    EXPECT_EQ(kept(), std::vector<fs::path>{file});
+    EXPECT_EQ(text_of(file), others);
+}
+
 TEST_F(Bf16WayTest, AFolderThatCannotBeUsedStopsNobody) {
     std::ofstream(folder_) << "a file where the folder should be";
     EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
