@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -114,6 +116,14 @@ std::optional<Bf16Way> keep(const std::filesystem::path& file, Bf16Way way) {
     return read_kept(file);
 }
 
+/// The first choice of this process that no folder could keep.
+Bf16Way first_in_process(const std::string& key, Bf16Way way) {
+    static std::mutex mutex;
+    static std::map<std::string, Bf16Way> ways;
+    const std::lock_guard lock(mutex);
+    return ways.try_emplace(key, way).first->second;
+}
+
 }  // namespace
 
 std::string_view name_of(Bf16Way way) {
@@ -162,11 +172,12 @@ Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& fol
                                                       ": not on this processor, must be measured or " + has);
     }
     if (ways.size() == 1) return ways.front();
-    const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + machine_key());
+    const std::string key = machine_key();
+    const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + key);
     if (const auto kept = file.empty() ? std::nullopt : read_kept(file)) return *kept;
     const Bf16Way way = seconds ? fastest_way(ways, seconds) : measure(ways);
     const auto kept = file.empty() ? std::nullopt : keep(file, way);
-    return kept.value_or(way);
+    return kept ? *kept : first_in_process(key, way);
 }
 
 std::filesystem::path cache_folder() {

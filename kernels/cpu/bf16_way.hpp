@@ -23,8 +23,8 @@ Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double
 
 /// Gives `wanted`. Where that is `measured`: the way that `folder` keeps from an earlier measurement on this machine,
 /// else one that is measured now and kept there. Of two processes that measure at the same time the first to keep its
-/// choice decides for both. Without a usable folder every call measures. Refuses a way that the processor has not.
-/// `seconds` measures in place of the clock, as for `fastest_way`.
+/// choice decides for both. Without a usable folder every call measures, and the first of a process decides. Refuses a
+/// way that the processor has not. `seconds` measures in place of the clock, as for `fastest_way`.
 Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder,
                                 const std::function<double(Bf16Way)>& seconds = {});
 

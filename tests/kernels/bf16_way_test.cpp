@@ -131,6 +131,20 @@ TEST_F(Bf16WayTest, AFolderThatCannotBeUsedStopsNobody) {
     EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, {}));
 }
 
+/// A process may have several CPU devices, which must multiply alike.
+TEST_F(Bf16WayTest, WithoutAFolderAProcessHasOneWay) {
+    const std::vector<Bf16Way> ways = bf16_ways_here();
+    if (ways.size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    std::ofstream(folder_) << "a file where the folder should be";
+    for (const fs::path& folder : {fs::path(), folder_}) {
+        const auto choose = [&](Bf16Way fastest) {
+            return *choose_bf16_way(Bf16Way::measured, folder,
+                                    [fastest](Bf16Way way) { return way == fastest ? 1.0 : 2.0; });
+        };
+        EXPECT_EQ(choose(ways.front()), choose(ways.back()));
+    }
+}
+
 /// A full disk, or what looks like one here: no file may grow.
 TEST_F(Bf16WayTest, AChoiceThatCannotBeWrittenLeavesNothingBehind) {
     if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
