@@ -72,11 +72,15 @@ Bf16Way measure(const std::vector<Bf16Way>& ways) {
     });
 }
 
-/// The name of the file that keeps the choice: the processor's signature and the features that it may use now.
+/// The name of the file that keeps the choice: what the build does to the kernels' speed, the processor's signature and
+/// the features that it may use now.
 std::string machine_key() {
     std::string key = "1";  // raised when a kernel changes so much that old choices may be wrong
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     key += "-sanitized";
+#endif
+#if !defined(__OPTIMIZE__)
+    key += "-unoptimized";
 #endif
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;

@@ -94,6 +94,18 @@ TEST_F(Bf16WayTest, WhatIsKeptForOtherFeaturesDoesNotCount) {
     EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), Bf16Way::floats);
 }
 
+/// Without the compiler's optimization another way may be the fastest.
+TEST_F(Bf16WayTest, ADebugBuildKeepsAChoiceOfItsOwn) {
+    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+#if defined(__OPTIMIZE__)
+    constexpr bool optimized = true;
+#else
+    constexpr bool optimized = false;
+#endif
+    EXPECT_EQ(kept()[0].filename().string().find("-unoptimized") == std::string::npos, optimized);
+}
+
 TEST_F(Bf16WayTest, ADamagedFileIsMeasuredAnew) {
     if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     const Bf16Way measured = *choose_bf16_way(Bf16Way::measured, folder_);
