@@ -34,7 +34,7 @@ if(RONDO_CUDA AND NOT RONDO_SANITIZE AND NOT RONDO_TSAN AND NOT RONDO_FUZZ)
     message(FATAL_ERROR "${RONDO_NVCC} is of CUDA ${rondo_nvcc}, must be 12.0 or later")
   elseif(RONDO_NVCC)
     set(CMAKE_CUDA_COMPILER ${RONDO_NVCC})
-    set(CMAKE_CUDA_ARCHITECTURES OFF)  # named in kernels/CMakeLists.txt
+    set(CMAKE_CUDA_ARCHITECTURES OFF)  # named in kernels/cuda.cmake
     enable_language(CUDA)
     include(cmake/find-cuda-toolkit.cmake)
     set(RONDO_HAS_CUDA ON)
