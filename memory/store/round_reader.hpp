@@ -50,6 +50,7 @@ public:
     RoundReader(const RoundReader&) = delete;
     RoundReader& operator=(const RoundReader&) = delete;
 
+    /// Without rounds the job is over at once.
     Ticket read(Job job);
     /// Nothing more is begun for it. It is over as soon as what is under way has ended, with no round whole.
     void cancel(const Ticket& ticket);

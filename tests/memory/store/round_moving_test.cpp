@@ -107,6 +107,18 @@ TEST_P(RoundMovingTest, ALongRoundIsSeveralRecords) {
     }
 }
 
+/// Nothing comes from a disk that could tell of the end.
+TEST_P(RoundMovingTest, WithoutRoundsAReadingIsOverAtOnce) {
+    SequenceKv kv(*pool_);
+    std::vector<size_t> told;
+    RoundReader::Job job{kv.share(), {}};
+    job.over = [&told](size_t whole) { told.push_back(whole); };
+    const RoundReader::Ticket ticket = reader_->read(std::move(job));
+    EXPECT_EQ(told, std::vector<size_t>{0});
+    reader_->cancel(ticket);
+    EXPECT_EQ(told.size(), 1U) << "once";
+}
+
 /// "Yes." and "No." are rounds too, and what stands behind them is found.
 TEST_P(RoundMovingTest, AShortRoundHoldsUpNothing) {
     const std::vector<int64_t> ends{1, 3, 64};
