@@ -19,6 +19,7 @@ Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue
     made->folder_.emplace(std::move(folder));
     RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->options_.path + "/manifest"));
     made->manifest_ = std::move(manifest.manifest);
+    RONDO_TRY(made->folder_->sync());  // the manifest may be new, and RocksDB does not sync its folder's name
     made->repaired_ = manifest.repaired;
     if (!manifest.note.empty()) made->notes_.push_back(std::move(manifest.note));
     RONDO_ASSIGN(const bool key_made, made->take_key(keys));  // before anything is removed

@@ -46,9 +46,13 @@ uint64_t quota_left(int file, int whose, uint32_t id) {
 }  // namespace
 
 Result<StoreFolder> StoreFolder::open(const std::string& path) {
-    if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-        return refused(path, std::string("cannot be made: ") + std::strerror(errno));
-    return open_existing(path);
+    const bool is_new = mkdir(path.c_str(), S_IRWXU) == 0;
+    if (!is_new && errno != EEXIST) return refused(path, std::string("cannot be made: ") + std::strerror(errno));
+    RONDO_ASSIGN(StoreFolder folder, open_existing(path));
+    const Status durable = is_new ? folder.sync_above() : Status::ok();
+    if (durable) return folder;
+    rmdir(path.c_str());  // whoever opens it next makes it and tries again
+    return durable.error();
 }
 
 Result<StoreFolder> StoreFolder::open_existing(std::string path) {
@@ -143,6 +147,15 @@ Status StoreFolder::replace(const std::string& name, std::span<const std::byte> 
 
 Status StoreFolder::sync() const {
     return fsync(file_) == 0 ? Status::ok() : Status(failed(path_, "sync"));
+}
+
+Status StoreFolder::sync_above() const {
+    const int above = openat(file_, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0) return failed(path_, "open the folder that it lies in");
+    Status end;
+    if (fsync(above) != 0) end = failed(path_, "sync the folder that it lies in");
+    close(above);
+    return end;
 }
 
 Result<std::vector<std::string>> StoreFolder::names() const {

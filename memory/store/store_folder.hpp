@@ -16,7 +16,8 @@ namespace rondo {
 /// folder or a link in their place.
 class StoreFolder {
 public:
-    /// Made where there is none (0700). Refused: a link, somebody else's, one that others may look into.
+    /// Made where there is none (0700); its name is durable then. Refused: a link, somebody else's, one that others may
+    /// look into.
     static Result<StoreFolder> open(const std::string& path);
     /// The same, but one that is there.
     static Result<StoreFolder> open_existing(std::string path);
@@ -46,6 +47,8 @@ public:
 
 private:
     StoreFolder(std::string path, int file) : path_(std::move(path)), file_(file) {}
+    /// Its own name stays when the machine stops.
+    Status sync_above() const;
     Status write_new(const std::string& name, std::span<const std::byte> bytes) const;
 
     std::string path_;

@@ -8,14 +8,21 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
+#include "tests/memory/store/disk_faults.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
 namespace {
 
+using ::testing::Contains;
+using testing::DiskFaults;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string refusal(const std::string& path) {
     const auto opened = StoreFolder::open(path);
@@ -43,6 +50,28 @@ TEST(StoreFolder, IsMadeForItsUserAlone) {
     EXPECT_TRUE(folder->remove("one")) << "it is gone";
     EXPECT_THAT(folder->names().value(), ElementsAre());
     EXPECT_EQ(refusal(path), "opened") << "one that is there";
+}
+
+/// Whatever is synced in a folder is lost when the folder's own name is.
+TEST(StoreFolder, ItsNameIsSyncedWhenItIsMade) {
+    const testing::Folder around;
+    const std::string above = std::filesystem::canonical(around.path()).string(), path = above + "/kv";
+    const auto calls = [&] {
+        DiskFaults::begin({above});
+        const std::string opened = refusal(path);
+        std::vector<std::string> met = DiskFaults::end();
+        EXPECT_EQ(opened, "opened");
+        return met;
+    };
+    EXPECT_THAT(calls(), ElementsAre("mkdir kv", StartsWith("fsync rondo-test-")));
+    EXPECT_THAT(calls(), Not(Contains(StartsWith("fsync")))) << "it was there";
+    std::filesystem::remove(path);
+    DiskFaults::begin({above, DiskFaults::Kind::io_error, 2});
+    const std::string refused = refusal(path);
+    DiskFaults::end();
+    EXPECT_THAT(refused, HasSubstr("/kv: cannot sync the folder that it lies in"));
+    EXPECT_FALSE(std::filesystem::exists(path)) << "else the next start would take it for durable";
+    EXPECT_THAT(calls(), ElementsAre("mkdir kv", StartsWith("fsync rondo-test-")));
 }
 
 TEST(StoreFolder, OneThatMustBeThereIsNotMade) {

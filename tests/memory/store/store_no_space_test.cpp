@@ -71,6 +71,21 @@ TEST_F(StoreNoSpaceTest, ASegmentWithoutASyncedNameIsNotUsed) {
     EXPECT_TRUE(segments->append(disk_alignment));
 }
 
+/// The same of the manifest: conversations may be written to it before there is any segment.
+TEST_F(StoreNoSpaceTest, AManifestWithoutASyncedNameIsNotUsed) {
+    close();
+    std::filesystem::remove_all(options_.path);
+    DiskFaults::begin({.folder = options_.path, .kind = DiskFaults::Kind::no_space, .from = 1, .only = "fsync kv"});
+    const auto refused = KvStore::open(options_, *queue_);
+    EXPECT_EQ(DiskFaults::end(), std::vector<std::string>{"fsync kv"});
+    EXPECT_TRUE(std::filesystem::exists(options_.path + "/manifest/CURRENT")) << "it is synced behind this";
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
+    open();
+    try_to_write(next_++);
+    EXPECT_TRUE(has(0));
+}
+
 TEST_F(StoreNoSpaceTest, AStartThatFailedIsMadeAgain) {
     for (int i = 0; i < 30; ++i) try_to_write(next_++);
     const int64_t stride = fault_amount(5, 1);
