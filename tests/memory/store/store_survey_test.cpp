@@ -200,6 +200,9 @@ TEST_P(StoreSurveyTest, EntriesThatAreDamagedOrForgottenAreCounted) {
     ASSERT_THAT(found.damaged, SizeIs(1));
     EXPECT_EQ(found.damaged[0].name, name);
     EXPECT_THAT(found.damaged[0].why, HasSubstr("entry in the manifest"));
+    open();
+    EXPECT_EQ(store_->counts().damaged, 1) << "the start counts as the survey does";
+    EXPECT_EQ(store_->index().count(), 0U) << "and removes what was forgotten, too";
 }
 
 /// As the next start judges, which reads no record either.
