@@ -235,20 +235,4 @@ Status KvStore::expire() {
     return remove(names);
 }
 
-/// The epoch goes first: should the rest fail, what is left is not found after the next start either.
-Status KvStore::forget_tenant(const StoreName& tenant) {
-    const uint64_t epoch = records_.epoch_of(tenant) + 1;
-    RecordWriter out;
-    out.put(epoch);
-    Manifest::Changes changes;
-    changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(out.bytes()));
-    RONDO_TRY(manifest_->commit_removal(std::move(changes)));
-    records_.set_epoch(tenant, epoch);
-    std::vector<StoreName> names;
-    index().each([&](const StoredRecord& record) {
-        if (record.tenant == tenant) names.push_back(record.name);
-    });
-    return remove(names);
-}
-
 }  // namespace rondo

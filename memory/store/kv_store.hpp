@@ -128,8 +128,6 @@ public:
     /// Tries again what the disk has refused to remove.
     Status remove_again();
     Status expire();
-    /// Everything of a tenant's goes, what is on its way too.
-    Status forget_tenant(const StoreName& tenant);
     /// Afterwards what was removed is in no file.
     Status forget_removed();
 

@@ -99,8 +99,7 @@ struct KvStore::Finishing {
             store.give_up(*writing);
             return true;
         };
-        const auto failed = static_cast<int64_t>(std::erase_if(writings, is_lost));
-        if (status.error().code != ErrorCode::cancelled) store.count_refused_by_disk(failed);
+        store.count_refused_by_disk(static_cast<int64_t>(std::erase_if(writings, is_lost)));
     }
 };
 
@@ -160,11 +159,6 @@ void KvStore::put_used(Manifest::Changes& changes) {
 
 /// The bytes are durable; now they are found.
 void KvStore::commit(Finishing& finishing) {
-    const Status forgotten =
-        make_error(ErrorCode::cancelled, "the tenant of a record was forgotten while it was written");
-    const auto is_forgotten = [this](const Writing& one) { return records_.is_forgotten(one.record); };
-    if (std::ranges::any_of(finishing.writings, [&](const auto& one) { return is_forgotten(*one); }))
-        finishing.fail(forgotten, is_forgotten);
     if (finishing.writings.empty()) return;
     Manifest::Changes changes;
     uint64_t bytes = 0;

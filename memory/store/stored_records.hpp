@@ -21,7 +21,6 @@ public:
     /// Of a tenant. What he had before he was forgotten is of an earlier one.
     uint64_t epoch_of(const StoreName& tenant) const;
     void set_epoch(const StoreName& tenant, uint64_t epoch) { epochs_[tenant] = epoch; }
-    bool is_forgotten(const StoredRecord& record) const { return record.epoch != epoch_of(record.tenant); }
 
     /// A record of that name is found or on its way, so another one cannot begin.
     bool has_name(const StoreName& name) const { return index_.find(name) != nullptr || writing_.contains(name); }

@@ -158,7 +158,7 @@ TEST_P(KvStoreTest, WhoReadsKeepsItsBytesThoughItIsRemoved) {
     const Round one = round("t", nullptr, 0, 40);
     ASSERT_EQ(write(one), Refusal::none);
     auto reading = open_record(name_of(one), one.ids).value();
-    ASSERT_TRUE(store_->forget_tenant(store_->tenant_name("t")));
+    ASSERT_TRUE(store_->remove(name_of(one)));
     EXPECT_FALSE(is_there(one));
     const RecordHeader& header = KvStore::header_of(*reading);
     AlignedBytes bytes(padded(header)), expected = bytes_of(header, 1);
@@ -209,30 +209,6 @@ TEST_P(KvStoreTest, ARecordWrittenAnewIsAnotherThanTheOneThatIsStillRead) {
     readings.clear();
     // A thread of the disk's may be letting go of one, too.
     tasks_->run_until([&] { return store_->bytes() <= before + disk_alignment; });
-}
-
-TEST_P(KvStoreTest, AForgottenTenantsRecordsAreGoneAlsoThoseOnTheirWay) {
-    const Round mine = round("a", nullptr, 0, 40), others = round("b", nullptr, 0, 40),
-                late = round("a", nullptr, 900, 40);
-    ASSERT_EQ(write(mine), Refusal::none);
-    ASSERT_EQ(write(others), Refusal::none);
-    const RecordHeader header = header_of(late);
-    auto begun = store_->begin(header, 1.0);
-    ASSERT_TRUE(begun.writing);
-    ASSERT_TRUE(write_layers(begun.writing, header));
-    ASSERT_TRUE(store_->forget_tenant(store_->tenant_name("a")));
-    const Status finished = wait([&](auto done) { store_->finish(begun.writing, std::move(done)); });
-    EXPECT_EQ(finished.error().code, ErrorCode::cancelled);
-    begun.writing.reset();
-    tasks_->run_all();
-    for (int start = 0; start < 2; ++start, open()) {
-        EXPECT_FALSE(is_there(mine));
-        EXPECT_FALSE(is_there(late));
-        EXPECT_TRUE(is_there(others));
-    }
-    EXPECT_EQ(write(mine), Refusal::none) << "what comes later stays";
-    open();
-    EXPECT_TRUE(is_there(mine));
 }
 
 /// Another model's records are not found, live beside, and go first.

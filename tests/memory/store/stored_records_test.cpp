@@ -156,16 +156,6 @@ TEST_F(StoredRecordsTest, WhatTheManifestMayHaveLeavesUnfound) {
     EXPECT_EQ(records_.leaving()[0].place, one.place);
 }
 
-TEST_F(StoredRecordsTest, AnEarlierEpochIsForgotten) {
-    StoredRecord one = record(1), other = record(2, 0, 1, 101);
-    EXPECT_FALSE(records_.is_forgotten(one));
-    records_.set_epoch(one.tenant, records_.epoch_of(one.tenant) + 1);
-    EXPECT_TRUE(records_.is_forgotten(one));
-    EXPECT_FALSE(records_.is_forgotten(other)) << "another tenant's";
-    one.epoch = records_.epoch_of(one.tenant);
-    EXPECT_FALSE(records_.is_forgotten(one));
-}
-
 TEST_F(StoredRecordsTest, UsesAreKeptUntilTheyAreTaken) {
     const StoredRecord one = stored(1), behind = stored(2, 1);
     EXPECT_FALSE(records_.has_used());
