@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <utility>
+
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/flip_bit.hpp"
@@ -264,6 +267,35 @@ TEST_P(KvStoreTest, AnEntryWithMoreLayersThanItsRecordHasRoomForIsDamaged) {
     EXPECT_EQ(store_->counts().damaged, 1);
     EXPECT_EQ(store_->index().find(name_of(one)), nullptr);
     EXPECT_TRUE(is_there(other));
+}
+
+/// Nobody judges another version's numbers at a start. Such an entry has another name, unless somebody has changed it.
+TEST_P(KvStoreTest, AnotherVersionsEntryUnderANameOfThisOneIsDamaged) {
+    const Round one = round("t", nullptr, 0, 64), other = round("t", nullptr, 1000, 64);
+    ASSERT_EQ(write(other), Refusal::none);
+    for (const auto& [tokens, layers] : {std::pair(64, 1000), std::pair(-100, 3)}) {
+        ASSERT_EQ(write(one), Refusal::none);
+        const std::string key = store::key_of(store::record_letter, name_of(one));
+        const std::string value = store_->manifest().get(key).value();
+        auto entry = read_stored_record(std::as_bytes(std::span(value)));
+        ASSERT_TRUE(entry);
+        entry->record.tokens = tokens;
+        entry->record.layers = layers;
+        std::vector<std::byte> forged = write_stored_record(*entry);
+        const uint32_t later = ManifestEntry::version_now + 1;
+        std::memcpy(forged.data(), &later, sizeof(later));
+        const uint64_t sum = checksum_of(std::span(forged).first(forged.size() - sizeof(uint64_t)));
+        std::memcpy(forged.data() + forged.size() - sizeof(sum), &sum, sizeof(sum));
+        Manifest::Changes changes;
+        changes.put(key, store::text_of(forged));
+        ASSERT_TRUE(store_->manifest().commit(std::move(changes)));
+        open();
+        EXPECT_EQ(store_->counts().foreign, 1);
+        EXPECT_EQ(check(one).error().code, ErrorCode::corrupt);
+        EXPECT_EQ(store_->counts().damaged, 1);
+        EXPECT_FALSE(is_there(one));
+        EXPECT_TRUE(is_there(other));
+    }
 }
 
 TEST_P(KvStoreTest, WhatWasRemovedIsInNoFile) {
