@@ -50,7 +50,6 @@ Json numbers_of(const StoreSurvey& survey) {
             {"bytes", survey.all.bytes},
             {"tokens", survey.all.tokens},
             {"sealed", survey.sealed},
-            {"forgotten", survey.forgotten},
             {"conversations", survey.conversations},
             {"conversations_sealed", survey.conversations_sealed},
             {"proved", survey.proved}};

@@ -2,21 +2,11 @@
 
 #include <span>
 #include <string>
+#include <utility>
 
-#include "memory/store/byte_io.hpp"
 #include "memory/store/manifest_keys.hpp"
 
 namespace rondo {
-
-Result<EntryJudge::Epochs> EntryJudge::epochs_in(const Manifest& manifest) {
-    Epochs epochs;
-    RONDO_TRY(manifest.each(std::string(1, store::epoch_letter), [&](std::string_view key, std::string_view value) {
-        RecordReader in(std::as_bytes(std::span(value)));
-        epochs[store::name_in(key)] = in.take<uint64_t>();
-        return Status::ok();
-    }));
-    return epochs;
-}
 
 bool EntryJudge::is_foreign(const ManifestEntry& entry) const {
     return entry.version != ManifestEntry::version_now || (kind_ && entry.kind != *kind_);
@@ -31,8 +21,6 @@ JudgedEntry EntryJudge::judge(std::string_view key, std::string_view value) cons
         return broken;
     }
     const StoredRecord& record = entry->record;
-    const auto epoch = epochs_.find(record.tenant);
-    if (record.epoch != (epoch == epochs_.end() ? 0 : epoch->second)) return {Is::left_over, "", std::move(*entry)};
     const bool has_room = entry->version != ManifestEntry::version_now ||
                           RecordHeader::header_bytes(static_cast<size_t>(record.tokens),
                                                      static_cast<size_t>(record.layers)) <= record.place.bytes;

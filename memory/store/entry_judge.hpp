@@ -2,10 +2,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "config/result.hpp"
 #include "memory/store/manifest.hpp"
@@ -19,9 +17,8 @@ namespace rondo {
 struct JudgedEntry {
     enum class Is : uint8_t {
         whole,
-        foreign,    ///< of another kind of KV or of another version: it stays, and only who wrote it can prove it
-        left_over,  ///< of a tenant who was forgotten since: the next start removes it
-        broken,     ///< it cannot be true: the next start removes it
+        foreign,  ///< of another kind of KV or of another version: it stays, and only who wrote it can prove it
+        broken,   ///< it cannot be true: the next start removes it
     };
     Is is = Is::broken;
     const char* why = "";  ///< it is broken
@@ -30,12 +27,8 @@ struct JudgedEntry {
 
 class EntryJudge {
 public:
-    /// Of tenants, 0 where there is none: what a tenant had before he was forgotten is of an earlier one.
-    using Epochs = std::map<StoreName, uint64_t>;
-    static Result<Epochs> epochs_in(const Manifest& manifest);
-
     /// `kind` is a checksum of this process's kind of KV. Without one no kind is foreign.
-    EntryJudge(Epochs epochs, std::optional<uint64_t> kind) : epochs_(std::move(epochs)), kind_(kind) {}
+    explicit EntryJudge(std::optional<uint64_t> kind) : kind_(kind) {}
     /// The key and the value of a record's entry.
     JudgedEntry judge(std::string_view key, std::string_view value) const;
     /// All of the manifest's, in order of the names.
@@ -44,7 +37,6 @@ public:
 private:
     bool is_foreign(const ManifestEntry& entry) const;
 
-    Epochs epochs_;
     std::optional<uint64_t> kind_;
 };
 

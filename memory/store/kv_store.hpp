@@ -86,8 +86,8 @@ public:
         WritingPtr writing;  ///< none: refused
         Refusal refusal = Refusal::none;
     };
-    /// Makes room for it. `header` says everything but the tenant's epoch and the proofs; `waypoints` are those of
-    /// RecordIndex::waypoints_of, by which parts of it are found.
+    /// Makes room for it. `header` says everything but the proofs; `waypoints` are those of RecordIndex::waypoints_of,
+    /// by which parts of it are found.
     Begun begin(RecordHeader header, double saved_seconds, std::vector<StoreName> waypoints = {});
     /// `bytes` are the layer's, padded to `disk_alignment`; sealed in place, and left alone until `done`. Layers come
     /// in any order, each once.

@@ -18,7 +18,6 @@ StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds
     record.tokens_before = header.tokens_before;
     record.tokens = static_cast<int32_t>(header.ids.size());
     record.layers = static_cast<int32_t>(header.layers.size());
-    record.epoch = header.epoch;
     record.place.bytes = header.record_bytes();
     record.saved_seconds = saved_seconds;
     record.used_at = options_.now();
@@ -27,7 +26,6 @@ StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds
 
 KvStore::Begun KvStore::begin(RecordHeader header, double saved_seconds, std::vector<StoreName> waypoints) {
     assert(header.kind == options_.kind);
-    header.epoch = records_.epoch_of(header.tenant);
     header.lay_out();
     StoredRecord record = record_of(header, saved_seconds);
     record.waypoints = std::move(waypoints);

@@ -11,8 +11,8 @@
 /// Keys of the store's manifest: a letter that says what the value is, and the name of whose it is.
 namespace rondo::store {
 
-// Of records, of tenants' epochs, and of what a conversation has on the shelf.
-inline constexpr char record_letter = 'r', epoch_letter = 'e';
+// Of records, and of what a conversation has on the shelf.
+inline constexpr char record_letter = 'r';
 inline constexpr char head_letter = 'c', body_letter = 't', refers_letter = 'o';
 
 /// The whole key of what was written in one day.

@@ -81,7 +81,7 @@ std::vector<std::byte> RecordHeader::write() const {
     out.put(static_cast<uint32_t>(header_bytes(ids.size(), layers.size())));
     out.pad(sealed_from);
     for (const StoreName* one : {&name, &before, &tenant}) out.put(std::span<const std::byte>(*one));
-    out.put(epoch);
+    out.put(uint64_t{0});  // no meaning in this version, and not looked at
     out.put(std::span<const std::byte>(kind.model));
     out.put(static_cast<uint8_t>(kind.dtype));
     out.put(static_cast<uint8_t>(group));
@@ -111,7 +111,7 @@ Result<RecordHeader> RecordHeader::read(std::span<const std::byte> bytes) {
     in.take(sealed_from - proof_at);
     RecordHeader made;
     for (StoreName* one : {&made.name, &made.before, &made.tenant}) *one = take_name(in);
-    made.epoch = in.take<uint64_t>();
+    in.take<uint64_t>();
     made.kind.model = take_name(in);
     const auto dtype = in.take<uint8_t>(), group = in.take<uint8_t>(), exactness = in.take<uint8_t>();
     in.take<uint8_t>();

@@ -36,7 +36,6 @@ struct RecordHeader {
     StoreName name{};    ///< of what it holds: whose, how computed, all ids up to its end
     StoreName before{};  ///< the same of what comes before its first id
     StoreName tenant{};
-    uint64_t epoch = 0;  ///< of the tenant: what he had before he was forgotten is of an earlier one
     KvKind kind;
     LayerGroup group = LayerGroup::upper;
     Exactness exactness = Exactness::exact;

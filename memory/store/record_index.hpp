@@ -25,7 +25,6 @@ struct StoredRecord {
     int64_t tokens_before = 0;
     int32_t tokens = 0;
     int32_t layers = 0;  ///< of the group
-    uint64_t epoch = 0;
     RecordPlace place;
     double saved_seconds = 0.0;  ///< that computing it would take
     int64_t used_at = 0;         ///< seconds since 1970

@@ -82,10 +82,9 @@ Result<RecordHeader> open_header(const StoredRecord& known, const SealKey* key, 
     }
     RONDO_ASSIGN(RecordHeader header, RecordHeader::read(bytes));
     const bool same = header.name == known.name && header.before == known.before && header.tenant == known.tenant &&
-                      header.epoch == known.epoch && header.group == known.group &&
-                      header.exactness == known.exactness && header.tokens_before == known.tokens_before &&
-                      std::ssize(header.ids) == known.tokens && std::ssize(header.layers) == known.layers &&
-                      header.record_bytes() == known.place.bytes;
+                      header.group == known.group && header.exactness == known.exactness &&
+                      header.tokens_before == known.tokens_before && std::ssize(header.ids) == known.tokens &&
+                      std::ssize(header.layers) == known.layers && header.record_bytes() == known.place.bytes;
     if (!same) return not_what_was_written();
     return header;
 }

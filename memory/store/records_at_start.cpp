@@ -20,14 +20,14 @@ public:
     Status read_entries();
     /// Where each of them lies. What lies in another one is lost.
     std::vector<RecordPlace> add_records();
-    Status remove_going();
+    Status remove_lost();
     RecordsAtStart take() { return std::move(made_); }
 
 private:
     bool can_be_read(const JudgedEntry& judged);
     void lose(const StoreName& name) {
         ++made_.damaged;
-        going_.push_back(name);
+        lost_.push_back(name);
     }
 
     Manifest& manifest_;
@@ -36,15 +36,12 @@ private:
     const bool has_keys_;
     RecordsAtStart made_;
     std::vector<JudgedEntry> found_;
-    std::vector<StoreName> going_;  // lost, or left over
+    std::vector<StoreName> lost_;
 };
 
 Status TakingOver::read_entries() {
-    RONDO_ASSIGN(EntryJudge::Epochs epochs, EntryJudge::epochs_in(manifest_));
-    for (const auto& [tenant, epoch] : epochs) made_.records.set_epoch(tenant, epoch);
-    return EntryJudge(std::move(epochs), kind_).judge_all(manifest_, [this](JudgedEntry judged) {
+    return EntryJudge(kind_).judge_all(manifest_, [this](JudgedEntry judged) {
         if (judged.is == JudgedEntry::Is::broken) return lose(judged.entry.record.name);
-        if (judged.is == JudgedEntry::Is::left_over) return going_.push_back(judged.entry.record.name);
         found_.push_back(std::move(judged));
     });
 }
@@ -81,10 +78,10 @@ std::vector<RecordPlace> TakingOver::add_records() {
     return places;
 }
 
-Status TakingOver::remove_going() {
+Status TakingOver::remove_lost() {
     Manifest::Changes changes;
-    for (const StoreName& name : going_) changes.remove(store::key_of(store::record_letter, name));
-    return going_.empty() ? Status::ok() : manifest_.commit_removal(std::move(changes));
+    for (const StoreName& name : lost_) changes.remove(store::key_of(store::record_letter, name));
+    return lost_.empty() ? Status::ok() : manifest_.commit_removal(std::move(changes));
 }
 
 }  // namespace
@@ -93,7 +90,7 @@ Result<RecordsAtStart> records_at_start(Manifest& manifest, Segments& segments, 
     TakingOver taking_over(manifest, segments, kind, has_keys);
     RONDO_TRY(taking_over.read_entries());
     std::vector<RecordPlace> places = taking_over.add_records();
-    RONDO_TRY(taking_over.remove_going());
+    RONDO_TRY(taking_over.remove_lost());
     RONDO_TRY(segments.keep_only(std::move(places)));
     return taking_over.take();
 }

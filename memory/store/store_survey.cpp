@@ -65,12 +65,10 @@ Status prove_all_of(const StoreName& conversation, Shelf& shelf) {
 }
 
 Status Surveyor::read_entries() {
-    RONDO_ASSIGN(EntryJudge::Epochs epochs, EntryJudge::epochs_in(manifest_));
-    const EntryJudge judge(std::move(epochs), std::nullopt);
+    const EntryJudge judge(std::nullopt);
     RONDO_TRY(judge.judge_all(manifest_, [this](JudgedEntry judged) {
         const StoredRecord& record = judged.entry.record;
         if (judged.is == JudgedEntry::Is::broken) return damaged(StoreSurvey::Thing::record, record.name, judged.why);
-        if (judged.is == JudgedEntry::Is::left_over) return static_cast<void>(++survey_.forgotten);
         bytes_ += record.place.bytes;
         entries_.push_back(std::move(judged));
     }));

@@ -23,7 +23,6 @@ struct StoreSurvey {
     std::map<uint64_t, Sum> by_kind;     ///< by a checksum of the kind of KV
     std::map<StoreName, Sum> by_tenant;  ///< by the tenant's name in the store
     int64_t sealed = 0;                  ///< of the records
-    int64_t forgotten = 0;               ///< records that the next start removes, for their tenant was forgotten
     int64_t conversations = 0;           ///< on the shelf
     int64_t conversations_sealed = 0;
 

@@ -50,7 +50,7 @@ std::vector<std::byte> write_stored_record(const ManifestEntry& entry) {
     out.put(record.tokens_before);
     out.put(record.tokens);
     out.put(record.layers);
-    out.put(record.epoch);
+    out.put(uint64_t{0});  // no meaning in this version, and not looked at
     for (const uint64_t number : {record.place.segment, record.place.offset, record.place.bytes}) out.put(number);
     out.put(std::bit_cast<uint64_t>(record.saved_seconds));
     out.put(record.used_at);
@@ -74,7 +74,7 @@ Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
     record.tokens_before = in.take<int64_t>();
     record.tokens = in.take<int32_t>();
     record.layers = in.take<int32_t>();
-    record.epoch = in.take<uint64_t>();
+    in.take<uint64_t>();
     for (uint64_t* number : {&record.place.segment, &record.place.offset, &record.place.bytes})
         *number = in.take<uint64_t>();
     record.saved_seconds = std::bit_cast<double>(in.take<uint64_t>());

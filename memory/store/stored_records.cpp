@@ -4,11 +4,6 @@
 
 namespace rondo {
 
-uint64_t StoredRecords::epoch_of(const StoreName& tenant) const {
-    const auto found = epochs_.find(tenant);
-    return found == epochs_.end() ? 0 : found->second;
-}
-
 /// Another one of its name may have begun meanwhile, elsewhere.
 void StoredRecords::end_writing(const StoredRecord& record) {
     const auto found = writing_.find(record.name);

@@ -18,10 +18,6 @@ public:
     /// Those that are found.
     const RecordIndex& index() const { return index_; }
 
-    /// Of a tenant. What he had before he was forgotten is of an earlier one.
-    uint64_t epoch_of(const StoreName& tenant) const;
-    void set_epoch(const StoreName& tenant, uint64_t epoch) { epochs_[tenant] = epoch; }
-
     /// A record of that name is found or on its way, so another one cannot begin.
     bool has_name(const StoreName& name) const { return index_.find(name) != nullptr || writing_.contains(name); }
     /// It is on its way from now on. Its place is no other record's.
@@ -81,7 +77,6 @@ private:
     std::map<RecordPlace, Readers> readers_;
     std::vector<StoredRecord> leaving_;
     std::vector<StoreName> used_;
-    std::map<StoreName, uint64_t> epochs_;  // 0 where there is none
 };
 
 }  // namespace rondo

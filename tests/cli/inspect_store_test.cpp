@@ -47,7 +47,7 @@ TEST_F(InspectStore, AnEmptyStoreHasNothing) {
     expect_failure(run_rondo({"inspect", "store", folder()}), "another process has this store open");
     close();
     const auto json = run_json({"inspect", "store", folder()});
-    for (const char* number : {"records", "bytes", "tokens", "sealed", "forgotten", "conversations", "proved"})
+    for (const char* number : {"records", "bytes", "tokens", "sealed", "conversations", "proved"})
         EXPECT_EQ(json.at(number), 0) << number;
     for (const char* list : {"kinds", "tenants", "segments", "damaged"}) EXPECT_EQ(json.at(list).size(), 0U) << list;
     const auto plain = run_rondo({"inspect", "store", folder(), "--verify"});

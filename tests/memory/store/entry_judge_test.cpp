@@ -38,11 +38,10 @@ protected:
     }
     std::string key() const { return store::key_of(store::record_letter, entry_.record.name); }
     JudgedEntry judge(const std::string& value, std::optional<uint64_t> kind = own_kind) const {
-        return EntryJudge(epochs_, kind).judge(key(), value);
+        return EntryJudge(kind).judge(key(), value);
     }
 
     ManifestEntry entry_;
-    EntryJudge::Epochs epochs_;
 };
 
 TEST_F(EntryJudgeTest, WhatThisProcessWroteIsWhole) {
@@ -58,14 +57,6 @@ TEST_F(EntryJudgeTest, OtherKindsAndVersionsAreForeign) {
         EXPECT_EQ(judge(value(true), kind).is, Is::foreign);
     entry_.record.layers = 1000;
     EXPECT_EQ(judge(value(true)).is, Is::foreign) << "nobody here knows how large its header is";
-}
-
-TEST_F(EntryJudgeTest, WhatAForgottenTenantHadIsLeftOver) {
-    epochs_[entry_.record.tenant] = 1;
-    EXPECT_EQ(judge(value()).is, Is::left_over);
-    EXPECT_EQ(judge(value(true)).is, Is::left_over);
-    entry_.record.epoch = 1;
-    EXPECT_EQ(judge(value()).is, Is::whole) << "written since";
 }
 
 TEST_F(EntryJudgeTest, WhatCannotBeTrueIsBrokenAndSaysWhy) {

@@ -16,7 +16,6 @@ RecordHeader some_record(size_t ids = 37, size_t layers = 5) {
     header.name.fill(std::byte{1});
     header.before.fill(std::byte{2});
     header.tenant.fill(std::byte{3});
-    header.epoch = 7;
     header.kind.model.fill(std::byte{4});
     header.kind.dtype = DType::bf16;
     header.kind.layers = 12;
@@ -107,6 +106,13 @@ TEST(RecordHeader, ImpossibleNumbersAreFoundUnderARightChecksum) {
             EXPECT_FALSE(RecordHeader::read(bytes)) << field.at << ": " << value;
         }
     }
+}
+
+TEST(RecordHeader, BytesWithoutAMeaningAreNotLookedAt) {
+    const RecordHeader header = some_record(20, 3);
+    std::vector<std::byte> bytes = header.write();
+    put_number(bytes, header, 80, 7, 8);
+    EXPECT_EQ(RecordHeader::read(bytes).value(), header);
 }
 
 TEST(RecordHeader, AnotherVersionIsNamed) {

@@ -25,7 +25,6 @@ protected:
         header.name.fill(std::byte{1});
         header.before.fill(std::byte{2});
         header.tenant.fill(std::byte{3});
-        header.epoch = 7;
         header.kind.layers = 3;
         header.kind.kv_heads = 1;
         header.kind.head_dim = 8;
@@ -42,7 +41,6 @@ protected:
         record.name = header.name;
         record.before = header.before;
         record.tenant = header.tenant;
-        record.epoch = header.epoch;
         record.group = header.group;
         record.exactness = header.exactness;
         record.tokens_before = header.tokens_before;
@@ -128,7 +126,7 @@ TEST_P(RecordSealTest, AHeaderPassesForItsRecordAlone) {
     for (const auto& change : std::initializer_list<void (*)(StoredRecord&)>{
              [](StoredRecord& known) { known.name[0] ^= std::byte{1}; },
              [](StoredRecord& known) { known.before[0] ^= std::byte{1}; },
-             [](StoredRecord& known) { known.tenant[0] ^= std::byte{1}; }, [](StoredRecord& known) { ++known.epoch; },
+             [](StoredRecord& known) { known.tenant[0] ^= std::byte{1}; },
              [](StoredRecord& known) { known.group = LayerGroup::lower; },
              [](StoredRecord& known) { known.exactness = Exactness::sparse; },
              [](StoredRecord& known) { ++known.tokens_before; }, [](StoredRecord& known) { ++known.tokens; },
@@ -147,8 +145,7 @@ TEST(ManifestKeys, ALetterAndANameAreAKey) {
     StoreName name{};
     for (size_t i = 0; i < name.size(); ++i) name[i] = static_cast<std::byte>(200 + i);
     std::set<std::string> keys{store::day_key};
-    for (const char letter :
-         {store::record_letter, store::epoch_letter, store::head_letter, store::body_letter, store::refers_letter}) {
+    for (const char letter : {store::record_letter, store::head_letter, store::body_letter, store::refers_letter}) {
         const std::string key = store::key_of(letter, name);
         EXPECT_EQ(key.front(), letter);
         EXPECT_EQ(store::name_in(key), name);

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "memory/store/byte_io.hpp"
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
 #include "tests/flip_bit.hpp"
@@ -64,23 +63,19 @@ protected:
 
 TEST_F(KvStoreAtStartTest, WhatCannotBeTrueIsRemoved) {
     const StoredRecord good = appended(1), foreign = appended(2);
-    StoredRecord forgotten = appended(3), large = appended(4), within = record(5, good.place);
-    forgotten.tenant = name(101);
+    StoredRecord large = appended(3), within = record(4, good.place);
     large.layers = 1000;  // its header would be larger than it is
     within.place.offset += step;
-    const StoredRecord nowhere = record(6, {good.place.segment + 1, step, step});
+    const StoredRecord nowhere = record(5, {good.place.segment + 1, step, step});
     put(good);
     put(foreign, own_kind + 1);
-    for (const StoredRecord& one : {forgotten, large, within, nowhere}) put(one);
-    put(name(7), good);  // another one's entry
-    put_value(store::record_letter, name(8), "nonsense");
-    RecordWriter epoch;
-    epoch.put(uint64_t{1});
-    put_value(store::epoch_letter, name(101), store::text_of(epoch.bytes()));
+    for (const StoredRecord& one : {large, within, nowhere}) put(one);
+    put(name(6), good);  // another one's entry
+    put_value(store::record_letter, name(7), "nonsense");
     for (int start = 0; start < 2; ++start) {
         const auto made = records_at_start(*manifest_, *segments_, own_kind, false);
         ASSERT_TRUE(made) << made.error().message;
-        EXPECT_EQ(made->damaged, start == 0 ? 5 : 0) << "they went with the first start, and so did what was forgotten";
+        EXPECT_EQ(made->damaged, start == 0 ? 5 : 0) << "they went with the first start";
         EXPECT_EQ(made->foreign, 1);
         const RecordIndex& index = made->records.index();
         EXPECT_EQ(index.count(), 2U);
@@ -88,8 +83,7 @@ TEST_F(KvStoreAtStartTest, WhatCannotBeTrueIsRemoved) {
         EXPECT_EQ(index.find(good.name)->saved_seconds, good.saved_seconds);
         ASSERT_NE(index.find(foreign.name), nullptr);
         EXPECT_EQ(index.find(foreign.name)->saved_seconds, 0.0) << "it goes first";
-        EXPECT_EQ(made->records.epoch_of(name(101)), 1U);
-        for (int number = 1; number <= 8; ++number) EXPECT_EQ(manifest_has(number), number <= 2) << number;
+        for (int number = 1; number <= 7; ++number) EXPECT_EQ(manifest_has(number), number <= 2) << number;
         EXPECT_EQ(segments_->bytes(), step + good.place.bytes + foreign.place.bytes) << "all else is given back";
     }
 }

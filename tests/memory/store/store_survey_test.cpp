@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "memory/store/byte_io.hpp"
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/shelf.hpp"
 #include "memory/store/stored_record.hpp"
@@ -181,28 +180,24 @@ TEST_P(StoreSurveyTest, DamageIsNamedWithWhatIsWrong) {
     EXPECT_EQ(why(false), "the record's segment is missing");
 }
 
-TEST_P(StoreSurveyTest, EntriesThatAreDamagedOrForgottenAreCounted) {
+TEST_P(StoreSurveyTest, EntriesThatAreDamagedAreNamedAndCounted) {
     const Round one = round("a", nullptr, 0, 40), other = round("b", nullptr, 0, 40);
     for (const Round& round : {one, other}) ASSERT_EQ(write(round), Refusal::none);
-    const StoreName name = name_of(one), tenant = store_->tenant_name("b");
+    const StoreName name = name_of(one);
     {
         const auto written = manifest();
-        RecordWriter epoch;
-        epoch.put(uint64_t{1});
         Manifest::Changes changes;
         changes.put(store::key_of(store::record_letter, name), "nonsense");
-        changes.put(store::key_of(store::epoch_letter, tenant), store::text_of(epoch.bytes()));
         ASSERT_TRUE(written->commit(std::move(changes)));
     }
     const StoreSurvey found = survey();
-    EXPECT_EQ(found.all.records, 0);
-    EXPECT_EQ(found.forgotten, 1);
+    EXPECT_EQ(found.all.records, 1);
     ASSERT_THAT(found.damaged, SizeIs(1));
     EXPECT_EQ(found.damaged[0].name, name);
     EXPECT_THAT(found.damaged[0].why, HasSubstr("entry in the manifest"));
     open();
     EXPECT_EQ(store_->counts().damaged, 1) << "the start counts as the survey does";
-    EXPECT_EQ(store_->index().count(), 0U) << "and removes what was forgotten, too";
+    EXPECT_EQ(store_->index().count(), 1U);
 }
 
 /// As the next start judges, which reads no record either.
