@@ -151,6 +151,8 @@ Status StoreFolder::sync() const {
 
 Status StoreFolder::sync_above() const {
     const int above = openat(file_, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0 && errno == EACCES)  // who may write it need not be allowed to read it
+        return syncfs(file_) == 0 ? Status::ok() : Status(failed(path_, "sync the file system that it lies on"));
     if (above < 0) return failed(path_, "open the folder that it lies in");
     Status end;
     if (fsync(above) != 0) end = failed(path_, "sync the folder that it lies in");

@@ -293,6 +293,12 @@ RONDO_TAKES(int, fdatasync, int file) {
     return pass_sync("fdatasync", file, [&] { return function(file); });
 }
 
+RONDO_TAKES(int, syncfs, int file) {
+    static Sync* const function = real<Sync>("syncfs");
+    if (!armed) return function(file);
+    return pass_sync("syncfs", file, [&] { return function(file); });
+}
+
 RONDO_TAKES(int, fallocate, int file, int mode, off_t offset, off_t bytes) {
     static Allocate* const function = real<Allocate>("fallocate");
     if (!armed) return function(file, mode, offset, bytes);

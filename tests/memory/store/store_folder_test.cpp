@@ -3,12 +3,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/memory/store/disk_faults.hpp"
@@ -28,6 +32,31 @@ std::string refusal(const std::string& path) {
     const auto opened = StoreFolder::open(path);
     return opened ? "opened" : opened.error().message;
 }
+
+/// A folder that this thread may write and not read, until this ends. Root gives up the right to read all of them.
+class NotToBeRead {
+public:
+    explicit NotToBeRead(std::string folder) : folder_(std::move(folder)) {
+        EXPECT_EQ(chmod(folder_.c_str(), S_IWUSR | S_IXUSR), 0);
+        EXPECT_EQ(syscall(SYS_capget, &head_, before_), 0);
+        Rights less[2] = {before_[0], before_[1]};
+        less[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH);
+        EXPECT_EQ(syscall(SYS_capset, &head_, less), 0);
+    }
+    ~NotToBeRead() {
+        EXPECT_EQ(syscall(SYS_capset, &head_, before_), 0);
+        EXPECT_EQ(chmod(folder_.c_str(), S_IRWXU), 0);
+    }
+    NotToBeRead(const NotToBeRead&) = delete;
+    NotToBeRead& operator=(const NotToBeRead&) = delete;
+
+private:
+    using Rights = __user_cap_data_struct;
+
+    std::string folder_;
+    __user_cap_header_struct head_{_LINUX_CAPABILITY_VERSION_3, 0};
+    Rights before_[2] = {};
+};
 
 TEST(StoreFolder, IsMadeForItsUserAlone) {
     const testing::Folder around;
@@ -72,6 +101,20 @@ TEST(StoreFolder, ItsNameIsSyncedWhenItIsMade) {
     EXPECT_THAT(refused, HasSubstr("/kv: cannot sync the folder that it lies in"));
     EXPECT_FALSE(std::filesystem::exists(path)) << "else the next start would take it for durable";
     EXPECT_THAT(calls(), ElementsAre("mkdir kv", StartsWith("fsync rondo-test-")));
+}
+
+TEST(StoreFolder, ItsNameIsSyncedInAFolderThatMayNotBeRead) {
+    const testing::Folder around(testing::in_memory());  // where all of the file system is synced at once
+    const std::string above = std::filesystem::canonical(around.path()).string(), path = above + "/kv";
+    const NotToBeRead forbidden(above);
+    ASSERT_LT(open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0);
+    ASSERT_EQ(errno, EACCES);
+    DiskFaults::begin({above, DiskFaults::Kind::io_error, 2});
+    const std::string refused = refusal(path);
+    EXPECT_THAT(DiskFaults::end(), ElementsAre("mkdir kv", "syncfs kv"));
+    EXPECT_THAT(refused, HasSubstr("/kv: cannot sync the file system that it lies on"));
+    EXPECT_FALSE(std::filesystem::exists(path)) << "else the next start would take it for durable";
+    EXPECT_EQ(refusal(path), "opened");
 }
 
 TEST(StoreFolder, OneThatMustBeThereIsNotMade) {
