@@ -27,8 +27,8 @@ void KvStore::read(const StoreName& name, std::vector<int32_t> ids, std::functio
     if (record == nullptr) return done(make_error(ErrorCode::not_found, "there is no such record"));
     const size_t bytes =
         RecordHeader::header_bytes(static_cast<size_t>(record->tokens), static_cast<size_t>(record->layers));
-    // Numbers of another version's entry are not known to be possible. Such an entry never has a name of this version.
-    if (record->tokens <= 0 || record->layers <= 0 || bytes > record->place.bytes) {
+    // Another version's entry may have any number of layers. Such an entry never has a name of this version.
+    if (record->layers <= 0 || bytes > record->place.bytes) {
         damaged(StoredRecord(*record));
         return done(store::not_what_was_written());
     }

@@ -26,6 +26,13 @@ StoreName take_name(RecordReader& from) {
     return name;
 }
 
+/// Of whatever version it is. The index and who reads it rely on this, and they have other versions' entries, too.
+bool can_be_true(const StoredRecord& record) {
+    return record.tokens > 0 && record.layers >= 0 && record.tokens_before >= 0 &&
+           record.tokens_before <= INT64_MAX - record.tokens && record.before != record.name &&
+           std::isfinite(record.saved_seconds);
+}
+
 }  // namespace
 
 uint64_t checksum_of_kind(const KvKind& kind) {
@@ -79,18 +86,15 @@ Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes) {
         *number = in.take<uint64_t>();
     record.saved_seconds = std::bit_cast<double>(in.take<uint64_t>());
     record.used_at = in.take<int64_t>();
-    if (entry.version != ManifestEntry::version_now) {
-        const bool is_known = in.is_whole() && std::isfinite(record.saved_seconds);
-        return is_known ? Result<ManifestEntry>(std::move(entry)) : damaged;
-    }
+    if (!in.is_whole() || !can_be_true(record)) return damaged;
+    if (entry.version != ManifestEntry::version_now) return entry;
     const auto waypoints = in.take<uint32_t>();
     if (waypoints > in.left() / sizeof(StoreName)) return damaged;
     for (uint32_t i = 0; i < waypoints; ++i) record.waypoints.push_back(take_name(in));
     if (!in.is_whole() || in.left() > 0) return damaged;
-    const bool possible = group <= 1 && exactness <= 1 && record.tokens > 0 && record.layers > 0 &&
-                          record.tokens_before >= 0 && record.tokens_before < limits::context_tokens_max &&
-                          record.tokens <= limits::context_tokens_max && std::isfinite(record.saved_seconds) &&
-                          record.saved_seconds >= 0.0;
+    const bool possible = group <= 1 && exactness <= 1 && record.layers > 0 &&
+                          record.tokens_before < limits::context_tokens_max &&
+                          record.tokens <= limits::context_tokens_max && record.saved_seconds >= 0.0;
     if (!possible) return damaged;
     record.group = static_cast<LayerGroup>(group);
     record.exactness = static_cast<Exactness>(exactness);

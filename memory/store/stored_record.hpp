@@ -25,7 +25,8 @@ uint64_t checksum_of_kind(const KvKind& kind);
 /// Of this version.
 std::vector<std::byte> write_stored_record(const ManifestEntry& entry);
 /// corrupt where they are not bytes that were written so. Of another version's the names, the place and when it was
-/// used are known: in every version these come first, as they do in this one, and a checksum of all comes last.
+/// used are known: in every version these come first, as they do in this one, and a checksum of all comes last. In
+/// every version a record has tokens, none of its counts is negative, and it does not stand behind itself.
 Result<ManifestEntry> read_stored_record(std::span<const std::byte> bytes);
 
 /// A name for bytes that are used so. With keys nothing of them can be seen from it.

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #include "memory/store/byte_io.hpp"
 #include "memory/store/manifest_keys.hpp"
@@ -85,6 +87,42 @@ TEST(OtherVersions, OfAnEntryThePlaceIsKnown) {
         std::vector<std::byte> bytes = later;
         bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
         EXPECT_FALSE(read_stored_record(bytes)) << bit;
+    }
+}
+
+/// Else a search among records could go round, or back before a prompt's first token.
+TEST(OtherVersions, WhatIsTrueInNoVersionIsDamaged) {
+    for (const auto& change : std::initializer_list<void (*)(StoredRecord&)>{
+             [](StoredRecord& record) { record.tokens = 0; },
+             [](StoredRecord& record) { record.tokens = -1; },
+             [](StoredRecord& record) { record.layers = -1; },
+             [](StoredRecord& record) { record.tokens_before = -1; },
+             [](StoredRecord& record) { record.tokens_before = INT64_MAX; },
+             [](StoredRecord& record) { record.before = record.name; },
+         }) {
+        ManifestEntry entry = some_entry();
+        change(entry.record);
+        const std::vector<std::byte> own = write_stored_record(entry);
+        for (const auto& bytes : {own, of_version(2, own)}) {
+            const auto refused = read_stored_record(bytes);
+            ASSERT_FALSE(refused);
+            EXPECT_EQ(refused.error().code, ErrorCode::corrupt);
+        }
+    }
+}
+
+TEST(OtherVersions, WhatAnotherVersionMayHaveIsNotDamaged) {
+    for (const auto& change : std::initializer_list<void (*)(StoredRecord&)>{
+             [](StoredRecord& record) { record.layers = 0; },
+             [](StoredRecord& record) { record.tokens_before = int64_t{1} << 40; },
+             [](StoredRecord& record) { record.tokens = INT32_MAX; },
+             [](StoredRecord& record) { record.saved_seconds = -1.0; },
+         }) {
+        ManifestEntry entry = some_entry();
+        change(entry.record);
+        const std::vector<std::byte> own = write_stored_record(entry);
+        EXPECT_FALSE(read_stored_record(own));
+        EXPECT_TRUE(read_stored_record(of_version(2, own)));
     }
 }
 
