@@ -231,7 +231,9 @@ void RecordIndex::walk(Search& search, const Border& from, std::span<const int32
 
 std::vector<StoreName> RecordIndex::use(const StoreName& name, int64_t now, int64_t told_each) {
     std::vector<StoreName> untold;
-    for (auto at = records_.find(name); at != records_.end(); at = records_.find(at->second.record.before)) {
+    size_t left = records_.size();  // entries that somebody has changed may lead in a circle
+    for (auto at = records_.find(name); at != records_.end() && left > 0;
+         at = records_.find(at->second.record.before), --left) {
         Entry& entry = at->second;
         entry.record.read = true;
         entry.record.used_at = std::max(entry.record.used_at, now);

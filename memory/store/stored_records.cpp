@@ -38,8 +38,10 @@ RecordIndex::Room StoredRecords::make_room(const StoredRecord& record, std::span
 
 std::set<uint64_t> StoredRecords::needed_segments(const StoredRecord& record) const {
     std::set<uint64_t> needed;
-    const auto need = [&](StoreName name) {
-        for (const StoredRecord* at = index_.find(name); at != nullptr; at = index_.find(at->before))
+    const auto need = [&](const StoreName& name) {
+        size_t left = index_.count();  // as in RecordIndex::use
+        for (const StoredRecord* at = index_.find(name); at != nullptr && left > 0;
+             at = index_.find(at->before), --left)
             needed.insert(at->place.segment);
     };
     need(record.before);

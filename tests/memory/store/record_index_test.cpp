@@ -231,6 +231,13 @@ TEST(RecordIndex, FindsTheWayThroughAnyNumberOfRounds) {
     EXPECT_EQ(index.way(from, ids, Exactness::exact, name).size(), size_t{rounds} / 2);
 }
 
+TEST(RecordIndex, AUseIsToldOfOnceInACircle) {
+    RecordIndex index;
+    index.add(record(1, 2));
+    index.add(record(2, 1));
+    EXPECT_EQ(index.use(name_of(1), 1000, 0), (std::vector{name_of(1), name_of(2)}));
+}
+
 TEST(RecordIndex, TellsOfAUseOnceInSoLong) {
     RecordIndex index;
     index.add(record(1, 0));

@@ -114,6 +114,12 @@ TEST_F(StoredRecordsTest, NobodyGoesWhoIsReadOrStoodBehind) {
     for (const StoredRecord& one : {cheap, middle, dear}) EXPECT_TRUE(is_found(one)) << "all were put back";
 }
 
+TEST_F(StoredRecordsTest, SegmentsOfACircleAreNeeded) {
+    stored(1, 2, 1);
+    stored(2, 1, 2);
+    EXPECT_EQ(records_.needed_segments(record(9, 1, 9)), (std::set<uint64_t>{1, 2}));
+}
+
 TEST_F(StoredRecordsTest, SegmentsAreNeededByWhoIsReadWrittenOrStoodBehind) {
     stored(1, 0, 1);
     stored(2, 1, 2);
