@@ -3,10 +3,11 @@
 first one, then the other is started, replayed against, and stopped; the medians of the rounds are compared.
 
   bench/multi_turn_peer.py [--rounds 3] [--threads N] [--weights q4_0|q8_0|bf16] [--conversations 8] [--scale 0.25]
-                           [--answers-only] [--no-save]
+                           [--answers-only] [--search] [--no-save]
 
 LMCache's shape: a long system prompt and history, short answers. With --answers-only: prompts of 32 tokens, answers of 128,
-one turn each, as many at once as --conversations says. Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
+one turn each, as many at once as --conversations says. Which of llama.cpp's flags are its fastest is found out as in
+peer.py. Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
 """
 import argparse
 import datetime
@@ -20,6 +21,7 @@ import sys
 import time
 import urllib.request
 
+from peer import Test, fastest_settings
 from peer_setup import (BYTES_PER_WEIGHT, PROGRAMS, QWEN, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model,
                         need_free, save, set_up_peer)
 
@@ -45,11 +47,19 @@ def rondo_command(args):
             "memory.device_kv_mib=2048"]
 
 
-def peer_command(args):
+def peer_flags(args, version, progress):
+    """llama-server's flags that change its speed, by what the workload is mostly made of."""
+    phase, tokens = ("decode", 64) if args.answers_only else ("prefill", 512)
+    test = Test(QWEN, phase, tokens, 0, args.weights, 0.0)
+    [(_, flash, _, packed)] = fastest_settings([[test]], args, version, progress)
+    return ["-fa", flash, *(["--no-repack"] if packed == "0" else [])]
+
+
+def peer_command(args, flags):
     context = args.context * args.conversations
     return [os.path.join(TOOLS, "peer.sh"), "run", "llama-server", "-m", QWEN.peer_path(args.weights), "--host",
             "127.0.0.1", "--port", str(PORT), "-t", str(args.threads), "-tb", str(args.threads), "-c", str(context),
-            "-np", str(args.conversations), "-cb", "-fa", "on"]
+            "-np", str(args.conversations), "-cb", *flags]
 
 
 def client_command(args, seed):
@@ -113,19 +123,21 @@ def main():
     parser.add_argument("--scale", type=float, default=0.25, help="of LMCache's numbers of tokens")
     parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
     parser.add_argument("--answers-only", action="store_true", help="short prompts, one turn each")
+    parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # so that the server is stopped then, too
-    progress = Progress(1 + 2 * args.rounds)
+    progress = Progress(2 + 2 * args.rounds)
     progress.step("setting up llama.cpp and the models")
     version = set_up_peer()
     make_model(QWEN, args.weights)
+    flags = peer_flags(args, version, progress)
     rondo, other = [], []
     for number in range(1, args.rounds + 1):
         progress.step(f"round {number}: Rondo")
         rondo.append(measure(rondo_command(args), args, number))
         progress.step(f"round {number}: llama-server")
-        other.append(measure(peer_command(args), args, number))
+        other.append(measure(peer_command(args, flags), args, number))
     ours, theirs = figures(rondo), figures(other)
     today = datetime.date.today().isoformat()
     rows = [f"| {name} | {ours[name]:.4g} | {theirs[name]:.4g} | {ours[name] / theirs[name]:.2f} |" for name in ours]
@@ -137,7 +149,7 @@ def main():
         f"{machine_name()}, {args.threads} threads; {version};", f"Rondo {commit()}; shape {QWEN.name}, {args.weights};",
         f"{work}; medians of {args.rounds} rounds, alternating; requests/s by round {min(each):.2f} to {max(each):.2f} times.",
         "", "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|", *rows, "", "Commands:", "```",
-        " ".join(rondo_command(args)), " ".join(peer_command(args)), " ".join(client_command(args, 1)), "```", ""])
+        " ".join(rondo_command(args)), " ".join(peer_command(args, flags)), " ".join(client_command(args, 1)), "```", ""])
     text = re.sub(re.escape(REPOSITORY) + "/", "", text)
     print(text)
     if not args.no_save:

@@ -6,8 +6,9 @@ machine gives changes by the minute, and a median of one and a median of the oth
   bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--search] [--list] [--no-save]
 
 NAME may end in *. Which of llama.cpp's flags are its fastest is found out once for a machine and kept beside the
-measurements; --search finds it out anew. --tier makes Rondo use no more than that of the processor. Needs root (tools/peer.sh sets llama.cpp up
-in a root of its own), numpy, and 8 GB in MODELS_DIR (/tmp/models). Writes build/measurements/peer-DATE.md and .json.
+measurements; --search finds it out anew. --tier makes Rondo use no more than that of the processor. Needs root
+(tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR (/tmp/models). Writes
+build/measurements/peer-DATE.md and .json.
 """
 import argparse
 import datetime
