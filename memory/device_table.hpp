@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstring>
-#include <span>
+#include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "config/result.hpp"
@@ -9,10 +9,14 @@
 
 namespace rondo {
 
-/// A small table that the host writes and kernels read. On a CPU device it is the host's own memory; elsewhere `send`
-/// copies it behind what the compute stream holds.
+/// A small table of one device, which the host writes and kernels read. On a CPU device kernels read the host's own
+/// memory. Elsewhere `send` copies the table behind what the compute stream holds, and the host may write it again at
+/// once: the stream reads pinned staging, which is written anew when its last copy has ended. A GPU may read ordinary
+/// memory later than the copy is asked for, so `host_` itself is never the source.
 template <class T>
 class DeviceTable {
+    static_assert(std::is_trivially_copyable_v<T>);
+
 public:
     std::vector<T>& host() { return host_; }
     const std::vector<T>& host() const { return host_; }
@@ -23,18 +27,24 @@ public:
             return Status::ok();
         }
         const size_t bytes = host_.size() * sizeof(T);
+        RONDO_TRY(device.reach(sent_));
         if (buffer_.bytes() < bytes) {
+            RONDO_ASSIGN(staging_, device.allocate_host(2 * bytes));
             RONDO_ASSIGN(buffer_, device.allocate(2 * bytes));
         }
+        std::ranges::copy(host_, staging_.template as<T>());
         data_ = buffer_.template as<T>();
-        return device.copy(buffer_.data(), host_.data(), bytes, StreamId::compute);
+        RONDO_TRY(device.copy(buffer_.data(), staging_.data(), bytes, StreamId::compute));
+        RONDO_ASSIGN(sent_, device.record(StreamId::compute));
+        return Status::ok();
     }
     /// What kernels read; valid after `send`.
     const T* data() const { return data_; }
 
 private:
     std::vector<T> host_;
-    Buffer buffer_;
+    Buffer staging_, buffer_;  // both empty on a CPU device
+    Mark sent_;                // the host may write the staging again
     const T* data_ = nullptr;
 };
 
