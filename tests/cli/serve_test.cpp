@@ -241,8 +241,8 @@ TEST_F(Streaming, EndsAtASecondCtrlC) {
     EXPECT_THAT(heard, HasSubstr(R"("code":"shutting_down")"));
     EXPECT_THAT(heard, Not(HasSubstr("[DONE]")));
     EXPECT_EQ(server_.end(), 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - second, std::chrono::seconds(5))
-        << "and not by this client's patience";
+    EXPECT_LT(std::chrono::steady_clock::now() - second, std::chrono::seconds(15))
+        << "and not by this client's patience of 20";
 }
 
 class Impatient : public Streaming {

@@ -222,11 +222,19 @@ private:
 
 using Replies = Mailbox<std::shared_ptr<HttpReply>>;
 
-inline std::unique_ptr<HttpServer> start_server(HttpServer::Handler handle, HttpLimits limits = {}, int threads = 1) {
+/// It listens and has not begun. What a client sends before it begins has come when its idle time begins to run, so no
+/// busy machine can make the client too late.
+inline std::unique_ptr<HttpServer> open_server(HttpServer::Handler handle, HttpLimits limits = {}, int threads = 1) {
     auto server =
-        HttpServer::start({.host = "127.0.0.1", .port = 0, .threads = threads, .limits = limits}, std::move(handle));
+        HttpServer::open({.host = "127.0.0.1", .port = 0, .threads = threads, .limits = limits}, std::move(handle));
     EXPECT_TRUE(server.is_ok());
     return server.is_ok() ? std::move(server).value() : nullptr;
+}
+
+inline std::unique_ptr<HttpServer> start_server(HttpServer::Handler handle, HttpLimits limits = {}, int threads = 1) {
+    auto server = open_server(std::move(handle), limits, threads);
+    EXPECT_TRUE(server != nullptr && server->begin());
+    return server;
 }
 
 /// Answers with what was asked: "METHOD path?query body".

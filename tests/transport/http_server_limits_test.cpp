@@ -56,10 +56,12 @@ TEST(HttpLimits, BodyTimeIsOneDeadlineForAllOfIt) {
 }
 
 TEST(HttpLimits, IdleTimeEndsConnectionsWithoutAWord) {
-    const auto server = start_server(echo, {.idle_time = milliseconds(500)});
+    const auto server = open_server(echo, {.idle_time = milliseconds(200)});
     RawClient silent(server->port());
     RawClient kept(server->port());
-    EXPECT_EQ(kept.ask(get_root).status, 200);
+    kept.send(get_root);
+    ASSERT_TRUE(server->begin());
+    EXPECT_EQ(kept.read_response().status, 200);
     EXPECT_EQ(silent.read_to_end(), "");
     EXPECT_EQ(kept.read_to_end(), "");
     EXPECT_EQ(server->counts().timed_out, 2u);
@@ -67,11 +69,12 @@ TEST(HttpLimits, IdleTimeEndsConnectionsWithoutAWord) {
 
 TEST(HttpLimits, NoDeadlineRunsWhileTheHandlerThinks) {
     Replies replies;
-    const auto server = start_server(
-        keep_in(replies),
-        {.header_time = milliseconds(200), .body_time = milliseconds(200), .idle_time = milliseconds(200)});
+    const auto server =
+        open_server(keep_in(replies),
+                    {.header_time = milliseconds(200), .body_time = milliseconds(200), .idle_time = milliseconds(200)});
     RawClient client(server->port());
     client.send(get_root);
+    ASSERT_TRUE(server->begin());
     const auto reply = replies.take().value();
     // Another connection's whole life passes meanwhile, which shows that the time is over.
     EXPECT_TRUE(RawClient(server->port()).sees_close());
@@ -81,10 +84,10 @@ TEST(HttpLimits, NoDeadlineRunsWhileTheHandlerThinks) {
 
 TEST(HttpLimits, WriteTimeRunsOnlyWhileThereIsSomethingToWrite) {
     Replies replies;
-    const auto server =
-        start_server(keep_in(replies), {.idle_time = milliseconds(300), .write_time = milliseconds(50)});
+    const auto server = open_server(keep_in(replies), {.idle_time = milliseconds(300), .write_time = milliseconds(50)});
     RawClient client(server->port());
     client.send(get_root);
+    ASSERT_TRUE(server->begin());
     const auto reply = replies.take().value();
     reply->begin(200, {});
     EXPECT_EQ(client.read_head().status, 200);
