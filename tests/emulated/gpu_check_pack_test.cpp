@@ -70,7 +70,7 @@ TEST_F(GpuCheckPack, BringsTheLibrariesOfItsProgramsAndRunsThem) {
     EXPECT_THAT(said, ::testing::HasSubstr("liblzma.so.5 => " + bundle().string() + "/lib/liblzma.so.5"));
 }
 
-/// Longer than the others: `make check` runs it.
+/// Longer than the others, as is the next: `make check` runs them.
 TEST_F(GpuCheckPack, TheEmulatedProgramsRunWithNothingElse) {
     ASSERT_EQ(pack("--programs " + std::string(emulated_programs)), 0) << output;
     unpack("gpu-check.tar.xz");

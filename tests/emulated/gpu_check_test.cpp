@@ -51,6 +51,7 @@ TEST_F(GpuCheck, AppendsEachItemOfEachRunToOneFile) {
     EXPECT_EQ(results_[10].at("item"), "Attend");
 }
 
+/// Longer than the others, as are some below: `make check` runs them (tests.cmake).
 TEST_F(GpuCheck, TheFileIsWholeAfterEachItem) {
     const std::string results = "'" + file().string() + "'";
     write_tests("[ ! -e " + results + " ] || cp " + results + " " + results + ".before.$$; " + passes);
@@ -91,7 +92,6 @@ TEST_F(GpuCheck, WhatHangsIsEndedAndWhatNoLongerFitsIsLeftOut) {
     EXPECT_EQ(item("Attend").at("status"), "left out");
 }
 
-/// Longer than the others, as is the next: `make check` runs them.
 TEST_F(GpuCheck, EveryStageEndsInItsLimit) {
     write_tests("sleep 60");
     write_program(programs() / "rondo", "sleep 60");

@@ -9,7 +9,8 @@ set(rounds "OnGpu/RoundMoving*")
 string(CONCAT long "*Attend.InvariantRows*:*Attend.PrefillRows*:*Attend.ChunksOfAPrompt*:*Attend.*EveryHeadSize*:"
   "*Attend.ADecodeRow*:*Matmul.*EveryWeightType*:*Matmul.*ModelSized*:*Matmul.*SeveralBlocks*:*Matmul.InvariantRows*:"
   "CudaDevice.AStreamWaits*:CudaDevice.TheHostWaits*:CudaDevice.NotifyComes*:CudaDevice.StreamsNotOrdered*:"
-  "CudaDevice.ClosingReports*:GpuCheck.EveryStageEnds*:GpuCheck.*DoesNotListen*:GpuCheckPack.TheEmulatedPrograms*")
+  "CudaDevice.ClosingReports*:GpuCheck.EveryStageEnds*:GpuCheck.*DoesNotListen*:GpuCheck.TheFileIsWhole*:"
+  "GpuCheck.TwoRunsAtOnce*:GpuCheckPack.TheEmulatedPrograms*:GpuCheckPack.ABundleBrings*")
 string(CONCAT some_models "*Golden.TheGpuMatchesToo/*gqa7_head64_tied:*Golden.TheGpuMatchesToo/*q4_k:"
   "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*:EngineOnGpu/Steps.RowsWithoutLogits*/bf16_*")
 
