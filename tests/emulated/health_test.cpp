@@ -13,7 +13,7 @@
 namespace rondo::emulated {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::unique_ptr<Device> open_emulated() {
     auto opened = open_device({.kind = DeviceKind::cuda});

@@ -77,7 +77,7 @@ TEST(EmulatedOrder, ASeedGivesItAgainAndAnotherSeedAnother) {
     EXPECT_EQ(order_of_threads(Order::random, 1), first) << "whatever ran before";
     std::vector<unsigned> all(64);
     std::iota(all.begin(), all.end(), 0);
-    EXPECT_THAT(first, testing::UnorderedElementsAreArray(all));
+    EXPECT_THAT(first, ::testing::UnorderedElementsAreArray(all));
     std::vector<unsigned> lanes(8);  // of two blocks
     std::transform(first.begin(), first.begin() + 8, lanes.begin(), [](unsigned thread) { return thread % 8; });
     EXPECT_FALSE(std::equal(lanes.begin(), lanes.end(), first.begin() + 8,
@@ -87,12 +87,12 @@ TEST(EmulatedOrder, ASeedGivesItAgainAndAnotherSeedAnother) {
 TEST(EmulatedOrder, RefusesAnotherNameInOneLine) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // streams are threads
     for (const char* const wrong : {"backward", "random:", "random:1 ", "random:99999999999"}) {
-        EXPECT_EXIT((::setenv("RONDO_EMULATED_ORDER", wrong, 1), reset_order()), testing::ExitedWithCode(2),
+        EXPECT_EXIT((::setenv("RONDO_EMULATED_ORDER", wrong, 1), reset_order()), ::testing::ExitedWithCode(2),
                     "must be forward, reverse, random or random:SEED")
             << wrong;
     }
     EXPECT_EXIT((::setenv("RONDO_EMULATED_ORDER", "random:4294967295", 1), reset_order(), std::exit(0)),
-                testing::ExitedWithCode(0), "");
+                ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

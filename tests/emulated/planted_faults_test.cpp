@@ -14,7 +14,7 @@
 namespace rondo::emulated {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int rows = 3;
 constexpr Order orders[] = {Order::forward, Order::reverse, Order::random};
@@ -32,7 +32,7 @@ std::vector<float> inputs() {
     return values;
 }
 
-class PlantedFaults : public testing::Test {
+class PlantedFaults : public ::testing::Test {
 protected:
     void SetUp() override {
         GTEST_FLAG_SET(death_test_style, "threadsafe");  // streams are threads
@@ -177,19 +177,19 @@ class PlantedRaces : public PlantedFaults {};
 
 TEST_F(PlantedRaces, NoneIsFoundInKernelsThatAreRight) {
     EXPECT_EXIT(((void)sum_rows(Plant::none), (void)run(launch_swap, Plant::none, Order::forward, 32), std::exit(0)),
-                testing::ExitedWithCode(0), "");
+                ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(PlantedRaces, AMissingBarrierIsFoundInAnyOrder) {
     for (const Order order : orders) {
-        EXPECT_EXIT(((void)sum_rows(Plant::missing_barrier, order), std::exit(0)), testing::ExitedWithCode(66),
+        EXPECT_EXIT(((void)sum_rows(Plant::missing_barrier, order), std::exit(0)), ::testing::ExitedWithCode(66),
                     "data race");
     }
 }
 
 TEST_F(PlantedRaces, AMissingBarrierBeforeReuseIsFoundInAnyOrder) {
     for (const Order order : orders) {
-        EXPECT_EXIT(((void)sum_rows(Plant::missing_reuse_barrier, order), std::exit(0)), testing::ExitedWithCode(66),
+        EXPECT_EXIT(((void)sum_rows(Plant::missing_reuse_barrier, order), std::exit(0)), ::testing::ExitedWithCode(66),
                     "data race");
     }
 }
@@ -197,7 +197,7 @@ TEST_F(PlantedRaces, AMissingBarrierBeforeReuseIsFoundInAnyOrder) {
 TEST_F(PlantedRaces, AMissingWarpBarrierIsFoundInAnyOrder) {
     for (const Order order : orders) {
         EXPECT_EXIT(((void)run(launch_swap, Plant::missing_warp_barrier, order, 32), std::exit(0)),
-                    testing::ExitedWithCode(66), "data race");
+                    ::testing::ExitedWithCode(66), "data race");
     }
 }
 

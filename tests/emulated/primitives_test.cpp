@@ -15,7 +15,7 @@
 namespace rondo::primitives {
 namespace {
 
-class Primitives : public testing::Test {
+class Primitives : public ::testing::Test {
 protected:
     void SetUp() override {
         int count = 0;

@@ -9,7 +9,7 @@
 namespace rondo::emulated {
 namespace {
 
-class EmulatedStreams : public testing::Test {
+class EmulatedStreams : public ::testing::Test {
 protected:
     EmulatedStreams() {
         EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
@@ -110,7 +110,7 @@ TEST_F(EmulatedStreams, AStreamThatIsClosedDoesWhatIsQueued) {
 
 TEST(EmulatedLateGpu, IsRefusedUnlessItIsNoughtOrOne) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // reads the environment in a process of its own
-    EXPECT_EXIT((::setenv("RONDO_EMULATED_LATE", "2", 1), LateGpu()), testing::ExitedWithCode(2),
+    EXPECT_EXIT((::setenv("RONDO_EMULATED_LATE", "2", 1), LateGpu()), ::testing::ExitedWithCode(2),
                 "RONDO_EMULATED_LATE is \"2\"; it must be 0 or 1");
 }
 
