@@ -11,7 +11,8 @@
 namespace rondo {
 
 /// Room for several turns of one request, taken by the first of them, so that none is refused when others were let in.
-/// Whoever asks holds it as long as turns may follow; what they did not take goes back with it.
+/// Whoever asks holds it as long as turns may follow; what they did not take goes back with it. The first turn's
+/// deadline is the request's, and so that of all its turns.
 class Places {
 public:
     explicit Places(size_t turns) : turns_(turns) {}
@@ -24,9 +25,12 @@ public:
     size_t turns() const { return turns_; }
     /// By the router: the places that are held for turns to come.
     size_t held() const { return left_; }
+    /// By the router: when all the turns must be over, by its clock.
+    double deadline() const { return deadline_; }
     /// By the router, once, when the first turn is let in: the others' places are held.
-    void hold(std::shared_ptr<Load> load) {
+    void hold(std::shared_ptr<Load> load, double deadline) {
         load_ = std::move(load);
+        deadline_ = deadline;
         left_ = turns_ - 1;
         load_->places_held += left_;
     }
@@ -42,6 +46,7 @@ private:
     const size_t turns_;
     std::shared_ptr<Load> load_;
     size_t left_ = 0;
+    double deadline_ = 0.0;
 };
 
 /// The places that are held for each tenant's turns to come, as long as whoever asked holds them. The router's alone.

@@ -93,7 +93,7 @@ Status Router::let_in(const Ask& asked) {
         return error;
     }
     if (asked.places) {
-        asked.places->hold(load_);
+        asked.places->hold(load_, now() + asked.deadline_seconds);
         held_places_.add(tenant, asked.places);
     }
     return Status::ok();
@@ -142,7 +142,7 @@ void Router::admit(const AskPtr& asked) {
     if (!session) return refuse(asked, session.error());
     const ConversationName& name = asked->conversation;
     if (!name.id.empty()) conversations_.begin_turn(name, now());
-    const double deadline = now() + asked->deadline_seconds;
+    const double deadline = asked->places ? asked->places->deadline() : now() + asked->deadline_seconds;
     if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
     turns_[asked->id] = {*session, name, deadline};
     turn_shares_.take(name.tenant);

@@ -10,6 +10,7 @@
 namespace rondo {
 namespace {
 
+using testing::Busy;
 using testing::chat;
 using testing::Heard;
 using testing::question;
@@ -64,6 +65,24 @@ TEST_F(PlacesOfARequest, AreAllThereOrNone) {
     EXPECT_EQ(stage.inside().load().places_held, 0U);
     ASSERT_EQ(other.ends.size(), 1U);
     EXPECT_FALSE(refused(one_of_them()));
+}
+
+/// The second turn begins late, and has what is left of the first one's time.
+TEST_F(PlacesOfARequest, HaveOneDeadline) {
+    Ask first = one_of_them(), second = one_of_them();
+    first.deadline_seconds = second.deadline_seconds = 10.0;
+    EXPECT_FALSE(refused(std::move(first)));
+    stage.pass(std::chrono::seconds(6));
+    Busy busy(stage);
+    Heard heard;
+    stage.engine().ask(std::move(second), heard.callbacks());
+    busy.run();
+    busy.pass(std::chrono::seconds(3));
+    EXPECT_EQ(heard.ends.size(), 0U);
+    busy.pass(std::chrono::seconds(2));
+    ASSERT_EQ(heard.ends.size(), 1U);
+    EXPECT_EQ(heard.ends[0].error.code, ErrorCode::timeout) << heard.ends[0].error.message;
+    stage.run();
 }
 
 /// Three requests of one tenant, for all the places there are: what they hold for turns to come is his.
