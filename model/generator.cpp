@@ -101,6 +101,7 @@ Status Generator::check(std::span<const int32_t> ids) const {
 }
 
 Status Generator::append(std::span<const int32_t> ids, BatchPart::Logits logits) {
+    if (decode_) decode_->reset();  // the last answer's copies take room too
     RONDO_TRY(stepper_->begin_chunk(*kv_, ids, logits, attention_));
     RONDO_TRY(stepper_->run_chunk(*kv_, stepper_->layers()));
     history_.insert(history_.end(), ids.begin(), ids.end());
@@ -148,7 +149,13 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
 Status Generator::step(int32_t token, bool is_last) {
     RONDO_TRY(check({&token, 1}));
     const Stepper::Row row{kv_.get(), token, decode_.get(), options_.step_probe};
-    RONDO_TRY(step_in_line(*stepper_, {&row, 1}, is_last));
+    Status stepped = step_in_line(*stepper_, {&row, 1}, is_last);
+    const bool is_full = !stepped && stepped.error().code == ErrorCode::out_of_memory;
+    if (is_full && decode_ && !has_gaps()) {
+        decode_->reset();
+        stepped = step_in_line(*stepper_, {&row, 1}, is_last);
+    }
+    RONDO_TRY(stepped);
     history_.push_back(token);
     logits_ = stepper_->decode_logits(0);
     return Status::ok();

@@ -172,6 +172,43 @@ TEST_F(GeneratorRun, APromptBehindKeysThatWereGivenUpHasTheWholeRoom) {
     EXPECT_EQ(generator->tokens(), 233);
 }
 
+/// A bounded pool holds the whole context and nothing beside it, so copies of chosen keys make room in time.
+class GeneratorWithCopies : public GeneratorRun {
+protected:
+    /// In ten blocks: three of the prompt, two of the first choice's copies, so the copies are in the way at the ninth.
+    /// The second choice would come behind the context's end.
+    std::unique_ptr<Generator> choosing() {
+        DecodeAttention progressive;
+        progressive.method = DecodeAttention::Method::progressive;
+        progressive.budget_tokens = 32;
+        progressive.reselect_every = 128;
+        progressive.cold_tokens = 2;
+        progressive.lag_steps = 0;
+        return small(
+            {.chunk_tokens = 16, .kv_type = DType::f32, .kv_bytes_max = 10 * 16 * 512 * 2, .decode = progressive});
+    }
+};
+
+TEST_F(GeneratorWithCopies, AnAnswerEndsWithTheContext) {
+    const auto generator = choosing();
+    ASSERT_EQ(generator->context_tokens_max(), 160);
+    const Generated made = need(generator->generate(tokens_, {.tokens_max = 200, .ignore_eos = true}));
+    EXPECT_EQ(generator->tokens(), 160);
+    EXPECT_EQ(made.ids.size(), 121U);  // the last one is only said
+    EXPECT_EQ(made.finish_reason, FinishReason::length);
+    EXPECT_EQ(generator->step_attention()->stats().selections, 2) << "chosen anew when the copies had given way";
+}
+
+TEST_F(GeneratorWithCopies, AFurtherPromptHasTheRoomOfTheLastAnswersCopies) {
+    const auto generator = choosing();
+    need(generator->generate(tokens_, {.tokens_max = 5, .ignore_eos = true}));
+    ASSERT_GT(generator->step_attention()->stats().blocks_held, 0);
+    ASSERT_EQ(generator->tokens(), 44);
+    const Status more = generator->prefill(std::vector<int32_t>(116, 2));
+    EXPECT_TRUE(more) << more.error().message;
+    EXPECT_EQ(generator->tokens(), 160);
+}
+
 TEST_F(GeneratorRun, AnswerIsStreamedAndWhole) {
     std::string streamed;
     const auto generator = demo();
