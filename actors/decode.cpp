@@ -84,6 +84,7 @@ void Decode::stepped(const StepPtr& step) {
     watch_.end();
     busy_ = false;
     batch_.take_back_choices();
+    for (const Step::Refused& row : step->refused) leave(row.turn->id, StageReply::Outcome::refused, row.error);
     if (!step->status) {
         for (const TurnPtr& turn : step->turns) leave(turn->id, StageReply::Outcome::refused, step->status.error());
         return this->step();

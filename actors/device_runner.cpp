@@ -66,12 +66,21 @@ void DeviceRunner::complete(const Status& status) {
     answer(status);
 }
 
+/// A turn whose row is refused is taken out, and the others step without it.
 Status DeviceRunner::issue(Step& step) {
     std::vector<Stepper::Row> rows;
     rows.reserve(step.turns.size());
     for (const TurnPtr& turn : step.turns)
         rows.push_back({&turn->kv, turn->ids.back(), turn->step_attention.get(), nullptr});
-    return stepper_->decode(rows);
+    Status done = stepper_->decode(rows);
+    while (!done && stepper_->refused_row() && rows.size() > 1) {
+        const auto row = static_cast<std::ptrdiff_t>(*stepper_->refused_row());
+        step.refused.push_back({step.turns[*stepper_->refused_row()], done.error()});
+        step.turns.erase(step.turns.begin() + row);
+        rows.erase(rows.begin() + row);
+        done = stepper_->decode(rows);
+    }
+    return done;
 }
 
 Status DeviceRunner::issue(Chunk& chunk) {

@@ -57,8 +57,14 @@ struct AdmissionChoice {
 
 /// One decode step of several turns. Each takes its next token.
 struct Step {
+    struct Refused {
+        TurnPtr turn;
+        Error error;
+    };
+
     uint64_t number = 0;  ///< of its stage's, from 1 on
     std::vector<TurnPtr> turns;
+    std::vector<Refused> refused;  ///< turns that the device has taken out: the step goes on without them
     Status status;
     double seconds = 0.0;
 };

@@ -11,7 +11,7 @@ namespace {
 
 /// Blocks a sequence may hold: each round begins one, however few tokens it has. Who serves conversations lets prompts
 /// in whose known rounds take no more blocks than a full context, and whose new rounds no more either; the answer
-/// behind them may take nearly as many again. One sequence that does not fit fails the step of all others.
+/// behind them may take nearly as many again. A sequence that does not fit is refused, and ends.
 int64_t blocks_max(const Batch::Limits& limits) {
     return 3 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
 }

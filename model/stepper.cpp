@@ -46,16 +46,18 @@ Status Stepper::grow(std::span<const Row> rows) {
         const Status grown = rows[i].kv->extend(1);
         if (grown) continue;
         shrink(rows.first(i));
+        refused_row_ = i;
         return grown;
     }
     return Status::ok();
 }
 
 void Stepper::shrink(std::span<const Row> rows) {
-    for (const Row& row : rows) row.kv->truncate(row.kv->tokens() - 1);
+    for (const Row& row : rows) row.kv->begin_again(row.kv->tokens() - 1);  // its block was promised
 }
 
 Status Stepper::decode(std::span<const Row> rows) {
+    refused_row_.reset();
     RONDO_TRY(grow(rows));
     const Status done = run(rows);
     if (done) return done;
@@ -69,20 +71,29 @@ void Stepper::give_up_work() {
     static_cast<void>(device_.drain(StreamId::compute));
 }
 
-Status Stepper::run(std::span<const Row> rows) {
+Status Stepper::lay_out(std::span<const Row> rows) {
     Batch& batch = *decode_batch_;
     batch.clear();
     for (size_t i = 0; i < rows.size() && i < decode_attention_.size(); ++i)
         decode_attention_[i] = {nullptr, rows[i].attention, nullptr, rows[i].probe};
     for (size_t i = 0; i < rows.size(); ++i) {
         const SequenceAttention* const attention = rows[i].attention == nullptr ? nullptr : &decode_attention_[i];
-        RONDO_TRY(batch.add({rows[i].kv,
-                             rows[i].kv->tokens() - 1,
-                             {&rows[i].token, 1},
-                             Rows::invariant,
-                             BatchPart::Logits::last,
-                             attention}));
+        const Status added = batch.add({rows[i].kv,
+                                        rows[i].kv->tokens() - 1,
+                                        {&rows[i].token, 1},
+                                        Rows::invariant,
+                                        BatchPart::Logits::last,
+                                        attention});
+        if (added) continue;
+        refused_row_ = i;
+        return added;
     }
+    return Status::ok();
+}
+
+Status Stepper::run(std::span<const Row> rows) {
+    RONDO_TRY(lay_out(rows));
+    Batch& batch = *decode_batch_;
     RONDO_TRY(batch.prepare());
     RONDO_TRY(transformer_->forward(batch));
     return compute_logits(batch, 0, batch.logit_rows(), 0);

@@ -39,8 +39,12 @@ public:
         StepAttention* attention = nullptr;  ///< what it attends to; null: everything
         MassProbe* probe = nullptr;          ///< an evaluation's, that looks at what `attention` does
     };
-    /// Appends a token to each sequence and leaves the logits for the next one. On an error no sequence has grown.
+    /// Appends a token to each sequence and leaves the logits for the next one. On an error no sequence has grown; the
+    /// blocks that the tokens would have taken stay set aside.
     Status decode(std::span<const Row> rows);
+    /// The row for which the last step was refused before anything was computed: the same step can be tried without
+    /// it. None: the step went through, or failed for another reason.
+    std::optional<size_t> refused_row() const { return refused_row_; }
     /// Of row i of the last step [vocabulary]; the caller may change them.
     std::span<float> decode_logits(size_t row) { return logits_row(static_cast<int64_t>(row)); }
     /// Of the last step's first rows, one behind the other.
@@ -83,9 +87,10 @@ private:
 
     Stepper(const Model& model, Device& device, const Limits& limits)
         : model_(model), device_(device), limits_(limits) {}
-    static Status grow(std::span<const Row> rows);
+    Status grow(std::span<const Row> rows);
     static void shrink(std::span<const Row> rows);
     void give_up_work();
+    Status lay_out(std::span<const Row> rows);
     Status run(std::span<const Row> rows);
     /// Logits [first, first + rows) of a batch, to row `at` of all.
     Status compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at);
@@ -99,10 +104,11 @@ private:
 
     std::optional<Batch> decode_batch_;
     std::vector<SequenceAttention> decode_attention_;  // by row
-    std::vector<OpenChunk> chunks_;                    // open_chunks of them; they stay where they are
-    const OpenChunk* completed_ = nullptr;             // last
-    Buffer device_logits_;                             // [decode_rows + chunk_logit_rows, V] f32
-    Buffer host_logits_;                               // the same; none where the device's memory is the host's
+    std::optional<size_t> refused_row_;
+    std::vector<OpenChunk> chunks_;         // open_chunks of them; they stay where they are
+    const OpenChunk* completed_ = nullptr;  // last
+    Buffer device_logits_;                  // [decode_rows + chunk_logit_rows, V] f32
+    Buffer host_logits_;                    // the same; none where the device's memory is the host's
 };
 
 }  // namespace rondo

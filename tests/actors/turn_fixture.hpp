@@ -26,8 +26,9 @@ inline RuntimePtr small_runtime(size_t blocks) {
 }
 
 /// With these ids, the first `prompt_tokens` of which are its prompt; no key of them is known.
-inline Turn make_bare_turn(const RuntimePtr& runtime, TurnId id, std::vector<int32_t> ids, int64_t prompt_tokens) {
-    Answer answer(runtime->model, {}, ids);
+inline Turn make_bare_turn(const RuntimePtr& runtime, TurnId id, std::vector<int32_t> ids, int64_t prompt_tokens,
+                           const GenerateOptions& options = {}) {
+    Answer answer(runtime->model, options, ids);
     return Turn{.runtime = runtime,
                 .id = id,
                 .space = {},

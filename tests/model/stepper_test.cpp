@@ -47,12 +47,15 @@ TEST_F(StepperTest, AnExhaustedPoolGrowsNobody) {
     taken.push_back(need(engine_.pool->acquire(LayerGroup::upper, 3)));
     const std::vector<Stepper::Row> rows{{&first_, 5}, {&second_, 6}, {&third_, 7}};
     EXPECT_EQ(stepper_->decode(rows).error().code, ErrorCode::out_of_memory);
+    EXPECT_EQ(stepper_->refused_row(), 2U);
     for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 16);
-    EXPECT_EQ(blocks_free(), 2U);
+    EXPECT_EQ(blocks_free(), 0U) << "nobody else gets what the first two were promised";
 
-    // With room again, the same step goes through.
+    // Without the third the step goes through, and with room again the third's.
+    EXPECT_TRUE(stepper_->decode(std::span(rows).first(2)));
+    EXPECT_FALSE(stepper_->refused_row());
     taken.clear();
-    EXPECT_TRUE(stepper_->decode(rows));
+    EXPECT_TRUE(stepper_->decode(std::span(rows).last(1)));
     for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 17);
 }
 
@@ -63,11 +66,15 @@ TEST_F(StepperTest, ARefusedStepGrowsNobody) {
     const std::vector<Stepper::Row> outside{{&first_, 5}, {&second_, 97}};
     const std::vector<Stepper::Row> twice{{&first_, 5}, {&first_, 5}};
     EXPECT_THAT(stepper_->decode(many).error().message, HasSubstr("3 sequences"));
+    EXPECT_EQ(stepper_->refused_row(), 3U);
     EXPECT_THAT(stepper_->decode(outside).error().message, HasSubstr("token id is 97,"));
+    EXPECT_EQ(stepper_->refused_row(), 1U);
     EXPECT_THAT(stepper_->decode(twice).error().message, HasSubstr("another part of the batch writes"));
+    EXPECT_EQ(stepper_->refused_row(), 1U);
     for (const SequenceKv* kv : {&first_, &second_, &third_}) EXPECT_EQ(kv->tokens(), 3);
     EXPECT_EQ(fourth.tokens(), 0);
-    EXPECT_EQ(blocks_free(), 5U);
+    EXPECT_EQ(fourth.blocks_set_aside(LayerGroup::upper), 1);
+    EXPECT_EQ(blocks_free(), 4U);
 }
 
 TEST_F(StepperTest, ARefusedChunkLeavesItsSequenceAndItsPlace) {
