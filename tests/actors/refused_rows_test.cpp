@@ -48,10 +48,11 @@ protected:
     /// All join before the first turn's first step is over, so that its second step has them all.
     void answer(const std::vector<TurnPtr>& turns) {
         for (const TurnPtr& turn : turns) {
-            system_->spawn([this, turn](caf::event_based_actor* self) {
-                self->request(decode_, caf::infinite, decode_atom::value, turn, delta_sink_actor())
+            const auto ask = [this](caf::event_based_actor* self, const TurnPtr& asked) {
+                self->request(decode_, caf::infinite, decode_atom::value, asked, delta_sink_actor())
                     .then([this](const StageReply& reply) { replies_.emplace(reply.turn->id, reply); });
-            });
+            };
+            system_->spawn(ask, turn);
         }
         auto* const runner = dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(runner_));
         scheduler().run_jobs_filtered([runner](const caf::resumable* job) { return job != runner; });
