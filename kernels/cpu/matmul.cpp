@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t few_rows = 16;        // up to here unpacking an f16 panel costs more than its products in f32
 constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
+constexpr int64_t paired_groups_rows = 8;              // from here on a task has two groups
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
@@ -170,27 +171,29 @@ void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment&
                dense.panel(segment.storage, panel), dense.columns_padded(), out);
 }
 
-void Matmul::multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group,
-                            int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch) {
+void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t begin, int64_t end,
+                             int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch) {
     const QuantPanels& quant = *segment.quant();
-    if (group >= quant.groups()) return;  // the last panel is not full
-    const int64_t rows = row_end - row_begin, first = group * quant_group_rows;
+    end = std::min(end, quant.groups());
+    if (begin >= end) return;  // the last panel is not full
+    const int64_t rows = row_end - row_begin, first = begin * quant_group_rows;
     const QuantActivations x = inputs.quant.slice_rows(row_begin, rows);
     const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
     const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs).slice_rows(row_begin, rows);
     if (to.dtype == DType::f32) {
-        quant.multiply(segment.storage, x, group, group + 1, to.row<float>(0), to.stride, bias, args.accumulate);
+        quant.multiply(segment.storage, x, begin, end, to.row<float>(0), to.stride, bias, args.accumulate);
         return;
     }
-    // The kernel writes output n of a row at y[n], so y stands `first` floats before this group's own sums.
-    auto* const sums = scratch.get<float>(static_cast<size_t>(rows * quant_group_rows + first) * sizeof(float));
-    quant.multiply(segment.storage, x, group, group + 1, sums, quant_group_rows, bias, false);
+    // The kernel writes output n of a row at y[n], so y stands `first` floats before these groups' own sums.
+    const int64_t stride = (end - begin) * quant_group_rows;
+    auto* const sums = scratch.get<float>(static_cast<size_t>(rows * stride + first) * sizeof(float));
+    quant.multiply(segment.storage, x, begin, end, sums, stride, bias, false);
     ProductOut out;
     out.data = to.slice_columns(first, 0).row<std::byte>(0);
     out.dtype = to.dtype;
     out.stride = to.stride;
-    out.columns = std::min(quant_group_rows, segment.outputs - first);
-    write_product(sums + first, quant_group_rows, rows, out);
+    out.columns = std::min(stride, segment.outputs - first);
+    write_product(sums + first, stride, rows, out);
 }
 
 Status Matmul::run(const MatmulArgs& args) {
@@ -205,12 +208,14 @@ Status Matmul::run(const MatmulArgs& args) {
     prepare(args, weight, few, inputs);
 
     // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Where
-    // quantized groups are read as they lie, each is a task, so that the threads finish together.
+    // quantized groups are read as they lie, each is a task, so that the threads finish together; for more rows two
+    // are, which the kernel multiplies side by side.
     const bool int8 = inputs.quant.codes != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : 2);
     const int64_t block_rows =
         few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
-    const int64_t parts = int8 ? panel_groups : 1;
+    const int64_t task_groups = rows >= paired_groups_rows ? 2 : 1;
+    const int64_t parts = int8 ? panel_groups / task_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
     pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {
         Scratch& scratch = unpacked_[static_cast<size_t>(thread)];
@@ -220,7 +225,8 @@ Status Matmul::run(const MatmulArgs& args) {
         const int64_t part = task % parts;
         const PackedWeight::Segment& segment = weight.segment_of(panel);
         if (multiplies_int8(segment, few)) {
-            multiply_group(args, segment, panel * panel_groups + part, row_begin, row_end, inputs, scratch);
+            const int64_t group = panel * panel_groups + part * task_groups;
+            multiply_groups(args, segment, group, group + task_groups, row_begin, row_end, inputs, scratch);
             return;
         }
         if (part != 0) return;  // a dense segment between quantized ones

@@ -32,8 +32,8 @@ private:
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
                         int64_t row_end, const Inputs& inputs, Scratch& scratch);
-    void multiply_group(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t group, int64_t row_begin,
-                        int64_t row_end, const Inputs& inputs, Scratch& scratch);
+    void multiply_groups(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t begin, int64_t end,
+                         int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch);
     void multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
                        const Inputs& inputs, const ProductOut& out, Scratch& scratch);
 

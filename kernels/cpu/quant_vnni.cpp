@@ -71,19 +71,28 @@ RONDO_VNNI_INLINE __m512i load_quad(const std::byte* codes) {
     }
 }
 
-/// sums[r] += Σ u·a over quads [First, First + 4) for M rows of x, `stride` apart. The rows take turns, so that
-/// consecutive instructions do not wait for each other. Four quads at a time leave registers for more rows.
-template <DType Type, int M, int First>
-RONDO_VNNI_INLINE void add_dots(const std::byte* codes, const int8_t* a, int64_t stride, __m512i* sums) {
-    const __m512i u[4] = {load_quad<Type, M, First>(codes), load_quad<Type, M, First + 1>(codes),
-                          load_quad<Type, M, First + 2>(codes), load_quad<Type, M, First + 3>(codes)};
-    for (int q = 0; q < 4; ++q) {
-        for (int r = 0; r < M; ++r) {
-            int32_t four;
-            std::memcpy(&four, a + r * stride + 4 * (First + q), 4);
-            sums[r] = _mm512_dpbusd_epi32(sums[r], u[q], _mm512_set1_epi32(four));
-        }
+/// sums[g][r] += Σ u·a over one quad for M rows of x, `stride` apart, and G groups. The sums take turns, so that
+/// consecutive instructions do not wait for each other. Two groups share what is read of x: a processor with two of
+/// these products a cycle reads no more than two numbers in it.
+template <DType Type, int M, int G, int Q>
+RONDO_VNNI_INLINE void add_quad(const std::byte* const* codes, const int8_t* a, int64_t stride, __m512i (*sums)[M]) {
+    __m512i u[G];
+    for (int g = 0; g < G; ++g) u[g] = load_quad<Type, M, Q>(codes[g]);
+    for (int r = 0; r < M; ++r) {
+        int32_t four;
+        std::memcpy(&four, a + r * stride + 4 * Q, 4);
+        const __m512i inputs = _mm512_set1_epi32(four);
+        for (int g = 0; g < G; ++g) sums[g][r] = _mm512_dpbusd_epi32(sums[g][r], u[g], inputs);
     }
+}
+
+/// The same over quads [First, First + 4).
+template <DType Type, int M, int G, int First>
+RONDO_VNNI_INLINE void add_dots(const std::byte* const* codes, const int8_t* a, int64_t stride, __m512i (*sums)[M]) {
+    add_quad<Type, M, G, First>(codes, a, stride, sums);
+    add_quad<Type, M, G, First + 1>(codes, a, stride, sums);
+    add_quad<Type, M, G, First + 2>(codes, a, stride, sums);
+    add_quad<Type, M, G, First + 3>(codes, a, stride, sums);
 }
 
 RONDO_VNNI_INLINE __m512 load_f16(const std::byte* at) {
@@ -103,16 +112,20 @@ RONDO_VNNI_INLINE __m512 sub_scale(__m512 d, const std::byte* at) {
 }
 
 /// Adds the minima of a block to the sums of M rows of x; each half of the block has a minimum in nibbles.
-template <int M>
-RONDO_VNNI_INLINE void add_nibble_minima(__m512 m, const std::byte* scales, const QuantActivations& x, int64_t at,
-                                         __m512* sums) {
+template <int M, int G>
+RONDO_VNNI_INLINE void add_nibble_minima(const std::byte* const* m_at, const std::byte* const* scales,
+                                         const QuantActivations& x, int64_t at, __m512 (*sums)[M]) {
     for (int s = 0; s < 2; ++s) {
-        const __m512i bytes = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(scales + 16 * s)));
-        const __m512 minimum = _mm512_mul_ps(m, _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4)));
+        __m512 minima[G];
+        for (int g = 0; g < G; ++g) {
+            const __m512i bytes =
+                _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(scales[g] + 16 * s)));
+            minima[g] = _mm512_mul_ps(load_f16(m_at[g]), _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4)));
+        }
         for (int r = 0; r < M; ++r) {
             const int64_t row_at = at + r * (x.columns / quant_block);
             const float scaled_sum = x.scales[row_at] * static_cast<float>(x.half_sums[2 * row_at + s]);
-            sums[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(scaled_sum), sums[r]);
+            for (int g = 0; g < G; ++g) sums[g][r] = _mm512_fmadd_ps(minima[g], _mm512_set1_ps(scaled_sum), sums[g][r]);
         }
     }
 }
@@ -125,90 +138,126 @@ RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
     for (int64_t at = 0; at < block_bytes; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
 }
 
-/// dots[r] = Σ w·a over sub-block S of a block, for M rows of x. `at` is the block's place in the tables of the first
-/// row.
-template <DType Type, int M, int S>
-RONDO_VNNI_INLINE void multiply_subblock(const std::byte* codes, const QuantActivations& x, const int8_t* a, int64_t at,
-                                         __m512i* dots) {
+/// dots[g][r] = Σ w·a over sub-block S of a block, for M rows of x and G groups. `at` is the block's place in the
+/// tables of the first row.
+template <DType Type, int M, int G, int S>
+RONDO_VNNI_INLINE void multiply_subblock(const std::byte* const* codes, const QuantActivations& x, const int8_t* a,
+                                         int64_t at, __m512i (*dots)[M]) {
     constexpr QuantLayout layout = quant_layout(Type);
     const int64_t x_blocks = x.columns / quant_block;
     for (int r = 0; r < M; ++r) {
         const int64_t row_at = at + r * x_blocks;
         const int32_t code_sum = layout.subblocks == 2 ? x.half_sums[2 * row_at + S] : x.sums[row_at];
-        dots[r] = _mm512_set1_epi32(layout.minima ? 0 : -layout.offset * code_sum);
+        const __m512i begin = _mm512_set1_epi32(layout.minima ? 0 : -layout.offset * code_sum);
+        for (int g = 0; g < G; ++g) dots[g][r] = begin;
     }
     if constexpr (high_nibbles_stay<Type, M>) {
-        __m512i sixteenfold[M];
-        for (int r = 0; r < M; ++r) sixteenfold[r] = _mm512_setzero_si512();
-        add_dots<Type, M, 4>(codes, a, x.columns, sixteenfold);
-        add_dots<Type, M, 0>(codes, a, x.columns, dots);
-        for (int r = 0; r < M; ++r) dots[r] = _mm512_add_epi32(dots[r], _mm512_srai_epi32(sixteenfold[r], 4));
+        __m512i sixteenfold[G][M];
+        for (auto& group : sixteenfold) {
+            for (__m512i& sum : group) sum = _mm512_setzero_si512();
+        }
+        add_dots<Type, M, G, 4>(codes, a, x.columns, sixteenfold);
+        add_dots<Type, M, G, 0>(codes, a, x.columns, dots);
+        for (int g = 0; g < G; ++g) {
+            for (int r = 0; r < M; ++r)
+                dots[g][r] = _mm512_add_epi32(dots[g][r], _mm512_srai_epi32(sixteenfold[g][r], 4));
+        }
     } else {
-        add_dots<Type, M, 4 * S>(codes, a, x.columns, dots);
-        if constexpr (layout.subblocks == 1) add_dots<Type, M, 4>(codes, a, x.columns, dots);
+        add_dots<Type, M, G, 4 * S>(codes, a, x.columns, dots);
+        if constexpr (layout.subblocks == 1) add_dots<Type, M, G, 4>(codes, a, x.columns, dots);
     }
 }
 
-/// Adds a block with one scale to the sums of M rows of x.
-template <DType Type, int M>
-RONDO_VNNI_INLINE void add_block(const std::byte* codes, __m512 scale, const QuantActivations& x, const int8_t* a,
-                                 int64_t at, __m512* sums) {
-    __m512i dots[M];
-    multiply_subblock<Type, M, 0>(codes, x, a, at, dots);
+/// Adds a block with one scale to the sums.
+template <DType Type, int M, int G>
+RONDO_VNNI_INLINE void add_block(const std::byte* const* codes, const __m512* scales, const QuantActivations& x,
+                                 const int8_t* a, int64_t at, __m512 (*sums)[M]) {
+    __m512i dots[G][M];
+    multiply_subblock<Type, M, G, 0>(codes, x, a, at, dots);
     for (int r = 0; r < M; ++r) {
         const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * (x.columns / quant_block)]);
-        sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(scale, x_scale), sums[r]);
+        for (int g = 0; g < G; ++g) {
+            const __m512 scale = _mm512_mul_ps(scales[g], x_scale);
+            sums[g][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), scale, sums[g][r]);
+        }
     }
 }
 
 /// Adds a block whose halves have a scale each. The scale of x is the same for both, so it comes last.
-template <DType Type, int M>
-RONDO_VNNI_INLINE void add_halves(const std::byte* codes, __m512 scale0, __m512 scale1, const QuantActivations& x,
-                                  const int8_t* a, int64_t at, __m512* sums) {
-    __m512i dots[M];
-    __m512 scaled[M];
-    multiply_subblock<Type, M, 0>(codes, x, a, at, dots);
-    for (int r = 0; r < M; ++r) scaled[r] = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[r]), scale0);
-    multiply_subblock<Type, M, 1>(codes, x, a, at, dots);
+template <DType Type, int M, int G>
+RONDO_VNNI_INLINE void add_halves(const std::byte* const* codes, const __m512* scales0, const __m512* scales1,
+                                  const QuantActivations& x, const int8_t* a, int64_t at, __m512 (*sums)[M]) {
+    __m512i dots[G][M];
+    __m512 scaled[G][M];
+    multiply_subblock<Type, M, G, 0>(codes, x, a, at, dots);
+    for (int g = 0; g < G; ++g) {
+        for (int r = 0; r < M; ++r) scaled[g][r] = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[g][r]), scales0[g]);
+    }
+    multiply_subblock<Type, M, G, 1>(codes, x, a, at, dots);
     for (int r = 0; r < M; ++r) {
         const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * (x.columns / quant_block)]);
-        scaled[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale1, scaled[r]);
-        sums[r] = _mm512_fmadd_ps(scaled[r], x_scale, sums[r]);
+        for (int g = 0; g < G; ++g) {
+            scaled[g][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), scales1[g], scaled[g][r]);
+            sums[g][r] = _mm512_fmadd_ps(scaled[g][r], x_scale, sums[g][r]);
+        }
     }
 }
 
-/// Adds one chunk of a group, blocks [block0, block0 + blocks) of its rows, to the sums of M rows of x.
-template <DType Type, int M>
-RONDO_VNNI_INLINE void add_chunk(const std::byte* chunk, int64_t blocks, const QuantActivations& x, int64_t row,
-                                 int64_t block0, __m512* sums) {
+/// Adds the minima of block b of a chunk, whatever they look like.
+template <DType Type, int M, int G>
+RONDO_VNNI_INLINE void add_minima(const std::byte* const* chunks, int64_t blocks, int64_t b, const QuantActivations& x,
+                                  int64_t at, __m512 (*sums)[M]) {
+    constexpr QuantLayout layout = quant_layout(Type);
+    const std::byte *m_at[G], *scales_at[G];
+    for (int g = 0; g < G; ++g) {
+        m_at[g] = chunks[g] + layout.m_offset(blocks) + (layout.super_blocks ? 0 : 32 * b);
+        scales_at[g] = chunks[g] + layout.scales_offset(blocks) + 32 * b;
+    }
+    if constexpr (layout.scale_nibbles) {
+        add_nibble_minima<M, G>(m_at, scales_at, x, at, sums);
+    } else if constexpr (layout.minima) {
+        __m512 minima[G];
+        for (int g = 0; g < G; ++g) {
+            minima[g] = load_f16(m_at[g]);
+            if constexpr (layout.super_blocks)
+                minima[g] = _mm512_mul_ps(minima[g], load_i8(chunks[g] + layout.mins_offset(blocks) + 16 * b));
+        }
+        for (int r = 0; r < M; ++r) {
+            const __m512 scaled_sum = _mm512_set1_ps(x.scaled_sums[at + r * (x.columns / quant_block)]);
+            for (int g = 0; g < G; ++g) sums[g][r] = _mm512_fmadd_ps(minima[g], scaled_sum, sums[g][r]);
+        }
+    }
+}
+
+/// Adds one chunk of each of G groups, blocks [block0, block0 + blocks) of its rows, to the sums of M rows of x.
+template <DType Type, int M, int G>
+RONDO_VNNI_INLINE void add_chunk(const std::byte* const* chunks, int64_t blocks, const QuantActivations& x, int64_t row,
+                                 int64_t block0, __m512 (*sums)[M]) {
     constexpr QuantLayout layout = quant_layout(Type);
     const int64_t x_blocks = x.columns / quant_block;
-    const std::byte* d_at = chunk + layout.d_offset(blocks);
-    const std::byte* m_at = chunk + layout.m_offset(blocks);
-    const std::byte* scales_at = chunk + layout.scales_offset(blocks);
-    const std::byte* mins_at = chunk + layout.mins_offset(blocks);
     const int8_t* a = x.codes + row * x.columns + block0 * quant_block;
     for (int64_t b = 0; b < blocks; ++b, a += quant_block) {
-        if (row == 0) prefetch_block<Type>(chunk, b);
-        const std::byte* codes = chunk + b * layout.code_bytes();
         const int64_t at = row * x_blocks + block0 + b;
-        __m512 scale = load_f16(d_at + (layout.super_blocks ? 0 : 32 * b));
-        if constexpr (layout.subblocks == 2) {
-            add_halves<Type, M>(codes, sub_scale<Type>(scale, scales_at + 32 * b),
-                                sub_scale<Type>(scale, scales_at + 32 * b + 16), x, a, at, sums);
-        } else {
-            if constexpr (layout.super_blocks) scale = _mm512_mul_ps(scale, load_i8(scales_at + 16 * b));
-            add_block<Type, M>(codes, scale, x, a, at, sums);
-        }
-        if constexpr (layout.scale_nibbles) {
-            add_nibble_minima<M>(load_f16(m_at), scales_at + 32 * b, x, at, sums);
-        } else if constexpr (layout.minima) {
-            __m512 minimum = load_f16(m_at + (layout.super_blocks ? 0 : 32 * b));
-            if constexpr (layout.super_blocks) minimum = _mm512_mul_ps(minimum, load_i8(mins_at + 16 * b));
-            for (int r = 0; r < M; ++r) {
-                sums[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(x.scaled_sums[at + r * x_blocks]), sums[r]);
+        const std::byte* codes[G];
+        __m512 scales[G], scales1[G];
+        for (int g = 0; g < G; ++g) {
+            if (row == 0) prefetch_block<Type>(chunks[g], b);
+            codes[g] = chunks[g] + b * layout.code_bytes();
+            const std::byte* const scales_at = chunks[g] + layout.scales_offset(blocks);
+            scales[g] = load_f16(chunks[g] + layout.d_offset(blocks) + (layout.super_blocks ? 0 : 32 * b));
+            if constexpr (layout.subblocks == 2) {
+                scales1[g] = sub_scale<Type>(scales[g], scales_at + 32 * b + 16);
+                scales[g] = sub_scale<Type>(scales[g], scales_at + 32 * b);
+            } else if constexpr (layout.super_blocks) {
+                scales[g] = _mm512_mul_ps(scales[g], load_i8(scales_at + 16 * b));
             }
         }
+        if constexpr (layout.subblocks == 2) {
+            add_halves<Type, M, G>(codes, scales, scales1, x, a, at, sums);
+        } else {
+            add_block<Type, M, G>(codes, scales, x, a, at, sums);
+        }
+        add_minima<Type, M, G>(chunks, blocks, b, x, at, sums);
     }
 }
 
@@ -220,21 +269,9 @@ RONDO_VNNI_INLINE void prefetch_outputs(const QuantProduct& product, int64_t gro
     for (int r = 0; r < M; ++r) _mm_prefetch(reinterpret_cast<const char*>(y + r * product.y_stride), _MM_HINT_ET0);
 }
 
-/// One group × M rows of x.
-template <DType Type, int M>
-RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
-    constexpr QuantLayout layout = quant_layout(Type);
-    const std::byte* chunk = product.storage + group * layout.group_bytes(product.columns);
-    const int64_t blocks = product.columns / quant_block;
-    __m512 sums[M];
-    for (int r = 0; r < M; ++r) sums[r] = _mm512_setzero_ps();
-    if constexpr (M >= 8) prefetch_outputs<M>(product, group, row);
-    int64_t block = 0;
-    for (; block + quant_chunk_blocks <= blocks; block += quant_chunk_blocks) {
-        add_chunk<Type, M>(chunk, quant_chunk_blocks, x, row, block, sums);
-        chunk += layout.chunk_bytes(quant_chunk_blocks);
-    }
-    if (block < blocks) add_chunk<Type, M>(chunk, blocks - block, x, row, block, sums);
+/// Writes the sums of M rows for one group.
+template <int M>
+RONDO_VNNI_INLINE void store_sums(const QuantProduct& product, int64_t group, int64_t row, __m512* sums) {
     const int64_t first = group * quant_group_rows;
     const int64_t valid = std::min<int64_t>(quant_group_rows, product.outputs - first);
     const __mmask16 mask = static_cast<__mmask16>((1U << valid) - 1);
@@ -247,19 +284,50 @@ RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivation
     }
 }
 
-/// Groups outermost: the codes of one stay in the nearest cache for all rows of x.
+/// G groups × M rows of x. However many they are, each sum is made of the same operations in the same order.
+template <DType Type, int M, int G>
+RONDO_VNNI void multiply_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
+    constexpr QuantLayout layout = quant_layout(Type);
+    const int64_t blocks = product.columns / quant_block;
+    const std::byte* chunks[G];
+    __m512 sums[G][M];
+    for (int g = 0; g < G; ++g) {
+        chunks[g] = product.storage + (group + g) * layout.group_bytes(product.columns);
+        for (__m512& sum : sums[g]) sum = _mm512_setzero_ps();
+        if constexpr (M * G >= 8) prefetch_outputs<M>(product, group + g, row);
+    }
+    int64_t block = 0;
+    for (; block + quant_chunk_blocks <= blocks; block += quant_chunk_blocks) {
+        add_chunk<Type, M, G>(chunks, quant_chunk_blocks, x, row, block, sums);
+        for (auto& chunk : chunks) chunk += layout.chunk_bytes(quant_chunk_blocks);
+    }
+    if (block < blocks) add_chunk<Type, M, G>(chunks, blocks - block, x, row, block, sums);
+    for (int g = 0; g < G; ++g) store_sums<M>(product, group + g, row, sums[g]);
+}
+
+/// Rows [row, x.rows), fewer than two groups take at a time.
+template <DType Type>
+void multiply_group(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
+    if constexpr (quant_layout(Type).code_bits < 6 && quant_layout(Type).subblocks == 1) {
+        for (; row + 12 <= x.rows; row += 12) multiply_rows<Type, 12, 1>(product, x, group, row);
+    }
+    for (; row + 8 <= x.rows; row += 8) multiply_rows<Type, 8, 1>(product, x, group, row);
+    for (; row + 4 <= x.rows; row += 4) multiply_rows<Type, 4, 1>(product, x, group, row);
+    for (; row + 2 <= x.rows; row += 2) multiply_rows<Type, 2, 1>(product, x, group, row);
+    for (; row < x.rows; ++row) multiply_rows<Type, 1, 1>(product, x, group, row);
+}
+
+/// Groups outermost: the codes of two stay in the nearest caches for all rows of x.
 template <DType Type>
 void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
-    for (int64_t group = product.group_begin; group < product.group_end; ++group) {
+    constexpr int rows = quant_layout(Type).subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
+    int64_t group = product.group_begin;
+    for (; group + 2 <= product.group_end && x.rows >= rows; group += 2) {
         int64_t row = 0;
-        if constexpr (quant_layout(Type).code_bits < 6 && quant_layout(Type).subblocks == 1) {
-            for (; row + 12 <= x.rows; row += 12) multiply_rows<Type, 12>(product, x, group, row);
-        }
-        for (; row + 8 <= x.rows; row += 8) multiply_rows<Type, 8>(product, x, group, row);
-        for (; row + 4 <= x.rows; row += 4) multiply_rows<Type, 4>(product, x, group, row);
-        for (; row + 2 <= x.rows; row += 2) multiply_rows<Type, 2>(product, x, group, row);
-        for (; row < x.rows; ++row) multiply_rows<Type, 1>(product, x, group, row);
+        for (; row + rows <= x.rows; row += rows) multiply_rows<Type, rows, 2>(product, x, group, row);
+        for (int64_t one = group; one < group + 2; ++one) multiply_group<Type>(product, x, one, row);
     }
+    for (; group < product.group_end; ++group) multiply_group<Type>(product, x, group, 0);
 }
 
 }  // namespace
