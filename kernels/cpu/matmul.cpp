@@ -13,6 +13,7 @@
 #include "kernels/cpu/gemm_bf16.hpp"
 #include "kernels/cpu/gemm_rows.hpp"
 #include "kernels/cpu/quant_layout.hpp"
+#include "kernels/cpu/quant_pairing.hpp"
 
 namespace rondo::cpu {
 
@@ -21,7 +22,6 @@ namespace {
 constexpr int64_t few_rows = 16;        // up to here unpacking an f16 panel costs more than its products in f32
 constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
-constexpr int64_t paired_groups_rows = 8;              // from here on a task has two groups
 constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
@@ -208,13 +208,16 @@ Status Matmul::run(const MatmulArgs& args) {
     prepare(args, weight, few, inputs);
 
     // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Where
-    // quantized groups are read as they lie, each is a task, so that the threads finish together; for more rows two
-    // are, which the kernel multiplies side by side.
+    // quantized groups are read as they lie, each is a task, so that the threads finish together, or two are,
+    // where that is the faster way to multiply so many rows.
     const bool int8 = inputs.quant.codes != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : 2);
     const int64_t block_rows =
         few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
-    const int64_t task_groups = rows >= paired_groups_rows ? 2 : 1;
+    int64_t task_groups = 1;
+    for (const auto& segment : weight.segments()) {
+        if (multiplies_int8(segment, few)) task_groups = groups_at_once(segment.quant()->type(), rows);
+    }
     const int64_t parts = int8 ? panel_groups / task_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
     pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/quant_layout.hpp"
+#include "kernels/cpu/quant_pairing.hpp"
 
 namespace rondo::cpu {
 namespace {
@@ -224,7 +225,9 @@ void QuantPanels::pack_rows(std::byte* storage, const std::byte* source_row0, st
 void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end,
                            float* y, int64_t y_stride, const float* bias, bool accumulate) const {
     assert(x.columns == columns_ && group_begin >= 0 && group_end <= groups_);
-    const QuantProduct product{type_, rows_, columns_, storage, group_begin, group_end, y, y_stride, bias, accumulate};
+    const int64_t at_once = group_end - group_begin < 2 ? 1 : groups_at_once(type_, x.rows);
+    const QuantProduct product{type_, rows_,    columns_, storage,    group_begin, group_end,
+                               y,     y_stride, bias,     accumulate, at_once};
     if (cpu_features().avx512_vnni) {
         multiply_vnni(product, x);
     } else {

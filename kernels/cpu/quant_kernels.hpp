@@ -23,6 +23,7 @@ struct QuantProduct {
     int64_t y_stride = 0;
     const float* bias = nullptr;  ///< [N] or none
     bool accumulate = false;
+    int64_t groups_at_once = 1;  ///< 1 or 2, for whom can do that; the bits are the same
 };
 
 /// Needs AVX-512 (F, BW, VL, DQ) and VNNI.

@@ -321,8 +321,9 @@ void multiply_group(const QuantProduct& product, const QuantActivations& x, int6
 template <DType Type>
 void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
     constexpr int rows = quant_layout(Type).subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
+    const bool in_pairs = product.groups_at_once == 2 && x.rows >= rows;
     int64_t group = product.group_begin;
-    for (; group + 2 <= product.group_end && x.rows >= rows; group += 2) {
+    for (; in_pairs && group + 2 <= product.group_end; group += 2) {
         int64_t row = 0;
         for (; row + rows <= x.rows; row += rows) multiply_rows<Type, rows, 2>(product, x, group, row);
         for (int64_t one = group; one < group + 2; ++one) multiply_group<Type>(product, x, one, row);
