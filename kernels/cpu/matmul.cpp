@@ -216,7 +216,8 @@ Status Matmul::run(const MatmulArgs& args) {
         few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
     int64_t task_groups = 1;
     for (const auto& segment : weight.segments()) {
-        if (multiplies_int8(segment, few)) task_groups = groups_at_once(segment.quant()->type(), rows);
+        if (multiplies_int8(segment, few))
+            task_groups = std::max(task_groups, groups_at_once(segment.quant()->type(), rows));
     }
     const int64_t parts = int8 ? panel_groups / task_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
