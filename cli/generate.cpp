@@ -56,7 +56,7 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
 }
 
 Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model& model) {
-    const size_t bytes_max = text_bytes_max(model.spec.context_tokens);
+    const size_t bytes_max = text_bytes_max(model.spec.usable_context());
     switch (options.input) {
         case GenerateCall::Input::tokens:
             return parse_numbers(options.tokens, "token ids");

@@ -171,6 +171,20 @@ TEST(Generate, PromptBeyondTheContextIsRefusedAtOnce) {
     expect_failure(run_rondo({"chat"}, std::string(2'000'000, 'a')), "is too long");
 }
 
+/// No text of more bytes than a window's tokens can have is tokenized.
+TEST(Generate, ASlidingWindowBoundsTheText) {
+    const TemporaryFolder folder;
+    auto config = nlohmann::json::parse(golden::read_cases("mistral").at(0).config_json);
+    config["sliding_window"] = 32;
+    folder.write("config.json", config.dump());
+    const auto with_bytes = [&](size_t bytes) {
+        return run_rondo({"generate", "--model", folder.path().string(), "--weights", "random:1"},
+                         std::string(bytes, 'a'));
+    };
+    expect_failure(with_bytes(32 * 256 + 1), "standard input is too long");
+    expect_failure(with_bytes(32 * 256), "no tokenizer");
+}
+
 TEST(Generate, AnswerEndsWhereTheContextDoes) {
     const TemporaryFolder folder;
     folder.write("config.json", golden::read_cases("llama").at(0).config_json);  // whose context holds 256

@@ -98,6 +98,21 @@ TEST_F(Bench, GivesFiguresOfAConfigWithoutWeights) {
     }
 }
 
+/// As a server's is: neither takes more tokens than the window.
+TEST_F(Bench, ASlidingWindowIsTheContext) {
+    auto config = nlohmann::json::parse(golden::read_cases("mistral").at(0).config_json);
+    config["sliding_window"] = 32;
+    folder_.write("config.json", config.dump());
+    for (const char* kind : {"prefill", "decode"}) {
+        const auto at_depth = [&](const char* depth) {
+            return run_rondo({"bench", kind, "--model", path(), "--weights", "random:1", "--tokens", "4", "--repeat",
+                              "1", "--depth", depth});
+        };
+        EXPECT_EQ(at_depth("28").status, 0) << kind;
+        expect_failure(at_depth("29"), "a depth of 29 and 4 tokens must be at most the context of");
+    }
+}
+
 TEST_F(Bench, TheWayToMultiplyBf16IsASettingBesideTheFlagsOfADevice) {
     const auto json = run_json({"bench", "prefill", "--model", path(), "--weights", "random:1", "--tokens", "4",
                                 "--repeat", "1", "--threads", "2", "--set", "devices.cpu.bf16=floats"});

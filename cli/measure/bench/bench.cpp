@@ -51,10 +51,11 @@ Status check_finite(std::span<const float> logits) {
 }
 
 Status check_context(int64_t depth, int64_t tokens, const Model& model) {
-    if (depth + tokens <= model.spec.context_tokens) return Status::ok();
+    const int64_t context = model.spec.usable_context();
+    if (depth + tokens <= context) return Status::ok();
     return make_error(ErrorCode::out_of_range, "a depth of " + std::to_string(depth) + " and " +
                                                    std::to_string(tokens) + " tokens must be at most the context of " +
-                                                   model.name + ", " + std::to_string(model.spec.context_tokens));
+                                                   model.name + ", " + std::to_string(context));
 }
 
 std::string progress_title(const std::string& what, const std::vector<int64_t>& lengths, size_t index) {

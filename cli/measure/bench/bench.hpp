@@ -35,7 +35,7 @@ Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const st
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary);
 /// An error where a logit is not finite: such a run has measured nothing real.
 Status check_finite(std::span<const float> logits);
-/// An error where the model's context does not hold `tokens` tokens behind `depth`.
+/// An error where the context that a server would give the model does not hold `tokens` tokens behind `depth`.
 Status check_context(int64_t depth, int64_t tokens, const Model& model);
 /// What the progress bar says while one of the lengths is measured.
 std::string progress_title(const std::string& what, const std::vector<int64_t>& lengths, size_t index);

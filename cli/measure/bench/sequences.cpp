@@ -21,7 +21,7 @@ int64_t looked_at(DecodeAttention attention) {
 Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const BenchOptions& options,
                                                      int64_t tokens_max) {
     const ModelSpec& spec = runner.model.spec;
-    const int64_t context = tokens_max + 1;
+    const int64_t context = std::min(tokens_max + 1, spec.usable_context());
     const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
