@@ -208,7 +208,7 @@ int KvPool::references(LayerGroup group, int32_t block) const {
 KvLayer KvPool::layer(int layer) const {
     assert(layer >= 0 && layer < shape_.layers);
     const LayerGroup group = shape_.group_of(layer);
-    const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
+    const int within = layer - shape_.first_layer(group);
     const size_t block_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
     return {atoms(group) + static_cast<size_t>(within) * blocks_total(group) * block_bytes, block_bytes,
             shape_.kv_heads, shape_.atom};
@@ -216,7 +216,7 @@ KvLayer KvPool::layer(int layer) const {
 
 int32_t KvPool::atom_index(int32_t block, int layer, int head) const {
     const LayerGroup group = shape_.group_of(layer);
-    const int within = group == LayerGroup::lower ? layer : layer - shape_.lower_layers;
+    const int within = layer - shape_.first_layer(group);
     return (within * static_cast<int32_t>(blocks_total(group)) + block) * shape_.kv_heads + head;
 }
 

@@ -22,6 +22,7 @@ struct KvShape {
     KvAtom atom;
 
     LayerGroup group_of(int layer) const { return layer < lower_layers ? LayerGroup::lower : LayerGroup::upper; }
+    int first_layer(LayerGroup group) const { return group == LayerGroup::lower ? 0 : lower_layers; }
     int layers_in(LayerGroup group) const { return group == LayerGroup::lower ? lower_layers : layers - lower_layers; }
     bool has(LayerGroup group) const { return layers_in(group) > 0; }
     /// `count` blocks of each group that has layers.

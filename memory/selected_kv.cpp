@@ -31,7 +31,7 @@ Status SelectedKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_
     const int32_t wanted = atoms_used_[group] + static_cast<int32_t>(count);
     if (wanted > held) RONDO_TRY(pool_->extend(leases_[group], static_cast<size_t>(ceil_div(wanted - held, each))));
     atoms.resize(count);
-    const int first_layer = group == LayerGroup::lower ? 0 : pool_->shape().lower_layers;
+    const int first_layer = pool_->shape().first_layer(group);
     const int heads = pool_->shape().kv_heads;
     for (int32_t& atom : atoms) {
         const int32_t block = leases_[group].blocks()[static_cast<size_t>(atoms_used_[group] / each)];

@@ -12,8 +12,7 @@ namespace {
 
 /// A layer's place among those of its group.
 size_t place_in_group(const KvShape& shape, int layer) {
-    const int first = shape.group_of(layer) == LayerGroup::lower ? 0 : shape.lower_layers;
-    return static_cast<size_t>(layer - first);
+    return static_cast<size_t>(layer - shape.first_layer(shape.group_of(layer)));
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ void RoundWriter::copy_layers(const RecordPtr& record) {
 void RoundWriter::copy_layer(const RecordPtr& record) {
     const Staging::Piece piece = staging_.take(record->layer_bytes);
     std::ranges::fill(piece.bytes.subspan(bytes_of_layer(pool_, record->blocks.blocks().size())), std::byte{0});
-    const int first = record->group == LayerGroup::lower ? 0 : pool_.shape().lower_layers;
+    const int first = pool_.shape().first_layer(record->group);
     const size_t layer = record->next++;
     record->staged += piece.bytes.size();
     ++record->copying;

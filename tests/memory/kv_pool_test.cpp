@@ -134,6 +134,19 @@ TEST(KvPool, CountsBlocksOfGroupsThatHaveLayers) {
     EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{3, 0}));
 }
 
+TEST(KvPool, AGroupsFirstLayerIsTheOneBehindTheOtherGroup) {
+    for (int lower_layers = 0; lower_layers <= small.layers; ++lower_layers) {
+        KvShape shape = small;
+        shape.lower_layers = lower_layers;
+        EXPECT_EQ(shape.first_layer(lower), 0);
+        EXPECT_EQ(shape.first_layer(upper), lower_layers);
+        for (int layer = 0; layer < shape.layers; ++layer) {
+            const int within = layer - shape.first_layer(shape.group_of(layer));
+            EXPECT_TRUE(within >= 0 && within < shape.layers_in(shape.group_of(layer))) << lower_layers;
+        }
+    }
+}
+
 TEST(KvPool, BlocksOfALayerLieOneAfterAnother) {
     FakeDevice device;
     const auto pool = make_pool(device, 7);
