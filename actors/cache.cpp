@@ -240,9 +240,7 @@ void Cache::put_away(const Computed& computed) {
 }
 
 bool Cache::has_enough_to_do(int64_t blocks) const {
-    int64_t total = 0;
-    for (const LayerGroup group : layer_groups) total += static_cast<int64_t>(pool_.blocks_total(group));
-    return putting_ > 0 && putting_ + blocks > total / share_of_store;
+    return putting_ > 0 && putting_ + blocks > static_cast<int64_t>(pool_.blocks_total()) / share_of_store;
 }
 
 /// What is stored already goes before it, when there is need of room.

@@ -54,7 +54,7 @@ private:
     void store_down();
     void room_given();
     double now() { return seconds_of(clock().now()); }
-    void count() { load_->blocks_cached = prefixes_->blocks(); }
+    void count() { load_->blocks_cached = pool_.shape().blocks_of_each(prefixes_->blocks()).sum(); }
 
     RuntimePtr runtime_;
     const std::shared_ptr<Load> load_;

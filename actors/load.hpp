@@ -20,7 +20,7 @@ struct Load {
     std::atomic<uint64_t> refused{0};
     std::atomic<bool> gave_up{false};       ///< no turn will be served any more
     std::atomic<int64_t> prompt_tokens{0};  ///< of prompts that are to be computed
-    std::atomic<int64_t> blocks_cached{0};  ///< kept for reuse, whether a turn uses them now or not
+    std::atomic<int64_t> blocks_cached{0};  ///< of all layer groups: kept for reuse, used by a turn or not
 };
 
 /// A turn that has KV, as long as this lives.

@@ -233,6 +233,12 @@ void Metrics::between_tokens(double elapsed) {
     all_->between.Observe(elapsed);
 }
 
+void Metrics::Now::tell_blocks(size_t all, size_t free, int64_t cached) {
+    const auto held = static_cast<double>(all) - static_cast<double>(free);
+    blocks_in_turns = held - static_cast<double>(cached);
+    kv_usage = all == 0 ? 0.0 : held / static_cast<double>(all);
+}
+
 std::string Metrics::text(const Now& now) {
     all_->running.Set(now.running);
     all_->waiting.Set(now.waiting);

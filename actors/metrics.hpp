@@ -36,6 +36,9 @@ public:
         double conversation_bytes = 0.0;
         double connections = 0.0;
         double left_by_age = 0.0, left_for_room = 0.0, refused = 0.0;  ///< since the start
+
+        /// Who has the pool's blocks, those of all layer groups together; the cache keeps `cached` of them.
+        void tell_blocks(size_t all, size_t free, int64_t cached);
     };
     /// In Prometheus' text format.
     std::string text(const Now& now);

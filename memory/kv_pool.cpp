@@ -199,6 +199,19 @@ size_t KvPool::blocks_total(LayerGroup group) const {
     return groups_[group].references.size();
 }
 
+size_t KvPool::blocks_free() const {
+    const std::lock_guard lock(mutex_);
+    size_t free = 0;
+    for (const Group& group : groups_.values) free += group.free.size();
+    return free;
+}
+
+size_t KvPool::blocks_total() const {
+    size_t total = 0;
+    for (const LayerGroup group : layer_groups) total += blocks_total(group);
+    return total;
+}
+
 int KvPool::references(LayerGroup group, int32_t block) const {
     assert(block >= 0 && static_cast<size_t>(block) < blocks_total(group));
     const std::lock_guard lock(mutex_);

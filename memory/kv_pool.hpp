@@ -94,6 +94,8 @@ public:
     Status extend(KvLease& lease, size_t count);
     size_t blocks_free(LayerGroup group) const;
     size_t blocks_total(LayerGroup group) const;
+    size_t blocks_free() const;                             ///< of all groups together
+    size_t blocks_total() const;                            ///< likewise
     int references(LayerGroup group, int32_t block) const;  ///< for tests and metrics
     const KvShape& shape() const { return shape_; }
     /// The pool's view of one layer for kernels.

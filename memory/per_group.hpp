@@ -22,6 +22,11 @@ struct PerGroup {
         for (const LayerGroup group : layer_groups) (*this)[group] += more[group];
         return *this;
     }
+    constexpr T sum() const {
+        T all{};
+        for (const T& value : values) all += value;
+        return all;
+    }
     bool operator==(const PerGroup&) const = default;
 };
 

@@ -151,10 +151,7 @@ void Gateway::metrics(Exchange& exchange) {
     const auto turns = static_cast<double>(inside(engine_).load().turns);
     now.running = std::min(turns, static_cast<double>(inside(engine_).load().running));
     now.waiting = turns - now.running;
-    const auto blocks = static_cast<double>(pool.blocks_total(LayerGroup::upper));
-    now.blocks_in_turns = blocks - static_cast<double>(pool.blocks_free(LayerGroup::upper)) -
-                          static_cast<double>(inside(engine_).load().blocks_cached);
-    now.kv_usage = 1.0 - static_cast<double>(pool.blocks_free(LayerGroup::upper)) / blocks;
+    now.tell_blocks(pool.blocks_total(), pool.blocks_free(), inside(engine_).load().blocks_cached);
     now.conversations = static_cast<double>(inside(engine_).load().conversations);
     now.conversation_bytes = static_cast<double>(inside(engine_).load().conversation_bytes);
     now.left_by_age = static_cast<double>(inside(engine_).load().left_by_age);

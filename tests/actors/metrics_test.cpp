@@ -6,12 +6,15 @@
 #include <cmath>
 #include <sstream>
 
+#include "memory/kv_pool.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/memory/fake_device.hpp"
 #include "tests/model/golden_models.hpp"
 
 namespace rondo {
 namespace {
 
+using testing::FakeDevice;
 using testing::Heard;
 using testing::Stage;
 
@@ -225,7 +228,25 @@ TEST_F(AttentionMetrics, SayHowASlidingWindowAttended) {
     EXPECT_EQ(value("prompt_attention_mass_count"), 0.0);
 }
 
-/// What only grows is a counter, or rates and increases of it would be nonsense after a restart.
+TEST(Metrics, BlocksOfAllLayerGroupsCount) {
+    FakeDevice device;
+    // Layers above the watershed, layers below it, and both.
+    for (const int lower_layers : {0, 2, 1}) {
+        const KvShape shape{.layers = 2, .lower_layers = lower_layers, .kv_heads = 1, .atom = {DType::f32, 4}};
+        const auto pool = std::move(KvPool::create(device, shape, {30, 10})).value();
+        const LayerGroup group = lower_layers == 0 ? LayerGroup::upper : LayerGroup::lower;
+        const KvLease lease = std::move(pool->acquire(group, 5)).value();
+        Metrics::Now now;
+        now.tell_blocks(pool->blocks_total(), pool->blocks_free(), 2);
+        EXPECT_DOUBLE_EQ(now.kv_usage, lower_layers == 0 ? 5.0 / 10 : lower_layers == 2 ? 5.0 / 30 : 5.0 / 40);
+        EXPECT_EQ(now.blocks_in_turns, 3);
+    }
+    Metrics::Now none;
+    none.tell_blocks(0, 0, 0);
+    EXPECT_EQ(none.kv_usage, 0.0) << "no blocks, none of which is used";
+    EXPECT_EQ(none.blocks_in_turns, 0.0);
+}
+
 TEST(Metrics, DevicesSayWhatTheyAre) {
     Metrics metrics("m");
     metrics.device("cpu", "cpu (2 threads, avx512, bf16 in floats)");
@@ -237,6 +258,7 @@ TEST(Metrics, DevicesSayWhatTheyAre) {
         << text;
 }
 
+/// What only grows is a counter, or rates and increases of it would be nonsense after a restart.
 TEST(Metrics, WhatOnlyGrowsIsACounter) {
     Metrics metrics("m");
     Metrics::Now now;

@@ -119,8 +119,11 @@ TEST(KvPool, EachGroupHasItsOwnNumberOfBlocks) {
     EXPECT_EQ(device.bytes(), 10 * small.block_bytes(lower) + 3 * small.block_bytes(upper));
     EXPECT_EQ(pool->blocks_total(lower), 10U);
     EXPECT_EQ(pool->blocks_total(upper), 3U);
+    EXPECT_EQ(pool->blocks_total(), 13U);
+    EXPECT_EQ(pool->blocks_free(), 13U);
     const auto lease = pool->acquire(upper, 3);
     ASSERT_TRUE(lease);
+    EXPECT_EQ(pool->blocks_free(), 10U);
     EXPECT_FALSE(pool->acquire(upper, 1));
     EXPECT_TRUE(pool->acquire(lower, 10));
 }
@@ -128,6 +131,7 @@ TEST(KvPool, EachGroupHasItsOwnNumberOfBlocks) {
 TEST(KvPool, CountsBlocksOfGroupsThatHaveLayers) {
     KvShape shape = small;
     EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{3, 3}));
+    EXPECT_EQ(shape.blocks_of_each(3).sum(), 6);
     shape.lower_layers = 0;
     EXPECT_EQ(shape.blocks_of_each(3), (BlockCounts{0, 3}));
     shape.lower_layers = shape.layers;
