@@ -27,9 +27,8 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     if (options.context_tokens_max > 0)
         made->context_tokens_max_ = std::min(made->context_tokens_max_, options.context_tokens_max);
     const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
-    int64_t blocks = blocks_of_rounds(made->context_tokens_max_);
-    if (options.decode.method != DecodeAttention::Method::dense || options.decode_method != nullptr)
-        blocks += blocks_of_copies(options.decode.budget_tokens, made->context_tokens_max_);
+    int64_t blocks = blocks_of_rounds(made->context_tokens_max_) +
+                     blocks_of_copies(options.decode, options.decode_method.get(), made->context_tokens_max_);
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     if (options.kv_bytes_max > 0) {
         blocks = std::min(blocks, static_cast<int64_t>(options.kv_bytes_max / block_bytes));

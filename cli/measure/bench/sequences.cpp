@@ -26,9 +26,7 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
     std::unique_ptr<Sequences> made(new Sequences(chunk, looked_at(attention)));
-    int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens);
-    if (attention.method != DecodeAttention::Method::dense)
-        blocks += blocks_of_copies(attention.budget_tokens, context);
+    const int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens) + blocks_of_copies(attention, nullptr, context);
     const auto all = static_cast<size_t>(blocks * options.batch);
     RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), {all, all}));
     Stepper::Limits limits;
