@@ -79,6 +79,23 @@ TEST(MethodsPage, NamesTheMethodsThatNoSectionCompares) {
     EXPECT_THAT(methods_beside({&section, 1}), ::testing::ElementsAreArray(others));
 }
 
+TEST(MethodsPage, ComparesMethodsThatNoSectionNames) {
+    EXPECT_THAT(methods_beside(page_sections()), ::testing::IsEmpty());
+    EXPECT_THAT(sections_of_others(page_sections()), ::testing::IsEmpty());
+    PageSection section;
+    section.methods = "dense";
+    for (const std::string_view name : names_of_methods(MethodSlot::any))
+        if (name != "h2o" && name != "recent" && name != "a_shape") section.methods += "," + std::string(name);
+    const auto others = sections_of_others({&section, 1});
+    ASSERT_EQ(others.size(), 2U);
+    EXPECT_EQ(others[0].methods, "dense,progressive@pooled,recent@printed,h2o@printed,h2o@pooled");
+    EXPECT_EQ(others[1].methods, "dense,loopserve@preset,a_shape:density=0.4");
+    section.methods += ",a_shape";
+    EXPECT_EQ(sections_of_others({&section, 1}).size(), 1U) << "none for prompts";
+    for (const PageSection& all : sections_of_others({}))
+        EXPECT_TRUE(parse_contestants(all.methods, {})) << all.methods;
+}
+
 TEST(Contestants, HaveTheVariantsOfTheirRows) {
     for (const std::span<const MethodRow> rows : method_rows) {
         for (const MethodRow& row : rows) {

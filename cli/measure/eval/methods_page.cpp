@@ -98,15 +98,6 @@ std::string deviations_of(const std::vector<PageAnswers>& answers) {
     return text;
 }
 
-/// So that nobody looks for them in vain.
-std::string beside_the_page() {
-    const std::vector<std::string_view> beside = methods_beside(page_sections());
-    if (beside.empty()) return {};
-    std::string text = "\n## Methods that this page does not compare\n\n";
-    for (const std::string_view method : beside) text += "- " + std::string(method) + ".\n";
-    return text;
-}
-
 std::string seeds_of_records(const std::vector<PageAnswers>& answers) {
     std::set<uint64_t> seeds;
     for (const PageAnswers& section : answers) {
@@ -158,8 +149,7 @@ std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>&
         for (const std::string& fault : find_faults(answers[i].records, answers[i].tables))
             text += "\n**Fault:** " + fault + ".\n";
     }
-    return text + "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers) +
-           beside_the_page();
+    return text + "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers);
 }
 
 }  // namespace rondo::cli::eval

@@ -14,8 +14,10 @@ struct PageSection {
     std::string title, text;
     std::string methods, budgets, against;
 };
-/// What `rondo eval --report` runs, in order.
+/// What `rondo eval --report` runs, in order: every method that pipelines can have is in one of them.
 const std::vector<PageSection>& page_sections();
+/// Sections for the methods that none of these compares: one for answers and one for prompts, where there are any.
+std::vector<PageSection> sections_of_others(std::span<const PageSection> sections);
 
 /// The methods that none of the sections compares, in the order of their rows.
 std::vector<std::string_view> methods_beside(std::span<const PageSection> sections);

@@ -1,9 +1,15 @@
+#include <algorithm>
+
 #include "cli/measure/eval/methods_page.hpp"
+#include "config/method_names.hpp"
 
 namespace rondo::cli::eval {
 
-const std::vector<PageSection>& page_sections() {
-    static const std::vector<PageSection> sections = {
+namespace {
+
+/// Comparisons with a question of their own. A method that none of them names is in one of `sections_of_others`.
+std::vector<PageSection> sections_with_questions() {
+    return {
         {"Answers: which keys a step attends to",
          "Prompts are dense. Every method has the same number of keys, B of the prompt's; "
          "in rows with `match=bytes` it has those that cost as many bytes of KV a step as the rival reads. "
@@ -41,6 +47,52 @@ const std::vector<PageSection>& page_sections() {
          "a_shape:density=0.4,tri_shape:density=0.4,minference:density=0.4,flexprefill",
          "20", "loopserve@preset"},
     };
+}
+
+/// With as many keys as the others: as its authors print it, and pooled where it has scores.
+std::string contestants_for_answers(const MethodRow& row) {
+    const std::string name(row.name);
+    return name + "@printed" + (row.pooled.empty() ? "" : "," + name + "@pooled");
+}
+
+std::string contestants_for_prompts(const MethodRow& row) {
+    return std::string(row.name) + (heeds(row, "density") ? ":density=0.4" : "");
+}
+
+}  // namespace
+
+std::vector<PageSection> sections_of_others(std::span<const PageSection> sections) {
+    const PageSection answers = {"Answers: methods that no section above names",
+                                 "Prompts are dense. Every method has the same number of keys, B of the prompt's.",
+                                 "dense,progressive@pooled", "20,40", "progressive@pooled"};
+    const PageSection prompts = {"Prompts: methods that no section above names",
+                                 "Answers are dense. Lines are chosen for every prompt here (min_tokens 0). "
+                                 "Methods that are scaled to a density have 0.4.",
+                                 "dense,loopserve@preset", "20", "loopserve@preset"};
+    std::vector<PageSection> all(sections.begin(), sections.end());
+    all.insert(all.end(), {answers, prompts});
+    const std::vector<std::string_view> others = methods_beside(all);
+    std::vector<PageSection> made;
+    const auto add = [&](PageSection section, MethodSlot phase, auto&& contestants_for) {
+        const size_t rivals = section.methods.size();
+        const auto names = names_of_methods(phase);
+        for (const std::string_view name : others) {
+            if (std::ranges::find(names, name) != names.end())
+                section.methods += "," + contestants_for(*find_row(name));
+        }
+        if (section.methods.size() > rivals) made.push_back(std::move(section));
+    };
+    add(answers, MethodSlot::decode, contestants_for_answers);
+    add(prompts, MethodSlot::prefill, contestants_for_prompts);
+    return made;
+}
+
+const std::vector<PageSection>& page_sections() {
+    static const std::vector<PageSection> sections = [] {
+        std::vector<PageSection> all = sections_with_questions();
+        for (PageSection& others : sections_of_others(all)) all.push_back(std::move(others));
+        return all;
+    }();
     return sections;
 }
 
