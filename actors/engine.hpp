@@ -26,25 +26,27 @@ struct TurnCallbacks {
     std::function<void(TurnEnd)> on_end;
 };
 
-/// Asks an engine for turns, and cancels them. On a host's actor system a copy may outlive the engine: what is asked
-/// for then fails at once, through its callbacks.
+class Engine;
+class EngineInside;
+
+/// Asks an engine for turns, and cancels them; the engine makes it. On a host's actor system a copy may outlive the
+/// engine: what is asked for then fails at once, through its callbacks.
 class Asker {
 public:
-    Asker(caf::actor_system& system, front_actor front, std::shared_ptr<std::atomic<TurnId>> last_turn)
-        : system_(&system), front_(std::move(front)), last_turn_(std::move(last_turn)) {}
-
     /// The callbacks hear of the turn on threads of the actor system, which has few: nothing should wait in them.
     /// Returns the id to cancel it with: the one that the Ask came with, if it did.
     TurnId ask(Ask ask, TurnCallbacks callbacks) const;
     void cancel(TurnId turn) const;
 
 private:
+    friend class Engine;
+    Asker(caf::actor_system& system, front_actor front, std::shared_ptr<std::atomic<TurnId>> last_turn)
+        : system_(&system), front_(std::move(front)), last_turn_(std::move(last_turn)) {}
+
     caf::actor_system* system_;
     front_actor front_;
     std::shared_ptr<std::atomic<TurnId>> last_turn_;
 };
-
-class EngineInside;
 
 /// The whole of Rondo in a host's process: a model, its devices and the actors that serve conversations with it.
 ///

@@ -43,6 +43,9 @@ TEST(Engine, HasFewWorkersOfItsOwn) {
     EXPECT_LE(engine->system().scheduler().num_workers(), std::max(std::thread::hardware_concurrency() / 4, 2U));
 }
 
+// A host has it from its engine, and never sees what turns are counted with.
+static_assert(!std::is_constructible_v<Asker, caf::actor_system&, front_actor, std::shared_ptr<std::atomic<TurnId>>>);
+
 TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     const Asker asker = engine->asker();
     engine.reset();
