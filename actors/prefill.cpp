@@ -44,6 +44,7 @@ Prefill::behavior_type Prefill::make_behavior() {
 /// A dead actor may be held for minutes by a timer; its turns may not.
 void Prefill::on_exit() {
     jobs_.clear();
+    arrivals_ = {};
     runners_.clear();
     cache_ = nullptr;
     options_.load->prompt_tokens = 0;
@@ -52,9 +53,9 @@ void Prefill::on_exit() {
 void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise) {
     const TurnId id = turn->id;
     jobs_[id] = {turn, promise};
-    jobs_[id].came_at = now();
     const size_t lane = lanes_.add(id, turn->priority, turn->missing());
     if (turn->arrival) {
+        arrivals_.add(id, turn->arrival, now());
         const auto self = caf::actor_cast<prefill_actor>(this);
         turn->arrival->tell([self, id] { caf::anon_send(self, arrived_atom::value, id); });
         look_at_arrival(id);
@@ -63,49 +64,40 @@ void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageR
     pump(lane);
 }
 
-/// A chunk goes on as far as the keys before it have come. What has failed to come is computed: it becomes a part of
-/// what is missing, and the chunk begins anew. So does one that gave its place to another, but not before it can go
-/// further than it was: else two of them would take the place from each other for as long as the disk takes.
 void Prefill::look_at_arrival(TurnId id) {
-    Job& job = jobs_.at(id);
-    const Arrival* const arrival = job.turn->arrival.get();
-    if (arrival == nullptr) return;
-    note_what_came(job);
-    if (job.on_device) return;
-    const std::optional<int64_t> whole = arrival->whole();
-    const bool fails = whole ? *whole < arrival->end() : job.hangs;
-    if (fails && lanes_.drop_chunk(id)) return;
-    if (fails && !whole) return begin_anew(id);
-    if (whole) {
-        lanes_.grow(id, arrival->end() - *whole);
-        job.turn->stop_waiting();
+    using Next = PromptArrivals::Next;
+    const PromptArrivals::Look look = arrivals_.look(id, now());
+    switch (look.next) {
+        case Next::nothing:
+            return;
+        case Next::goes_on:
+            return lanes_.wait(id, false);
+        case Next::waits:
+            return lanes_.wait(id, true);
+        case Next::drops_chunk:
+            static_cast<void>(lanes_.drop_chunk(id));
+            return;
+        case Next::begins_anew:
+            return begin_anew(id);
+        case Next::ends_waiting:
+            break;
     }
-    lanes_.wait(id, !whole && (job.gave_up || arrival->layers() <= job.layer));
+    lanes_.grow(id, look.failed_tokens);
+    stop_waiting(id);
+    lanes_.wait(id, false);
 }
 
-void Prefill::note_what_came(Job& job) {
-    const int layers = job.turn->arrival->layers();
-    if (std::exchange(job.layers_come, layers) == layers) return;
-    job.came_at = now();
-    job.hangs = false;
+void Prefill::stop_waiting(TurnId id) {
+    arrivals_.remove(id);
+    jobs_.at(id).turn->stop_waiting();
 }
 
 /// As long as something is on its way: whether it still comes.
 void Prefill::watch_arrival(TurnId id) {
-    Job& job = jobs_.at(id);
-    const Arrival* const arrival = job.turn->arrival.get();
-    if (arrival == nullptr || arrival->whole()) return;
-    const double patience = arrival->patience();
-    if (patience == Arrival::for_ever) return;
-    note_what_came(job);
-    const double left = job.came_at + patience - now();
-    if (left > 0.0)
-        return delayed_send(prefill_actor(this), timespan_of(left) + std::chrono::milliseconds(1), give_up_atom::value,
-                            id);
-    job.hangs = true;
-    look_at_arrival(id);
-    if (!jobs_.contains(id)) return;  // else a piece of it is on the device, and something may come meanwhile
-    delayed_send(prefill_actor(this), timespan_of(patience), give_up_atom::value, id);
+    const PromptArrivals::Patience patience = arrivals_.patience(id, now());
+    if (patience.is_over) look_at_arrival(id);
+    if (patience.again_in_s == 0.0 || !jobs_.contains(id)) return;
+    delayed_send(prefill_actor(this), timespan_of(patience.again_in_s), give_up_atom::value, id);
 }
 
 /// What the disk has not brought it may yet write to the turn's blocks: the turn is let in again, with others. No piece
@@ -116,7 +108,7 @@ void Prefill::begin_anew(TurnId id) {
     ++turn.preemptions;
     turn.waited_in_vain = true;
     turn.arrival->give_up(Arrival::Why::hangs);
-    turn.stop_waiting();
+    stop_waiting(id);
     if (turn.kv.tokens() == 0) turn.kv = SequenceKv(*turn.runtime->pool);
     finish(id, StageReply::Outcome::preempted);
 }
@@ -136,10 +128,8 @@ void Prefill::pump(size_t lane) {
     const std::optional<PromptLanes::Piece> next = lanes_.begin(lane);
     if (!next) return;
     auto chunk = std::make_shared<Chunk>();
-    Job& job = jobs_.at(next->id);
-    job.on_device = true;
-    chunk->turn = job.turn;
-    if (job.turn->arrival) chunk->layers_max = job.turn->arrival->layers() - job.layer;
+    chunk->turn = jobs_.at(next->id).turn;
+    if (const std::optional<int> layers = arrivals_.begin_piece(next->id)) chunk->layers_max = *layers;
     chunk->budget_seconds = options_.chunk_seconds;
     chunk->drop = next->drop;
     send(lane, chunk);
@@ -161,10 +151,7 @@ void Prefill::look_later(size_t lane) {
 void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     const TurnId id = chunk->turn->id;
     runners_[lane].watch.end();
-    Job& job = jobs_.at(id);
-    job.on_device = false;
-    job.layer = chunk->layer;
-    job.gave_up = job.gave_up || chunk->drop;
+    arrivals_.end_piece(id, {chunk->layer, chunk->open, chunk->drop});
     const PromptLanes::After after =
         lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {
@@ -181,7 +168,7 @@ void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
 
 /// Others with the same beginning need not wait for the answer's end.
 void Prefill::share(TurnId id) {
-    jobs_.at(id).turn->stop_waiting();
+    stop_waiting(id);
     const auto finished = [=, this] { finish(id, StageReply::Outcome::done); };
     when_answered(
         request(cache_, options_.timeout, share_atom::value, jobs_.at(id).turn), [=](bool) { finished(); },
@@ -193,8 +180,8 @@ void Prefill::share(TurnId id) {
 }
 
 void Prefill::finish(TurnId id, StageReply::Outcome outcome, Error error) {
+    stop_waiting(id);
     Job job = std::move(jobs_.extract(id).mapped());
-    job.turn->stop_waiting();
     if (outcome == StageReply::Outcome::done && job.turn->last.over) outcome = StageReply::Outcome::over;
     job.promise.deliver(StageReply{outcome, std::move(job.turn), std::move(error)});
 }

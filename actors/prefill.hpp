@@ -7,13 +7,15 @@
 
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
+#include "actors/prompt_arrivals.hpp"
 #include "actors/prompt_lanes.hpp"
 #include "actors/timespan.hpp"
 #include "actors/watch.hpp"
 
 namespace rondo {
 
-/// Feeds devices with pieces of prompts' chunks, one outstanding each, as PromptLanes says.
+/// Feeds devices with pieces of prompts' chunks, one outstanding each, as PromptLanes says. What a prompt does whose
+/// keys are on their way, PromptArrivals says.
 class Prefill : public prefill_actor::base {
 public:
     struct Options {
@@ -37,12 +39,6 @@ private:
     struct Job {
         TurnPtr turn;
         caf::typed_response_promise<StageReply> promise;
-        bool on_device = false;  // a piece of it
-        int layer = 0;           // of its chunk, that comes next
-        bool gave_up = false;    // a chunk that waited: it begins again when everything has come
-        int layers_come = 0;     // of what is on its way, when it was last looked at
-        double came_at = 0.0;    // more of them, or the turn
-        bool hangs = false;      // nothing has come for too long
     };
     struct Runner {
         device_runner_actor actor;
@@ -51,8 +47,8 @@ private:
 
     void take(const TurnPtr& turn, const caf::typed_response_promise<StageReply>& promise);
     void look_at_arrival(TurnId id);
-    void note_what_came(Job& job);
     void watch_arrival(TurnId id);
+    void stop_waiting(TurnId id);
     void begin_anew(TurnId id);
     void pump(size_t lane);
     void pump_all();
@@ -69,6 +65,7 @@ private:
     cache_actor cache_;
     std::vector<Runner> runners_;  // one a lane
     PromptLanes lanes_;
+    PromptArrivals arrivals_;     // of turns in jobs_, as long as they wait for keys
     std::map<TurnId, Job> jobs_;  // of the lanes, and those that are complete until the cache knows
 };
 
