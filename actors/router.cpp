@@ -75,26 +75,12 @@ void Router::refuse(const AskPtr& ask, Error error) {
 /// One turn, or room for it and those that will follow.
 Status Router::let_in(const Ask& asked) {
     if (asked.places && asked.places->take()) return Status::ok();
-    if (asked.places && asked.places->turns() > options_.turns_max) {
-        return make_error(ErrorCode::out_of_range, std::to_string(asked.places->turns()) +
-                                                       " answers, must be at most " +
-                                                       std::to_string(options_.turns_max) + " here");
-    }
-    const size_t taken = turns_.size() + load_->places_held;
     const Tenant& tenant = asked.conversation.tenant;
-    const size_t wanted = asked.places ? asked.places->turns() : 1, promised = held_places_.of(tenant);
-    if (!turn_shares_.has_room(tenant, wanted, taken, promised)) {
-        const size_t held = turn_shares_.held(tenant) + promised;
-        Error error = make_error(ErrorCode::overloaded, std::to_string(taken) + " turns are under way or waiting, " +
-                                                            std::to_string(held) + " of them this tenant's; ask later");
-        // Where others hold as much, anybody's end gives room; who holds the most waits for his own.
-        const double others = held == 0 ? 1.0 : static_cast<double>(taken) / static_cast<double>(held);
-        error.retry_after_s = pace_.expected_s(now(), static_cast<double>(wanted) * others, asked.deadline_seconds);
-        return error;
-    }
+    const size_t wanted = asked.places ? asked.places->turns() : 1, taken = turns_.size() + load_->places_held;
+    RONDO_TRY(room_.find(tenant, wanted, taken, now(), asked.deadline_seconds));
     if (asked.places) {
         asked.places->hold(load_, now() + asked.deadline_seconds);
-        held_places_.add(tenant, asked.places);
+        room_.hold(tenant, asked.places);
     }
     return Status::ok();
 }
@@ -145,7 +131,7 @@ void Router::admit(const AskPtr& asked) {
     const double deadline = asked->places ? asked->places->deadline() : now() + asked->deadline_seconds;
     if (turns_.empty()) load_->busy_since_ns = std::chrono::steady_clock::now().time_since_epoch().count();
     turns_[asked->id] = {*session, name, deadline};
-    turn_shares_.take(name.tenant);
+    room_.take(name.tenant);
     load_->turns = turns_.size();
     deadlines_.emplace(deadline, asked->id);
     watch_deadlines();
@@ -197,9 +183,8 @@ void Router::over(TurnId id, const ConversationFigures* figures) {
     const auto turn = turns_.find(id);
     if (turn == turns_.end()) return;
     const ConversationName& name = turn->second.conversation;
-    pace_.ended(now());
+    room_.end(name.tenant, now());
     deadlines_.erase({turn->second.deadline, id});
-    turn_shares_.give_back(name.tenant);
     // It may have been removed meanwhile, and another begun under its name.
     const ConversationTable::Entry* const entry = conversations_.find(name);
     if (entry != nullptr && entry->session == turn->second.session) {

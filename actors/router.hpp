@@ -11,11 +11,9 @@
 #include "actors/conversation_table.hpp"
 #include "actors/handles.hpp"
 #include "actors/load.hpp"
-#include "actors/places.hpp"
 #include "actors/session.hpp"
-#include "actors/tenant_shares.hpp"
 #include "actors/timespan.hpp"
-#include "actors/turn_pace.hpp"
+#include "actors/turn_room.hpp"
 
 namespace rondo {
 
@@ -41,7 +39,7 @@ public:
           load_(std::move(load)),
           last_turn_(std::move(last_turn)),
           options_(options),
-          turn_shares_(options.turns_max, options.several_tenants),
+          room_(options.turns_max, options.several_tenants),
           conversations_(options.conversations) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "router"; }
@@ -97,9 +95,7 @@ private:
     std::shared_ptr<Load> load_;
     std::shared_ptr<std::atomic<TurnId>> last_turn_;
     Options options_;
-    TenantShares turn_shares_;
-    HeldPlaces held_places_;  // which are theirs, too
-    TurnPace pace_;
+    TurnRoom room_;
     StagesPtr stages_;  // none before the first ones, while new ones are awaited, and after the last ones
     ConversationTable conversations_;
     std::unordered_map<caf::actor_id, ConversationName> names_;  // of those, by their session

@@ -58,9 +58,8 @@ Status Router::make_room(const Tenant& tenant, ConversationTable::Totals more, c
     Result<std::vector<ConversationName>> leaving = conversations_.room_for(tenant, more, stays);
     if (!leaving) {
         Error error = leaving.error();
-        const double own = static_cast<double>(std::max<size_t>(turn_shares_.held(tenant), 1));
         const double latest = deadlines_.empty() ? 1.0 : deadlines_.begin()->first - now();
-        error.retry_after_s = pace_.expected_s(now(), static_cast<double>(turns_.size()) / own, latest);
+        error.retry_after_s = room_.own_end_s(tenant, turns_.size(), now(), latest);
         return error;
     }
     for (const ConversationName& name : *leaving) leave(name, ConversationTable::Left::room);
