@@ -21,6 +21,14 @@ public:
     std::vector<T>& host() { return host_; }
     const std::vector<T>& host() const { return host_; }
 
+    /// Takes room for `count` entries: up to so many, writing and sending them allocates nothing.
+    Status reserve(Device& device, size_t count) {
+        host_.reserve(count);
+        if (device.computes_in_host_memory()) return Status::ok();
+        RONDO_TRY(device.reach(sent_));
+        return take_room(device, count * sizeof(T));
+    }
+    /// A table that is longer than what was reserved takes more room first, with some to spare.
     Status send(Device& device) {
         if (device.computes_in_host_memory()) {
             data_ = host_.data();
@@ -28,10 +36,7 @@ public:
         }
         const size_t bytes = host_.size() * sizeof(T);
         RONDO_TRY(device.reach(sent_));
-        if (buffer_.bytes() < bytes) {
-            RONDO_ASSIGN(staging_, device.allocate_host(2 * bytes));
-            RONDO_ASSIGN(buffer_, device.allocate(2 * bytes));
-        }
+        if (buffer_.bytes() < bytes) RONDO_TRY(take_room(device, 2 * bytes));
         std::ranges::copy(host_, staging_.template as<T>());
         data_ = buffer_.template as<T>();
         RONDO_TRY(device.copy(buffer_.data(), staging_.data(), bytes, StreamId::compute));
@@ -42,6 +47,13 @@ public:
     const T* data() const { return data_; }
 
 private:
+    Status take_room(Device& device, size_t bytes) {
+        if (buffer_.bytes() >= bytes) return Status::ok();
+        RONDO_ASSIGN(staging_, device.allocate_host(bytes));
+        RONDO_ASSIGN(buffer_, device.allocate(bytes));
+        return Status::ok();
+    }
+
     std::vector<T> host_;
     Buffer staging_, buffer_;  // both empty on a CPU device
     Mark sent_;                // the host may write the staging again

@@ -36,6 +36,11 @@ Result<std::unique_ptr<QuestPages>> QuestPages::create(const ModelSpec& spec, co
     const auto bytes = static_cast<size_t>(keys_at_once * spec.kv_heads * spec.head_dim) * sizeof(float);
     RONDO_ASSIGN(made->keys_, device.allocate(bytes));
     RONDO_ASSIGN(made->values_, device.allocate(bytes));
+    const auto heads = static_cast<size_t>(spec.kv_heads);
+    const int64_t pages = std::max(quest_pages_min, budget_keys / quest_page_keys) - 1;
+    RONDO_TRY(made->entries_.reserve(device, heads * static_cast<size_t>(pages)));
+    RONDO_TRY(made->counts_.reserve(device, heads));
+    RONDO_TRY(made->slots_.reserve(device, static_cast<size_t>(keys_at_once)));
     return made;
 }
 

@@ -85,6 +85,12 @@ Result<std::unique_ptr<SparsePrefill>> SparsePrefill::create(const ModelSpec& sp
     if (floats > 0) {
         RONDO_ASSIGN(made->queries_, device.allocate(static_cast<size_t>(floats) * sizeof(float)));
     }
+    const auto rows = static_cast<size_t>(std::max(sampling.rows, sampling.all_up_to));
+    for (DeviceTable<int32_t>* table : {&made->take_, &made->row_keys_}) RONDO_TRY(table->reserve(device, rows));
+    const auto borders = static_cast<size_t>(spec.heads) + 1;
+    for (DeviceTable<int32_t>* table :
+         {&made->column_begin_, &made->band_begin_, &made->block_begin_, &made->dense_rows_})
+        RONDO_TRY(table->reserve(device, borders));
     return made;
 }
 

@@ -69,6 +69,26 @@ TEST(DeviceTable, MayGrowAndMoveBeforeItsCopyIsMade) {
     EXPECT_EQ(read, (std::array<int32_t, 3>{8, 8, 8}));
 }
 
+TEST(DeviceTable, AllocatesNothingUpToWhatWasReserved) {
+    LateCopies gpu;
+    DeviceTable<int32_t> table;
+    ASSERT_TRUE(table.reserve(gpu, 3).is_ok());
+    EXPECT_EQ(gpu.host_allocations, 1);
+    table.host() = {1};
+    ASSERT_TRUE(table.send(gpu).is_ok());
+    table.host().assign(3, 2);
+    ASSERT_TRUE(table.reserve(gpu, 2).is_ok());
+    ASSERT_TRUE(table.send(gpu).is_ok());
+    EXPECT_EQ(gpu.host_allocations, 1);
+    table.host().assign(4, 3);
+    ASSERT_TRUE(table.send(gpu).is_ok());
+    EXPECT_EQ(gpu.host_allocations, 2);
+    std::array<int32_t, 4> read{};
+    read_later(gpu, table, read);
+    ASSERT_TRUE(gpu.drain(StreamId::compute).is_ok());
+    EXPECT_EQ(read, (std::array<int32_t, 4>{3, 3, 3, 3}));
+}
+
 TEST(DeviceTable, SendsNothingOfAnEmptyTable) {
     LateCopies gpu;
     DeviceTable<int32_t> table;
