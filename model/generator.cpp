@@ -140,7 +140,7 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
         begin += count;
     }
     if (ids.empty()) return Status::ok();
-    RONDO_TRY(device_.drain(StreamId::compute));
+    RONDO_TRY(stepper_->reach_logits());
     logits_ = stepper_->chunk_logits();
     return answer_follows ? begin_answer({kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
 }
@@ -176,7 +176,7 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
         const auto rows = static_cast<int64_t>(count);
         for (int64_t first = 0; first < rows; first += logit_rows_max) {
             RONDO_ASSIGN(const auto some, stepper_->chunk_logits(first, std::min(logit_rows_max, rows - first)));
-            RONDO_TRY(device_.drain(StreamId::compute));
+            RONDO_TRY(stepper_->reach_logits());
             consume(some);
         }
         begin += count;

@@ -15,7 +15,7 @@ Status step_in_line(Stepper& stepper, std::span<const Stepper::Row> rows, bool i
         row.attention->before_step(*row.kv);
     }
     RONDO_TRY(stepper.decode(rows));
-    RONDO_TRY(stepper.device().drain(StreamId::compute));
+    RONDO_TRY(stepper.reach_logits());
     for (const Stepper::Row& row : rows) {
         if (row.attention == nullptr) continue;
         if (is_last) {

@@ -158,6 +158,11 @@ Result<std::span<float>> Stepper::chunk_logits(int64_t first, int64_t rows) {
     return std::span(chunk_logits().data(), static_cast<size_t>(rows * model_.spec.vocabulary));
 }
 
+Status Stepper::reach_logits() {
+    RONDO_ASSIGN(const Mark computed, device_.record(StreamId::compute));
+    return device_.reach(computed);
+}
+
 void Stepper::drop_chunk(const SequenceKv& kv) {
     OpenChunk* const chunk = chunk_of(&kv);
     if (chunk == nullptr) return;

@@ -19,7 +19,8 @@ namespace rondo {
 /// steps can run in between. A chunk's rows and its bounds are the prompt's own, whoever else is being served, and
 /// decode rows are invariant: what a conversation computes does not depend on its neighbours.
 ///
-/// Calls only enqueue on the device's compute stream; logits are valid once the stream has passed (`Device::notify`).
+/// Calls only enqueue on the device's compute stream; logits are valid once the stream has passed (`Device::notify`, or
+/// `reach_logits` for a caller that has nothing else to do).
 class Stepper {
 public:
     struct Limits {
@@ -69,6 +70,8 @@ public:
     /// Of a chunk that was just completed and whose rows all have logits: those of rows [first, first + rows), one
     /// behind the other; `rows` are `chunk_logit_rows` at the most.
     Result<std::span<float>> chunk_logits(int64_t first, int64_t rows);
+    /// Blocks until all logits that were asked for are valid.
+    Status reach_logits();
 
     Device& device() { return device_; }
     const Transformer& transformer() const { return *transformer_; }

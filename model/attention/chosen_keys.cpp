@@ -126,7 +126,8 @@ void ChosenKeys::count_step(int64_t keys) {
 Status ChosenKeys::advance(int layers) {
     const Status done = choice_->on_device(layers);
     if (done) {
-        RONDO_TRY(device_.drain(StreamId::compute));
+        RONDO_ASSIGN(const Mark scored, device_.record(StreamId::compute));
+        RONDO_TRY(device_.reach(scored));
         choice_->on_host(
             [this](int64_t tasks, const std::function<void(int64_t)>& task) { device_.run_tasks(tasks, task); });
     }
