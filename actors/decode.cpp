@@ -96,7 +96,7 @@ void Decode::stepped(const StepPtr& step) {
         DeltaOf delta{id, {std::move(turn->last.text), {turn->last.id}, {}}};
         if (!turn->last.logprobs.empty()) delta.delta.logprobs.push_back(std::move(turn->last.logprobs));
         const delta_sink_actor& deltas = askers_.at(id).deltas;
-        if (batch_.stepped(*turn)) {  // its last delta must reach its session before the turn itself
+        if (turn->is_over()) {  // its last delta must reach its session before the turn itself
             send(deltas, std::move(delta));
             leave(id, StageReply::Outcome::over);
             continue;
@@ -108,7 +108,7 @@ void Decode::stepped(const StepPtr& step) {
     for (auto& [sink, delta] : news) send(sink, std::move(delta));
 }
 
-/// If a choice of the turn's keys has just begun, the selector makes it.
+/// If the runner has just begun a choice of the turn's keys, the selector makes it.
 void Decode::choose(TurnId id) {
     ChoiceJobPtr job = batch_.begin_choice(id);
     if (job == nullptr) return;

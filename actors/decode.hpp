@@ -15,8 +15,7 @@ namespace rondo {
 class Decode : public decode_actor::base {
 public:
     struct Options {
-        size_t rows_max = 32;  ///< of a step; further turns wait
-        int64_t context_tokens = 0;
+        size_t rows_max = 32;                             ///< of a step; further turns wait
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a step, and of the cache
     };
     Decode(caf::actor_config& config, device_runner_actor runner, selector_actor selector, cache_actor cache,
@@ -26,7 +25,7 @@ public:
           runner_(std::move(runner)),
           selector_(std::move(selector)),
           cache_(std::move(cache)),
-          batch_({options.rows_max, options.context_tokens}) {}
+          batch_(options.rows_max) {}
     behavior_type make_behavior() override;
     const char* name() const override { return "decode"; }
     void on_exit() override;

@@ -7,7 +7,6 @@ namespace rondo {
 
 void DecodeBatch::join(const TurnPtr& turn) {
     rows_.push_back({turn, false, false, nullptr, false, {}});
-    if (turn->step_attention != nullptr) turn->step_attention->after_prefill(turn->kv);
 }
 
 DecodeBatch::Rows::iterator DecodeBatch::find(TurnId id) {
@@ -59,23 +58,12 @@ std::optional<TurnId> DecodeBatch::to_preempt() const {
 }
 
 uint64_t DecodeBatch::begin_step(std::vector<TurnPtr>& turns) {
-    for (auto row = rows_.begin(); row != rows_.end() && turns.size() < options_.rows_max; ++row) {
+    for (auto row = rows_.begin(); row != rows_.end() && turns.size() < rows_max_; ++row) {
         if (!row->steps()) continue;
         turns.push_back(row->turn);
         if (row->turn->step_attention != nullptr) row->turn->step_attention->before_step(row->turn->kv);
     }
     return ++steps_;
-}
-
-bool DecodeBatch::stepped(Turn& turn) const {
-    const bool over = turn.last.over || static_cast<int64_t>(turn.ids.size()) >= options_.context_tokens;
-    if (turn.step_attention == nullptr) return over;
-    if (over) {
-        turn.step_attention->after_last_step(turn.kv);
-    } else {
-        turn.step_attention->after_step(turn.kv);
-    }
-    return over;
 }
 
 ChoiceJobPtr DecodeBatch::begin_choice(TurnId id) {

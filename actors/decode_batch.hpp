@@ -15,12 +15,10 @@ namespace rondo {
 /// runner's: a choice that comes back meanwhile waits here for the step's end.
 class DecodeBatch {
 public:
-    struct Options {
-        size_t rows_max = 32;  ///< of a step; further turns wait
-        int64_t context_tokens = 0;
-    };
-    explicit DecodeBatch(const Options& options) : options_(options) {}
+    /// A step has no more rows than `rows_max`; further turns wait.
+    explicit DecodeBatch(size_t rows_max = 32) : rows_max_(rows_max) {}
 
+    /// The turn's prompt is complete. Its runner has begun the first choice of its keys, if one is due.
     void join(const TurnPtr& turn);
 
     /// The turn is to leave before the next step; false: it is not here.
@@ -40,10 +38,8 @@ public:
     std::optional<TurnId> to_preempt() const;
     /// The turns of the next step, in order of joining. Returns its number: 1, 2, …
     uint64_t begin_step(std::vector<TurnPtr>& turns);
-    /// After a step that was done, for each of its turns. True: its answer is complete.
-    bool stepped(Turn& turn) const;
 
-    /// The choice of the turn's keys, if one has just begun; null otherwise.
+    /// The choice of the turn's keys, if its runner has just begun one; null otherwise.
     ChoiceJobPtr begin_choice(TurnId id);
     /// It is back: complete, or as far as it came. If its turn was to leave, that leaves.
     std::optional<StageReply> end_choice(const ChoiceJobPtr& job);
@@ -74,7 +70,7 @@ private:
     Rows::iterator find(TurnId id);
     StageReply erase(Rows::iterator row, StageReply::Outcome outcome, Error error);
 
-    const Options options_;
+    const size_t rows_max_;
     Rows rows_;           // in order of joining
     uint64_t steps_ = 0;  // that have begun
 };

@@ -138,6 +138,7 @@ void DeviceRunner::collect(Step& step) {
     for (size_t i = 0; i < step.turns.size(); ++i) {
         Turn& turn = *step.turns[i];
         turn.take(turn.answer.next(stepper_->decode_logits(i)));
+        turn.end_step();
     }
 }
 
@@ -155,6 +156,7 @@ void DeviceRunner::collect(Chunk& chunk) {
     }
     if (chunk.drop || chunk.open || turn.missing() > 0) return;
     turn.take(turn.answer.next(stepper_->chunk_logits()));
+    turn.end_prompt(stepper_->device());
     chunk.done = true;
 }
 

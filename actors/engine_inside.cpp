@@ -251,7 +251,6 @@ Result<Supervisor::Pipeline> EngineInside::start_stages(caf::local_actor& self, 
     const device_runner_actor& answers = runners[runtime_->roles.answers];
     Decode::Options decode;
     decode.rows_max = static_cast<size_t>(pipeline.decode.batch_max);
-    decode.context_tokens = runtime_->context_tokens;
     const selector_actor selector =
         detached ? self.spawn<Selector, caf::detached>(answers, made.stages.cache, Selector::Options{})
                  : self.spawn<Selector>(answers, made.stages.cache, Selector::Options{});

@@ -38,11 +38,13 @@ using watch_atom = caf::atom_constant<caf::atom("watch")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 using arrived_atom = caf::atom_constant<caf::atom("arrived")>;
 
-/// The only one that issues work to a device. Answers when the device has done it.
+/// Does work on a device, and answers when that is done. Each of the device's streams is issued to by one thread at a
+/// time: compute by this actor, load and store by the store.
 using device_runner_actor = caf::typed_actor<
-    /// A decode step. Failed, no sequence has grown.
+    /// A decode step. Failed, no sequence has grown. Done, choices of keys that are due behind it have begun.
     caf::replies_to<step_atom, StepPtr>::with<StepPtr>,
-    /// More of a prompt, as far as its budget of time goes; or the open chunk given up.
+    /// More of a prompt, as far as its budget of time goes; or the open chunk given up. Behind a complete prompt the
+    /// first choice of keys has begun, if it is due.
     caf::replies_to<chunk_atom, ChunkPtr>::with<ChunkPtr>,
     /// Some of a choice of keys, no longer than decode steps can well wait for it.
     caf::replies_to<select_atom, ChoiceJobPtr>::with<ChoiceJobPtr>,

@@ -11,7 +11,7 @@
 namespace rondo {
 
 /// Starts the stages of a pipeline, and starts all of them anew when one dies: what they knew of each other is void
-/// then. New ones start when the old ones are gone, the last pieces of their work included: a device has one caller.
+/// then. New ones start when the old ones are gone, the last pieces of their work included: a stream has one caller.
 /// After too many deaths, or when a stage does not end, it gives up and says so.
 class Supervisor : public supervisor_actor::base {
 public:

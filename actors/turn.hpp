@@ -90,6 +90,18 @@ struct Turn {
         ids.push_back(piece.id);
         last = std::move(piece);
     }
+    /// No step follows the one that made the last piece.
+    bool is_over() const { return last.over || std::ssize(ids) >= runtime->context_tokens; }
+    /// Its prompt is complete and the first piece taken: a choice of keys may begin. The runner of `device`, which has
+    /// computed the prompt's last chunk, calls this.
+    void end_prompt(Device& device) {
+        if (step_attention != nullptr && !last.over) step_attention->after_prefill(device, kv);
+    }
+    /// The same after a step. The runner that has done the step calls this.
+    void end_step() {
+        if (step_attention == nullptr) return;
+        is_over() ? step_attention->after_last_step(kv) : step_attention->after_step(kv);
+    }
 };
 
 using TurnPtr = std::shared_ptr<Turn>;

@@ -74,8 +74,9 @@ struct Mark {
     uint64_t number = 0;
 };
 
-/// One compute device: memory, copies, completion. Issued to by one thread at a time (its device runner).
-/// Every Ops call enqueues on `StreamId::compute`. On a CPU that stream runs inline; load and store have a thread each.
+/// One compute device: memory, copies, completion. One thread at a time issues to each stream: in an engine the
+/// device's runner to compute, the store to load and store. Any thread may take memory and give it back. Every Ops call
+/// enqueues on `StreamId::compute`. On a CPU that stream runs inline; load and store have a thread each.
 class Device {
 public:
     virtual ~Device() = default;

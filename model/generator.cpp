@@ -142,7 +142,7 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     if (ids.empty()) return Status::ok();
     RONDO_TRY(stepper_->reach_logits());
     logits_ = stepper_->chunk_logits();
-    return answer_follows ? begin_answer({kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
+    return answer_follows ? begin_answer(*stepper_, {kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
 }
 
 Status Generator::step(int32_t token, bool is_last) {

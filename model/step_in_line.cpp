@@ -2,9 +2,9 @@
 
 namespace rondo {
 
-Status begin_answer(const Stepper::Row& row) {
+Status begin_answer(Stepper& stepper, const Stepper::Row& row) {
     if (row.attention == nullptr) return Status::ok();
-    row.attention->after_prefill(*row.kv);
+    row.attention->after_prefill(stepper.device(), *row.kv);
     return row.attention->work_now();
 }
 

@@ -7,8 +7,8 @@
 
 namespace rondo {
 
-/// A prompt is complete, and an answer follows: its first choice of keys begins if that is due.
-Status begin_answer(const Stepper::Row& row);
+/// The stepper has completed a prompt, and an answer follows: its first choice of keys begins if that is due.
+Status begin_answer(Stepper& stepper, const Stepper::Row& row);
 
 /// A step of sequences whose choices of keys nobody makes elsewhere, with its logits in the host's memory: what the
 /// actors do by messages, done by the caller. Behind the last step of an answer nothing is chosen.

@@ -41,22 +41,24 @@ void Choice::clear() {
     masses_.clear();
 }
 
-void Choice::begin(How how, const SequenceKv& kv, const QueryRing& ring) {
+void Choice::begin(How how, Device& device, const SequenceKv& kv, const QueryRing& ring) {
     clear();
     how_ = std::move(how);
     kv_ = kv.share();
     lists_->keys = kv.tokens();
     if (how_.method->accumulates()) sums_ = std::make_unique<HeavySums>(*spec_);
     const Stopwatch watch(stats_.score_seconds);
-    begun_ = copy_queries(ring);
+    begun_ = copy_queries(device, ring);
 }
 
-Status Choice::copy_queries(const QueryRing& ring) {
+Status Choice::copy_queries(Device& device, const QueryRing& ring) {
     const int queries = how_.method->queries();
     if (queries == 0) return Status::ok();
     const int64_t columns = int64_t{spec_->heads} * spec_->head_dim;
-    RONDO_TRY(grow(*device_, queries_, static_cast<size_t>(spec_->layers * queries * columns) * sizeof(float)));
-    query_keys_.host().assign(static_cast<size_t>(spec_->layers * queries), 0);
+    const auto rows = static_cast<size_t>(spec_->layers * queries);
+    RONDO_TRY(grow(device, queries_, rows * static_cast<size_t>(columns) * sizeof(float)));
+    RONDO_TRY(query_keys_.reserve(device, rows));
+    query_keys_.host().assign(rows, 0);
     for (int layer = 0; layer < spec_->layers; ++layer) {
         int64_t& count = query_counts_[static_cast<size_t>(layer)];
         count = 0;
@@ -65,7 +67,7 @@ Status Choice::copy_queries(const QueryRing& ring) {
             if (key < ring.kept_from(layer)) continue;
             const int64_t at = int64_t{layer} * queries + count++;
             query_keys_.host()[static_cast<size_t>(at)] = static_cast<int32_t>(key);
-            RONDO_TRY(ring.copy(*device_, layer, key, queries_.as<float>() + at * columns));
+            RONDO_TRY(ring.copy(device, layer, key, queries_.as<float>() + at * columns));
         }
     }
     return Status::ok();

@@ -47,8 +47,9 @@ public:
         /// What served when the choice began; null: everything was attended to.
         std::shared_ptr<const KeyLists> before = {};
     };
-    /// Among the keys that the sequence has now. Should there be no memory for the queries, the first piece says so.
-    void begin(How how, const SequenceKv& kv, const QueryRing& ring);
+    /// Among the keys that the sequence has now. The queries are copied on `device`, which computed the last of them,
+    /// by the thread that issues to it. Should there be no memory for them, the first piece says so.
+    void begin(How how, Device& device, const SequenceKv& kv, const QueryRing& ring);
     /// Nothing is chosen; memory goes back to the pool.
     void clear();
 
@@ -73,7 +74,7 @@ public:
     std::unique_ptr<HeavySums> take_sums() { return std::move(sums_); }
 
 private:
-    Status copy_queries(const QueryRing& ring);
+    Status copy_queries(Device& device, const QueryRing& ring);
     Status gather();
     Status score(int layers);
     Status send_tables();

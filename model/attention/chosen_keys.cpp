@@ -23,18 +23,18 @@ void ChosenKeys::reset() {
     stats_.keys_chosen = stats_.blocks_held = 0;
 }
 
-void ChosenKeys::after_prefill(const SequenceKv& kv) {
+void ChosenKeys::after_prefill(Device& device, const SequenceKv& kv) {
     reset();
-    if (triggers_.after_prefill || (triggers_.every > 0 && triggers_.first == 0)) begin(kv);
+    if (triggers_.after_prefill || (triggers_.every > 0 && triggers_.first == 0)) begin(device, kv);
 }
 
-void ChosenKeys::begin(const SequenceKv& kv) {
+void ChosenKeys::begin(Device& device, const SequenceKv& kv) {
     if (!options_.method->wanted(kv.tokens())) return;
     choosing_ = true;
     due_ = steps_ + options_.lag_steps;
     choice_keys_ = kv.tokens();
     choice_ = spare_ ? std::move(spare_) : std::make_unique<Choice>(spec_, pool_, device_);
-    choice_->begin({options_.method, options_.observe_every, options_.seed, ++number_, lists_}, kv, ring_);
+    choice_->begin({options_.method, options_.observe_every, options_.seed, ++number_, lists_}, device, kv, ring_);
     ++stats_.selections;
 }
 
@@ -110,7 +110,7 @@ void ChosenKeys::after_step(const SequenceKv& kv) {
     ++steps_;
     const bool again =
         triggers_.every > 0 && steps_ >= triggers_.first && (steps_ - triggers_.first) % triggers_.every == 0;
-    if (again && !choosing_ && steps_ >= not_before_ && !(triggers_.once && serving_)) begin(kv);
+    if (again && !choosing_ && steps_ >= not_before_ && !(triggers_.once && serving_)) begin(device_, kv);
 }
 
 int64_t ChosenKeys::attended(int64_t keys) const {

@@ -21,7 +21,7 @@ public:
         return ring_.keep(device, layer, q, keys);
     }
     Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
-    void after_prefill(const SequenceKv& kv) final;
+    void after_prefill(Device& device, const SequenceKv& kv) final;
     void before_step(SequenceKv& kv) final;
     void after_step(const SequenceKv& kv) final;
     void after_last_step(const SequenceKv& kv) final { count_step(kv.tokens()); }
@@ -54,7 +54,7 @@ protected:
     Device& device_;
 
 private:
-    void begin(const SequenceKv& kv);
+    void begin(Device& device, const SequenceKv& kv);
     void stop_choosing();
     void recycle(std::unique_ptr<Choice> choice);
     void give_up();

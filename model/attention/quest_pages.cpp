@@ -55,8 +55,8 @@ void QuestPages::reset() {
     }
 }
 
-void QuestPages::after_prefill(const SequenceKv& kv) {
-    static_cast<void>(kv);
+void QuestPages::after_prefill(Device& device, const SequenceKv& kv) {
+    static_cast<void>(device), static_cast<void>(kv);
     reset();
 }
 

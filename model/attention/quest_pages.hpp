@@ -24,7 +24,7 @@ public:
                                                       int64_t budget_keys);
 
     Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
-    void after_prefill(const SequenceKv& kv) override;
+    void after_prefill(Device& device, const SequenceKv& kv) override;
     void before_step(SequenceKv& kv) override;
     void after_step(const SequenceKv& kv) override;
     void after_last_step(const SequenceKv& kv) override { after_step(kv); }

@@ -17,7 +17,8 @@ Result<std::unique_ptr<ShiftedWindow>> ShiftedWindow::create(const ModelSpec& sp
                                                              const Options& options, QueryRing ring) {
     std::unique_ptr<ShiftedWindow> made(new ShiftedWindow(spec, pool, device, options, std::move(ring)));
     const std::vector<double> frequency = spec.inverse_frequency();
-    RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));
+    RONDO_TRY(made->inverse_frequency_.reserve(device, frequency.size()));
+    made->inverse_frequency_.host().assign(frequency.begin(), frequency.end());
     return made;
 }
 
@@ -60,7 +61,8 @@ Status ShiftedWindow::set_angles(int64_t positions, int64_t rows) {
     if (std::ssize(table) == rows && table.front() == same) return Status::ok();
     table.assign(static_cast<size_t>(rows), same);
     RONDO_TRY(positions_.send(device_));
-    return device_.ops().rope_angles(rows_of(angles_, rows), positions_.data(), inverse_frequency_.as<double>());
+    if (inverse_frequency_.data() == nullptr) RONDO_TRY(inverse_frequency_.send(device_));
+    return device_.ops().rope_angles(rows_of(angles_, rows), positions_.data(), inverse_frequency_.data());
 }
 
 /// A layer's copies, `keys` of each KV head, stand `positions` behind where they were written at.

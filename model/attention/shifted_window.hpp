@@ -31,8 +31,8 @@ private:
     Tensor rows_of(const Buffer& buffer, int64_t rows) const;
 
     std::vector<Layer> layers_;
-    Buffer inverse_frequency_;  // [d/2] f64
-    Buffer angles_, turned_;    // [slots, d] f32
+    DeviceTable<double> inverse_frequency_;  // [d/2]; sent by the first step that turns keys
+    Buffer angles_, turned_;                 // [slots, d] f32
     DeviceTable<int32_t> positions_;
 };
 

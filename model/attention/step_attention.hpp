@@ -23,7 +23,8 @@ namespace rondo {
 ///
 /// A mechanism may begin a Choice behind a prompt or a step, which serves from exactly `lag_steps` steps later on: so
 /// results depend on the sequence alone, whenever the work is done. Who has others to do the pieces takes the choice
-/// (`take_begun`) and hands it back before the step at which it is due; who has not calls `work_now`.
+/// (`take_begun`) and hands it back before the step at which it is due; who has not calls `work_now`. A choice that
+/// begins has its queries copied on the device: `after_prefill` and `after_step` are for the thread that issues to it.
 class StepAttention {
 public:
     struct Options {
@@ -49,8 +50,9 @@ public:
     /// mechanism does at every step it does here, in order of the layers. Valid until the next call.
     virtual Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) = 0;
 
-    /// A prompt is complete: decode steps are counted from here, and the first choice begins if it is due.
-    virtual void after_prefill(const SequenceKv& kv) = 0;
+    /// A prompt is complete: decode steps are counted from here, and the first choice begins if it is due. `device`
+    /// has computed the last of the prompt.
+    virtual void after_prefill(Device& device, const SequenceKv& kv) = 0;
     /// A choice that is complete and due serves from now on. There is none that is due and not complete.
     virtual void before_step(SequenceKv& kv) = 0;
     /// Counts the step, and begins a choice if that is due.

@@ -18,7 +18,6 @@ constexpr int lag = 5;
 
 /// A turn's choice on its way to the selector.
 ChoiceJobPtr job_of(Turn& turn) {
-    turn.step_attention->after_prefill(turn.kv);
     auto job = std::make_shared<ChoiceJob>();
     job->runtime = turn.runtime;
     job->turn = turn.id;
@@ -41,6 +40,7 @@ public:
                 for (const TurnPtr& turn : step->turns) {
                     step->status = turn->kv.extend(1);
                     turn->take({1, "", {}, turn->ids.size() > 60});
+                    turn->end_step();
                 }
                 return step;
             },
@@ -87,6 +87,7 @@ private:
 class Choosing : public ::testing::Test {
 protected:
     Choosing() {
+        runtime_->context_tokens = 256;
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         runner_ = system_->spawn<PretendedRunner>(&pieces_);
@@ -108,11 +109,12 @@ protected:
         run();
     }
 
-    /// With a prompt of 40 tokens behind it, and a choice that serves some steps later.
+    /// With a prompt of 40 tokens behind it, and a choice that has begun and serves some steps later.
     TurnPtr turn(TurnId id) {
         auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, id, std::vector<int32_t>(41, 1), 40));
         testing::choose_first_key(*turn, lag);
         EXPECT_TRUE(turn->kv.extend(40));
+        turn->end_prompt(*runtime_->devices[0]);
         return turn;
     }
 
@@ -137,7 +139,6 @@ protected:
     }
     decode_actor spawn_decode(const selector_actor& selector) {
         Decode::Options options;
-        options.context_tokens = 256;
         options.timeout = std::chrono::seconds(1);
         const auto decode = system_->spawn<Decode>(runner_, selector, cache_, options);
         actors_.push_back(caf::actor_cast<caf::actor>(decode));

@@ -21,6 +21,8 @@ constexpr size_t blocks = 24;
 
 class DecodeBatchTest : public ::testing::Test {
 protected:
+    DecodeBatchTest() { runtime_->context_tokens = 256; }
+
     TurnPtr turn(TurnId id, int priority = 0, int64_t prompt = 8) {
         const std::vector<int32_t> ids(static_cast<size_t>(prompt + 1), 1);
         auto turn = std::make_shared<Turn>(testing::make_bare_turn(runtime_, id, ids, prompt));
@@ -28,10 +30,11 @@ protected:
         EXPECT_TRUE(turn->kv.extend(prompt));
         return turn;
     }
-    /// One that chooses keys once its prompt is complete, for steps from the third on.
+    /// One whose choice of keys has begun with its complete prompt, for steps from the third on.
     TurnPtr choosing(TurnId id) {
         TurnPtr made = turn(id, 0, 40);
         testing::choose_first_key(*made, lag_steps);
+        made->end_prompt(*runtime_->devices[0]);
         return made;
     }
     /// A step as its actor and a device do it; by ids, those that took part.
@@ -44,9 +47,10 @@ protected:
         for (const TurnPtr& turn : turns) {
             EXPECT_TRUE(turn->kv.extend(1));
             turn->take({1, "", {}, false});
+            turn->end_step();
+            EXPECT_FALSE(turn->is_over());
             ids.push_back(turn->id);
         }
-        for (const TurnPtr& turn : turns) EXPECT_FALSE(batch.stepped(*turn));
         return ids;
     }
 
@@ -54,7 +58,7 @@ protected:
 };
 
 TEST_F(DecodeBatchTest, StepsInOrderOfJoiningAndNoMoreThanItMay) {
-    DecodeBatch batch({.rows_max = 2, .context_tokens = 64});
+    DecodeBatch batch(2);
     EXPECT_FALSE(batch.can_step());
     for (const TurnId id : {7, 3, 5}) batch.join(turn(id));
     EXPECT_THAT(step(batch), ElementsAre(7, 3));
@@ -62,20 +66,8 @@ TEST_F(DecodeBatchTest, StepsInOrderOfJoiningAndNoMoreThanItMay) {
     EXPECT_THAT(step(batch), ElementsAre(7, 5));
 }
 
-TEST_F(DecodeBatchTest, AnAnswerIsOverWhenItSaysSoOrTheContextIsFull) {
-    DecodeBatch batch({.context_tokens = 12});
-    const TurnPtr said = turn(1), full = turn(2);  // of 9 ids each
-    batch.join(said);
-    batch.join(full);
-    said->last.over = true;
-    EXPECT_TRUE(batch.stepped(*said));
-    EXPECT_FALSE(batch.stepped(*full));
-    full->ids.resize(12);
-    EXPECT_TRUE(batch.stepped(*full));
-}
-
 TEST_F(DecodeBatchTest, AWithdrawnTurnIsNamedUntilItLeaves) {
-    DecodeBatch batch({.context_tokens = 64});
+    DecodeBatch batch;
     batch.join(turn(1));
     batch.join(turn(2));
     EXPECT_FALSE(batch.withdraw(3));
@@ -93,7 +85,7 @@ TEST_F(DecodeBatchTest, AWithdrawnTurnIsNamedUntilItLeaves) {
 }
 
 TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
-    DecodeBatch batch({.context_tokens = 64});
+    DecodeBatch batch;
     EXPECT_FALSE(batch.to_preempt());
     batch.join(turn(4, 1));
     batch.join(turn(2, 0));
@@ -110,7 +102,7 @@ TEST_F(DecodeBatchTest, WhoCameLastOfTheLowestPriorityGivesWay) {
 
 /// It was cancelled while somebody was asked for room, and leaves behind the answer.
 TEST_F(DecodeBatchTest, NobodyGivesWayWhileAWithdrawnTurnIsThere) {
-    DecodeBatch batch({.context_tokens = 64});
+    DecodeBatch batch;
     batch.join(turn(1));
     batch.join(turn(2));
     batch.withdraw(1);
@@ -122,7 +114,7 @@ TEST_F(DecodeBatchTest, NobodyGivesWayWhileAWithdrawnTurnIsThere) {
 }
 
 TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
-    DecodeBatch batch({.context_tokens = 4096});
+    DecodeBatch batch;
     const auto block = static_cast<int64_t>(kv_block_tokens);
     std::vector<TurnPtr> turns;
     for (TurnId id = 1; id <= 3; ++id) turns.push_back(turn(id, 0, 7 * block));  // 21 of 24 blocks, all full
@@ -136,7 +128,7 @@ TEST_F(DecodeBatchTest, CountsThoseThatFindNoPlaceForTheirToken) {
 }
 
 TEST_F(DecodeBatchTest, StepsAreNumbered) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(turn(2));
     std::vector<TurnPtr> turns;
@@ -151,7 +143,7 @@ TEST_F(DecodeBatchTest, StepsAreNumbered) {
 }
 
 TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsLateWaitsAloneAndIsCountedOnce) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     batch.join(turn(2));
@@ -171,7 +163,7 @@ TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsLateWaitsAloneAndIsCountedOnce) {
 
 /// A step's turns are the runner's: what comes back meanwhile changes none of them.
 TEST_F(DecodeBatchTest, AChoiceThatComesBackDuringAStepWaitsForItsEnd) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     const ChoiceJobPtr job = batch.begin_choice(1);
@@ -188,7 +180,7 @@ TEST_F(DecodeBatchTest, AChoiceThatComesBackDuringAStepWaitsForItsEnd) {
 }
 
 TEST_F(DecodeBatchTest, AChoiceThatIsGivenUpHoldsUpNobody) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     const ChoiceJobPtr job = batch.begin_choice(1);
@@ -202,7 +194,7 @@ TEST_F(DecodeBatchTest, AChoiceThatIsGivenUpHoldsUpNobody) {
 }
 
 TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsOutLeavesWhenItIsBack) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     batch.join(turn(2));
@@ -226,7 +218,7 @@ TEST_F(DecodeBatchTest, ATurnWhoseChoiceIsOutLeavesWhenItIsBack) {
 }
 
 TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
-    DecodeBatch batch({.context_tokens = 256});
+    DecodeBatch batch;
     const TurnPtr chooses = choosing(1);
     batch.join(chooses);
     const ChoiceJobPtr job = batch.begin_choice(1);
@@ -239,6 +231,7 @@ TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
     ASSERT_TRUE(left);
     EXPECT_EQ(left->turn->answer_attention.selections, 1);
     EXPECT_FALSE(chooses->step_attention->serving());
+    chooses->end_prompt(*runtime_->devices[0]);
     batch.join(chooses);
     EXPECT_TRUE(batch.begin_choice(1));
 }
@@ -248,7 +241,7 @@ TEST_F(DecodeBatchTest, APreemptedTurnBeginsItsChoicesAnew) {
 TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
     std::mt19937_64 random(5);
     const auto roll = [&](uint64_t sides) { return random() % sides; };
-    DecodeBatch batch({.rows_max = 4, .context_tokens = 64});
+    DecodeBatch batch(4);
     const std::vector<TurnPtr> kinds = {turn(0), choosing(0)};
     std::set<TurnId> here;
     std::map<TurnId, ChoiceJobPtr> out;
@@ -296,7 +289,8 @@ TEST_F(DecodeBatchTest, EveryTurnLeavesOnceWhateverComes) {
                     EXPECT_TRUE(here.contains(stepping->id));
                     EXPECT_TRUE(stepping->kv.extend(1));
                     stepping->take({1, "", {}, roll(4) == 0});
-                    if (batch.stepped(*stepping)) leaves(batch.leave(stepping->id, StageReply::Outcome::over));
+                    stepping->end_step();
+                    if (stepping->is_over()) leaves(batch.leave(stepping->id, StageReply::Outcome::over));
                 }
             }
         }

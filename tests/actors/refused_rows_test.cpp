@@ -20,6 +20,7 @@ constexpr int64_t row_tokens_max = 64;  // answers end long before
 class RefusedRows : public ::testing::Test {
 protected:
     RefusedRows() {
+        runtime_->context_tokens = 12;
         config_.set("scheduler.policy", caf::atom("testing"));
         system_ = std::make_unique<caf::actor_system>(config_);
         Stepper::Limits limits;
@@ -33,7 +34,6 @@ protected:
                                                std::make_shared<Progress>(1), size_t{0});
         Decode::Options options;
         options.rows_max = 4;
-        options.context_tokens = 12;
         decode_ = system_->spawn<Decode>(runner_, selector_actor(), cache_actor(), options);  // it asks neither
     }
     ~RefusedRows() override {

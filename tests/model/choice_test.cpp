@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/backend.hpp"
 #include "model/attention/chosen_keys.hpp"
 #include "model/attention/sequence_attention.hpp"
 #include "tests/model/tiny_engine.hpp"
@@ -27,7 +28,7 @@ struct Sequence {
 
     void prefill(std::span<const int32_t> ids) {
         run(ids, Rows::bulk);
-        if (attention) attention->after_prefill(kv);
+        if (attention) attention->after_prefill(*engine.device, kv);
     }
     std::vector<float> step(int32_t id) {
         if (attention) attention->before_step(kv);
@@ -200,6 +201,19 @@ TEST_F(ChoiceTest, OfTwoSequencesAtOnceKnowNothingOfEachOther) {
     EXPECT_NE(result(*other), expected);
 }
 
+/// As where prompts have a device of their own.
+TEST_F(ChoiceTest, IsTheSameBehindAPromptOfAnotherDevice) {
+    const auto expected = undisturbed();
+    const std::unique_ptr<Device> other = need(open_device({DeviceKind::cpu, 0, 1}));
+    Sequence sequence(engine_, progressive());
+    sequence.prefill(ids(0, prompt));
+    sequence.attention->after_prefill(*other, sequence.kv);
+    const std::unique_ptr<Choice> choice = sequence.attention->take_begun();
+    ASSERT_NE(choice, nullptr);
+    make(*choice);
+    EXPECT_EQ(result(*choice), expected);
+}
+
 /// Its leases are the last ones on the sequence's blocks; others cannot take them.
 TEST_F(ChoiceTest, OutlivesItsSequence) {
     const auto expected = undisturbed();
@@ -299,7 +313,7 @@ TEST_F(ChoiceTest, FromBeforeAResetIsNotTakenForTheOneThatFollows) {
     sequence.prefill(ids(0, prompt));
     std::unique_ptr<Choice> old = sequence.attention->take_begun();
     make(*old);
-    sequence.attention->after_prefill(sequence.kv);
+    sequence.attention->after_prefill(*engine_.device, sequence.kv);
     std::unique_ptr<Choice> next = sequence.attention->take_begun();
     ASSERT_NE(next, nullptr);
     sequence.attention->hand_back(std::move(old));

@@ -83,7 +83,7 @@ Status Sequences::begin(int64_t tokens, bool dense) {
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < attention_.size(); ++s) {
         attention_[s]->reset();
-        RONDO_TRY(begin_answer(row_of(s, -1)));
+        RONDO_TRY(begin_answer(*stepper_, row_of(s, -1)));
     }
     return Status::ok();
 }
