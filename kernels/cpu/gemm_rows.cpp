@@ -16,36 +16,47 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
-constexpr int registers = 4;            // of outputs, that a row's sums fill
-constexpr int64_t inputs_at_once = 64;  // of a panel: at most 16 KiB, which stay in L1 for all rows
-constexpr int64_t rows_at_once = 64;
+constexpr int registers = 4;             // of outputs, that a row's sums fill
+constexpr int64_t inputs_at_once = 64;   // of a panel: as floats 16 KiB, which stay in L1 for all rows
+constexpr int64_t rows_at_once = 96;     // a multiple of all that rows are taken together by
+constexpr int64_t rows_that_widen = 12;  // more rows than these read a stretch of 16-bit weights as floats
 constexpr int64_t prefetch_bytes = 4096;
-
-/// The weights of inputs k and k+1 for one register of outputs.
-struct TwoInputs {
-    Lanes even;
-    Lanes odd;
-};
-
-HWY_INLINE TwoInputs load_two(F32 f, const float* panel, int64_t k, int64_t n) {
-    const float* const from = panel + k * panel_outputs + n;
-    return {hn::Load(f, from), hn::Load(f, from + panel_outputs)};
-}
 
 struct Bf16Pairs {
     uint16_t bits;
 };
 
-HWY_INLINE TwoInputs load_two(F32 f, const Bf16Pairs* panel, int64_t k, int64_t n) {
-    const hn::Rebind<uint32_t, F32> u32;
-    const auto pairs = hn::Load(u32, reinterpret_cast<const uint32_t*>(panel + k * panel_outputs) + n);
-    return {hn::BitCast(f, hn::ShiftLeft<16>(pairs)), hn::BitCast(f, hn::And(pairs, hn::Set(u32, 0xffff0000U)))};
+/// The weights of input k (Odd: of input k + 1; k is even) for one register of outputs.
+template <bool Odd>
+HWY_INLINE Lanes load_weights(F32 f, const float* panel, int64_t k, int64_t n) {
+    return hn::Load(f, panel + (k + Odd) * panel_outputs + n);
 }
 
-HWY_INLINE TwoInputs load_two(F32 f, const hwy::float16_t* panel, int64_t k, int64_t n) {
+template <bool Odd>
+HWY_INLINE Lanes load_weights(F32 f, const Bf16Pairs* panel, int64_t k, int64_t n) {
+    const hn::Rebind<uint32_t, F32> u32;
+    const auto pairs = hn::Load(u32, reinterpret_cast<const uint32_t*>(panel + k * panel_outputs) + n);
+    return hn::BitCast(f, Odd ? hn::And(pairs, hn::Set(u32, 0xffff0000U)) : hn::ShiftLeft<16>(pairs));
+}
+
+template <bool Odd>
+HWY_INLINE Lanes load_weights(F32 f, const hwy::float16_t* panel, int64_t k, int64_t n) {
     const hn::Rebind<hwy::float16_t, F32> f16;
-    const hwy::float16_t* const from = panel + k * panel_outputs + n;
-    return {hn::PromoteTo(f, hn::Load(f16, from)), hn::PromoteTo(f, hn::Load(f16, from + panel_outputs))};
+    return hn::PromoteTo(f, hn::Load(f16, panel + (k + Odd) * panel_outputs + n));
+}
+
+/// Adds input k, or k + 1, to the sums of some rows.
+template <bool Odd, int row_count, class W>
+HWY_INLINE void add_input(const float* x, int64_t x_stride, const W* panel, int64_t k, int64_t first,
+                          Lanes (&s)[row_count][registers]) {
+    const F32 f;
+    const auto width = static_cast<int64_t>(hn::Lanes(f));
+    Lanes w[registers];
+    for (int r = 0; r < registers; ++r) w[r] = load_weights<Odd>(f, panel, k, first + r * width);
+    for (int m = 0; m < row_count; ++m) {
+        const Lanes input = hn::Set(f, x[m * x_stride + k + Odd]);
+        for (int r = 0; r < registers; ++r) s[m][r] = hn::MulAdd(input, w[r], s[m][r]);
+    }
 }
 
 /// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on. The first rows to read a
@@ -60,19 +71,13 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
         for (int r = 0; r < registers; ++r) s[m][r] = hn::Load(f, sums + m * panel_outputs + first + r * width);
     }
     for (int64_t k = 0; k < count; k += 2) {
-        const W* const line = panel + k * panel_outputs + first;
         if (ahead) {
-            const auto* const next = reinterpret_cast<const char*>(line) + prefetch_bytes;
+            const auto* const next = reinterpret_cast<const char*>(panel + k * panel_outputs + first) + prefetch_bytes;
             const auto bytes = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
             for (int64_t at = 0; at < bytes; at += 64) hwy::Prefetch(next + at);
         }
-        for (int r = 0; r < registers; ++r) {
-            const TwoInputs w = load_two(f, panel, k, first + r * width);
-            for (int m = 0; m < row_count; ++m) {
-                s[m][r] = hn::MulAdd(hn::Set(f, x[m * x_stride + k]), w.even, s[m][r]);
-                s[m][r] = hn::MulAdd(hn::Set(f, x[m * x_stride + k + 1]), w.odd, s[m][r]);
-            }
-        }
+        add_input<false, row_count>(x, x_stride, panel, k, first, s);
+        add_input<true, row_count>(x, x_stride, panel, k, first, s);
     }
     for (int m = 0; m < row_count; ++m) {
         for (int r = 0; r < registers; ++r) hn::Store(s[m][r], f, sums + m * panel_outputs + first + r * width);
@@ -100,22 +105,53 @@ HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W
     }
 }
 
+/// Adds inputs [0, count) to the sums of all rows. Whether the panel comes from memory tells `ahead`.
+template <class W>
+HWY_INLINE void add_stretch(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, bool ahead,
+                            float* sums) {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
+    const int64_t together = lanes >= 16 ? together_max : 3, step = registers * lanes;
+    for (int64_t m = 0; m < rows; m += together) {
+        for (int64_t first = 0; first < panel_outputs; first += step) {
+            add_rows(std::min(together, rows - m), x + m * x_stride, x_stride, panel, count, first,
+                     ahead && m == 0 && first == 0, sums + m * panel_outputs);
+        }
+    }
+}
+
+/// Inputs [0, count) of a panel as floats [count][64].
+template <class W>
+HWY_INLINE void widen_stretch(const W* panel, int64_t count, float* wide) {
+    const F32 f;
+    const auto width = static_cast<int64_t>(hn::Lanes(f));
+    for (int64_t k = 0; k < count; k += 2, wide += 2 * panel_outputs) {
+        const auto* const next = reinterpret_cast<const char*>(panel + k * panel_outputs) + prefetch_bytes;
+        const auto bytes = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
+        for (int64_t at = 0; at < bytes; at += 64) hwy::Prefetch(next + at);
+        for (int64_t n = 0; n < panel_outputs; n += width) {
+            hn::Store(load_weights<false>(f, panel, k, n), f, wide + n);
+            hn::Store(load_weights<true>(f, panel, k, n), f, wide + panel_outputs + n);
+        }
+    }
+}
+
 template <class W>
 void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
                    const ProductOut& out) {
-    const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
-    const int64_t together = lanes >= 16 ? together_max : 3, step = registers * lanes;
     HWY_ALIGN float sums[rows_at_once * panel_outputs];
     for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
         const int64_t some = std::min(rows_at_once, rows - begin);
         std::fill_n(sums, some * panel_outputs, 0.0F);
         for (int64_t k = 0; k < columns; k += inputs_at_once) {
             const int64_t count = std::min(inputs_at_once, columns - k);
-            for (int64_t m = 0; m < some; m += together) {
-                for (int64_t first = 0; first < panel_outputs; first += step) {
-                    add_rows(std::min(together, some - m), x + (begin + m) * x_stride + k, x_stride,
-                             panel + k * panel_outputs, count, first, m == 0 && first == 0, sums + m * panel_outputs);
-                }
+            const float* const from = x + begin * x_stride + k;
+            const W* const stretch = panel + k * panel_outputs;
+            if (sizeof(W) < sizeof(float) && some > rows_that_widen) {
+                HWY_ALIGN float wide[inputs_at_once * panel_outputs];
+                widen_stretch(stretch, count, wide);
+                add_stretch(some, from, x_stride, wide, count, false, sums);
+            } else {
+                add_stretch(some, from, x_stride, stretch, count, true, sums);
             }
         }
         write_product(sums, panel_outputs, some, out.from_row(begin));
