@@ -13,7 +13,7 @@
 #include "kernels/cpu/gemm_bf16.hpp"
 #include "kernels/cpu/gemm_rows.hpp"
 #include "kernels/cpu/quant_layout.hpp"
-#include "kernels/cpu/quant_pairing.hpp"
+#include "kernels/cpu/quant_ways.hpp"
 
 namespace rondo::cpu {
 
@@ -180,14 +180,17 @@ void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment
     const QuantActivations x = inputs.quant.slice_rows(row_begin, rows);
     const float* const bias = args.bias == nullptr ? nullptr : args.bias + segment.first_output;
     const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs).slice_rows(row_begin, rows);
-    if (to.dtype == DType::f32) {
-        quant.multiply(segment.storage, x, begin, end, to.row<float>(0), to.stride, bias, args.accumulate);
-        return;
-    }
     // The kernel writes output n of a row at y[n], so y stands `first` floats before these groups' own sums.
     const int64_t stride = (end - begin) * quant_group_rows;
-    auto* const sums = scratch.get<float>(static_cast<size_t>(rows * stride + first) * sizeof(float));
-    quant.multiply(segment.storage, x, begin, end, sums, stride, bias, false);
+    const int64_t wide = wide_bytes(quant.type(), quant.columns());
+    const int64_t own = to.dtype == DType::f32 ? 0 : (rows * stride + first) * static_cast<int64_t>(sizeof(float));
+    auto* const memory = scratch.get(static_cast<size_t>(wide + own));
+    if (to.dtype == DType::f32) {
+        quant.multiply(segment.storage, x, begin, end, to.row<float>(0), to.stride, bias, args.accumulate, memory);
+        return;
+    }
+    auto* const sums = reinterpret_cast<float*>(memory + wide);
+    quant.multiply(segment.storage, x, begin, end, sums, stride, bias, false, memory);
     ProductOut out;
     out.data = to.slice_columns(first, 0).row<std::byte>(0);
     out.dtype = to.dtype;
@@ -211,14 +214,19 @@ Status Matmul::run(const MatmulArgs& args) {
     // quantized groups are read as they lie, each is a task, so that the threads finish together, or two are,
     // where that is the faster way to multiply so many rows.
     const bool int8 = inputs.quant.codes != nullptr;
-    const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : 2);
+    const bool floats = inputs.f32 != nullptr;
+    const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : floats ? 4 : 2);
+    const int64_t unit = floats ? 96 : 32;  // of rows, that the kernels take at once
     const int64_t block_rows =
-        few ? rows : std::max<int64_t>(64, static_cast<int64_t>(input_block_bytes) / row_bytes / 32 * 32);
+        few ? rows
+            : std::max<int64_t>(floats ? unit : 2 * unit,
+                                static_cast<int64_t>(input_block_bytes) / row_bytes / unit * unit);
     int64_t task_groups = 1;
     for (const auto& segment : weight.segments()) {
-        if (multiplies_int8(segment, few))
-            task_groups = std::max(task_groups, groups_at_once(segment.quant()->type(), rows));
+        if (multiplies_int8(segment, few) && quant_way(segment.quant()->type(), rows) != QuantWay::alone)
+            task_groups = 2;
     }
+    if (weight.panel_count() * panel_groups < 4 * pool_.threads()) task_groups = 1;  // or some threads have nothing
     const int64_t parts = int8 ? panel_groups / task_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
     pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {

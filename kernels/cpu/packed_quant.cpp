@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/quant_layout.hpp"
-#include "kernels/cpu/quant_pairing.hpp"
+#include "kernels/cpu/quant_ways.hpp"
 
 namespace rondo::cpu {
 namespace {
@@ -223,11 +223,12 @@ void QuantPanels::pack_rows(std::byte* storage, const std::byte* source_row0, st
 }
 
 void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end,
-                           float* y, int64_t y_stride, const float* bias, bool accumulate) const {
+                           float* y, int64_t y_stride, const float* bias, bool accumulate, std::byte* wide) const {
     assert(x.columns == columns_ && group_begin >= 0 && group_end <= groups_);
-    const int64_t at_once = group_end - group_begin < 2 ? 1 : groups_at_once(type_, x.rows);
+    QuantWay way = group_end - group_begin < 2 ? QuantWay::alone : quant_way(type_, x.rows);
+    if (way == QuantWay::widened && wide == nullptr) way = QuantWay::in_pairs;
     const QuantProduct product{type_, rows_,    columns_, storage,    group_begin, group_end,
-                               y,     y_stride, bias,     accumulate, at_once};
+                               y,     y_stride, bias,     accumulate, way,         wide};
     if (cpu_features().avx512_vnni) {
         multiply_vnni(product, x);
     } else {

@@ -32,9 +32,10 @@ public:
                    int64_t group_begin, int64_t group_end) const;
 
     /// y[m·y_stride + n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for the rows n of groups [group_begin, group_end).
-    /// The bits of row m depend on row m alone.
+    /// The bits of row m depend on row m alone. With `wide` (wide_bytes of memory, 64-byte aligned) many rows may be
+    /// faster.
     void multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end, float* y,
-                  int64_t y_stride, const float* bias, bool accumulate) const;
+                  int64_t y_stride, const float* bias, bool accumulate, std::byte* wide = nullptr) const;
 
     /// Rows [64·panel, 64·panel + 64) as bf16 pairs of inputs, [K/2][64][2]; rows beyond the last are zero.
     void unpack_panel_bf16(const std::byte* storage, int64_t panel, uint16_t* out) const;

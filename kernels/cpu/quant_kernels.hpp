@@ -8,6 +8,13 @@
 
 namespace rondo::cpu {
 
+/// How VNNI multiplies the groups of a product; the bits are the same.
+enum class QuantWay {
+    alone,     ///< one group at a time, its codes unpacked for every few rows
+    in_pairs,  ///< two groups side by side, which share what is read of the inputs
+    widened,   ///< the same, their codes unpacked once for all rows
+};
+
 /// One product with packed quantized weights (quant_layout.hpp): y[m, n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for
 /// the rows n of some groups. Every kernel takes the blocks of a row in order, with the same integers and the same
 /// sequence of float operations for each (m, n). With fused multiply-add, all kernels give the same bits; without it,
@@ -23,11 +30,16 @@ struct QuantProduct {
     int64_t y_stride = 0;
     const float* bias = nullptr;  ///< [N] or none
     bool accumulate = false;
-    int64_t groups_at_once = 1;  ///< 1 or 2, for whom can do that; the bits are the same
+    QuantWay way = QuantWay::alone;
+    std::byte* wide = nullptr;  ///< wide_bytes, 64-byte aligned, to widen groups in
 };
 
 /// Needs AVX-512 (F, BW, VL, DQ) and VNNI.
 void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
+/// The same, widened.
+void multiply_wide(const QuantProduct& product, const QuantActivations& x);
+/// What two groups take when they are widened; 0 where codes are bytes already, and need not be.
+int64_t wide_bytes(DType type, int64_t columns);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);
 

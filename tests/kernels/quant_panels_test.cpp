@@ -13,7 +13,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/packed_quant.hpp"
 #include "kernels/cpu/quant_kernels.hpp"
-#include "kernels/cpu/quant_pairing.hpp"
+#include "kernels/cpu/quant_ways.hpp"
 #include "kernels/quant.hpp"
 #include "tests/kernels/quant_rows.hpp"
 
@@ -169,38 +169,46 @@ TEST(QuantPanels, BitsOfARowDoNotDependOnTheOtherRows) {
     });
 }
 
-TEST(QuantPanels, TwoGroupsAtOnceGiveTheBitsOfOne) {
+TEST(QuantPanels, EveryWayGivesTheSameBits) {
     if (!cpu_features().avx512_vnni) GTEST_SKIP() << "this processor multiplies one group at a time";
     for (const DType type : test::quantized_types) {
-        for (const int64_t outputs : {16, 32, 53, 96}) {
-            const int64_t columns = 768;
-            const Packed packed(test::random_rows(type, outputs, columns, 3), {});
-            const std::vector<float> bias = test::random_activations(outputs, 8);
-            for (const int64_t rows : {1, 3, 4, 6, 7, 8, 13, 24}) {
-                SCOPED_TRACE(std::string(traits(type).name) + " " + std::to_string(outputs) + " outputs, " +
-                             std::to_string(rows) + " rows");
-                const std::vector<float> x = test::random_activations(rows * columns, 5);
-                const Activations activations(x, columns);
-                std::vector<float> results[2];
-                for (const int64_t at_once : {1, 2}) {
-                    std::vector<float>& y = results[at_once - 1];
-                    y.assign(static_cast<size_t>(rows * outputs), 0.5F);
-                    multiply_vnni({type, outputs, columns, packed.storage.data, 0, packed.panels.groups(), y.data(),
-                                   outputs, bias.data(), true, at_once},
-                                  activations.codes);
+        const int64_t block = traits(type).block_elements;
+        for (const int64_t columns : {block, 3 * block, 9 * block}) {  // the last chunk may have fewer blocks
+            for (const int64_t outputs : {16, 32, 53, 96}) {
+                const Packed packed(test::random_rows(type, outputs, columns, 3), {});
+                const std::vector<float> bias = test::random_activations(outputs, 8);
+                const AlignedBytes wide(static_cast<size_t>(wide_bytes(type, columns)) + 1);
+                for (const int64_t rows : {1, 3, 4, 6, 7, 8, 11, 13, 24}) {
+                    SCOPED_TRACE(std::string(traits(type).name) + " " + std::to_string(columns) + " columns, " +
+                                 std::to_string(outputs) + " outputs, " + std::to_string(rows) + " rows");
+                    const std::vector<float> x = test::random_activations(rows * columns, 5);
+                    const Activations activations(x, columns);
+                    std::vector<float> first;
+                    for (const QuantWay way : {QuantWay::alone, QuantWay::in_pairs, QuantWay::widened}) {
+                        if (way == QuantWay::widened && wide_bytes(type, columns) == 0) continue;  // has bytes already
+                        std::vector<float> y(static_cast<size_t>(rows * outputs), 0.5F);
+                        multiply_vnni({type, outputs, columns, packed.storage.data, 0, packed.panels.groups(), y.data(),
+                                       outputs, bias.data(), true, way, wide.data},
+                                      activations.codes);
+                        if (way == QuantWay::alone) first = y;
+                        EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0)
+                            << "way " << static_cast<int>(way);
+                    }
                 }
-                EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)), 0);
             }
         }
     }
 }
 
-TEST(QuantPanels, HowManyGroupsAtOnceIsMeasuredOnce) {
+TEST(QuantPanels, TheWayIsMeasuredOnce) {
     for (const DType type : test::quantized_types) {
-        EXPECT_EQ(groups_at_once(type, 7), 1) << "few rows wait for memory";
-        const int64_t found = groups_at_once(type, 8);
-        EXPECT_TRUE(found == 1 || (found == 2 && cpu_features().avx512_vnni)) << found;
-        for (int i = 0; i < 20; ++i) ASSERT_EQ(groups_at_once(type, 512), found);
+        EXPECT_EQ(quant_way(type, 7), QuantWay::alone) << "few rows wait for memory";
+        for (const int64_t rows : {8, 24, 48}) {
+            const QuantWay found = quant_way(type, rows);
+            if (!cpu_features().avx512_vnni) EXPECT_EQ(found, QuantWay::alone);
+            if (wide_bytes(type, 256) == 0) EXPECT_NE(found, QuantWay::widened);
+            for (int i = 0; i < 20; ++i) ASSERT_EQ(quant_way(type, rows), found);
+        }
     }
 }
 

@@ -1,0 +1,226 @@
+#include "kernels/cpu/quant_kernels.hpp"
+#include "kernels/cpu/quant_layout.hpp"
+
+namespace rondo::cpu {
+namespace {
+
+/// A widened group has a byte a code and its scales as floats. By block: 512 bytes of codes as Q8_0 has them, then 16
+/// floats for each scale, then 16 for each minimum.
+struct WideLayout {
+    int scales = 1;
+    int minima = 0;
+
+    constexpr int64_t scale_at(int64_t i) const { return 512 + 64 * i; }
+    constexpr int64_t minimum_at(int64_t i) const { return scale_at(scales + i); }
+    constexpr int64_t block_bytes() const { return scale_at(scales + minima); }
+};
+
+constexpr WideLayout wide_layout(const QuantLayout& packed) {
+    return {packed.subblocks, packed.scale_nibbles ? 2 : packed.minima ? 1 : 0};
+}
+
+}  // namespace
+
+int64_t wide_bytes(DType type, int64_t columns) {
+    const QuantLayout packed = quant_layout(type);
+    return packed.code_bits == 8 ? 0 : 2 * (columns / quant_block) * wide_layout(packed).block_bytes();
+}
+
+}  // namespace rondo::cpu
+
+#if defined(__x86_64__)
+#include "kernels/cpu/quant_vnni.hpp"
+
+namespace rondo::cpu {
+namespace {
+
+template <DType Type, int Q = 0>
+RONDO_VNNI_INLINE void widen_codes(const std::byte* codes, std::byte* to) {
+    constexpr int many = 12;  // rows, for which no nibbles stay high
+    _mm512_store_si512(to + 64 * Q, load_quad<Type, many, Q>(codes));
+    if constexpr (Q < 7) widen_codes<Type, Q + 1>(codes, to);
+}
+
+/// Block b of a chunk; scales and minima are what quant_vnni.cpp makes of them.
+template <DType Type>
+RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64_t b, std::byte* to) {
+    constexpr QuantLayout layout = quant_layout(Type);
+    constexpr WideLayout wide = wide_layout(layout);
+    prefetch_block<Type>(chunk, b);
+    widen_codes<Type>(chunk + b * layout.code_bytes(), to);
+    const int64_t own = layout.super_blocks ? 0 : 32 * b;
+    const __m512 d = load_f16(chunk + layout.d_offset(blocks) + own);
+    const std::byte* const scales = chunk + layout.scales_offset(blocks) + 16 * layout.subblocks * b;
+    for (int i = 0; i < wide.scales; ++i) {
+        if constexpr (layout.super_blocks) {
+            _mm512_store_ps(to + wide.scale_at(i), sub_scale<Type>(d, scales + 16 * i));
+        } else {
+            _mm512_store_ps(to + wide.scale_at(i), d);
+        }
+    }
+    if constexpr (layout.minima) {
+        const __m512 m = load_f16(chunk + layout.m_offset(blocks) + own);
+        for (int i = 0; i < wide.minima; ++i) {
+            __m512 minimum = m;
+            if constexpr (layout.scale_nibbles) {
+                minimum = nibble_minimum(m, scales + 16 * i);
+            } else if constexpr (layout.super_blocks) {
+                minimum = _mm512_mul_ps(m, load_i8(chunk + layout.mins_offset(blocks) + 16 * b));
+            }
+            _mm512_store_ps(to + wide.minimum_at(i), minimum);
+        }
+    }
+}
+
+template <DType Type>
+RONDO_VNNI void widen_group(const std::byte* chunk, int64_t blocks, std::byte* to) {
+    for (; blocks > 0; blocks -= quant_chunk_blocks) {
+        const int64_t some = std::min(blocks, quant_chunk_blocks);
+        for (int64_t b = 0; b < some; ++b, to += wide_layout(quant_layout(Type)).block_bytes())
+            widen_block<Type>(chunk, some, b, to);
+        chunk += quant_layout(Type).chunk_bytes(some);
+    }
+}
+
+/// What a block is multiplied with: M rows of x.
+struct WideInputs {
+    const QuantActivations& x;
+    int32_t offset;  // of the weight's codes
+    const int8_t* a;
+    int64_t at;  // the block's place in the tables of the first row
+
+    int64_t of_row(int64_t r) const { return at + r * (x.columns / quant_block); }
+};
+
+/// dots[g][r] += Σ u·a over quads [Q, Last) of G groups and M rows.
+template <int M, int G, int Q, int Last>
+RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
+    __m512i u[G];
+    for (int g = 0; g < G; ++g) u[g] = _mm512_load_si512(blocks[g] + 64 * Q);
+    for (int r = 0; r < M; ++r) {
+        int32_t four;
+        std::memcpy(&four, in.a + r * in.x.columns + 4 * Q, 4);
+        const __m512i inputs = _mm512_set1_epi32(four);
+        for (int g = 0; g < G; ++g) dots[g][r] = _mm512_dpbusd_epi32(dots[g][r], u[g], inputs);
+    }
+    if constexpr (Q + 1 < Last) add_wide_quads<M, G, Q + 1, Last>(blocks, in, dots);
+}
+
+/// dots[g][r] = Σ w·a over the inputs under scale S.
+template <WideLayout Wide, int M, int G, int S>
+RONDO_VNNI_INLINE void multiply_wide_codes(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
+    for (int r = 0; r < M; ++r) {
+        const int64_t row = in.of_row(r);
+        const int32_t sum = Wide.minima > 0 ? 0 : Wide.scales == 2 ? in.x.half_sums[2 * row + S] : in.x.sums[row];
+        for (int g = 0; g < G; ++g) dots[g][r] = _mm512_set1_epi32(-in.offset * sum);
+    }
+    constexpr int first = 4 * S, last = Wide.scales == 2 ? first + 4 : 8;
+    add_wide_quads<M, G, first, last>(blocks, in, dots);
+}
+
+/// Adds one block to the sums, by the same operations as quant_vnni.cpp.
+template <WideLayout Wide, int M, int G>
+RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const WideInputs& in, __m512 (*sums)[M]) {
+    const QuantActivations& x = in.x;
+    const auto floats = [&](int g, int64_t at) RONDO_VNNI { return _mm512_load_ps(blocks[g] + at); };
+    __m512i dots[G][M];
+    multiply_wide_codes<Wide, M, G, 0>(blocks, in, dots);
+    if constexpr (Wide.scales == 2) {
+        __m512 scaled[G][M];
+        for (int g = 0; g < G; ++g) {
+            const __m512 scale = floats(g, Wide.scale_at(0));
+            for (int r = 0; r < M; ++r) scaled[g][r] = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[g][r]), scale);
+        }
+        multiply_wide_codes<Wide, M, G, 1>(blocks, in, dots);
+        for (int g = 0; g < G; ++g) {
+            const __m512 scale = floats(g, Wide.scale_at(1));
+            for (int r = 0; r < M; ++r) {
+                const __m512 both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), scale, scaled[g][r]);
+                sums[g][r] = _mm512_fmadd_ps(both, _mm512_set1_ps(x.scales[in.of_row(r)]), sums[g][r]);
+            }
+        }
+    } else {
+        for (int g = 0; g < G; ++g) {
+            const __m512 scale = floats(g, Wide.scale_at(0));
+            for (int r = 0; r < M; ++r) {
+                const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[in.of_row(r)]));
+                sums[g][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), both, sums[g][r]);
+            }
+        }
+    }
+    for (int i = 0; i < Wide.minima; ++i) {
+        for (int g = 0; g < G; ++g) {
+            const __m512 minima = floats(g, Wide.minimum_at(i));
+            for (int r = 0; r < M; ++r) {
+                const int64_t row = in.of_row(r);
+                const float scaled_sum = Wide.minima == 1
+                                             ? x.scaled_sums[row]
+                                             : x.scales[row] * static_cast<float>(x.half_sums[2 * row + i]);
+                sums[g][r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(scaled_sum), sums[g][r]);
+            }
+        }
+    }
+}
+
+/// G groups × M rows of x.
+template <WideLayout Wide, int M, int G>
+RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
+    const int64_t blocks = product.columns / quant_block;
+    WideInputs in{x, quant_offset(product.type), x.codes + row * x.columns, row * blocks};
+    __m512 sums[G][M];
+    const std::byte* at_block[G];
+    for (int g = 0; g < G; ++g) {
+        at_block[g] = product.wide + g * blocks * Wide.block_bytes();
+        for (__m512& sum : sums[g]) sum = _mm512_setzero_ps();
+        prefetch_outputs<M>(product, group + g, row);
+    }
+    for (int64_t b = 0; b < blocks; ++b, ++in.at, in.a += quant_block) {
+        add_wide_block<Wide, M, G>(at_block, in, sums);
+        for (const auto*& at : at_block) at += Wide.block_bytes();
+    }
+    for (int g = 0; g < G; ++g) store_sums<M>(product, group + g, row, sums[g]);
+}
+
+/// All rows of x with G widened groups, the last rows in smaller steps.
+template <WideLayout Wide, int M, int G>
+void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row = 0) {
+    for (; row + M <= x.rows; row += M) multiply_wide_rows<Wide, M, G>(product, x, group, row);
+    if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, row);
+}
+
+}  // namespace
+
+void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
+    with_quant_type(product.type, [&]<DType Type>() {
+        constexpr QuantLayout packed = quant_layout(Type);
+        constexpr WideLayout wide = wide_layout(packed);
+        constexpr int rows = packed.subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
+        const int64_t blocks = product.columns / quant_block;
+        for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
+            const int64_t some = std::min<int64_t>(2, product.group_end - group);
+            for (int64_t g = 0; g < some; ++g) {
+                widen_group<Type>(product.storage + (group + g) * packed.group_bytes(product.columns), blocks,
+                                  product.wide + g * blocks * wide.block_bytes());
+            }
+            if (some == 2) {
+                multiply_wide_groups<wide, rows, 2>(product, x, group);
+            } else {
+                multiply_wide_groups<wide, rows, 1>(product, x, group);
+            }
+        }
+    });
+}
+
+}  // namespace rondo::cpu
+
+#else
+
+namespace rondo::cpu {
+
+void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
+    multiply_portable(product, x);
+}
+
+}  // namespace rondo::cpu
+
+#endif
