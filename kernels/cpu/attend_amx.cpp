@@ -8,7 +8,7 @@ namespace {
 struct AmxProducts {
     static constexpr int64_t few_rows_blocks = 4;
     static constexpr bool widens = false;
-    static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
+    static void prepare(const KvAtom& /*layout*/, const Chunk& /*chunk*/) {}
 
     /// Tile 0 scores [16 keys][queries], 1 keys [16][32 of d], 2 queries [16 pairs][queries][2]; 3 weights [queries][16
     /// keys], 4 and 5 values [8 pairs][16 of d][2], 6 and 7 sums [queries][16 of d]. One configuration serves

@@ -24,7 +24,7 @@ private:
 struct Bf16Products {
     static constexpr int64_t few_rows_blocks = 2;
     static constexpr bool widens = false;
-    static void prepare(const Chunk& /*chunk*/, int64_t /*d*/) {}
+    static void prepare(const KvAtom& /*layout*/, const Chunk& /*chunk*/) {}
     static constexpr int64_t cache_lines_of_32_channels =
         2 * kv_block_tokens * 32 / 64;  // of a block's keys, or values
 

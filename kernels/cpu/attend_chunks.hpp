@@ -14,11 +14,17 @@
 /// this header brings one way to compute them, a class `Products`:
 ///
 ///     few_rows_blocks                                            blocks of a chunk where the rows are few
-///     widens                                                     whether it reads a chunk as floats
-///     prepare(chunk, d)                                          called for a chunk before any group of queries
+///     widens                                                     whether keys, values and weights are floats to it
+///     prepare(layout, chunk)                                     called for a chunk before any group of queries
 ///     begin<Queries>(), end()                                    called around a tile
 ///     compute_scores<Queries>(chunk, q, d, ahead, scores)        scores[key][query] = q·k of one group of queries
 ///     add_values<Queries>(chunk, weights, d, ahead, weighted)    weighted[query][c] += Σ_key weights · v
+///
+/// Weights are bf16 [blocks][queries][16 keys], or where `widens` floats [keys][queries]. Such a file has no need of
+/// bf16 instructions, and says by RONDO_WAY which it needs.
+#ifndef RONDO_WAY
+#define RONDO_WAY RONDO_BF16
+#endif
 namespace rondo::cpu {
 
 namespace {
@@ -28,15 +34,16 @@ constexpr int64_t chunk_blocks_max = 4;
 constexpr int64_t chunk_keys_max = chunk_blocks_max * kv_block_tokens;
 constexpr int64_t queries_max = 16;  // in a group
 
-/// The atoms of one chunk, all in bf16 layout, and which of their tokens are keys of this tile.
+/// The atoms of one chunk, all in bf16 layout (where `widens` as they lie), and which of their tokens are keys of this
+/// tile.
 struct Chunk {
     const std::byte* k[chunk_blocks_max + 1];  // [16][d]; behind the last stands the next chunk's first, if any
     const std::byte* v[chunk_blocks_max];      // [8][d][2]
     int32_t first[chunk_blocks_max];           // number of token 0
     uint32_t allowed[chunk_blocks_max];        // bit t: token t counts
+    int64_t filled[chunk_blocks_max];          // tokens that hold something
     int64_t count = 0;
-    float* wide =
-        nullptr;  // where Products may keep the chunk as floats: keys, then values, chunk_keys_max · d of each
+    float* wide = nullptr;  // where `widens`: keys as floats, then values, chunk_keys_max · d of each
 };
 
 /// Prefetches the next chunk into L2, a cache line at a time. Each of a chunk's four steps prefetches a quarter of it:
@@ -79,7 +86,7 @@ constexpr int64_t cache_lines_each_product = 8;  // a quarter of a bf16 atom ove
 struct Buffers {
     uint16_t* q;        // [groups][d/32][16 pairs][queries][2]
     float* scores;      // [keys of a chunk][queries]
-    uint16_t* weights;  // [blocks of a chunk][queries][16 keys]
+    uint16_t* weights;  // [blocks of a chunk][queries][16 keys]; where `widens`, weights take the place of scores
     std::byte* staged;  // [blocks of a chunk] atoms in bf16: i8 atoms, and those with unfilled slots
     float* wide;        // a chunk's keys and values as floats, or nothing
 };
@@ -123,6 +130,7 @@ void pack_queries(const AttendTile& tile, int64_t groups, uint16_t* packed) {
     }
 }
 
+template <bool widens>
 Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const Buffers& buffers) {
     const KvAtom bf16{DType::bf16, tile.head_dim()};
     Chunk chunk;
@@ -133,10 +141,13 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const 
         const std::byte* atom = keys.atom;
         chunk.first[i] = keys.first;
         chunk.allowed[i] = keys.allowed;
-        if (tile.atom.dtype == DType::i8 || keys.filled < kv_block_tokens) {
-            std::byte* const staged = buffers.staged + static_cast<size_t>(i) * bf16.bytes();
-            stage_atom(tile.atom, atom, keys.filled, staged);
-            atom = staged;
+        chunk.filled[i] = keys.filled;
+        if constexpr (!widens) {
+            if (tile.atom.dtype == DType::i8 || keys.filled < kv_block_tokens) {
+                std::byte* const staged = buffers.staged + static_cast<size_t>(i) * bf16.bytes();
+                stage_atom(tile.atom, atom, keys.filled, staged);
+                atom = staged;
+            }
         }
         chunk.k[i] = atom;
         chunk.v[i] = atom + bf16.half_bytes();
@@ -146,15 +157,15 @@ Chunk gather_chunk(const AttendTile& tile, int64_t block, int64_t blocks, const 
 }
 
 /// The upper and the lower eight lanes, swapped.
-RONDO_BF16 inline __m512 swap_halves(__m512 x) {
+RONDO_WAY inline __m512 swap_halves(__m512 x) {
     return _mm512_shuffle_f32x4(x, x, 0x4e);
 }
 
 /// The greatest score by query; scores that a query must not see are masked. Register r of a block holds key r, or keys
 /// 2r and 2r + 1 with eight queries.
 template <int Queries>
-RONDO_BF16 __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, int64_t d,
-                                       Ahead& ahead, float* scores) {
+RONDO_WAY __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int64_t visible_min, int64_t d, Ahead& ahead,
+                                      float* scores) {
     constexpr int keys_each = 16 / Queries;
     const __m512i lane_key =
         _mm512_mask_set1_epi32(_mm512_setzero_si512(), Queries == 8 ? __mmask16{0xff00} : __mmask16{0}, 1);
@@ -179,7 +190,7 @@ RONDO_BF16 __m512 mask_and_find_maxima(const Chunk& chunk, __m512i visible, int6
 }
 
 /// Eight registers of pairs [pair][16 queries] become 16 rows of 8 pairs, 32 bytes each, `stride` bytes apart.
-RONDO_BF16 void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) {
+RONDO_WAY inline void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride) {
     __m512i a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
         a[i] = _mm512_unpacklo_epi32(p[i], p[i + 1]);      // queries 0 1 | 4 5 | 8 9 | 12 13, pairs i, i+1
@@ -206,7 +217,7 @@ RONDO_BF16 void store_transposed(__m512i (&p)[8], std::byte* to, int64_t stride)
 }
 
 /// Four registers of weights [4 keys][8 queries] become eight rows of 16 keys.
-RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
+RONDO_WAY inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
     // By query, four keys each: query i at 2i and query i + 4 at 2i + 1, so that what follows leaves them in order.
     const __m512i by_query = _mm512_set_epi16(31, 23, 15, 7, 27, 19, 11, 3, 30, 22, 14, 6, 26, 18, 10, 2, 29, 21, 13, 5,
                                               25, 17, 9, 1, 28, 20, 12, 4, 24, 16, 8, 0);
@@ -222,11 +233,35 @@ RONDO_BF16 inline void store_transposed(const __m512i (&p)[4], std::byte* to) {
     _mm512_store_si512(to + 192, _mm512_permutex2var_epi64(high01, last, high23));
 }
 
-/// weights[query][key] = 2^(score · scale − max) in bf16; returns their sums by query: those of even keys, then those
-/// of odd ones.
+/// Scores become weights 2^(score · scale − max) where they stand; returns their sums by query: those of even keys,
+/// then those of odd ones.
 template <int Queries>
-RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
-                                  Ahead& ahead, uint16_t* weights) {
+RONDO_WAY __m512 weigh_in_place(const Chunk& chunk, float* scores, float scale, __m512 max, int64_t d, Ahead& ahead) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
+    for (int64_t b = 0; b < chunk.count; ++b) {
+        float* const block = scores + b * kv_block_tokens * Queries;
+        for (int i = 0; i < Queries; i += 2) {
+            const __m512 one = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 16 * i), factor, max));
+            const __m512 two = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(block + 16 * i + 16), factor, max));
+            _mm512_store_ps(block + 16 * i, one);
+            _mm512_store_ps(block + 16 * i + 16, two);
+            if constexpr (Queries == 16) {
+                even = _mm512_add_ps(even, one);
+                odd = _mm512_add_ps(odd, two);
+            } else {
+                even = _mm512_add_ps(_mm512_add_ps(even, one), two);
+            }
+        }
+        ahead.ask(d / 4);
+    }
+    return _mm512_add_ps(even, Queries == 16 ? odd : swap_halves(even));
+}
+
+/// The same as weights[query][key] in bf16.
+template <int Queries>
+RONDO_WAY __m512 compute_weights(const Chunk& chunk, const float* scores, float scale, __m512 max, int64_t d,
+                                 Ahead& ahead, uint16_t* weights) {
     const __m512 factor = _mm512_set1_ps(scale);
     __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
     for (int64_t b = 0; b < chunk.count; ++b) {
@@ -256,7 +291,7 @@ RONDO_BF16 __m512 compute_weights(const Chunk& chunk, const float* scores, float
 }
 
 /// Multiplies the sums of each query by its factor: below 1 where its maximum rose.
-RONDO_BF16 void rescale(float* weighted, int64_t queries, int64_t d, __m512 factors) {
+RONDO_WAY void rescale(float* weighted, int64_t queries, int64_t d, __m512 factors) {
     alignas(64) float factor[queries_max];
     _mm512_store_ps(factor, factors);
     for (int64_t query = 0; query < queries; ++query) {
@@ -269,8 +304,8 @@ RONDO_BF16 void rescale(float* weighted, int64_t queries, int64_t d, __m512 fact
 
 /// The queries of one group against one chunk.
 template <class Products, int Queries>
-RONDO_BF16 void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
-                             Ahead& ahead, const AttendSums& sums) {
+RONDO_WAY void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t group, const Buffers& buffers,
+                            Ahead& ahead, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
     const int64_t first_query = group * Queries;
     const int64_t queries = std::min<int64_t>(Queries, tile.queries() - first_query);
@@ -287,17 +322,26 @@ RONDO_BF16 void attend_group(const AttendTile& tile, const Chunk& chunk, int64_t
     const __m512 highest =
         mask_and_find_maxima<Queries>(chunk, _mm512_load_si512(visible), visible[0], d, ahead, buffers.scores);
     const __m512 max = _mm512_max_ps(before, _mm512_mul_ps(highest, _mm512_set1_ps(scale)));
-    const __m512 total = compute_weights<Queries>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
+    __m512 total;
+    if constexpr (Products::widens) {
+        total = weigh_in_place<Queries>(chunk, buffers.scores, scale, max, d, ahead);
+    } else {
+        total = compute_weights<Queries>(chunk, buffers.scores, scale, max, d, ahead, buffers.weights);
+    }
     const __m512 factor = exp2_lanes(_mm512_sub_ps(before, max));
     _mm512_storeu_ps(max_at, max);
     _mm512_storeu_ps(total_at, _mm512_fmadd_ps(_mm512_loadu_ps(total_at), factor, total));
     float* const weighted = sums.weighted + first_query * d;
     rescale(weighted, queries, d, factor);
-    Products::template add_values<Queries>(chunk, buffers.weights, d, ahead, weighted);
+    if constexpr (Products::widens) {
+        Products::template add_values<Queries>(chunk, buffers.scores, d, ahead, weighted);
+    } else {
+        Products::template add_values<Queries>(chunk, buffers.weights, d, ahead, weighted);
+    }
 }
 
 template <class Products, int Queries>
-RONDO_BF16 void attend_queries_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
+RONDO_WAY void attend_queries_of_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sums) {
     const int64_t d = tile.head_dim();
     const int64_t groups = ceil_div<int64_t>(tile.queries(), Queries);
     const Buffers buffers = place(scratch, groups * Queries, d, Products::widens);
@@ -309,8 +353,8 @@ RONDO_BF16 void attend_queries_of_tile(const AttendTile& tile, Scratch& scratch,
     static_assert(Products::few_rows_blocks <= chunk_blocks_max);
     const int64_t blocks = tile.many_rows ? chunk_blocks_max : Products::few_rows_blocks;
     for (int64_t block = 0; block < tile.count; block += blocks) {
-        const Chunk chunk = gather_chunk(tile, block, blocks, buffers);
-        Products::prepare(chunk, d);
+        const Chunk chunk = gather_chunk<Products::widens>(tile, block, blocks, buffers);
+        Products::prepare(tile.atom, chunk);
         Ahead ahead(tile, block + blocks, blocks);
         for (int64_t group = 0; group < groups; ++group)
             attend_group<Products, Queries>(tile, chunk, group, buffers, ahead, sums);

@@ -31,10 +31,10 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
     const bool in_bf16 = tile.atom.dtype != DType::f32 && tile.head_dim() % 32 == 0;
     if (in_bf16 && tile.bf16 == Bf16Way::tiles) {
         attend_tile_amx(tile, scratch, sums);
-    } else if (in_bf16 && has.avx512_bf16 && tile.bf16 == Bf16Way::floats) {
-        attend_tile_floats(tile, scratch, sums);
-    } else if (in_bf16 && has.avx512_bf16) {
+    } else if (in_bf16 && tile.bf16 == Bf16Way::pairs) {
         attend_tile_bf16(tile, scratch, sums);
+    } else if (in_bf16 && has.avx512) {
+        attend_tile_floats(tile, scratch, sums);
     } else if (tile.many_rows || tile.of_lines) {
         attend_tile_portable(tile, scratch, sums);
     } else {

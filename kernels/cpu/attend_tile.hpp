@@ -72,8 +72,8 @@ void attend_tile_amx(const AttendTile& tile, Scratch& scratch, const AttendSums&
 /// The same with AVX-512's products of bf16 pairs.
 void attend_tile_bf16(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
-/// The same with fused multiply-adds of floats, for processors whose products of pairs are slow; weights are rounded to
-/// bf16 all the same.
+/// The same with fused multiply-adds of floats, for processors with AVX-512 whose products of pairs are slow, or that
+/// have none; weights are not rounded.
 void attend_tile_floats(const AttendTile& tile, Scratch& scratch, const AttendSums& sums);
 
 /// Any KV type and head_dim, in f32. Keys that do not count get a weight of zero here too, so values that are not

@@ -1,25 +1,14 @@
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
+
+#include "kernels/cpu/avx512.hpp"
 
 /// What the kernel files for AVX-512 with bf16 share, those with AMX tiles among them. Only they include this header.
 #define RONDO_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
 
 namespace rondo::cpu {
-
-/// 2^x for x that is hardly above 0, within 3e-6, which is little beside the rounding of a weight to bf16; 0 far below.
-RONDO_BF16 inline __m512 exp2_lanes(__m512 x) {
-    const __m512 part = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x − ⌊x⌋
-    __m512 p = _mm512_set1_ps(1.3426684e-2F);
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(5.2242474e-2F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(2.4128021e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(6.9304485e-1F));
-    p = _mm512_fmadd_ps(p, part, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(p, x);  // · 2^⌊x⌋
-}
 
 /// The same pair of bf16 in all lanes.
 RONDO_BF16 inline __m512bh all_lanes(const uint16_t* pair) {

@@ -19,7 +19,7 @@ public:
           matmul_(pool_, bf16),
           attend_(pool_, bf16),
           attend_lines_(pool_, bf16),
-          score_(pool_),
+          score_(pool_, bf16),
           score_blocks_(pool_) {}
 
     int threads() const { return pool_.threads(); }

@@ -12,12 +12,13 @@ namespace rondo::cpu {
 
 void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride) {
     const KvAtom& atom = tile.args->kv.atom;
-    const CpuFeatures& has = cpu_features();
     const bool in_bf16 = atom.dtype != DType::f32 && atom.head_dim % 32 == 0;
-    if (in_bf16 && has.amx_bf16) {
+    if (in_bf16 && tile.bf16 == Bf16Way::tiles) {
         score_tile_amx(tile, scratch, weights, stride);
-    } else if (in_bf16 && has.avx512 && has.avx512_bf16) {
+    } else if (in_bf16 && tile.bf16 == Bf16Way::pairs) {
         score_tile_bf16(tile, scratch, weights, stride);
+    } else if (in_bf16 && cpu_features().avx512) {
+        score_tile_floats(tile, scratch, weights, stride);
     } else {
         score_tile_portable(tile, scratch, weights, stride);
     }
@@ -40,6 +41,7 @@ Status Score::keys(const Tensor& out, const ScoreArgs& args) {
         const int64_t part = task % parts;
         ScoreTile tile;
         tile.args = &args;
+        tile.bf16 = bf16_;
         const auto head_part = static_cast<int>(part % head_parts) * heads_each;
         tile.first_head = static_cast<int>(task / parts) * group + head_part;
         tile.heads = std::min(heads_each, group - head_part);
@@ -67,6 +69,7 @@ Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
         auto* const weights = own.weights.get<float>(static_cast<size_t>(rows * stride) * sizeof(float));
         ScoreTile tile;
         tile.args = &args;
+        tile.bf16 = bf16_;
         tile.first_head = static_cast<int>(head);
         for (; tile.first_row < rows; tile.first_row += score_queries_max) {
             tile.queries = static_cast<int>(std::min<int64_t>(score_queries_max, rows - tile.first_row));

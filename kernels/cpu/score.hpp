@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/backend.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
@@ -12,7 +13,7 @@ namespace rondo::cpu {
 /// work of the first two is up to 32 queries of one KV head against all keys, which are read once for all of them.
 class Score {
 public:
-    explicit Score(ThreadPool& pool) : pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
+    Score(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}
     Status keys(const Tensor& out, const ScoreArgs& args);
     Status rows(const ScoreArgs& args, const Ops::ConsumeRows& consume);
     Status selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected, const std::byte* atoms);
@@ -25,6 +26,7 @@ private:
     };
 
     ThreadPool& pool_;
+    Bf16Way bf16_;
     std::vector<PerThread> scratch_;  // by thread
     Scratch partials_;
 };

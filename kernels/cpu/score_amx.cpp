@@ -13,6 +13,8 @@ struct AmxProducts {
         load_config(config);
     }
 
+    static constexpr auto keys_of = bf16_keys_of;
+
     /// Scores of 16 keys with one or two groups of 16 queries, [group][key][query]. The keys are loaded once for all of
     /// them.
     template <int groups>

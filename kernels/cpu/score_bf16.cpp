@@ -9,6 +9,8 @@ struct Bf16Products {
     static void begin() {}
     static void end() {}
 
+    static constexpr auto keys_of = bf16_keys_of;
+
     template <int groups>
     RONDO_BF16 static void multiply(const uint16_t* keys, const uint16_t* q, int64_t d, float* out) {
         for (int group = 0; group < groups; ++group)

@@ -13,7 +13,13 @@
 /// The softmax of a tile's queries over all keys, whatever multiplies (`Products`):
 ///
 ///     begin(), end()                             around a tile
+///     keys_of(layout, atom, filled, staged)      an atom's keys as it multiplies them, where they lie or in `staged`
 ///     multiply<groups>(keys, q, d, out)          of 16 keys with one or two groups of 16 queries, [group][key][query]
+///
+/// A file whose Products need no bf16 instructions says by RONDO_WAY which they need.
+#ifndef RONDO_WAY
+#define RONDO_WAY RONDO_BF16
+#endif
 namespace rondo::cpu {
 
 namespace {
@@ -45,7 +51,7 @@ void pack_queries(const ScoreTile& tile, uint16_t* packed) {
 }
 
 /// 16 registers [key][16 queries] become [query][16 keys].
-RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
+RONDO_WAY inline void transpose(__m512 (&r)[16]) {
     __m512 a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
         a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
@@ -73,8 +79,8 @@ RONDO_BF16 inline void transpose(__m512 (&r)[16]) {
 
 /// The highest of the scores [key][16 queries] that each query sees: keys of an atom that begins with key `first`, of
 /// which the first `filled` were written. Every query sees the keys below `all_see`.
-RONDO_BF16 inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m512i visible, int64_t all_see,
-                                      int64_t first, int64_t filled) {
+RONDO_WAY inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m512i visible, int64_t all_see,
+                                     int64_t first, int64_t filled) {
     if (filled == kv_block_tokens && first + filled <= all_see) {
         for (int i = 0; i < 16; ++i) highest = _mm512_max_ps(highest, r[i]);
         return highest;
@@ -89,8 +95,8 @@ RONDO_BF16 inline __m512 highest_seen(__m512 highest, const __m512 (&r)[16], __m
 /// Raw scores of all keys, query by query, and the highest that each query sees. Tokens that nobody wrote make scores
 /// that are not stored; queries that fill a group up are stored nowhere.
 template <class Products, int groups>
-RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_t* staged, float* tile_out,
-                               float* weights, int64_t stride, float* highest) {
+RONDO_WAY void compute_scores(const ScoreTile& tile, const uint16_t* q, std::byte* staged, float* tile_out,
+                              float* weights, int64_t stride, float* highest) {
     const ScoreArgs& args = *tile.args;
     const int64_t d = args.kv.atom.head_dim;
     alignas(64) int32_t visible[score_queries_max] = {};
@@ -112,11 +118,7 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
             for (int64_t at = 0; at < static_cast<int64_t>(args.kv.atom.half_bytes()); at += 64)
                 _mm_prefetch(ahead + at, _MM_HINT_T0);
         }
-        const auto* keys = reinterpret_cast<const uint16_t*>(atom);
-        if (args.kv.atom.dtype == DType::i8) {
-            stage_i8_keys(args.kv.atom, atom, filled, staged);
-            keys = staged;
-        }
+        const auto* const keys = Products::keys_of(args.kv.atom, atom, filled, staged);
         Products::template multiply<groups>(keys, q, d, tile_out);
         const auto mask = static_cast<__mmask16>((1U << filled) - 1);
         for (int group = 0; group < groups; ++group) {
@@ -140,9 +142,9 @@ RONDO_BF16 void compute_scores(const ScoreTile& tile, const uint16_t* q, uint16_
 }
 
 /// Raw scores become weights: the softmax over the first `visible`, whose highest is given, zeros behind.
-RONDO_BF16 void softmax_query(float* query, int64_t visible, int64_t keys, float scale, float highest) {
+RONDO_WAY void softmax_query(float* query, int64_t visible, int64_t keys, float scale, float highest) {
     const __m512 factor = _mm512_set1_ps(scale), max = _mm512_set1_ps(highest * scale);
-    const auto weigh = [&](__m512 score) RONDO_BF16 { return exp2_lanes(_mm512_fmsub_ps(score, factor, max)); };
+    const auto weigh = [&](__m512 score) RONDO_WAY { return exp2_lanes(_mm512_fmsub_ps(score, factor, max)); };
     const auto tail = static_cast<__mmask16>((1U << (visible % 16)) - 1);
     const int64_t whole = visible / 16 * 16;
     __m512 sum = _mm512_setzero_ps();
@@ -170,10 +172,10 @@ void score_queries(const ScoreTile& tile, Scratch& scratch, float* weights, int6
     const int64_t d = tile.args->kv.atom.head_dim;
     assert(d % 32 == 0 && d <= 1024 && tile.args->scale > 0.0F);
     const auto q_bytes = static_cast<size_t>(score_queries_max * d) * sizeof(uint16_t);
-    const auto staged_bytes = static_cast<size_t>(kv_block_tokens * d) * sizeof(uint16_t);
+    const auto staged_bytes = static_cast<size_t>(kv_block_tokens * d) * sizeof(float);
     auto* const base = scratch.get(q_bytes + staged_bytes + static_cast<size_t>(groups_max) * 16 * 64);
     auto* const q = reinterpret_cast<uint16_t*>(base);
-    auto* const staged = reinterpret_cast<uint16_t*>(base + q_bytes);
+    auto* const staged = base + q_bytes;
     auto* const tile_out = reinterpret_cast<float*>(base + q_bytes + staged_bytes);
     pack_queries(tile, q);
     constexpr decltype(&compute_scores<Products, 1>) by_groups[groups_max] = {compute_scores<Products, 1>,

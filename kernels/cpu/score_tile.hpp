@@ -22,7 +22,8 @@ struct ScoreTile {
     int first_head = 0;
     int heads = 1;
     int64_t first_row = 0;
-    int queries = 0;  ///< at most score_queries_max
+    int queries = 0;                ///< at most score_queries_max
+    Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
 
     int kv_head() const { return first_head / (args->heads / args->kv.heads); }
     int64_t row(int query) const { return first_row + query / heads; }
@@ -41,6 +42,8 @@ void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t
 void score_tile_amx(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// The same with AVX-512's products of bf16 pairs.
 void score_tile_bf16(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
+/// The same in floats, with AVX-512.
+void score_tile_floats(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// Any KV type and head_dim, in f32.
 void score_tile_portable(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t stride);
 /// One row in the query heads of one KV head against keys that were chosen, atom by atom.

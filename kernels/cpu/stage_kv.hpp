@@ -9,12 +9,6 @@
 /// a NaN that lies there would stay one under a weight of zero. head_dim is a multiple of 32.
 namespace rondo::cpu {
 
-/// 16 codes as numbers.
-RONDO_BF16 inline __m512 numbers_of(const int8_t* codes, __m512 scale) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)), scale);
-}
-
 /// The first `filled` keys of an i8 atom as bf16 [filled][d].
 RONDO_BF16 inline void stage_i8_keys(const KvAtom& layout, const std::byte* atom, int64_t filled, uint16_t* k) {
     const int64_t d = layout.head_dim;
@@ -65,6 +59,15 @@ RONDO_BF16 inline void stage_atom(const KvAtom& layout, const std::byte* atom, i
     if (layout.dtype == DType::bf16) return copy_bf16_tokens(layout, atom, filled, k, v);
     stage_i8_keys(layout, atom, filled, k);
     stage_i8_values(layout, atom, filled, v);
+}
+
+/// The first `filled` keys of an atom in bf16 [filled][d]: where they lie, or i8 ones in `staged`.
+RONDO_BF16 inline const uint16_t* bf16_keys_of(const KvAtom& layout, const std::byte* atom, int64_t filled,
+                                               std::byte* staged) {
+    if (layout.dtype == DType::bf16) return reinterpret_cast<const uint16_t*>(atom);
+    auto* const keys = reinterpret_cast<uint16_t*>(staged);
+    stage_i8_keys(layout, atom, filled, keys);
+    return keys;
 }
 
 }  // namespace rondo::cpu
