@@ -28,6 +28,7 @@ struct Place {
     cpu::CpuFeatures features = {true, true, true, true};
     int64_t highway_targets = 0;       ///< 0: what the machine has
     Bf16Way bf16 = Bf16Way::measured;  ///< where the features have it
+    bool needs_avx512 = false;         ///< without it this would be another place's code
 };
 
 inline constexpr int64_t avx2_targets = HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET;
@@ -36,9 +37,9 @@ inline constexpr Place places[] = {
     {"Cpu1", "cpu:1"},
     {"Cpu2", "cpu:2"},
     {"CpuAvx512", "cpu:1", {true, true, true, false}, 0, Bf16Way::pairs},
-    {"CpuFloats", "cpu:2", {true, true, true, true}, 0, Bf16Way::floats},
+    {"CpuFloats", "cpu:2", {true, true, true, true}, 0, Bf16Way::floats, true},
     {"CpuTiles", "cpu:2", {true, true, true, true}, 0, Bf16Way::tiles},
-    {"CpuAvx512Base", "cpu:2", {true, false, false, false}},
+    {"CpuAvx512Base", "cpu:2", {true, false, false, false}, 0, Bf16Way::measured, true},
     {"CpuAvx2", "cpu:1", {}, avx2_targets},
     {"Cuda0", "cuda:0"},
 };
@@ -61,6 +62,7 @@ protected:
         const auto ways = cpu::bf16_ways_here();
         const bool is_there = how.bf16 == Bf16Way::measured || std::ranges::count(ways, how.bf16) != 0;
         if (!is_there) GTEST_SKIP() << "this processor has no such bf16 products";
+        if (GetParam().needs_avx512 && !cpu::cpu_features().avx512) GTEST_SKIP() << "this processor has no AVX-512";
         Result<std::unique_ptr<Device>> opened = open_device(how);
         if (!opened.is_ok() && options->kind == DeviceKind::cuda && cuda_device_count() == 0) {
             GTEST_SKIP() << "no GPU here: " << opened.error().message;
