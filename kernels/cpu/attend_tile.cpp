@@ -12,6 +12,9 @@ namespace rondo::cpu {
 
 namespace {
 
+/// Of few rows: with fewer queries of a KV head, channels side by side are faster than queries in half-empty registers.
+constexpr int queries_of_floats_min = 5;
+
 void write_query(const Tensor& out, int64_t row, int64_t column, const float* values, int64_t count) {
     if (out.dtype == DType::bf16) {
         convert_row(values, out.row<uint16_t>(row) + column, count);
@@ -33,7 +36,7 @@ void attend_tile(const AttendTile& tile, Scratch& scratch, const AttendSums& sum
         attend_tile_amx(tile, scratch, sums);
     } else if (in_bf16 && tile.bf16 == Bf16Way::pairs) {
         attend_tile_bf16(tile, scratch, sums);
-    } else if (in_bf16 && has.avx512) {
+    } else if (in_bf16 && has.avx512 && (tile.many_rows || tile.of_lines || tile.group >= queries_of_floats_min)) {
         attend_tile_floats(tile, scratch, sums);
     } else if (tile.many_rows || tile.of_lines) {
         attend_tile_portable(tile, scratch, sums);
