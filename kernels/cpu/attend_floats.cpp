@@ -31,10 +31,11 @@ struct FloatProducts {
         for (int64_t b = 0; b < chunk.count; ++b) {
             const float* const keys = chunk.wide + b * kv_block_tokens * d;
             float* const to = scores + b * kv_block_tokens * Queries;
+            const auto meanwhile = [&]() RONDO_AVX512 { ahead.ask(cache_lines_each_product); };
             if constexpr (Queries == 16) {
-                score_sixteen(keys, q, d, to, [&]() RONDO_AVX512 { ahead.ask(cache_lines_each_product); });
+                score_sixteen(keys, q, d, to, meanwhile);
             } else {
-                score_eight(keys, q, d, ahead, to);
+                score_eight(keys, q, d, to, meanwhile);
             }
         }
     }
@@ -76,23 +77,6 @@ struct FloatProducts {
 private:
     /// A chunk's values behind its keys: [16 keys of a block][d].
     static float* values_of(const Chunk& chunk, int64_t d) { return chunk.wide + chunk_keys_max * d; }
-
-    RONDO_AVX512 static void score_eight(const float* keys, const uint16_t* q, int64_t d, Ahead& ahead, float* scores) {
-        const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));
-        __m256 sums[kv_block_tokens];
-        for (__m256& sum : sums) sum = _mm256_setzero_ps();
-        for (int64_t c = 0; c < d; c += 2) {
-            const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + c * 8));
-            const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
-            const __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, upper));
-            for (int key = 0; key < kv_block_tokens; ++key) {
-                sums[key] = _mm256_fmadd_ps(even, _mm256_set1_ps(keys[key * d + c]), sums[key]);
-                sums[key] = _mm256_fmadd_ps(odd, _mm256_set1_ps(keys[key * d + c + 1]), sums[key]);
-            }
-            if (c % 32 == 30) ahead.ask(cache_lines_each_product);
-        }
-        for (int key = 0; key < kv_block_tokens; ++key) _mm256_storeu_ps(scores + key * 8, sums[key]);
-    }
 };
 
 }  // namespace

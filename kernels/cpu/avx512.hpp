@@ -28,6 +28,13 @@ RONDO_AVX512 inline __m512 odd_of(__m512i pairs) {
     return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
 }
 
+/// Two registers of sums, of which even lanes and odd ones belong together, become one register of their totals.
+RONDO_AVX512 inline __m512 add_neighbours(__m512 a, __m512 b) {
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b));
+}
+
 /// 16 codes as numbers.
 RONDO_AVX512 inline __m512 numbers_of(const int8_t* codes, __m512 scale) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));

@@ -14,13 +14,6 @@ RONDO_BF16 inline __m512bh two_pairs(const uint16_t* channels) {
     return (__m512bh)_mm512_set1_epi64(both);
 }
 
-/// Two registers of sums, of which even lanes and odd ones belong together, become one register of their totals.
-RONDO_BF16 inline __m512 add_neighbours(__m512 a, __m512 b) {
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b));
-}
-
 /// scores[key][query] = q·k of the 16 keys of a block with 8 or 16 queries: keys [16][d], q [d / 2 pairs][queries][2],
 /// d a multiple of 32. Even and odd pairs of channels are summed apart, in the same order for 8 queries and for 16.
 /// Calls `every_32` after each 32 channels.

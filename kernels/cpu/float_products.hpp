@@ -53,22 +53,47 @@ RONDO_AVX512 inline void widen_atom_values(const KvAtom& layout, const std::byte
     std::fill(to + filled * d, to + kv_block_tokens * d, 0.0F);
 }
 
-/// scores[key][query] = q·k of 16 keys [16][d] with 16 queries [d / 2 pairs][16][2]. Calls `every_32` after each 32
-/// channels.
+/// scores[key][query] = q·k of 16 keys [16][d] with 16 queries [d / 2 pairs][16][2]. Even and odd channels are summed
+/// apart. Calls `every_32` after each 32 channels.
 template <class F>
 RONDO_AVX512 inline void score_sixteen(const float* keys, const uint16_t* q, int64_t d, float* scores, F&& every_32) {
+    constexpr int together = kv_block_tokens / 2;
+    for (int first = 0; first < kv_block_tokens; first += together) {
+        const float* const from = keys + first * d;
+        __m512 sums[together][2];
+        for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_ps();
+        for (int64_t c = 0; c < d; c += 2) {
+            const __m512i pairs = _mm512_loadu_si512(q + c * 16);
+            const __m512 even = even_of(pairs), odd = odd_of(pairs);
+            for (int key = 0; key < together; ++key) {
+                sums[key][0] = _mm512_fmadd_ps(even, _mm512_set1_ps(from[key * d + c]), sums[key][0]);
+                sums[key][1] = _mm512_fmadd_ps(odd, _mm512_set1_ps(from[key * d + c + 1]), sums[key][1]);
+            }
+            if (c % 32 == 30 && first > 0) every_32();
+        }
+        for (int key = 0; key < together; ++key)
+            _mm512_storeu_ps(scores + (first + key) * 16, _mm512_add_ps(sums[key][0], sums[key][1]));
+    }
+}
+
+/// The same with 8 queries [d / 2 pairs][8][2], whose even and odd channels stand side by side in a register: a query's
+/// sums are made in the same order.
+template <class F>
+RONDO_AVX512 inline void score_eight(const float* keys, const uint16_t* q, int64_t d, float* scores, F&& every_32) {
     __m512 sums[kv_block_tokens];
     for (__m512& sum : sums) sum = _mm512_setzero_ps();
     for (int64_t c = 0; c < d; c += 2) {
-        const __m512i pairs = _mm512_loadu_si512(q + c * 16);
-        const __m512 even = even_of(pairs), odd = odd_of(pairs);
+        const __m512i pairs = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + c * 8)));
+        const __m512 queries = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
         for (int key = 0; key < kv_block_tokens; ++key) {
-            sums[key] = _mm512_fmadd_ps(even, _mm512_set1_ps(keys[key * d + c]), sums[key]);
-            sums[key] = _mm512_fmadd_ps(odd, _mm512_set1_ps(keys[key * d + c + 1]), sums[key]);
+            double both;
+            std::memcpy(&both, keys + key * d + c, sizeof both);
+            sums[key] = _mm512_fmadd_ps(queries, _mm512_castpd_ps(_mm512_set1_pd(both)), sums[key]);
         }
         if (c % 32 == 30) every_32();
     }
-    for (int key = 0; key < kv_block_tokens; ++key) _mm512_storeu_ps(scores + key * 16, sums[key]);
+    for (int key = 0; key < kv_block_tokens; key += 2)
+        _mm512_storeu_ps(scores + key * 8, add_neighbours(sums[key], sums[key + 1]));
 }
 
 /// The same with two groups of 16 queries, the second's scores behind the first's. Half as many keys at a time, so each
