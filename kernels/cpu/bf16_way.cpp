@@ -75,7 +75,7 @@ Bf16Way measure(const std::vector<Bf16Way>& ways) {
 /// The name of the file that keeps the choice: what the build does to the kernels' speed, the processor's signature and
 /// the features that it may use now.
 std::string machine_key() {
-    std::string key = "1";  // raised when a kernel changes so much that old choices may be wrong
+    std::string key = "2";  // raised when a kernel changes so much that old choices may be wrong
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     key += "-sanitized";
 #endif
