@@ -1,12 +1,9 @@
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <numeric>
 #include <string>
 
@@ -15,70 +12,17 @@
 #include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/quant_ways.hpp"
 #include "kernels/quant.hpp"
+#include "tests/kernels/quant_products.hpp"
 #include "tests/kernels/quant_rows.hpp"
 
 namespace rondo::cpu {
 namespace {
 
-/// Storage of 64-byte alignment whose end a sanitizer watches.
-struct AlignedBytes {
-    explicit AlignedBytes(size_t size)
-        : data(static_cast<std::byte*>(::operator new (size, std::align_val_t{64}))), size(size) {}
-    AlignedBytes(const AlignedBytes&) = delete;
-    AlignedBytes& operator=(const AlignedBytes&) = delete;
-    ~AlignedBytes() { ::operator delete (data, std::align_val_t{64}); }
-    std::byte* data;
-    size_t size;
-};
-
-/// Runs `body` once for every way this machine can compute: each Highway target, then VNNI.
-void for_each_tier(const std::function<void(const std::string&, bool fused)>& body) {
-    const CpuFeatures machine = cpu_features();
-    override_cpu_features_for_test({});
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-        hwy::GetChosenTarget().Update(target);
-        SCOPED_TRACE(std::string("portable, Highway ") + hwy::TargetName(target));
-        body(hwy::TargetName(target), target < HWY_SSE4);
-    }
-    hwy::GetChosenTarget().DeInit();
-    override_cpu_features_for_test(machine);
-    if (!machine.avx512_vnni) return;
-    SCOPED_TRACE("VNNI");
-    body("VNNI", true);
-}
-
-struct Packed {
-    Packed(const test::QuantRows& rows, std::span<const int32_t> order)
-        : panels(*QuantPanels::pack_shape(rows.type, rows.rows, rows.columns)), storage(panels.bytes()) {
-        std::memset(storage.data, 0xA5, storage.size);
-        const int64_t middle = panels.groups() / 2;  // in two parts, as threads would
-        panels.pack_rows(storage.data, rows.bytes.data(), order, middle, panels.groups());
-        panels.pack_rows(storage.data, rows.bytes.data(), order, 0, middle);
-    }
-    QuantPanels panels;
-    AlignedBytes storage;
-};
-
-struct Activations {
-    Activations(const std::vector<float>& x, int64_t columns)
-        : scratch(activation_bytes(static_cast<int64_t>(x.size()) / columns, columns)),
-          codes(quantize_activations(
-              Tensor::of(const_cast<float*>(x.data()), DType::f32, static_cast<int64_t>(x.size()) / columns, columns),
-              {scratch.data, scratch.size})) {}
-    double value(int64_t m, int64_t k) const {
-        return static_cast<double>(scale(m, k)) * codes.codes[m * codes.columns + k];
-    }
-    float scale(int64_t m, int64_t k) const { return codes.scales[m * (codes.columns / 32) + k / 32]; }
-    AlignedBytes scratch;
-    QuantActivations codes;
-};
-
-std::vector<float> product(const Packed& packed, const QuantActivations& x) {
-    std::vector<float> y(static_cast<size_t>(x.rows * packed.panels.rows()));
-    packed.panels.multiply(packed.storage.data, x, 0, packed.panels.groups(), y.data(), packed.panels.rows(), nullptr,
-                           false);
-    return y;
-}
+using test::Activations;
+using test::AlignedBytes;
+using test::for_each_tier;
+using test::Packed;
+using test::product;
 
 std::vector<int64_t> column_counts(DType type) {
     if (traits(type).block_elements == 256) return {256, 768};
