@@ -27,9 +27,7 @@ constexpr int rows_together = 4;
 constexpr int64_t prefetch_bytes = 16384;
 
 #undef RONDO_BYTE_PAIRS
-#undef RONDO_BYTE_SIGNS
 #define RONDO_BYTE_PAIRS (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3)
-#define RONDO_BYTE_SIGNS (RONDO_BYTE_PAIRS && HWY_TARGET >= HWY_AVX2)
 
 #if RONDO_BYTE_PAIRS
 /// Σ of two products of an unsigned and a signed byte in each 16-bit lane, which must not be too large for it.
@@ -46,16 +44,20 @@ HWY_INLINE hn::Vec512<int16_t> multiply_pairs(hn::Vec512<uint8_t> u, hn::Vec512<
     return hn::Vec512<int16_t>{_mm512_maddubs_epi16(u.raw, a.raw)};
 }
 #endif
-#endif
 
-#if RONDO_BYTE_SIGNS
-/// a with the sign of w, 0 where w is 0.
+/// a, negated where w is negative. Where w is 0 the result is a or 0: its product with |w| is 0 in either case.
 HWY_INLINE hn::Vec128<int8_t> take_signs(hn::Vec128<int8_t> a, hn::Vec128<int8_t> w) {
     return hn::Vec128<int8_t>{_mm_sign_epi8(a.raw, w.raw)};
 }
 #if HWY_TARGET <= HWY_AVX2
 HWY_INLINE hn::Vec256<int8_t> take_signs(hn::Vec256<int8_t> a, hn::Vec256<int8_t> w) {
     return hn::Vec256<int8_t>{_mm256_sign_epi8(a.raw, w.raw)};
+}
+#endif
+#if HWY_TARGET <= HWY_AVX3
+/// AVX-512 has no such instruction: it negates under a mask, which all rows of x share.
+HWY_INLINE hn::Vec512<int8_t> take_signs(hn::Vec512<int8_t> a, hn::Vec512<int8_t> w) {
+    return hn::IfThenElse(hn::Lt(w, hn::Zero(hn::Full512<int8_t>())), hn::Neg(a), a);
 }
 #endif
 #endif
@@ -67,9 +69,10 @@ constexpr int quads_in_16_bits(QuantLayout layout) {
 }
 
 /// Whether 8-bit codes are multiplied as signed numbers w, without their offset of 128: as |w| times a with w's sign.
-/// 16 bits just hold two such products. Several rows share |w|; for one row this is more work than widening.
+/// 16 bits just hold two such products, of 128 · 127 at most: activations are never -128. Several rows share |w|; for
+/// one row this is more work than widening.
 template <DType Type, int rows>
-constexpr bool signed_codes = rows > 1 && (RONDO_BYTE_SIGNS) != 0 && quads_in_16_bits(quant_layout(Type)) == 0;
+constexpr bool signed_codes = rows > 1 && (RONDO_BYTE_PAIRS) != 0 && quads_in_16_bits(quant_layout(Type)) == 0;
 
 /// sum + Σ of the four products u·a in each 32-bit lane, for `quads` quads of codes and the activations of rows
 /// `x_stride` apart.
@@ -102,7 +105,6 @@ HWY_INLINE void add_quads(DI di, const uint32_t* codes, const int8_t* a, int64_t
         }
         return;
     }
-#if RONDO_BYTE_SIGNS
     if constexpr (signed_codes<Type, rows>) {
         const auto ones = hn::Set(d16, 1);
         for (int q = 0; q < quads; ++q) {
@@ -118,9 +120,8 @@ HWY_INLINE void add_quads(DI di, const uint32_t* codes, const int8_t* a, int64_t
         }
         return;
     }
-#endif
-    // A pair of products of 8-bit codes is too large: codes and activations are widened, those with even numbers and
-    // those with odd ones apart, since this multiply-add joins neighbours.
+    // A pair of products of unsigned 8-bit codes is too large: codes and activations are widened, those with even
+    // numbers and those with odd ones apart, since this multiply-add joins neighbours.
     for (int q = 0; q < quads; ++q) {
         const auto u = hn::BitCast(d16, hn::Load(du, codes + q * 16));
         const auto u_even = hn::And(u, hn::Set(d16, 0xFF));

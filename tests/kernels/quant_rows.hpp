@@ -221,6 +221,8 @@ inline QuantRows random_rows(DType type, int64_t rows, int64_t columns, uint32_t
     return out;
 }
 
+inline constexpr uint16_t half_one = 0x3C00;
+
 /// Activations with a few outliers, as transformers have them.
 inline std::vector<float> random_activations(int64_t count, uint32_t seed) {
     std::mt19937 random(seed);
