@@ -92,5 +92,66 @@ TEST(QuantExtremes, TheLargestCodesGiveExactProducts) {
     });
 }
 
+/// A scale or minimum that is infinite, NaN, subnormal or zero gives the reference's result: where that is not finite
+/// the product is not finite. No other output changes a bit.
+TEST(QuantExtremes, OddScalesAndMinimaStayInTheirOutput) {
+    constexpr int64_t rows = 13;
+    for_each_tier([](const std::string&, bool) {
+        for (const DType type : quantized_types) {
+            const int64_t columns = odd_row_columns(type);
+            const QuantRows odd = rows_with_odd_blocks(type, true), plain = rows_with_odd_blocks(type, false);
+            const Packed packed_odd(odd, {}), packed_plain(plain, {});
+            std::vector<float> x = random_activations(rows * columns, 3);
+            std::fill_n(x.begin() + 4 * columns, columns, 0.0F);  // row 4: infinity times zero is not finite either
+            const Activations activations(x, columns);
+            for (const int64_t some : {int64_t{1}, rows}) {
+                const cpu::QuantActivations inputs = activations.codes.slice_rows(0, some);
+                const auto ys = products(packed_odd, inputs), untouched = products(packed_plain, inputs);
+                ASSERT_EQ(ys.size(), untouched.size());
+                for (size_t way = 0; way < ys.size(); ++way) {
+                    for (int64_t i = 0; i < some * odd.rows; ++i) {
+                        const int64_t m = i / odd.rows, n = i % odd.rows;
+                        const float y = ys[way][static_cast<size_t>(i)];
+                        const auto trace = [&] {
+                            return std::string(traits(type).name) + ", way " + std::to_string(way) + ", row " +
+                                   std::to_string(m) + " of " + std::to_string(some) + ", output " + std::to_string(n);
+                        };
+                        if (!is_odd_row(n)) {
+                            ASSERT_EQ(std::memcmp(&y, &untouched[way][static_cast<size_t>(i)], sizeof(y)), 0)
+                                << trace();
+                            continue;
+                        }
+                        double expected = 0, magnitude = 0;
+                        for (int64_t k = 0; k < columns; ++k) {
+                            expected += odd.value(n, k) * activations.value(m, k);
+                            magnitude += odd.magnitude(n, k) * std::abs(activations.value(m, k));
+                        }
+                        ASSERT_EQ(std::isfinite(y), std::isfinite(expected)) << trace();
+                        if (!std::isfinite(expected)) continue;
+                        const double rounding = std::ldexp(2.0 * static_cast<double>(columns) / 32 + 4, -24);
+                        ASSERT_LE(std::abs(y - expected), rounding * magnitude) << trace();
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Otherwise the test above would say nothing.
+TEST(QuantExtremes, SomeOddRowsAreFiniteAndSomeAreNot) {
+    for (const DType type : quantized_types) {
+        const QuantRows odd = rows_with_odd_blocks(type, true);
+        int finite = 0, not_finite = 0;
+        for (int64_t n = 0; n < odd.rows; ++n) {
+            bool all = true;
+            for (int64_t k = 0; k < odd.columns; ++k) all = all && std::isfinite(odd.value(n, k));
+            if (is_odd_row(n)) ++(all ? finite : not_finite);
+            if (!is_odd_row(n)) EXPECT_TRUE(all) << traits(type).name << " row " << n;
+        }
+        EXPECT_EQ(not_finite, has_minima(type) ? 9 : 4) << traits(type).name;
+        EXPECT_EQ(finite + not_finite, std::ssize(odd_scales));
+    }
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/kernels/op_fixture.hpp"
+#include "tests/kernels/quant_rows.hpp"
 
 namespace rondo::test {
 namespace {
@@ -129,6 +130,51 @@ TEST_P(QuantMatmul, MatchesTheReferenceWithTwoGroupsATask) {
                                  << ", bias " << extras.bias << ", accumulate " << extras.accumulate);
                     check(problem, *packed, x.slice_rows(0, rows), bias, extras, mode);
                     if (HasFatalFailure()) return;
+                }
+            }
+        }
+    }
+}
+
+/// A scale or minimum that is infinite, NaN, subnormal or zero gives the reference's result: where that is not finite
+/// the product is not finite. No other output changes a bit.
+TEST_P(QuantMatmul, OddScalesAndMinimaStayInTheirOutput) {
+    for (const DType type : quantized_types) {
+        const int64_t columns = odd_row_columns(type);
+        const QuantRows odd = rows_with_odd_blocks(type, true), plain = rows_with_odd_blocks(type, false);
+        const auto packed_odd = pack({odd.bytes.data(), type, odd.rows, columns, {}});
+        const auto packed_plain = pack({plain.bytes.data(), type, plain.rows, columns, {}});
+        const Matrix x = random_matrix(40, columns, 135);
+        const Tensor input = upload(x, DType::f32);
+        Matrix w(odd.rows, columns);
+        w.values = odd.values;
+        const Matrix expected = reference::matmul(x, w), error = product_error(x, w);
+        for (const int64_t rows : {2, 40}) {
+            for (const Rows mode : {Rows::bulk, Rows::invariant}) {
+                SCOPED_TRACE(testing::Message() << traits(type).name << ", " << rows << " rows, "
+                                                << (mode == Rows::bulk ? "bulk" : "invariant"));
+                Matrix got, untouched;
+                for (const bool is_odd : {true, false}) {
+                    MatmulArgs args;
+                    args.out = poisoned(DType::f32, rows, odd.rows);
+                    args.x = input.slice_rows(0, rows);
+                    args.w = is_odd ? packed_odd.get() : packed_plain.get();
+                    args.rows = mode;
+                    expect_ok(ops().matmul(args));
+                    (is_odd ? got : untouched) = download(args.out);
+                }
+                for (int64_t m = 0; m < rows; ++m) {
+                    for (int64_t n = 0; n < odd.rows; ++n) {
+                        const double y = got.at(m, n), reference = expected.at(m, n);
+                        if (!is_odd_row(n)) {
+                            ASSERT_EQ(y, untouched.at(m, n)) << "row " << m << ", output " << n;
+                            continue;
+                        }
+                        ASSERT_EQ(std::isfinite(y), std::isfinite(reference)) << "row " << m << ", output " << n;
+                        if (!std::isfinite(reference)) continue;
+                        ASSERT_LE(std::abs(y - reference), stored_error(error.at(m, n), reference, DType::f32))
+                            << "row " << m << ", output " << n;
+                    }
                 }
             }
         }

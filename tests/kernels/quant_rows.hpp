@@ -221,7 +221,50 @@ inline QuantRows random_rows(DType type, int64_t rows, int64_t columns, uint32_t
     return out;
 }
 
-inline constexpr uint16_t half_one = 0x3C00;
+inline constexpr uint16_t half_one = 0x3C00, half_infinity = 0x7C00, half_minus_infinity = 0xFC00, half_nan = 0x7E01;
+inline constexpr uint16_t half_zero = 0x0000, half_minus_zero = 0x8000, half_subnormal = 0x0003;
+
+/// Scales and minima that are no ordinary numbers. The minimum is left out where a type has none.
+struct OddScales {
+    uint16_t d, m;
+};
+inline constexpr std::array odd_scales = {
+    OddScales{half_infinity, half_one},  OddScales{half_minus_infinity, half_one},
+    OddScales{half_nan, half_one},       OddScales{half_subnormal, half_one},
+    OddScales{half_zero, half_one},      OddScales{half_minus_zero, half_one},
+    OddScales{half_one, half_infinity},  OddScales{half_one, half_minus_infinity},
+    OddScales{half_one, half_nan},       OddScales{half_one, half_subnormal},
+    OddScales{half_one, half_zero},      OddScales{half_zero, half_zero},
+    OddScales{half_zero, half_infinity}, OddScales{half_infinity, half_infinity},
+    OddScales{half_zero, half_nan},      OddScales{half_subnormal, half_subnormal}};
+
+constexpr bool is_odd_row(int64_t row) {
+    return row % 2 == 1 && row / 2 < std::ssize(odd_scales);
+}
+
+inline int64_t odd_row_columns(DType type) {
+    return 3 * traits(type).block_elements;
+}
+
+/// 35 rows of three blocks. With `odd`, each row that is_odd_row names has one of odd_scales in its second block;
+/// everything else is the same without.
+inline QuantRows rows_with_odd_blocks(DType type, bool odd) {
+    std::mt19937 random(17);
+    QuantRows out;
+    out.type = type;
+    out.rows = 35;
+    out.columns = odd_row_columns(type);
+    for (int64_t block = 0; block < 3 * out.rows; ++block) {
+        BlockParts parts = random_parts(type, random);
+        if (odd && block % 3 == 1 && is_odd_row(block / 3)) {
+            const OddScales& scales = odd_scales[static_cast<size_t>(block / 6)];
+            parts.d = scales.d;
+            parts.m = scales.m;
+        }
+        add_block(out, parts);
+    }
+    return out;
+}
 
 /// Activations with a few outliers, as transformers have them.
 inline std::vector<float> random_activations(int64_t count, uint32_t seed) {
