@@ -51,7 +51,8 @@ def peer_flags(args, version, progress):
     """llama-server's flags that change its speed, by what the workload is mostly made of."""
     phase, tokens = ("decode", 64) if args.answers_only else ("prefill", 512)
     test = Test(QWEN, phase, tokens, 0, args.weights, 0.0)
-    [(_, flash, _, packed)] = fastest_settings([[test]], args, version, progress)
+    [chosen] = fastest_settings([[test]], args, version, progress)
+    _, flash, _, packed = chosen[phase]
     return ["-fa", flash, *(["--no-repack"] if packed == "0" else [])]
 
 

@@ -5,10 +5,10 @@ machine gives changes by the minute, and a median of one and a median of the oth
 
   bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--search] [--list] [--no-save]
 
-NAME may end in *. Which of llama.cpp's flags are its fastest is found out once for a machine and kept beside the
-measurements; --search finds it out anew. --tier makes Rondo use no more than that of the processor. Needs root
-(tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR (/tmp/models). Writes
-build/measurements/peer-DATE.md and .json.
+NAME may end in *. Which of llama.cpp's flags are its fastest is found out for prompts and for answers apart, once for a
+machine, and kept beside the measurements; --search finds it out anew. --tier makes Rondo use no more than that of the
+processor. Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR
+(/tmp/models). Writes build/measurements/peer-DATE.md and .json.
 """
 import argparse
 import datetime
@@ -64,6 +64,8 @@ TESTS = [
     Test(LLAMA, "prefill", 512, 0, "q6_k", 3.0),
 ]
 
+SEARCH_RUNS = 3  # of llama-bench with each setting, whose median counts
+
 
 def rondo_flags(test, threads):
     return ["bench", test.phase, "--model", test.shape.path(test.weights), "--tokens", str(test.tokens), "--depth",
@@ -71,11 +73,15 @@ def rondo_flags(test, threads):
 
 
 def groups(tests):
-    """Tests of the same file and depth: llama-bench measures them in one run, and fills its context once for all."""
+    """Tests of the same file and depth: one run of llama-bench may measure them, and fill its context once for all."""
     found = {}
     for test in tests:
         found.setdefault((test.shape.name, test.weights, test.depth), []).append(test)
     return list(found.values())
+
+
+def group_title(group):
+    return f"{group[0].shape.name}, {group[0].weights}, depth {group[0].depth}"
 
 
 def peer_flags(group, threads, setting):
@@ -100,32 +106,61 @@ def measure_peer(group, threads, setting):
 def settings(group):
     """The peer's flags that change its speed: flash attention, and for quantized weights its own packing of them."""
     repack = ("1",) if group[0].weights == "bf16" else ("1", "0")
-    return [("-fa", flash, "--repack", packed) for flash, packed in itertools.product(("on", "off"), repack)]
+    return [["-fa", flash, "--repack", packed] for flash, packed in itertools.product(("on", "off"), repack)]
 
 
-def fastest_setting(group, threads):
-    """By the group's prompt nearest to 512 tokens, or its decode where it has none: the peer gets its best flags."""
-    test = max(group, key=lambda one: (one.phase == "prefill", -abs(one.tokens - 512)))
-    speeds = {setting: measure_peer([test], threads, setting)[0] for setting in settings(group)}
-    return max(speeds, key=speeds.get)
+def search_tests(group):
+    """The tests by which flags are chosen: of each phase in the group the one nearest to 512 tokens."""
+    phases = [[test for test in group if test.phase == phase] for phase in ("prefill", "decode")]
+    return [min(tests, key=lambda test: abs(test.tokens - 512)) for tests in phases if tests]
+
+
+def fastest_of(speeds):
+    """Of (setting, its runs' tokens/s) the setting with the greatest median: the peer gets its best flags."""
+    return max(speeds, key=lambda one: statistics.median(one[1]))[0]
+
+
+def search(tests, threads):
+    """The fastest setting for each of some tests of one group. The settings take turns, so that a minute in which the
+    machine is slow counts against all of them. A run measures every test, and fills its context once for all."""
+    tried = settings(tests)
+    passes = [[measure_peer(tests, threads, setting) for setting in tried] for _ in range(SEARCH_RUNS)]
+    return [fastest_of([(setting, [speeds[at][number] for speeds in passes]) for at, setting in enumerate(tried)])
+            for number in range(len(tests))]
 
 
 def fastest_settings(grouped, args, version, progress):
-    """Of each group, as found now or before: searching takes longer than measuring."""
+    """Of each group, phase -> setting, as found now or before: searching takes longer than measuring."""
     path = os.path.join(RESULTS, "peer-flags.json")
     kept = {}
-    if os.path.exists(path) and not args.search:
+    if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
     for group in grouped:
-        progress.step(f"{group[0].title}: llama.cpp's fastest flags")
-        key = f"{machine_name()}, {args.threads} threads, {version}: {group[0].title}"
-        if key not in kept:
-            kept[key] = fastest_setting(group, args.threads)
+        progress.step(f"{group_title(group)}: llama.cpp's fastest flags")
+        tests = search_tests(group)
+        about = f"{machine_name()}, {args.threads} threads, {version}, by {SEARCH_RUNS} runs"
+        keys = {test.phase: f"{about}: {test.title}" for test in tests}
+        missing = [test for test in tests if args.search or keys[test.phase] not in kept]
+        if missing:
+            for test, setting in zip(missing, search(missing, args.threads)):
+                kept[keys[test.phase]] = setting
             os.makedirs(RESULTS, exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
-        yield kept[key]
+        yield {phase: kept[key] for phase, key in keys.items()}
+
+
+def peer_runs(group, chosen):
+    """(tests, setting) of each run of llama-bench: one for both phases where their fastest flags are the same."""
+    runs = []
+    for test in group:
+        tests = next((tests for tests, setting in runs if setting == chosen[test.phase]), None)
+        if tests is None:
+            runs.append(([test], chosen[test.phase]))
+        else:
+            tests.append(test)
+    return runs
 
 
 def ceilings(threads):
@@ -192,16 +227,16 @@ def report(tests, about):
 
 def measure(grouped, flags, args, progress):
     environment = {"RONDO_CPU": args.tier} if args.tier else {}
-    for number, (group, setting) in itertools.product(range(1, args.rounds + 1), zip(grouped, flags)):
-        names = f"{group[0].shape.name}, {group[0].weights}, depth {group[0].depth}"
-        progress.step(f"round {number}: {names}: Rondo")
+    for number, (group, chosen) in itertools.product(range(1, args.rounds + 1), zip(grouped, flags)):
+        progress.step(f"round {number}: {group_title(group)}: Rondo")
         machine = ceilings(args.threads)
         for test in group:
             test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
             test.rondo.append(measure_rondo(test, args.threads, environment))
-        progress.step(f"round {number}: {names}: llama.cpp")
-        for test, speed in zip(group, measure_peer(group, args.threads, setting)):
-            test.peer.append(speed)
+        progress.step(f"round {number}: {group_title(group)}: llama.cpp")
+        for some, setting in peer_runs(group, chosen):
+            for test, speed in zip(some, measure_peer(some, args.threads, setting)):
+                test.peer.append(speed)
 
 
 def main():
@@ -235,9 +270,10 @@ def main():
     measure(grouped, flags, args, progress)
 
     commands = []
-    for group, setting in zip(grouped, flags):
+    for group, chosen in zip(grouped, flags):
         commands += ["rondo " + " ".join(rondo_flags(test, args.threads)) for test in group]
-        commands.append("llama-bench " + " ".join(peer_flags(group, args.threads, setting)))
+        commands += ["llama-bench " + " ".join(peer_flags(some, args.threads, setting))
+                     for some, setting in peer_runs(group, chosen)]
     about = {"date": datetime.date.today().isoformat(), "machine": machine_name(), "threads": args.threads,
              "peer": version, "commit": commit(), "rounds": args.rounds, "tier": args.tier, "commands": commands}
     text = report(tests, about)
