@@ -3,11 +3,13 @@
 the machine itself can do, with one, and with the other. A ratio is the median of the rounds' own ratios: what a shared
 machine gives changes by the minute, and a median of one and a median of the other may come from different minutes.
 
-  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2] [--search] [--list] [--no-save]
+  bench/peer.py [--rounds 5] [--threads N] [--only NAME,NAME] [--tier avx512|avx2|portable] [--search] [--list]
+                [--no-save]
 
 NAME may end in *. Which of llama.cpp's flags are its fastest is found out for prompts and for answers apart, once for a
 machine, and kept beside the measurements; --search finds it out anew. --tier makes Rondo use no more than that of the
-processor. Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR
+processor, and oneDNN too, whose rate is the ceiling of prompts. Quantized prompts are printed as times of Rondo's bf16
+prompts as well. Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR
 (/tmp/models). Writes build/measurements/peer-DATE.md and .json.
 """
 import argparse
@@ -64,6 +66,8 @@ TESTS = [
     Test(LLAMA, "prefill", 512, 0, "q6_k", 3.0),
 ]
 
+# The greatest that oneDNN may use beside a tier. "portable" is Highway's own dispatch, which may use AVX-512 too.
+ONEDNN_ISA = {"portable": "AVX512_CORE_BF16", "avx2": "AVX2", "avx512": "AVX512_CORE_BF16"}
 SEARCH_RUNS = 3  # of llama-bench with each setting, whose median counts
 
 
@@ -163,9 +167,15 @@ def peer_runs(group, chosen):
     return runs
 
 
-def ceilings(threads):
+def environment_of(tier):
+    """Holds Rondo, our own loops and oneDNN to the tier."""
+    return {"RONDO_CPU": tier, "ONEDNN_MAX_CPU_ISA": ONEDNN_ISA[tier]} if tier else {}
+
+
+def ceilings(threads, environment):
     """What bench/ceilings.cpp measures: name -> figure."""
-    return json.loads(run([os.path.join(PROGRAMS, "bench_ceilings"), "--json", "--threads", str(threads)]))
+    command = [os.path.join(PROGRAMS, "bench_ceilings"), "--json", "--threads", str(threads)]
+    return json.loads(run(command, environment))
 
 
 def matrix_weights(config):
@@ -190,33 +200,56 @@ def work_rate(test, tokens_per_s):
     return ((in_layers + in_head) * BYTES_PER_WEIGHT[test.weights] + kv_bytes) * tokens_per_s / 1e9
 
 
+def spread(ratios):
+    return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 def row(test):
     median = statistics.median
     rates = [work_rate(test, speed) for speed in test.rondo]
     unit = "GFLOP/s" if test.phase == "prefill" else "GB/s"
     of_ceiling = median(rate / ceiling for rate, ceiling in zip(rates, test.ceiling))
     share = f"≥ {test.share_wanted:.0%}" if test.share_wanted else "–"
-    return (f"| {test.title} | {median(test.rondo):.1f} | {median(test.peer):.1f} | {median(test.ratios):.2f}× "
-            f"({min(test.ratios):.2f} to {max(test.ratios):.2f}) | ≥ {test.ratio_wanted}× "
+    return (f"| {test.title} | {median(test.rondo):.1f} | {median(test.peer):.1f} | {spread(test.ratios)} "
+            f"| ≥ {test.ratio_wanted}× "
             f"| {median(rates):.1f} of {median(test.ceiling):.1f} {unit}: {of_ceiling:.0%} | {share} |")
 
 
+def beside_bf16(tests):
+    """Each quantized prompt's tokens/s as times of Rondo's own bf16 prompt of the same shape and length, where the run
+    measured both: the lines of a table, or none."""
+    bf16 = {(test.shape, test.tokens, test.depth): test for test in tests
+            if test.phase == "prefill" and test.weights == "bf16"}
+    rows = []
+    for test in tests:
+        whole = bf16.get((test.shape, test.tokens, test.depth))
+        if test.phase == "prefill" and test.weights != "bf16" and whole:
+            ratios = [speed / other for speed, other in zip(test.rondo, whole.rondo)]
+            rows.append(f"| {test.title} | {spread(ratios)} |")
+    if not rows:
+        return []
+    return ["Rondo's quantized prompts beside its own bf16 prompts of the same shape and length:", "",
+            "| test | as times of bf16's tokens/s |", "|---|---|", *rows, ""]
+
+
 def report(tests, about):
-    tier = f", no more than {about['tier']}" if about["tier"] else ""
+    tier = f", no more than {about['tier']} in Rondo and oneDNN" if about["tier"] else ""
     lines = [
         f"# Rondo and llama.cpp, {about['date']}",
         "",
-        f"{about['machine']}, {about['threads']} threads{tier}; {about['peer']}; Rondo {about['commit']}; the same GGUF files",
-        f"on both sides; medians of {about['rounds']} rounds, alternating: of tokens/s, of the rounds' own ratios (the least",
-        "and the greatest beside it), of their own shares of the ceiling, measured in each round.",
+        f"{about['machine']}, {about['threads']} threads{tier}; {about['peer']};",
+        f"Rondo {about['commit']}; the same GGUF files on both sides;",
+        f"medians of {about['rounds']} rounds, alternating: of tokens/s, of the rounds' own ratios (the least and",
+        "the greatest beside it), of their own shares of the ceiling, measured in each round.",
         "",
         "| test | Rondo tokens/s | llama.cpp | ratio | wanted | Rondo's work, of the ceiling | wanted |",
         "|---|---|---|---|---|---|---|",
         *(row(test) for test in tests),
         "",
-        "A prefill's ceiling is oneDNN's GEMM rate at 512 rows in bf16; a decode's is the rate at which memory is read,",
-        "its work the weights and KV of a step.",
+        "A prefill's ceiling is oneDNN's GEMM rate at 512 rows, in bf16 or in f32, whichever is greater. A decode's is",
+        "the rate at which memory is read, its work the weights and KV of a step.",
         "",
+        *beside_bf16(tests),
         "Commands of a round:",
         "```",
         *about["commands"],
@@ -226,10 +259,10 @@ def report(tests, about):
 
 
 def measure(grouped, flags, args, progress):
-    environment = {"RONDO_CPU": args.tier} if args.tier else {}
+    environment = environment_of(args.tier)
     for number, (group, chosen) in itertools.product(range(1, args.rounds + 1), zip(grouped, flags)):
         progress.step(f"round {number}: {group_title(group)}: Rondo")
-        machine = ceilings(args.threads)
+        machine = ceilings(args.threads, environment)
         for test in group:
             test.ceiling.append(machine["gemm_gflop_per_s" if test.phase == "prefill" else "read_gb_per_s"])
             test.rondo.append(measure_rondo(test, args.threads, environment))
@@ -245,7 +278,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="*", help="tests by name; --list names them")
     parser.add_argument("--tier", default="", choices=("portable", "avx2", "avx512"),
-                        help="what Rondo may use of the processor (RONDO_CPU)")
+                        help="what Rondo and oneDNN may use of the processor (RONDO_CPU, ONEDNN_MAX_CPU_ISA)")
     parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--list", action="store_true", help="name all tests")
     parser.add_argument("--no-save", action="store_true", help="print the table only")
