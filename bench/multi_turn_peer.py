@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Rondo's server against llama-server on the same weights and the same multi-turn workload, in one run: in each round
-first one, then the other is started, replayed against, and stopped; the medians of the rounds are compared.
+first one, then the other is started, replayed against, and stopped. A ratio is the median of the rounds' own ratios.
 
   bench/multi_turn_peer.py [--rounds 3] [--threads N] [--weights q4_0|q8_0|bf16] [--conversations 8] [--scale 0.25]
-                           [--answers-only] [--search] [--no-save]
+                           [--answers-only] [--timeout 900] [--search] [--no-save]
 
-LMCache's shape: a long system prompt and history, short answers. With --answers-only: prompts of 32 tokens, answers of 128,
-one turn each, as many at once as --conversations says. Which of llama.cpp's flags are its fastest is found out as in
-peer.py. Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
+LMCache's shape: a long system prompt and history, short answers. With --answers-only: prompts of 32 tokens, answers of
+128, one turn each, as many at once as --conversations says. A replay that is not over after --timeout seconds is ended,
+named in the report, and in none of its figures. Which of llama.cpp's flags are its fastest is found out as in peer.py.
+Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
 """
 import argparse
 import datetime
@@ -21,7 +22,7 @@ import sys
 import time
 import urllib.request
 
-from peer import Test, fastest_settings
+from peer import Test, fastest_settings, spread
 from peer_setup import (BYTES_PER_WEIGHT, PROGRAMS, QWEN, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model,
                         need_free, save, set_up_peer)
 
@@ -42,9 +43,9 @@ def wait_until_up(port, process, seconds=120):
 
 
 def rondo_command(args):
-    return [os.path.join(PROGRAMS, "rondo"), "serve", "--model", QWEN.path(args.weights), "--port", str(PORT), "--quiet",
-            "--threads", str(args.threads), "--set", f"pipeline.decode.batch_max={args.conversations}", "--set",
-            "memory.device_kv_mib=2048"]
+    return [os.path.join(PROGRAMS, "rondo"), "serve", "--model", QWEN.path(args.weights), "--port", str(PORT),
+            "--quiet", "--threads", str(args.threads),
+            "--set", f"pipeline.decode.batch_max={args.conversations}", "--set", "memory.device_kv_mib=2048"]
 
 
 def peer_flags(args, version, progress):
@@ -67,10 +68,11 @@ def client_command(args, seed):
     shape = ["--conversations", str(args.conversations), "--scale", str(args.scale)]
     if args.answers_only:
         at_once = str(args.conversations)
-        shape = ["--conversations", str(2 * args.conversations), "--active", at_once, "--clients", at_once, "--turns", "1",
-                 "--shared-prefix", "0", "--own-prefix", "0", "--user-tokens", "32", "--answer-tokens", "128"]
+        shape = ["--conversations", str(2 * args.conversations), "--active", at_once, "--clients", at_once,
+                 "--turns", "1", "--shared-prefix", "0", "--own-prefix", "0", "--user-tokens", "32",
+                 "--answer-tokens", "128"]
     return [os.path.join(PROGRAMS, "rondo"), "bench", "multi_turn", "--url", f"http://127.0.0.1:{PORT}", "--workload",
-            "lmcache", *shape, "--seed", str(seed), "--fixed-history", "--json"]
+            "lmcache", *shape, "--seed", str(seed), "--fixed-history", "--timeout-s", str(args.timeout), "--json"]
 
 
 def stop(server):
@@ -89,30 +91,63 @@ def stop(server):
 
 
 def measure(command, args, seed):
+    """What the client measured, or None where its replay was not over in time."""
     need_free(PORT)
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until_up(PORT, server)
-        out = subprocess.run(client_command(args, seed), capture_output=True, text=True, check=False)
+        out = subprocess.run(client_command(args, seed), capture_output=True, text=True, check=False,
+                             timeout=args.timeout)
         if out.returncode != 0:
             raise SystemExit(f"{' '.join(client_command(args, seed))}: {out.stderr.strip()}")
         return json.loads(out.stdout)
+    except subprocess.TimeoutExpired:
+        return None
     finally:
         stop(server)
 
 
-def figures(results):
-    """Medians over the rounds."""
-    def median(value):
-        return statistics.median(value(one) for one in results)
-    return {
-        "requests/s": median(lambda r: r["requests_per_s"]),
-        "output tokens/s": median(lambda r: r["output_tokens_per_s"]),
-        "all tokens/s": median(lambda r: r["total_tokens_per_s"]),
-        "TTFT p50, ms": median(lambda r: r["ttft_ms"]["p50"]),
-        "TTFT p99, ms": median(lambda r: r["ttft_ms"]["p99"]),
-        "TPOT p50, ms": median(lambda r: r["tpot_ms"]["p50"]),
-    }
+FIGURES = {
+    "requests/s": lambda r: r["requests_per_s"],
+    "output tokens/s": lambda r: r["output_tokens_per_s"],
+    "all tokens/s": lambda r: r["total_tokens_per_s"],
+    "TTFT p50, ms": lambda r: r["ttft_ms"]["p50"],
+    "TTFT p99, ms": lambda r: r["ttft_ms"]["p99"],
+    "TPOT p50, ms": lambda r: r["tpot_ms"]["p50"],
+}
+
+
+def row(name, rondo, other):
+    """Medians over each server's rounds that ended, and the ratios of the rounds that ended for both."""
+    value = FIGURES[name]
+    sides = [[value(one) for one in results if one] for results in (rondo, other)]
+    medians = [f"{statistics.median(values):.4g}" if values else "–" for values in sides]
+    ratios = [value(one) / value(two) for one, two in zip(rondo, other) if one and two]
+    return f"| {name} | {medians[0]} | {medians[1]} | {spread(ratios) if ratios else '–'} |"
+
+
+def not_ended(server, results, timeout):
+    """A line that names a server's rounds without figures; none where all have ended."""
+    rounds = [str(number) for number, result in enumerate(results, 1) if result is None]
+    if not rounds:
+        return []
+    return [f"{server} was not done after {timeout:g} s in {len(rounds)} of {len(results)} rounds"
+            f" ({', '.join(rounds)}).", "Such a round is in none of its figures, nor in a ratio.", ""]
+
+
+def report(rondo, other, about):
+    work = (f"{about['conversations']} short prompts at once, answers of 128" if about["answers_only"] else
+            f"LMCache's workload × {about['scale']}, {about['conversations']} conversations")
+    return "\n".join([
+        f"# Multi-turn serving: Rondo and llama-server, {about['date']}", "",
+        f"{about['machine']}, {about['threads']} threads; {about['peer']};",
+        f"Rondo {about['commit']}; shape {QWEN.name}, {about['weights']};",
+        f"{work}; medians of {len(rondo)} rounds, alternating; ratios are medians",
+        "of the rounds' own, with the least and the greatest.", "",
+        "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|",
+        *(row(name, rondo, other) for name in FIGURES), "",
+        *not_ended("Rondo", rondo, about["timeout"]), *not_ended("llama-server", other, about["timeout"]),
+        "Commands:", "```", *about["commands"], "```", ""])
 
 
 def main():
@@ -124,9 +159,12 @@ def main():
     parser.add_argument("--scale", type=float, default=0.25, help="of LMCache's numbers of tokens")
     parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
     parser.add_argument("--answers-only", action="store_true", help="short prompts, one turn each")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds that one replay may take")
     parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    if not 0.001 <= args.timeout <= 86400:  # as the client's own --timeout-s
+        parser.error("--timeout must be from 0.001 to 86400 seconds")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # so that the server is stopped then, too
     progress = Progress(2 + 2 * args.rounds)
     progress.step("setting up llama.cpp and the models")
@@ -139,18 +177,11 @@ def main():
         rondo.append(measure(rondo_command(args), args, number))
         progress.step(f"round {number}: llama-server")
         other.append(measure(peer_command(args, flags), args, number))
-    ours, theirs = figures(rondo), figures(other)
     today = datetime.date.today().isoformat()
-    rows = [f"| {name} | {ours[name]:.4g} | {theirs[name]:.4g} | {ours[name] / theirs[name]:.2f} |" for name in ours]
-    each = [one["requests_per_s"] / two["requests_per_s"] for one, two in zip(rondo, other)]
-    work = (f"{args.conversations} short prompts at once, answers of 128" if args.answers_only else
-            f"LMCache's workload × {args.scale}, {args.conversations} conversations")
-    text = "\n".join([
-        f"# Multi-turn serving: Rondo and llama-server, {today}", "",
-        f"{machine_name()}, {args.threads} threads; {version};", f"Rondo {commit()}; shape {QWEN.name}, {args.weights};",
-        f"{work}; medians of {args.rounds} rounds, alternating; requests/s by round {min(each):.2f} to {max(each):.2f} times.",
-        "", "| | Rondo | llama-server | Rondo / llama-server |", "|---|---|---|---|", *rows, "", "Commands:", "```",
-        " ".join(rondo_command(args)), " ".join(peer_command(args, flags)), " ".join(client_command(args, 1)), "```", ""])
+    commands = [rondo_command(args), peer_command(args, flags), client_command(args, 1)]
+    about = vars(args) | {"date": today, "machine": machine_name(), "peer": version, "commit": commit(),
+                          "commands": [" ".join(command) for command in commands]}
+    text = report(rondo, other, about)
     text = re.sub(re.escape(REPOSITORY) + "/", "", text)
     print(text)
     if not args.no_save:
