@@ -1,5 +1,6 @@
 // Products through Ops::matmul, checked against double and then timed: many rows by every weight type beside loops of
 // one instruction, of a type's own mix of them, and oneDNN's rate; one row beside the rate at which memory is read.
+// Up to 64 rows stand beside both, since either may bound them. No cache holds their weights; one may hold oneDNN's.
 // usage: bench_products [--json] [--threads N] [--repeat R] [--types q4_0,q8_0] [--rows 24,64,512]
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "kernels/backend.hpp"
@@ -53,6 +55,10 @@ constexpr DType all_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_
                                DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
                                DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 
+using WeightSet = std::vector<std::unique_ptr<PackedMatrix>>;
+
+constexpr size_t uncached_bytes = size_t{1} << 30;  // of a set of weights that no cache holds
+
 struct Products {
     std::unique_ptr<Device> device;
     int repeat;
@@ -88,14 +94,19 @@ struct Products {
         return std::sqrt(difference / norm);
     }
 
-    /// Seconds of one product [m, K] × [N, K] of a set of weights that is larger than any cache.
-    double seconds(DType type, int64_t m, int64_t outputs, int64_t columns, size_t set_bytes, double& bytes) {
+    /// Equal weights of `set_bytes` in all, or a single one where that is 0.
+    WeightSet pack_set(DType type, int64_t outputs, int64_t columns, size_t set_bytes) {
         const auto file = random_rows(type, outputs, columns);
-        std::vector<std::unique_ptr<PackedMatrix>> set;
+        WeightSet set;
         for (size_t held = 0; held < set_bytes || set.empty(); held += set.back()->bytes()) {
             set.push_back(pack(file, type, outputs, columns));
         }
-        bytes = static_cast<double>(set[0]->bytes());
+        return set;
+    }
+
+    /// Seconds of one product [m, K] × [N, K] of a set of weights, which are multiplied one after another.
+    double seconds(DType type, int64_t m, std::span<const std::unique_ptr<PackedMatrix>> set) {
+        const int64_t outputs = set[0]->outputs(), columns = set[0]->inputs();
         const DType inner = type == DType::f32 ? DType::f32 : DType::bf16;
         // From the device, as a model's are: rows begin with a cache line.
         const Buffer x = std::move(device->allocate(static_cast<size_t>(m * columns) * sizeof(float))).value();
@@ -150,35 +161,56 @@ std::map<DType, double> loop_rates(const Options& options, const bench::Instruct
 void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {
     std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
                 products.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
-    std::printf("%-8s %6s %10s %10s %8s %10s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN");
+    std::printf("%-8s %6s %10s %10s %8s %10s %10s %12s %8s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN",
+                "GB/s", "memory read", "share");
+}
+
+/// Both memory and a loop may bound products of so few rows.
+bool is_few(int64_t rows) {
+    return rows > 1 && rows <= 64;
+}
+
+void print_gemm(const Json& row) {
+    const double loop = row["loop_gop_per_s"], library = row["onednn_gflop_per_s"], rate = row["gflop_per_s"];
+    std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s", row["type"].get<std::string>().c_str(),
+                static_cast<long>(row["rows"].get<int64_t>()), rate, loop, loop > 0.0 ? 100 * rate / loop : 0.0,
+                library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
+    if (row.contains("gb_per_s")) {
+        const double read = row["gb_per_s"], ceiling = row["read_gb_per_s"];
+        std::printf(" %10.1f %12.1f %7.0f%%", read, ceiling, 100 * read / ceiling);
+    }
+    std::printf("\n");
 }
 
 /// Products of many rows. False where one is wrong.
 bool time_gemm(Products& products, const Options& options, DType type, double loop, Json& out) {
     const std::string name(traits(type).name);
+    const bool any_few = std::ranges::any_of(options.rows, is_few);
+    const double memory = any_few ? bench::read_rate(options.threads, options.repeat) : 0.0;
+    // K is 1024 for all, so that K types are among them.
+    const WeightSet set = products.pack_set(type, 9728, 1024, any_few ? uncached_bytes : 0);
     for (const int64_t m : options.rows) {
         if (const double error = products.relative_error(type, m); !(error < (is_quantized(type) ? 2e-2 : 1e-2))) {
             std::fprintf(stderr, "%s at %ld rows is wrong: relative error %g\n", name.c_str(), static_cast<long>(m),
                          error);
             return false;
         }
-        double bytes = 0.0;
-        // K is 1024 for all, so that K types are among them.
-        const double seconds = products.seconds(type, m, 9728, 1024, 0, bytes);
-        const double rate = 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9;
+        const double seconds = products.seconds(type, m, std::span(set).first(is_few(m) ? set.size() : 1));
         const double library = type == DType::bf16 || type == DType::f32
                                    ? bench::gemm_rate(type, m, options.threads, options.repeat)
                                    : 0.0;
-        out.push_back({{"kind", "gemm"},
-                       {"type", name},
-                       {"rows", m},
-                       {"gflop_per_s", rate},
-                       {"loop_gop_per_s", loop},
-                       {"onednn_gflop_per_s", library}});
-        if (options.json) continue;
-        std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s\n", name.c_str(), static_cast<long>(m), rate, loop,
-                    loop > 0.0 ? 100 * rate / loop : 0.0,
-                    library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
+        Json row = {{"kind", "gemm"},
+                    {"type", name},
+                    {"rows", m},
+                    {"gflop_per_s", 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9},
+                    {"loop_gop_per_s", loop},
+                    {"onednn_gflop_per_s", library}};
+        if (is_few(m)) {
+            row["gb_per_s"] = static_cast<double>(set[0]->bytes()) / seconds / 1e9;
+            row["read_gb_per_s"] = memory;
+        }
+        if (!options.json) print_gemm(row);
+        out.push_back(std::move(row));
     }
     return true;
 }
@@ -190,9 +222,8 @@ bool time_gemv(Products& products, const Options& options, DType type, Json& out
         std::fprintf(stderr, "%s is wrong: relative error %g\n", name.c_str(), error);
         return false;
     }
-    double bytes = 0.0;
-    const double seconds = products.seconds(type, 1, 4864, 1024, size_t{1} << 30, bytes);
-    const double rate = bytes / seconds / 1e9;
+    const WeightSet set = products.pack_set(type, 4864, 1024, uncached_bytes);
+    const double rate = static_cast<double>(set[0]->bytes()) / products.seconds(type, 1, set) / 1e9;
     const double ceiling = bench::read_rate(options.threads, options.repeat);
     out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
     if (!options.json)
