@@ -33,8 +33,8 @@ Result<DeviceOptions> parse_device(std::string_view text) {
                                                 : read_number(number, 0, ordinal_max, options.ordinal);
     }
     if (valid) return options;
-    return make_error(ErrorCode::invalid_argument, "device \"" + std::string(text) +
-                                                       "\": write cpu, cpu:THREADS (1 to " +
+    return make_error(ErrorCode::invalid_argument, "device is \"" + std::string(text) +
+                                                       "\", must be cpu, cpu:THREADS (1 to " +
                                                        std::to_string(threads_max) + "), cuda or cuda:ORDINAL (0 to " +
                                                        std::to_string(ordinal_max) + ")");
 }

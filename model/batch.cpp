@@ -61,12 +61,15 @@ Status Batch::add(const BatchPart& part) {
     if (part.kv == nullptr || part.ids.empty())
         return make_error(ErrorCode::invalid_argument, "a part of a batch must have a sequence and tokens");
     if (sequence_count() >= limits_.sequences_max || rows_ + part.row_count() > limits_.rows_max) {
-        return make_error(ErrorCode::out_of_range, "a batch of more than " + std::to_string(limits_.sequences_max) +
-                                                       " sequences or " + std::to_string(limits_.rows_max) + " rows");
+        return make_error(ErrorCode::out_of_range, "a batch of " + std::to_string(sequence_count() + 1) +
+                                                       " sequences and " + std::to_string(rows_ + part.row_count()) +
+                                                       " rows, must be at most " +
+                                                       std::to_string(limits_.sequences_max) + " sequences and " +
+                                                       std::to_string(limits_.rows_max) + " rows");
     }
     if (part.end_token() > limits_.context_tokens_max) {
         return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(part.end_token()) +
-                                                       " tokens; the context holds " +
+                                                       " tokens, must be at most the context of " +
                                                        std::to_string(limits_.context_tokens_max));
     }
     RONDO_TRY(check_keys(part));

@@ -93,7 +93,7 @@ Status Generator::check(std::span<const int32_t> ids) const {
     const int64_t wanted = this->tokens() + static_cast<int64_t>(ids.size());
     if (wanted > context_tokens_max_) {
         return make_error(ErrorCode::out_of_range, "a sequence of " + std::to_string(wanted) +
-                                                       " tokens; the context holds " +
+                                                       " tokens, must be at most the context of " +
                                                        std::to_string(context_tokens_max_));
     }
     return check_ids(ids, model_.spec.vocabulary);

@@ -75,9 +75,9 @@ Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
     RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", limits::template_bytes_max));
     if (!own.empty()) out.chat_template = std::move(own);
     if (out.chat_template.size() <= limits::template_bytes_max) return {};
-    return make_error(ErrorCode::out_of_range, where + ": chat_template of " +
-                                                   std::to_string(out.chat_template.size()) + " bytes; at most " +
-                                                   std::to_string(limits::template_bytes_max));
+    return make_error(ErrorCode::out_of_range,
+                      where + ": chat_template of " + std::to_string(out.chat_template.size()) +
+                          " bytes, must be at most " + std::to_string(limits::template_bytes_max));
 }
 
 /// Whether the folder has weights, those that are read or others.

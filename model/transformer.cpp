@@ -58,8 +58,7 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
     if (batch.rows() == 0 || layers.begin >= layers.end) return Status::ok();
     if (batch.rows() > rows_max_) {
         return make_error(ErrorCode::out_of_range, "a batch of " + std::to_string(batch.rows()) +
-                                                       " rows; this transformer runs " + std::to_string(rows_max_) +
-                                                       " at most");
+                                                       " rows, must be at most " + std::to_string(rows_max_));
     }
     if (batch.narrowed())
         return make_error(ErrorCode::internal, "a batch that has passed all layers; it must be laid out anew");

@@ -124,9 +124,9 @@ private:
             metadata_count_ > static_cast<uint64_t>(limits::metadata_entries_max)) {
             return make_error(ErrorCode::out_of_range, file_.where_ + ": declares " + std::to_string(tensor_count_) +
                                                            " tensors and " + std::to_string(metadata_count_) +
-                                                           " metadata entries; at most " +
+                                                           " metadata entries, must be at most " +
                                                            std::to_string(limits::tensors_max) + " and " +
-                                                           std::to_string(limits::metadata_entries_max) + " are read");
+                                                           std::to_string(limits::metadata_entries_max));
         }
         return {};
     }

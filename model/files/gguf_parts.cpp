@@ -34,8 +34,8 @@ Result<Split> read_split(const GgufFile& file) {
     if (out.count <= 1) return Split{};
     if (out.count > parts_max) {
         return make_error(ErrorCode::out_of_range, file.where() + ": a model in " + std::to_string(out.count) +
-                                                       " files (split.count); at most " + std::to_string(parts_max) +
-                                                       " are read");
+                                                       " files (split.count), must be at most " +
+                                                       std::to_string(parts_max));
     }
     RONDO_ASSIGN(const int64_t index, file.integer("split.no", 0, out.count - 1));
     RONDO_ASSIGN(out.tensors, file.integer("split.tensors.count", 0, limits::tensors_max, 0));
@@ -155,9 +155,9 @@ Result<GgufParts> open_gguf_parts(const fs::path& path, MappedFile file, bool me
         }
         tensors += parts.back().tensors().size();
         if (tensors > static_cast<size_t>(limits::tensors_max)) {
-            return make_error(ErrorCode::out_of_range, parts.back().where() + ": more than " +
-                                                           std::to_string(limits::tensors_max) +
-                                                           " tensors in all parts up to this one");
+            return make_error(ErrorCode::out_of_range, parts.back().where() + ": " + std::to_string(tensors) +
+                                                           " tensors in all parts up to this one, must be at most " +
+                                                           std::to_string(limits::tensors_max));
         }
     }
     if (!metadata_alone) RONDO_TRY(check_tensors(parts, split));

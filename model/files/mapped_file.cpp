@@ -106,7 +106,7 @@ Result<std::string> read_text_file(const std::filesystem::path& path, const std:
     RONDO_TRY(open_regular(path, name, file, size));
     const auto too_long = [&](const std::string& bytes) {
         return make_error(ErrorCode::out_of_range,
-                          name + ": " + bytes + " bytes; at most " + std::to_string(bytes_max) + " are read");
+                          name + ": " + bytes + " bytes, must be at most " + std::to_string(bytes_max));
     };
     if (size > bytes_max) return too_long(std::to_string(size));
     // The size is a hint: the file may grow or shrink meanwhile. One byte more tells whether it has ended.

@@ -136,7 +136,8 @@ Result<std::vector<FileTensor>> parse_safetensors(std::span<const std::byte> byt
     bytes = bytes.subspan(sizeof(header_bytes));
     if (header_bytes > limits::header_bytes_max) {
         return make_error(ErrorCode::corrupt, where + ": header of " + std::to_string(header_bytes) +
-                                                  " bytes; at most " + std::to_string(limits::header_bytes_max));
+                                                  " bytes, must be at most " +
+                                                  std::to_string(limits::header_bytes_max));
     }
     if (header_bytes > bytes.size()) {
         return make_error(ErrorCode::corrupt, where + ": header of " + std::to_string(header_bytes) +

@@ -99,7 +99,7 @@ std::string shown(double value) {
 Result<Json> parse_json(std::string_view text, const std::string& where, JsonBounds bounds) {
     if (text.size() > bounds.bytes_max) {
         return make_error(ErrorCode::out_of_range, where + ": JSON of " + std::to_string(text.size()) +
-                                                       " bytes; at most " + std::to_string(bounds.bytes_max));
+                                                       " bytes, must be at most " + std::to_string(bounds.bytes_max));
     }
     // The library takes a zero byte for the end of the text and would ignore what follows.
     if (text.find('\0') != std::string_view::npos) return make_error(ErrorCode::corrupt, where + ": zero byte in JSON");

@@ -70,8 +70,9 @@ bool BpeTokenizer::has_bytes_of(std::string_view character) const {
 Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text, bool special,
                                                   const std::stop_token& stop) const {
     if (text.size() > limits::prompt_bytes_max)
-        return make_error(ErrorCode::out_of_range, "the text has " + std::to_string(text.size()) + " bytes; at most " +
-                                                       std::to_string(limits::prompt_bytes_max) + " can be tokenized");
+        return make_error(ErrorCode::out_of_range, "the text has " + std::to_string(text.size()) +
+                                                       " bytes, must be at most " +
+                                                       std::to_string(limits::prompt_bytes_max));
     if (!unicode::is_valid(text)) return make_error(ErrorCode::invalid_argument, "the text is not valid UTF-8");
     Run run(parts_.merges, special, stop);
     const Status done = encode_all(text, run);

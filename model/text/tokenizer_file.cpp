@@ -183,7 +183,8 @@ bool Reader::add_merge(std::string_view left, std::string_view right) {
 
 Result<TokenizerFile> read_tokenizer_file(std::string_view json, const std::string& where) {
     if (json.size() > limits::json_bytes_max)
-        return make_error(ErrorCode::out_of_range, where + ": " + std::to_string(json.size()) + " bytes; at most " +
+        return make_error(ErrorCode::out_of_range, where + ": " + std::to_string(json.size()) +
+                                                       " bytes, must be at most " +
                                                        std::to_string(limits::json_bytes_max));
     // The library takes a zero byte for the end of the text and would ignore what follows.
     if (json.find('\0') != std::string_view::npos) return make_error(ErrorCode::corrupt, where + ": zero byte in JSON");

@@ -88,7 +88,7 @@ TEST_F(RefusedRows, EndAloneAndTheOthersGoOn) {
         EXPECT_EQ(replies_.at(id).outcome, StageReply::Outcome::refused);
         EXPECT_EQ(replies_.at(id).error.code, ErrorCode::out_of_range);
     }
-    EXPECT_THAT(replies_.at(3).error.message, HasSubstr("a sequence of 65 tokens; the context holds 64"));
+    EXPECT_THAT(replies_.at(3).error.message, HasSubstr("a sequence of 65 tokens, must be at most the context of 64"));
     EXPECT_THAT(replies_.at(4).error.message, HasSubstr("token id is"));
     EXPECT_EQ(full->kv.tokens(), row_tokens_max);
     EXPECT_EQ(outside->kv.tokens(), 0);

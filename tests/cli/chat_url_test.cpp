@@ -159,7 +159,7 @@ TEST(ChatUrl, SaysInOneLineWhatAServerDidWrong) {
              Case{http_answer(200, ""), "before it was whole"},
              Case{http_answer(200, "data: nonsense\n\n"), "no JSON object"},
              Case{http_answer(200, "data: {\"error\":{\"message\":\"out of\\nmemory\"}}\n\n"), "out of\\x0amemory"},
-             Case{http_answer(200, "data: " + std::string(2 << 20, 'x') + "\n\n"), "longer than"},
+             Case{http_answer(200, "data: " + std::string(2 << 20, 'x') + "\n\n"), "must be at most"},
              Case{"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + delta("half"), "before the answer was whole"},
          }) {
         SomeServer some([&](const json&, int) { return one.answer; });

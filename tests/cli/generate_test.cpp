@@ -163,9 +163,9 @@ TEST(Generate, BadPromptsAreRefused) {
 TEST(Generate, PromptBeyondTheContextIsRefusedAtOnce) {
     std::string ids = "1", text;
     for (int i = 0; i < 4096; ++i) ids += ",1";
-    expect_failure(run_rondo({"generate", "--tokens", ids}), "4097 tokens; the context holds 4096");
+    expect_failure(run_rondo({"generate", "--tokens", ids}), "4097 tokens, must be at most the context of 4096");
     while (text.size() < 100'000) text += "Hello there. ";
-    expect_failure(run_rondo({"generate"}, text), "the context holds 4096");
+    expect_failure(run_rondo({"generate"}, text), "must be at most the context of 4096");
     // Not even tokenized: no text of this size can fit.
     expect_failure(run_rondo({"generate"}, std::string(30'000'000, 'a')), "standard input is too long");
     expect_failure(run_rondo({"chat"}, std::string(2'000'000, 'a')), "is too long");

@@ -124,7 +124,7 @@ TEST(Score, BadInputIsRefused) {
     expect_failure(run_rondo({"score", "--tokens", "1,2", "--logits", "/no/such/folder/out.npy"}), "cannot be written");
     std::string ids = "1";
     for (int i = 0; i < 4096; ++i) ids += ",1";
-    expect_failure(run_rondo({"score", "--tokens", ids}), "4097 tokens; the context holds 4096");
+    expect_failure(run_rondo({"score", "--tokens", ids}), "4097 tokens, must be at most the context of 4096");
     if (std::filesystem::exists("/dev/full")) {
         expect_failure(run_rondo({"score", "--tokens", "1,2,3", "--logits", "/dev/full"}),
                        "could not be written whole");

@@ -28,7 +28,8 @@ TEST(ParseDevice, RefusesEverythingElseInOneLine) {
         const auto parsed = parse_device(text);
         ASSERT_FALSE(parsed.is_ok()) << text;
         EXPECT_EQ(parsed.error().code, ErrorCode::invalid_argument);
-        EXPECT_NE(parsed.error().message.find(std::string("\"") + text + "\""), std::string::npos)
+        EXPECT_NE(parsed.error().message.find(std::string("\"") + text + "\", must be cpu, cpu:THREADS (1 to 1024)"),
+                  std::string::npos)
             << parsed.error().message;
     }
 }

@@ -35,8 +35,8 @@ TEST_F(BatchErrors, WhatDoesNotFitIsRefusedAndChangesNothing) {
         return status.is_ok() ? std::string("none") : status.error().message;
     };
     EXPECT_THAT(refused({}), HasSubstr("must have a sequence and tokens"));
-    EXPECT_THAT(refused(std::vector<int32_t>(14)), HasSubstr("16 rows"));
-    EXPECT_THAT(refused(std::vector<int32_t>(33)), HasSubstr("16 rows"));
+    EXPECT_THAT(refused(std::vector<int32_t>(14)), HasSubstr("17 rows, must be at most 3 sequences and 16 rows"));
+    EXPECT_THAT(refused(std::vector<int32_t>(33)), HasSubstr("36 rows, must be at most"));
     EXPECT_THAT(refused({5, 97}), HasSubstr("token id is 97, must be 0 to 96"));
     EXPECT_THAT(refused({-1}), HasSubstr("token id is -1,"));
     EXPECT_THAT(refused({INT32_MAX}), HasSubstr("token id is 2147483647,"));
@@ -51,7 +51,8 @@ TEST_F(BatchErrors, WhatDoesNotFitIsRefusedAndChangesNothing) {
 TEST_F(BatchErrors, SequencesAndContextAreBounded) {
     Batch batch = engine_.batch();
     for (SequenceKv* kv : {&first_, &second_, &third_}) need(batch.add(next_rows(*kv, three_)));
-    EXPECT_THAT(batch.add(next_rows(fourth_, three_)).error().message, HasSubstr("3 sequences"));
+    EXPECT_THAT(batch.add(next_rows(fourth_, three_)).error().message,
+                HasSubstr("a batch of 4 sequences and 12 rows, must be at most 3 sequences"));
     fourth_.truncate(0);
 
     const std::vector<int32_t> sixteen(16, 4);
@@ -59,7 +60,7 @@ TEST_F(BatchErrors, SequencesAndContextAreBounded) {
     engine_.run({next_rows(fourth_, std::span(sixteen).first(15))});
     batch.clear();
     EXPECT_THAT(batch.add(next_rows(fourth_, std::span(sixteen).first(2))).error().message,
-                HasSubstr("a sequence of 33 tokens; the context holds 32"));
+                HasSubstr("a sequence of 33 tokens, must be at most the context of 32"));
     fourth_.truncate(31);
     EXPECT_TRUE(batch.add(next_rows(fourth_, std::span(sixteen).first(1))));
 }

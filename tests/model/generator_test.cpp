@@ -54,7 +54,8 @@ TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
     std::vector<int32_t> too_long(25, 1), outside(20, 1);
     outside.back() = 97;
     const auto ignore = [](std::span<const float>) {};
-    EXPECT_THAT(generator->prefill(too_long).error().message, HasSubstr("65 tokens; the context holds 64"));
+    EXPECT_THAT(generator->prefill(too_long).error().message,
+                HasSubstr("65 tokens, must be at most the context of 64"));
     EXPECT_THAT(generator->score(too_long, ignore).error().message, HasSubstr("65 tokens"));
     EXPECT_THAT(generator->prefill(outside).error().message, HasSubstr("token id is 97,"));
     EXPECT_THAT(generator->score(outside, ignore).error().message, HasSubstr("token id is 97,"));
@@ -75,7 +76,7 @@ TEST_F(GeneratorRun, AnswersEndWithTheContext) {
     EXPECT_EQ(made.ids.size(), 5U);  // four find a place, the fifth is only said
     EXPECT_EQ(made.finish_reason, FinishReason::length);
     EXPECT_EQ(generator->tokens(), 44);
-    EXPECT_THAT(generator->step(1).error().message, HasSubstr("45 tokens; the context holds 44"));
+    EXPECT_THAT(generator->step(1).error().message, HasSubstr("45 tokens, must be at most the context of 44"));
     EXPECT_EQ(generator->tokens(), 44);
 }
 
@@ -84,14 +85,15 @@ TEST_F(GeneratorRun, ASlidingWindowIsTheContext) {
     windowed.spec.sliding_window = 32;
     const auto generator = need(Generator::create(windowed, *device_, {.chunk_tokens = 16, .kv_type = DType::f32}));
     EXPECT_EQ(generator->context_tokens_max(), 32);
-    EXPECT_THAT(generator->prefill(tokens_.first(33)).error().message, HasSubstr("33 tokens; the context holds 32"));
+    EXPECT_THAT(generator->prefill(tokens_.first(33)).error().message,
+                HasSubstr("33 tokens, must be at most the context of 32"));
     EXPECT_EQ(generator->tokens(), 0);
     need(generator->prefill(tokens_.first(32)));
     // Within the window the model attends to everything: it is the one without a window.
     const auto whole = small();
     need(whole->prefill(tokens_.first(32)));
     EXPECT_TRUE(std::ranges::equal(generator->logits(), whole->logits()));
-    EXPECT_THAT(generator->step(1).error().message, HasSubstr("33 tokens; the context holds 32"));
+    EXPECT_THAT(generator->step(1).error().message, HasSubstr("33 tokens, must be at most the context of 32"));
 }
 
 TEST_F(GeneratorRun, KeptPrefixGivesTheSameAnswer) {

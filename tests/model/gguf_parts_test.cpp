@@ -247,7 +247,7 @@ TEST_F(GgufPartsOnDisk, CountsThatCannotBeAreRefused) {
     EXPECT_EQ(says(0, 0), "none");
     EXPECT_EQ(says(0, 1), "none");
     EXPECT_THAT(says(3, 3), HasSubstr("metadata 'split.no' must be an integer from 0 to 2"));
-    EXPECT_THAT(says(0, 1025), HasSubstr("a model in 1025 files (split.count); at most 1024 are read"));
+    EXPECT_THAT(says(0, 1025), HasSubstr("a model in 1025 files (split.count), must be at most 1024"));
     for (const uint32_t count : {10'000U, 65'535U, UINT32_MAX}) EXPECT_THAT(says(0, count), HasSubstr("at most 1024"));
     GgufBytes file = testing::gguf_metadata("llama");
     write(1, file.string("split.count", "3"));

@@ -242,7 +242,7 @@ TEST(TextFile, IsReadToItsEndWhateverItsSizeSays) {
     ASSERT_GT(text->size(), 1000U);
     EXPECT_EQ(text->back(), '\n');
     EXPECT_THAT(read_text_file("/proc/self/maps", "maps", 100).error().message,
-                HasSubstr("maps: more than 100 bytes; at most 100 are read"));
+                HasSubstr("maps: more than 100 bytes, must be at most 100"));
 }
 
 TEST(TextFile, MayBeAsLongAsTheLimitAndNoLonger) {
@@ -252,7 +252,7 @@ TEST(TextFile, MayBeAsLongAsTheLimitAndNoLonger) {
     folder.write("text", "abcd");
     EXPECT_EQ(*read_text_file(folder.path() / "text", "m", 4), "abcd");
     EXPECT_THAT(read_text_file(folder.path() / "text", "m", 3).error().message,
-                HasSubstr("m: 4 bytes; at most 3 are read"));
+                HasSubstr("m: 4 bytes, must be at most 3"));
     EXPECT_EQ(read_text_file(folder.path() / "none", "m", 4).error().code, ErrorCode::not_found);
     EXPECT_THAT(read_text_file(folder.path(), "m", 4).error().message, HasSubstr("not a regular file"));
 }

@@ -91,7 +91,7 @@ TEST_F(StepperTest, ARefusedChunkLeavesItsSequenceAndItsPlace) {
     EXPECT_THAT(refused(std::vector<int32_t>(17)), HasSubstr("16 rows"));
     need(prefill(first_, std::vector<int32_t>(14, 3)));
     EXPECT_THAT(stepper_->begin_chunk(first_, sixteen_, Logits::last).error().message,
-                HasSubstr("a sequence of 33 tokens; the context holds 32"));
+                HasSubstr("a sequence of 33 tokens, must be at most the context of 32"));
     EXPECT_TRUE(prefill(first_, std::vector<int32_t>(15, 3)));
 }
 
