@@ -23,8 +23,9 @@ constexpr int streams = 3;  // of StreamId
 // it.
 constexpr uint64_t marks_kept = 64;
 
-struct Lane {
-    cudaStream_t stream = nullptr;
+/// A stream of the GPU, its marks, and the queue that reports when work on it has ended.
+struct CudaStream {
+    cudaStream_t handle = nullptr;
     // Of mark n at n mod marks_kept. Recording an event anew leaves waits that are already enqueued alone.
     std::array<cudaEvent_t, marks_kept> events{};
     uint64_t recorded = 0;
@@ -45,15 +46,15 @@ public:
     /// Waits for all that is enqueued, and reports it.
     ~CudaDevice() override {
         (void)cudaSetDevice(ordinal_);
-        for (Lane& lane : lanes_) {
-            if (lane.stream != nullptr) (void)cudaStreamSynchronize(lane.stream);
-            lane.completions.reset();
+        for (CudaStream& stream : streams_) {
+            if (stream.handle != nullptr) (void)cudaStreamSynchronize(stream.handle);
+            stream.completions.reset();
         }
         ops_.reset();
-        for (Lane& lane : lanes_) {
-            for (cudaEvent_t event : lane.events)
+        for (CudaStream& stream : streams_) {
+            for (cudaEvent_t event : stream.events)
                 if (event != nullptr) (void)cudaEventDestroy(event);
-            if (lane.stream != nullptr) (void)cudaStreamDestroy(lane.stream);
+            if (stream.handle != nullptr) (void)cudaStreamDestroy(stream.handle);
         }
     }
     CudaDevice(const CudaDevice&) = delete;
@@ -70,13 +71,13 @@ public:
                                                           std::to_string(properties.major) + "." +
                                                           std::to_string(properties.minor) + ", must be 8.0 or more");
         }
-        for (Lane& lane : lanes_) {
-            RONDO_TRY(check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "creating a stream"));
-            for (cudaEvent_t& event : lane.events)
+        for (CudaStream& stream : streams_) {
+            RONDO_TRY(check(cudaStreamCreateWithFlags(&stream.handle, cudaStreamNonBlocking), "creating a stream"));
+            for (cudaEvent_t& event : stream.events)
                 RONDO_TRY(check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"));
-            lane.completions = std::make_unique<CompletionQueue>(ordinal_);
+            stream.completions = std::make_unique<CompletionQueue>(ordinal_);
         }
-        RONDO_ASSIGN(ops_, CudaOps::create(ordinal_, lane(StreamId::compute).stream));
+        RONDO_ASSIGN(ops_, CudaOps::create(ordinal_, stream_of(StreamId::compute).handle));
         return {};
     }
 
@@ -92,49 +93,49 @@ public:
     Status copy(void* dst, const void* src, size_t bytes, StreamId stream) override {
         if (bytes == 0) return {};
         RONDO_TRY(select());
-        return check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, lane(stream).stream), "copying");
+        return check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream_of(stream).handle), "copying");
     }
 
     Result<Mark> record(StreamId stream) override {
-        Lane& of = lane(stream);
+        CudaStream& of = stream_of(stream);
         RONDO_TRY(select());
-        RONDO_TRY(check(cudaEventRecord(of.event_of(of.recorded + 1), of.stream), "recording an event"));
+        RONDO_TRY(check(cudaEventRecord(of.event_of(of.recorded + 1), of.handle), "recording an event"));
         return Mark{stream, ++of.recorded};
     }
 
     Status wait(StreamId stream, Mark mark) override {
         if (stream == mark.stream || mark.number == 0) return {};
         RONDO_TRY(select());
-        return check(cudaStreamWaitEvent(lane(stream).stream, lane(mark.stream).event_behind(mark.number), 0),
+        return check(cudaStreamWaitEvent(stream_of(stream).handle, stream_of(mark.stream).event_behind(mark.number), 0),
                      "ordering two streams");
     }
 
     Status reach(Mark mark) override {
         if (mark.number == 0) return {};
         RONDO_TRY(select());
-        return check(cudaEventSynchronize(lane(mark.stream).event_behind(mark.number)), "work on a stream");
+        return check(cudaEventSynchronize(stream_of(mark.stream).event_behind(mark.number)), "work on a stream");
     }
 
     Status notify(StreamId stream, std::function<void(Status)> done) override {
         RONDO_TRY(select());
-        return lane(stream).completions->add(lane(stream).stream, std::move(done));
+        return stream_of(stream).completions->add(stream_of(stream).handle, std::move(done));
     }
 
     Status drain(StreamId stream) override {
         RONDO_TRY(select());
-        const Status drained = check(cudaStreamSynchronize(lane(stream).stream), "work on a stream");
-        lane(stream).completions->settle();
+        const Status drained = check(cudaStreamSynchronize(stream_of(stream).handle), "work on a stream");
+        stream_of(stream).completions->settle();
         return drained;
     }
 
 private:
-    Lane& lane(StreamId stream) { return lanes_[static_cast<size_t>(stream)]; }
+    CudaStream& stream_of(StreamId stream) { return streams_[static_cast<size_t>(stream)]; }
     Status check(cudaError_t error, const char* doing) const { return cuda_status(error, ordinal_, doing); }
     Status select() const { return check(cudaSetDevice(ordinal_), "selecting the GPU"); }
 
     const int ordinal_;
     std::string name_;
-    std::array<Lane, streams> lanes_;
+    std::array<CudaStream, streams> streams_;
     std::unique_ptr<CudaOps> ops_;
 };
 
