@@ -69,8 +69,8 @@ void ConversationTable::add(const ConversationName& name, session_actor session,
     left_.erase(name);
 }
 
-void ConversationTable::restore(const ConversationName& name, uint64_t number, const ConversationFigures& figures,
-                                double used_at) {
+void ConversationTable::put_back(const ConversationName& name, uint64_t number, const ConversationFigures& figures,
+                                 double used_at) {
     numbers_ = std::max(numbers_, number - 1);
     add(name, session_actor(), figures, used_at);
 }

@@ -46,7 +46,7 @@ public:
     /// One that is not there yet.
     void add(const ConversationName& name, session_actor session, const ConversationFigures& figures, double now);
     /// One that was kept on a disk. Numbers come in ascending order, before any is added.
-    void restore(const ConversationName& name, uint64_t number, const ConversationFigures& figures, double used_at);
+    void put_back(const ConversationName& name, uint64_t number, const ConversationFigures& figures, double used_at);
     uint64_t next_number() const { return numbers_ + 1; }
     /// Of one that is there.
     void serve(const ConversationName& name, session_actor session);

@@ -10,7 +10,7 @@ namespace rondo {
 Router::behavior_type Router::make_behavior() {
     set_down_handler([this](const caf::down_msg& message) { down(message); });
     if (options_.store) monitor(options_.store);
-    restore_kept();
+    put_back_kept();
     return {
         [this](ask_atom, const AskPtr& asked) { return ask(asked); },
         [this](cancel_atom, TurnId id) {

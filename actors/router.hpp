@@ -64,7 +64,7 @@ private:
     void refuse(const AskPtr& ask, Error error);
     session_actor open(const ConversationKey& key, Conversation conversation, Session::Options options);
     session_actor serving(const ConversationName& name);
-    void restore_kept();
+    void put_back_kept();
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
     Result<session_actor> find(const ConversationName& name);

@@ -30,10 +30,10 @@ session_actor Router::serving(const ConversationName& name) {
 }
 
 /// Those that were kept are there, without a session each.
-void Router::restore_kept() {
+void Router::put_back_kept() {
     const double today = seconds_since_1970();
     for (const ConversationHead& head : options_.kept)
-        conversations_.restore(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
+        conversations_.put_back(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
     count();
     watch_ages();
 }
