@@ -91,7 +91,7 @@ void Admission::claim(const Turn& turn) {
 void Admission::pump() {
     if (asking_ || waiting_.empty()) return;
     if (running() >= options_.running_max) return pump_within(retry_after);  // one that was lost says nothing
-    auto admission = std::make_shared<AdmissionChoice>();
+    auto admission = std::make_shared<AdmissionDecision>();
     for (const auto& [item, ahead] : waiting_.candidates(options_.candidates_max))
         admission->candidates.push_back({item->turn, ahead});
     const TurnPtr& first = admission->candidates.front().turn;
@@ -100,7 +100,7 @@ void Admission::pump() {
     asking_ = true;
     when_answered(
         request(cache_, options_.timeout, take_atom::value, admission),
-        [this, asked = now()](const AdmissionChoicePtr& answer) { answered(*answer, asked); },
+        [this, asked = now()](const AdmissionDecisionPtr& answer) { answered(*answer, asked); },
         [this, first](const caf::error& error) {
             // It may still take what was asked, and nobody would hear of it.
             if (error == caf::sec::request_timeout) return quit(error);
@@ -112,14 +112,14 @@ void Admission::pump() {
         });
 }
 
-void Admission::answered(AdmissionChoice& admission, double asked) {
+void Admission::answered(AdmissionDecision& admission, double asked) {
     asking_ = false;
     const TurnPtr& turn = admission.candidates[admission.chosen].turn;
     bool goes_on = true;
-    if (admission.outcome == AdmissionChoice::Outcome::let_in) {
+    if (admission.outcome == AdmissionDecision::Outcome::let_in) {
         turn->lookup_seconds += now() - asked;
         let_in(admission);
-    } else if (admission.outcome == AdmissionChoice::Outcome::later) {
+    } else if (admission.outcome == AdmissionDecision::Outcome::later) {
         pump_within(timespan_of(admission.wait_seconds));
         goes_on = false;
     } else if (admission.running == 0) {
@@ -138,7 +138,7 @@ void Admission::answered(AdmissionChoice& admission, double asked) {
 }
 
 /// What a turn is charged is what it has computed: a long conversation whose history is known costs its new tokens.
-void Admission::let_in(AdmissionChoice& admission) {
+void Admission::let_in(AdmissionDecision& admission) {
     const TurnPtr& turn = admission.candidates[admission.chosen].turn;
     if (admission.chosen > 0) {
         ++passes_;

@@ -35,8 +35,8 @@ private:
     void pump();
     void pump_within(caf::timespan time);
     void claim(const Turn& turn);
-    void answered(AdmissionChoice& admission, double asked);
-    void let_in(AdmissionChoice& admission);
+    void answered(AdmissionDecision& admission, double asked);
+    void let_in(AdmissionDecision& admission);
     void take_back(TurnId id);
     size_t running();
     double now() { return seconds_of(clock().now()); }

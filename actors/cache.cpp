@@ -41,7 +41,7 @@ Cache::behavior_type Cache::make_behavior() {
     });
     if (store_) monitor(store_);
     return {
-        [this](take_atom, const AdmissionChoicePtr& asked) {
+        [this](take_atom, const AdmissionDecisionPtr& asked) {
             take(*asked);
             count();
             return asked;
@@ -97,11 +97,11 @@ void Cache::store_down() {
 
 /// The first one, if nothing must go that others wait for. Else another may pass; and the first one waits a moment
 /// before it takes the room of a conversation that may go on at once.
-void Cache::take(AdmissionChoice& asked) {
-    using Outcome = AdmissionChoice::Outcome;
+void Cache::take(AdmissionDecision& asked) {
+    using Outcome = AdmissionDecision::Outcome;
     expected_.expire(now());
     std::vector<TurnId> order;
-    for (const AdmissionChoice::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
+    for (const AdmissionDecision::Candidate& candidate : asked.candidates) order.push_back(candidate.turn->id);
     prefixes_->order_claims(order);
     asked.chosen = 0;
     asked.outcome = Outcome::let_in;
@@ -145,7 +145,7 @@ bool Cache::somebody_holds_blocks() const {
     return std::max(in_use(LayerGroup::lower), in_use(LayerGroup::upper)) > prefixes_->blocks_unused();
 }
 
-size_t Cache::who_goes(const AdmissionChoice& asked) const {
+size_t Cache::who_goes(const AdmissionDecision& asked) const {
     if (!asked.may_pass) return 0;
     const auto found = std::ranges::find_if(asked.candidates, [&](const auto& one) { return goes_first(one); });
     return found == asked.candidates.end() ? 0 : static_cast<size_t>(found - asked.candidates.begin());
@@ -153,7 +153,7 @@ size_t Cache::who_goes(const AdmissionChoice& asked) const {
 
 /// At least half of its prompt would be lost if others took the room, and half of what it is ahead. So nobody who
 /// passes is ahead by more than two contexts.
-bool Cache::goes_first(const AdmissionChoice::Candidate& candidate) const {
+bool Cache::goes_first(const AdmissionDecision::Candidate& candidate) const {
     const auto prompt = static_cast<double>(candidate.turn->ids.size());
     return prefixes_->could_lose(candidate.turn->id,
                                  static_cast<int64_t>(std::ceil(std::max(prompt, candidate.ahead) / 2)));

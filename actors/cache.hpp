@@ -32,10 +32,10 @@ public:
     void on_exit() override;
 
 private:
-    void take(AdmissionChoice& asked);
+    void take(AdmissionDecision& asked);
     bool somebody_holds_blocks() const;
-    size_t who_goes(const AdmissionChoice& asked) const;
-    bool goes_first(const AdmissionChoice::Candidate& candidate) const;
+    size_t who_goes(const AdmissionDecision& asked) const;
+    bool goes_first(const AdmissionDecision::Candidate& candidate) const;
     bool let_in(Turn& turn, int64_t running, bool spares_claims = false);
     bool set_aside(Turn& turn, SequenceKv known, int64_t running, bool spares_claims = false);
     bool set_aside(Turn& turn, int64_t tokens, int64_t running, bool spares_claims);

@@ -55,7 +55,7 @@ using device_runner_actor = caf::typed_actor<
 using cache_actor = caf::typed_actor<
     /// Chooses who is let in, gives that turn the blocks of its prompt's longest known beginning, and sets the others
     /// aside.
-    caf::replies_to<take_atom, AdmissionChoicePtr>::with<AdmissionChoicePtr>,
+    caf::replies_to<take_atom, AdmissionDecisionPtr>::with<AdmissionDecisionPtr>,
     /// A turn waits: what it will need goes after what nobody waits for. Until it is let in or withdrawn.
     caf::reacts_to<claim_atom, PromptClaimPtr>, caf::reacts_to<withdraw_atom, TurnId>,
     /// What a turn has computed may be used again.

@@ -40,7 +40,7 @@ struct PromptClaim {
 };
 
 /// Who may be let in, and who is.
-struct AdmissionChoice {
+struct AdmissionDecision {
     enum class Outcome : uint8_t { let_in, no_room, later };
     struct Candidate {
         TurnPtr turn;
@@ -128,7 +128,7 @@ struct DeltaOf {
     TurnDelta delta;
 };
 
-using AdmissionChoicePtr = std::shared_ptr<AdmissionChoice>;
+using AdmissionDecisionPtr = std::shared_ptr<AdmissionDecision>;
 using PromptClaimPtr = std::shared_ptr<PromptClaim>;
 using StepPtr = std::shared_ptr<Step>;
 using ChunkPtr = std::shared_ptr<Chunk>;
@@ -159,7 +159,7 @@ std::string text_of(const caf::error& error, const caf::actor_system& system);
 }  // namespace rondo
 
 // These never leave the process.
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionChoicePtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::AdmissionDecisionPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::BlockCounts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChoiceJobPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(rondo::ChunkPtr)

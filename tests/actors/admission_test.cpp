@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::PretendedCache;
-using Outcome = AdmissionChoice::Outcome;
+using Outcome = AdmissionDecision::Outcome;
 
 class AdmissionTest : public ::testing::Test {
 protected:
@@ -81,7 +81,7 @@ protected:
     bool may_pass() const { return told_.asked.back().first->may_pass; }
     void answer(Outcome outcome, size_t chosen = 0) {
         ASSERT_EQ(told_.asked.size(), 1U);
-        AdmissionChoice& asked = *told_.asked.back().first;
+        AdmissionDecision& asked = *told_.asked.back().first;
         asked.outcome = outcome;
         asked.chosen = chosen;
         asked.wait_seconds = 0.005;

@@ -11,14 +11,14 @@ namespace rondo::testing {
 class PretendedCache : public cache_actor::base {
 public:
     struct Told {
-        std::vector<std::pair<AdmissionChoicePtr, caf::typed_response_promise<AdmissionChoicePtr>>> asked;
+        std::vector<std::pair<AdmissionDecisionPtr, caf::typed_response_promise<AdmissionDecisionPtr>>> asked;
         std::vector<TurnId> claims, forgotten;
     };
     explicit PretendedCache(caf::actor_config& config, Told* told = nullptr) : cache_actor::base(config), told_(told) {}
     behavior_type make_behavior() override {
         return {
-            [this](take_atom, const AdmissionChoicePtr& asked) {
-                auto promise = make_response_promise<AdmissionChoicePtr>();
+            [this](take_atom, const AdmissionDecisionPtr& asked) {
+                auto promise = make_response_promise<AdmissionDecisionPtr>();
                 if (told_ == nullptr) {
                     promise.deliver(asked);
                 } else {
