@@ -34,29 +34,29 @@ Answer read(const std::string& bytes, int64_t asked = 3) {
 
 TEST(AnswerStream, JoinsAndTimesPieces) {
     const Answer answer = read(role + text("on") + text("ce ") + text("more") + finish + usage(3) + done);
-    EXPECT_EQ(answer.record.error, "");
+    EXPECT_EQ(answer.times.error, "");
     EXPECT_EQ(answer.text, "once more");
-    EXPECT_EQ(answer.record.gaps_s.size(), 2u);
-    EXPECT_GT(answer.record.ttft_s, 0.0);
-    EXPECT_GE(answer.record.e2e_s, answer.record.ttft_s);
-    EXPECT_NEAR(answer.record.gaps_s[0] + answer.record.gaps_s[1], answer.record.e2e_s - answer.record.ttft_s, 1e-9);
-    EXPECT_EQ(answer.record.prompt_tokens, 50);
-    EXPECT_EQ(answer.record.answer_tokens, 3);
-    EXPECT_EQ(answer.record.cached_tokens, std::nullopt);
+    EXPECT_EQ(answer.times.gaps_s.size(), 2u);
+    EXPECT_GT(answer.times.ttft_s, 0.0);
+    EXPECT_GE(answer.times.e2e_s, answer.times.ttft_s);
+    EXPECT_NEAR(answer.times.gaps_s[0] + answer.times.gaps_s[1], answer.times.e2e_s - answer.times.ttft_s, 1e-9);
+    EXPECT_EQ(answer.times.prompt_tokens, 50);
+    EXPECT_EQ(answer.times.answer_tokens, 3);
+    EXPECT_EQ(answer.times.cached_tokens, std::nullopt);
 }
 
 TEST(AnswerStream, CountsPiecesWhereTheServerDoesNotCount) {
     const Answer answer = read(text("a") + text("b") + text("c") + done);
-    EXPECT_EQ(answer.record.error, "");
-    EXPECT_EQ(answer.record.answer_tokens, 3);
+    EXPECT_EQ(answer.times.error, "");
+    EXPECT_EQ(answer.times.answer_tokens, 3);
 }
 
 TEST(AnswerStream, CountsTokensThatHaveNoText) {
     const Answer answer = read(role + finish + usage(3) + done);
-    EXPECT_EQ(answer.record.error, "");
-    EXPECT_EQ(answer.record.answer_tokens, 3);
-    EXPECT_GT(answer.record.ttft_s, 0.0);
-    EXPECT_EQ(answer.record.ttft_s, answer.record.e2e_s);
+    EXPECT_EQ(answer.times.error, "");
+    EXPECT_EQ(answer.times.answer_tokens, 3);
+    EXPECT_GT(answer.times.ttft_s, 0.0);
+    EXPECT_EQ(answer.times.ttft_s, answer.times.e2e_s);
 }
 
 TEST(AnswerStream, ThoughtsAreTextToo) {
@@ -66,32 +66,32 @@ TEST(AnswerStream, ThoughtsAreTextToo) {
         const std::string thought = event({{"choices", json::array({{{"delta", delta}}})}});
         const Answer answer = read(thought + text(" so") + finish + done, 2);
         EXPECT_EQ(answer.text, "hm so") << delta;
-        EXPECT_EQ(answer.record.answer_tokens, 2) << "a server that does not count them";
-        EXPECT_EQ(answer.record.gaps_s.size(), 1u);
+        EXPECT_EQ(answer.times.answer_tokens, 2) << "a server that does not count them";
+        EXPECT_EQ(answer.times.gaps_s.size(), 1u);
     }
 }
 
 TEST(AnswerStream, TakesCountsOfTheCacheInEveryForm) {
     const Answer ours =
         read(text("a") + usage(3, {{"cached_tokens", 16}, {"restored_tokens", 32}, {"recomputed_tokens", 2}}) + done);
-    EXPECT_EQ(ours.record.cached_tokens, 16);
-    EXPECT_EQ(ours.record.restored_tokens, 32);
-    EXPECT_EQ(ours.record.recomputed_tokens, 2);
+    EXPECT_EQ(ours.times.cached_tokens, 16);
+    EXPECT_EQ(ours.times.restored_tokens, 32);
+    EXPECT_EQ(ours.times.recomputed_tokens, 2);
     const Answer peer =
         read(text("a") + event({{"choices", json::array()}, {"timings", {{"cache_n", 7}, {"prompt_n", 5}}}}) +
              usage(3) + done);
-    EXPECT_EQ(peer.record.cached_tokens, 7);
-    EXPECT_EQ(peer.record.recomputed_tokens, 5);
-    EXPECT_EQ(peer.record.restored_tokens, std::nullopt);
+    EXPECT_EQ(peer.times.cached_tokens, 7);
+    EXPECT_EQ(peer.times.recomputed_tokens, 5);
+    EXPECT_EQ(peer.times.restored_tokens, std::nullopt);
 }
 
 TEST(AnswerStream, FindsAnswersThatAreNotWhatWasAsked) {
-    EXPECT_EQ(read(text("a") + usage(2) + done).record.error, "short answer");
-    EXPECT_EQ(read(text("a") + usage(2) + done).record.message, "2 tokens where 3 were asked for");
-    EXPECT_EQ(read(role + finish + usage(0) + done).record.error, "empty answer");
-    EXPECT_EQ(read("").record.error, "cut off");
-    EXPECT_EQ(read(text("a") + text("b") + text("c")).record.error, "cut off");
-    EXPECT_EQ(read(text("a") + usage(3) + "data: [DONE]").record.error, "cut off");
+    EXPECT_EQ(read(text("a") + usage(2) + done).times.error, "short answer");
+    EXPECT_EQ(read(text("a") + usage(2) + done).times.message, "2 tokens where 3 were asked for");
+    EXPECT_EQ(read(role + finish + usage(0) + done).times.error, "empty answer");
+    EXPECT_EQ(read("").times.error, "cut off");
+    EXPECT_EQ(read(text("a") + text("b") + text("c")).times.error, "cut off");
+    EXPECT_EQ(read(text("a") + usage(3) + "data: [DONE]").times.error, "cut off");
 }
 
 TEST(AnswerStream, StopsAtTheFirstFault) {
@@ -99,15 +99,15 @@ TEST(AnswerStream, StopsAtTheFirstFault) {
         AnswerStream stream(3);
         EXPECT_TRUE(stream.take(text("a")));
         EXPECT_FALSE(stream.take(bytes));
-        EXPECT_EQ(stream.finish().record.error, "malformed answer");
+        EXPECT_EQ(stream.finish().times.error, "malformed answer");
     }
     const Answer told = read(text("a") + event({{"error", {{"message", "out of memory"}, {"code", 500}}}}) + done);
-    EXPECT_EQ(told.record.error, "error in stream");
-    EXPECT_EQ(told.record.message, "out of memory");
-    EXPECT_EQ(read(event({{"error", nullptr}}) + text("a") + finish + usage(3) + done).record.error, "");
+    EXPECT_EQ(told.times.error, "error in stream");
+    EXPECT_EQ(told.times.message, "out of memory");
+    EXPECT_EQ(read(event({{"error", nullptr}}) + text("a") + finish + usage(3) + done).times.error, "");
     AnswerStream endless(3);
     EXPECT_FALSE(endless.take(std::string(3 << 20, 'x')));
-    EXPECT_EQ(endless.finish().record.error, "answer too large");
+    EXPECT_EQ(endless.finish().times.error, "answer too large");
 }
 
 TEST(AnswerStream, PassesOverFieldsOfOtherKinds) {
@@ -115,9 +115,9 @@ TEST(AnswerStream, PassesOverFieldsOfOtherKinds) {
         read("event: ping\ndata: {}\n\n" + event({{"choices", 3}, {"usage", "none"}, {"timings", json::array()}}) +
              event({{"choices", {nullptr}}}) + event({{"choices", {{{"delta", {{"content", 5}}}}}}}) + text("a") +
              event({{"usage", {{"completion_tokens", "many"}, {"prompt_tokens", 1.5}}}}) + usage(3) + done);
-    EXPECT_EQ(answer.record.error, "");
+    EXPECT_EQ(answer.times.error, "");
     EXPECT_EQ(answer.text, "a");
-    EXPECT_EQ(answer.record.prompt_tokens, 50);
+    EXPECT_EQ(answer.times.prompt_tokens, 50);
 }
 
 }  // namespace

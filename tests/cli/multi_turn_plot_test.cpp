@@ -14,12 +14,12 @@ Statistics of(const std::vector<double>& ttft_s, const std::vector<double>& gaps
     Replayed run;
     run.seconds = 1.0;
     for (size_t i = 0; i < ttft_s.size(); ++i) {
-        TurnRecord record;
-        record.round = i;
-        record.ttft_s = ttft_s[i];
-        record.gaps_s = gaps_s;
-        record.answer_tokens = static_cast<int64_t>(gaps_s.size()) + 1;
-        run.records.push_back(record);
+        TurnTimes times;
+        times.round = i;
+        times.ttft_s = ttft_s[i];
+        times.gaps_s = gaps_s;
+        times.answer_tokens = static_cast<int64_t>(gaps_s.size()) + 1;
+        run.turns.push_back(times);
     }
     return gather(run, {});
 }

@@ -21,33 +21,33 @@ TEST(Summary, DoesNotCareForTheOrder) {
     EXPECT_EQ(summarize({}).count, 0u);
 }
 
-TurnRecord answer(size_t round, double ttft_s, double e2e_s, int64_t tokens) {
-    TurnRecord record;
-    record.round = round;
-    record.ttft_s = ttft_s;
-    record.e2e_s = e2e_s;
-    record.asked_tokens = record.answer_tokens = tokens;
-    record.prompt_tokens = 100;
-    record.gaps_s.assign(static_cast<size_t>(tokens - 1), (e2e_s - ttft_s) / static_cast<double>(tokens - 1));
-    return record;
+TurnTimes answer(size_t round, double ttft_s, double e2e_s, int64_t tokens) {
+    TurnTimes times;
+    times.round = round;
+    times.ttft_s = ttft_s;
+    times.e2e_s = e2e_s;
+    times.asked_tokens = times.answer_tokens = tokens;
+    times.prompt_tokens = 100;
+    times.gaps_s.assign(static_cast<size_t>(tokens - 1), (e2e_s - ttft_s) / static_cast<double>(tokens - 1));
+    return times;
 }
 
-TurnRecord failure(const char* kind) {
-    TurnRecord record;
-    record.error = kind;
-    record.message = std::string("because of ") + kind;
-    record.ttft_s = 1e6;
-    return record;
+TurnTimes failure(const char* kind) {
+    TurnTimes times;
+    times.error = kind;
+    times.message = std::string("because of ") + kind;
+    times.ttft_s = 1e6;
+    return times;
 }
 
 Replayed some_run() {
     Replayed run;
     run.seconds = 10.0;
     run.turns_skipped = 4;
-    run.records = {answer(0, 1.0, 2.0, 11), answer(0, 3.0, 4.0, 11), answer(1, 0.5, 2.5, 11),
-                   failure("HTTP 429"),     failure("short answer"), failure("HTTP 429")};
-    run.records[0].cached_tokens = 40;
-    run.records[1].cached_tokens = 50;
+    run.turns = {answer(0, 1.0, 2.0, 11), answer(0, 3.0, 4.0, 11), answer(1, 0.5, 2.5, 11),
+                 failure("HTTP 429"),     failure("short answer"), failure("HTTP 429")};
+    run.turns[0].cached_tokens = 40;
+    run.turns[1].cached_tokens = 50;
     return run;
 }
 
@@ -123,7 +123,7 @@ TEST(Report, IsATableForPeople) {
 
 TEST(Report, ARunWithoutAnswersHasNoFigures) {
     Replayed run;
-    run.records = {failure("timeout")};
+    run.turns = {failure("timeout")};
     const Statistics out = gather(run, {});
     const auto json = to_json(RunFacts{}, out);
     EXPECT_TRUE(json.at("ttft_ms").is_null());

@@ -48,14 +48,14 @@ std::optional<int64_t> detail(const json& chunk, const char* name) {
 }  // namespace
 
 AnswerStream::AnswerStream(int64_t asked_tokens) : start_(Clock::now()), last_(start_) {
-    answer_.record.asked_tokens = asked_tokens;
-    answer_.record.gaps_s.reserve(static_cast<size_t>(asked_tokens));
+    answer_.times.asked_tokens = asked_tokens;
+    answer_.times.gaps_s.reserve(static_cast<size_t>(asked_tokens));
 }
 
 bool AnswerStream::take(std::string_view piece) {
     const Status status = reader_.read(piece, [this](const SseEvent& event) { take_event(event); });
     if (!status) fail("answer too large", status.error().message);
-    return answer_.record.error.empty();
+    return answer_.times.error.empty();
 }
 
 void AnswerStream::take_event(const SseEvent& event) {
@@ -80,18 +80,18 @@ void AnswerStream::take_event(const SseEvent& event) {
 }
 
 void AnswerStream::take_usage(const json& chunk) {
-    TurnRecord& record = answer_.record;
-    if (const auto prompt = count_at(chunk, {"usage", "prompt_tokens"})) record.prompt_tokens = *prompt;
-    if (const auto tokens = count_at(chunk, {"usage", "completion_tokens"})) record.answer_tokens = *tokens;
-    if (const auto cached = detail(chunk, "cached_tokens")) record.cached_tokens = cached;
-    if (const auto restored = detail(chunk, "restored_tokens")) record.restored_tokens = restored;
-    if (const auto recomputed = detail(chunk, "recomputed_tokens")) record.recomputed_tokens = recomputed;
+    TurnTimes& times = answer_.times;
+    if (const auto prompt = count_at(chunk, {"usage", "prompt_tokens"})) times.prompt_tokens = *prompt;
+    if (const auto tokens = count_at(chunk, {"usage", "completion_tokens"})) times.answer_tokens = *tokens;
+    if (const auto cached = detail(chunk, "cached_tokens")) times.cached_tokens = cached;
+    if (const auto restored = detail(chunk, "restored_tokens")) times.restored_tokens = restored;
+    if (const auto recomputed = detail(chunk, "recomputed_tokens")) times.recomputed_tokens = recomputed;
     // llama-server says the same in its own words, some versions only there.
-    if (const auto cached = count_at(chunk, {"timings", "cache_n"}); cached && !record.cached_tokens) {
-        record.cached_tokens = cached;
+    if (const auto cached = count_at(chunk, {"timings", "cache_n"}); cached && !times.cached_tokens) {
+        times.cached_tokens = cached;
     }
-    if (const auto computed = count_at(chunk, {"timings", "prompt_n"}); computed && !record.recomputed_tokens) {
-        record.recomputed_tokens = computed;
+    if (const auto computed = count_at(chunk, {"timings", "prompt_n"}); computed && !times.recomputed_tokens) {
+        times.recomputed_tokens = computed;
     }
 }
 
@@ -99,9 +99,9 @@ void AnswerStream::take_text(const std::string& text) {
     if (text.empty()) return;
     const Clock::time_point now = Clock::now();
     if (pieces_ == 0) {
-        answer_.record.ttft_s = seconds(now - start_);
+        answer_.times.ttft_s = seconds(now - start_);
     } else {
-        answer_.record.gaps_s.push_back(seconds(now - last_));
+        answer_.times.gaps_s.push_back(seconds(now - last_));
     }
     last_ = now;
     ++pieces_;
@@ -114,24 +114,24 @@ void AnswerStream::end() {
 }
 
 void AnswerStream::fail(std::string kind, std::string message) {
-    if (!answer_.record.error.empty()) return;
-    answer_.record.error = std::move(kind);
-    answer_.record.message = std::move(message);
+    if (!answer_.times.error.empty()) return;
+    answer_.times.error = std::move(kind);
+    answer_.times.message = std::move(message);
 }
 
 Answer AnswerStream::finish() {
-    TurnRecord& record = answer_.record;
-    record.e2e_s = seconds(last_ - start_);
+    TurnTimes& times = answer_.times;
+    times.e2e_s = seconds(last_ - start_);
     // Tokens without text count too. When the first came is not known, only when the last had come.
-    if (pieces_ == 0) record.ttft_s = record.e2e_s;
-    if (record.answer_tokens == 0) record.answer_tokens = pieces_;
+    if (pieces_ == 0) times.ttft_s = times.e2e_s;
+    if (times.answer_tokens == 0) times.answer_tokens = pieces_;
     if (!finished_) {
         fail("cut off", "the stream ended before the answer did");
-    } else if (record.answer_tokens == 0) {
+    } else if (times.answer_tokens == 0) {
         fail("empty answer", "an answer without tokens");
-    } else if (record.answer_tokens < record.asked_tokens) {
-        fail("short answer", std::to_string(record.answer_tokens) + " tokens where " +
-                                 std::to_string(record.asked_tokens) + " were asked for");
+    } else if (times.answer_tokens < times.asked_tokens) {
+        fail("short answer", std::to_string(times.answer_tokens) + " tokens where " +
+                                 std::to_string(times.asked_tokens) + " were asked for");
     }
     return std::move(answer_);
 }

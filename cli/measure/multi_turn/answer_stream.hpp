@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/measure/multi_turn/turn_record.hpp"
+#include "cli/measure/multi_turn/turn_times.hpp"
 #include "transport/sse_reader.hpp"
 
 namespace rondo::cli::multi_turn {

@@ -88,13 +88,13 @@ Answer Endpoint::ask(const Question& question, const std::function<bool()>& goes
                                        [&](std::string_view piece) { return goes_on() && stream.take(piece); });
     // The stream's own fault comes first: it is why the request was stopped.
     Answer answer = stream.finish();
-    if (!answer.record.error.empty() && answer.record.error != "cut off") return answer;
+    if (!answer.times.error.empty() && answer.times.error != "cut off") return answer;
     if (!response) {
-        answer.record.error = kind_of(response.error());
-        answer.record.message = response.error().message;
+        answer.times.error = kind_of(response.error());
+        answer.times.message = response.error().message;
     } else if (!response->is_success()) {
-        answer.record.error = "HTTP " + std::to_string(response->status);
-        answer.record.message = complaint(*response);
+        answer.times.error = "HTTP " + std::to_string(response->status);
+        answer.times.message = complaint(*response);
     }
     return answer;
 }

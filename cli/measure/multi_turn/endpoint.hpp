@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/measure/multi_turn/turn_record.hpp"
+#include "cli/measure/multi_turn/turn_times.hpp"
 #include "config/result.hpp"
 #include "transport/http_client.hpp"
 
@@ -34,7 +34,7 @@ public:
     static Result<Endpoint> open(Options options);
 
     /// Streams one answer of exactly the wanted length and times it, as long as `goes_on` (asked every 100 ms at
-    /// least). Whatever goes wrong is in the record.
+    /// least). Whatever goes wrong is in the answer's `times`.
     Answer ask(const Question& question, const std::function<bool()>& goes_on);
     /// Has the server delete a conversation; one it does not know is as good as deleted.
     Status forget(const std::string& conversation);

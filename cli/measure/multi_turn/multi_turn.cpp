@@ -51,9 +51,9 @@ Status try_out(Endpoint& endpoint) {
     Question question;
     question.messages = nlohmann::json::array({{{"role", "user"}, {"content", "Say hello to everybody."}}});
     question.answer_tokens = 4;
-    const TurnRecord record = endpoint.ask(question, [] { return true; }).record;
-    if (record.error.empty()) return Status::ok();
-    return make_error(ErrorCode::io, "a first request failed (" + record.error + "): " + record.message);
+    const TurnTimes times = endpoint.ask(question, [] { return true; }).times;
+    if (times.error.empty()) return Status::ok();
+    return make_error(ErrorCode::io, "a first request failed (" + times.error + "): " + times.message);
 }
 
 /// A new name for each run, so that a server that keeps conversations does not go on with those of an earlier one.

@@ -121,10 +121,10 @@ private:
             Conversation& conversation = conversations_[*taken];
             const Question question = conversation.next_question();
             Answer answer = endpoint.ask(question, [this] { return !stopped_; });
-            answer.record.round = conversation.round();
-            const bool good = answer.record.error.empty();
+            answer.times.round = conversation.round();
+            const bool good = answer.times.error.empty();
             conversation.take_answer(std::move(answer.text));
-            put_back(*taken, std::move(answer.record), good ? conversation.turns_left() : 0,
+            put_back(*taken, std::move(answer.times), good ? conversation.turns_left() : 0,
                      good ? 0 : conversation.turns_left());
         }
         const std::lock_guard lock(mutex_);
@@ -152,10 +152,10 @@ private:
         return std::nullopt;
     }
 
-    void put_back(size_t conversation, TurnRecord record, size_t turns_left, size_t skipped) {
+    void put_back(size_t conversation, TurnTimes times, size_t turns_left, size_t skipped) {
         const std::lock_guard lock(mutex_);
         out_.seconds = now();
-        out_.records.push_back(std::move(record));
+        out_.turns.push_back(std::move(times));
         out_.turns_skipped += static_cast<int64_t>(skipped);
         schedule_.done(conversation, out_.seconds, turns_left > 0);
         changed_.notify_all();
@@ -171,7 +171,7 @@ private:
         std::unique_lock lock(mutex_);
         while (clients_over_ < clients) {
             changed_.wait_for(lock, progress_every);
-            const int64_t over = static_cast<int64_t>(out_.records.size()) + out_.turns_skipped;
+            const int64_t over = static_cast<int64_t>(out_.turns.size()) + out_.turns_skipped;
             if (on_progress(static_cast<double>(over) / static_cast<double>(turns_))) continue;
             stopped_ = true;
             changed_.notify_all();

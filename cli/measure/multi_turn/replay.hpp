@@ -21,12 +21,12 @@ struct ReplayOptions {
 };
 
 struct Replayed {
-    std::vector<TurnRecord> records;  ///< in the order in which they ended
-    int64_t turns_skipped = 0;        ///< of conversations in which something went wrong before
-    int64_t turns_late = 0;           ///< that no client was free for when they were due
-    double seconds = 0.0;             ///< from the first request to the last answer
-    bool stopped = false;             ///< by the caller, before all was over
-    Status tidied;                    ///< stateful: whether the server deleted the conversations
+    std::vector<TurnTimes> turns;  ///< in the order in which they ended
+    int64_t turns_skipped = 0;     ///< of conversations in which something went wrong before
+    int64_t turns_late = 0;        ///< that no client was free for when they were due
+    double seconds = 0.0;          ///< from the first request to the last answer
+    bool stopped = false;          ///< by the caller, before all was over
+    Status tidied;                 ///< stateful: whether the server deleted the conversations
 };
 
 /// Sends all turns of a workload, from as many threads as it has clients. However that ends, it then deletes the

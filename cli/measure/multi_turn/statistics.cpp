@@ -11,9 +11,9 @@ namespace {
 
 constexpr double ms = 1e3;
 
-bool is_good(const TurnRecord& record, const Goals& goals) {
-    if (goals.ttft_ms_max > 0.0 && record.ttft_s * ms > goals.ttft_ms_max) return false;
-    return goals.tpot_ms_max <= 0.0 || record.tpot_s().value_or(0.0) * ms <= goals.tpot_ms_max;
+bool is_good(const TurnTimes& times, const Goals& goals) {
+    if (goals.ttft_ms_max > 0.0 && times.ttft_s * ms > goals.ttft_ms_max) return false;
+    return goals.tpot_ms_max <= 0.0 || times.tpot_s().value_or(0.0) * ms <= goals.tpot_ms_max;
 }
 
 void add(std::optional<int64_t>& sum, const std::optional<int64_t>& tokens) {
@@ -36,36 +36,36 @@ Summary summarize(std::vector<double> values) {
 
 Statistics gather(const Replayed& replayed, const Goals& goals) {
     Statistics out;
-    out.requests = replayed.records.size();
+    out.requests = replayed.turns.size();
     out.seconds = replayed.seconds;
     out.turns_skipped = replayed.turns_skipped;
     out.turns_late = replayed.turns_late;
     std::vector<double> ttft, tpot, e2e;
     std::vector<std::vector<double>> ttft_by_round;
     std::vector<int64_t> prompt_tokens_by_round;
-    for (const TurnRecord& record : replayed.records) {
-        if (!record.error.empty()) {
-            ++out.errors[record.error];
-            if (out.first_error.empty()) out.first_error = record.message;
+    for (const TurnTimes& times : replayed.turns) {
+        if (!times.error.empty()) {
+            ++out.errors[times.error];
+            if (out.first_error.empty()) out.first_error = times.message;
             continue;
         }
         ++out.answers;
-        out.good_answers += is_good(record, goals) ? 1 : 0;
-        ttft.push_back(record.ttft_s * ms);
-        e2e.push_back(record.e2e_s * ms);
-        if (const auto per_token = record.tpot_s()) tpot.push_back(*per_token * ms);
-        for (const double gap : record.gaps_s) out.gaps_ms.push_back(gap * ms);
-        if (record.round >= ttft_by_round.size()) {
-            ttft_by_round.resize(record.round + 1);
-            prompt_tokens_by_round.resize(record.round + 1);
+        out.good_answers += is_good(times, goals) ? 1 : 0;
+        ttft.push_back(times.ttft_s * ms);
+        e2e.push_back(times.e2e_s * ms);
+        if (const auto per_token = times.tpot_s()) tpot.push_back(*per_token * ms);
+        for (const double gap : times.gaps_s) out.gaps_ms.push_back(gap * ms);
+        if (times.round >= ttft_by_round.size()) {
+            ttft_by_round.resize(times.round + 1);
+            prompt_tokens_by_round.resize(times.round + 1);
         }
-        ttft_by_round[record.round].push_back(record.ttft_s * ms);
-        prompt_tokens_by_round[record.round] += record.prompt_tokens;
-        out.prompt_tokens += record.prompt_tokens;
-        out.answer_tokens += record.answer_tokens;
-        add(out.cached_tokens, record.cached_tokens);
-        add(out.restored_tokens, record.restored_tokens);
-        add(out.recomputed_tokens, record.recomputed_tokens);
+        ttft_by_round[times.round].push_back(times.ttft_s * ms);
+        prompt_tokens_by_round[times.round] += times.prompt_tokens;
+        out.prompt_tokens += times.prompt_tokens;
+        out.answer_tokens += times.answer_tokens;
+        add(out.cached_tokens, times.cached_tokens);
+        add(out.restored_tokens, times.restored_tokens);
+        add(out.recomputed_tokens, times.recomputed_tokens);
     }
     std::sort(out.gaps_ms.begin(), out.gaps_ms.end());
     out.ttft_ms = summarize(std::move(ttft));

@@ -8,8 +8,8 @@
 
 namespace rondo::cli::multi_turn {
 
-/// What one turn cost. Times are seconds.
-struct TurnRecord {
+/// What one turn cost: seconds and tokens; and what went wrong.
+struct TurnTimes {
     size_t round = 0;            ///< of its conversation, from 0
     double ttft_s = 0.0;         ///< from sending to the first text
     double e2e_s = 0.0;          ///< from sending to the last text
@@ -28,7 +28,7 @@ struct TurnRecord {
 };
 
 struct Answer {
-    TurnRecord record;
+    TurnTimes times;
     std::string text;
 };
 
