@@ -12,7 +12,7 @@ Prefill::Prefill(caf::actor_config& config, const std::vector<device_runner_acto
     : prefill_actor::base(config),
       options_(options),
       cache_(std::move(cache)),
-      lanes_({runners.size(), options.for_prompts, options.at_home_tokens, options.open_max}) {
+      lanes_({runners.size(), options.for_prompts, options.beside_decode_tokens_max, options.open_max}) {
     for (const device_runner_actor& runner : runners) runners_.push_back({runner, {}});
 }
 

@@ -22,7 +22,7 @@ public:
         size_t for_prompts = 1;      ///< of the runners
         double chunk_seconds = 0.1;  ///< pipeline.decode.step_ms_max
         /// New tokens up to which a prompt may be computed on a device that decodes, when that is sooner.
-        int64_t at_home_tokens = 512;
+        int64_t beside_decode_tokens_max = 512;
         size_t open_max = 1;                              ///< chunks that a device can hold open
         caf::timespan timeout = std::chrono::minutes(2);  ///< of a chunk
         std::shared_ptr<Load> load = std::make_shared<Load>();

@@ -24,7 +24,7 @@ double PromptLanes::Lane::seconds_of(int64_t tokens, double unmeasured) const {
 
 /// Where it would be done soonest, the first of equals; a long prompt does not go where answers are made.
 size_t PromptLanes::choose_lane(int64_t tokens) const {
-    const size_t lanes = tokens > options_.at_home_tokens ? options_.for_prompts : lanes_.size();
+    const size_t lanes = tokens > options_.beside_decode_tokens_max ? options_.for_prompts : lanes_.size();
     size_t best = 0;
     double best_seconds = lanes_[0].seconds_of(lanes_[0].order.tokens() + tokens, fast);
     for (size_t lane = 1; lane < lanes; ++lane) {

@@ -16,10 +16,11 @@ namespace rondo {
 class PromptLanes {
 public:
     struct Options {
-        size_t lanes = 1;              ///< devices
-        size_t for_prompts = 1;        ///< of them, the first ones; a further one decodes
-        int64_t at_home_tokens = 512;  ///< up to which a prompt may go to one that decodes, when that is sooner
-        size_t open_max = 1;           ///< chunks that a device can hold open
+        size_t lanes = 1;        ///< devices
+        size_t for_prompts = 1;  ///< of them, the first ones; a further one decodes
+        /// Tokens up to which a prompt may go to a device that decodes, when that is sooner.
+        int64_t beside_decode_tokens_max = 512;
+        size_t open_max = 1;  ///< chunks that a device can hold open
     };
     explicit PromptLanes(const Options& options) : options_(options), lanes_(options.lanes) {}
 

@@ -27,7 +27,7 @@ struct Turn {
     TurnId id = 0;
     ConversationKey conversation = {};  ///< without a name: of a client who keeps the history himself
     PrefixSpace space;                  ///< whose keys it shares
-    std::string flow;                   ///< whom it is served for: its tenant, then a line of its own
+    std::string flow;                   ///< whom it is served for: tenant and conversation (flow_of)
     int priority = 0;                   ///< higher first
     size_t method = 0;                  ///< of runtime's: how it attends
     int64_t budget_tokens = 0;          ///< of its answer, where that is not the method's own

@@ -29,7 +29,8 @@ TEST_P(Lanes, TenThousandPromptsLeaveOnceEach) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
         const auto roll = [&](uint64_t sides) { return random() % sides; };
-        PromptLanes lanes({.lanes = lane_count, .for_prompts = for_prompts, .at_home_tokens = 300, .open_max = 3});
+        PromptLanes lanes(
+            {.lanes = lane_count, .for_prompts = for_prompts, .beside_decode_tokens_max = 300, .open_max = 3});
         std::map<uint64_t, int64_t> missing;
         std::map<uint64_t, size_t> begun_on;
         std::vector<std::optional<PromptLanes::Piece>> busy(lane_count);

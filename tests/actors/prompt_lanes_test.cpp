@@ -193,7 +193,7 @@ TEST(PromptLanes, AFailedPieceTakesItsPromptAndNoOther) {
 }
 
 TEST(PromptLanes, AShortPromptGoesWhereItIsDoneSooner) {
-    PromptLanes lanes({.lanes = 2, .at_home_tokens = 512});
+    PromptLanes lanes({.lanes = 2, .beside_decode_tokens_max = 512});
     EXPECT_EQ(lanes.add(1, 0, 100), 0U) << "nothing is measured, nobody waits";
     EXPECT_EQ(lanes.add(2, 0, 100), 1U) << "the first has work";
     EXPECT_EQ(lanes.add(3, 0, 100'000), 0U) << "a long one does not go where answers are made";
@@ -207,7 +207,7 @@ TEST(PromptLanes, AShortPromptGoesWhereItIsDoneSooner) {
 }
 
 TEST(PromptLanes, LongPromptsGoSideBySideOnAllDevicesMeantForThem) {
-    PromptLanes lanes({.lanes = 3, .for_prompts = 2, .at_home_tokens = 512});
+    PromptLanes lanes({.lanes = 3, .for_prompts = 2, .beside_decode_tokens_max = 512});
     EXPECT_EQ(lanes.add(1, 0, 4000), 0U);
     EXPECT_EQ(lanes.add(2, 0, 4000), 1U);
     EXPECT_EQ(next(lanes, 0), 1U);
@@ -220,7 +220,7 @@ TEST(PromptLanes, LongPromptsGoSideBySideOnAllDevicesMeantForThem) {
 
 /// Where no device is for answers alone, none refuses long prompts.
 TEST(PromptLanes, EveryDeviceMeantForPromptsTakesLongOnes) {
-    PromptLanes lanes({.lanes = 3, .for_prompts = 3, .at_home_tokens = 512});
+    PromptLanes lanes({.lanes = 3, .for_prompts = 3, .beside_decode_tokens_max = 512});
     for (uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(lanes.add(id, 0, 4000), id - 1);
 }
 
