@@ -42,7 +42,7 @@ struct Turn {
     int64_t given_up_tokens = 0;                    ///< of those it was let in with: they are read back with others
     bool waited_in_vain = false;                    ///< for keys from a disk that hangs: all others are computed
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
-    std::unique_ptr<StepAttention> step_attention;  ///< what its answer attends to; none: everything
+    std::unique_ptr<StepAttention> step_attention;  ///< which keys its answer attends to; null: all
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 

@@ -10,9 +10,9 @@
 
 namespace rondo {
 
-/// What a turn's text becomes, apart from its session: from a copy of the conversation, which stays as it is meanwhile.
-/// Whoever lets go of it before it is made gives its place among the texts back; whoever is at it stops soon. Not
-/// shared between threads.
+/// What a turn's text becomes. It is made apart from the session, from a copy of the conversation that stays as it is.
+/// Destroyed before it is made, it gives its place among the texts back, and whoever works on it stops soon. Not shared
+/// between threads.
 class TurnText {
 public:
     TurnText(TurnId turn, std::shared_ptr<TextWorkers> workers) : turn_(turn), workers_(std::move(workers)) {}

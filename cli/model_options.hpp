@@ -56,8 +56,8 @@ struct Runner {
     static Result<std::unique_ptr<Runner>> open_model(const ModelOptions& options);
 };
 
-/// An error where a flag and a --set on one command line give the same key; `value` is the flag's, "" if it is not
-/// there, `key` what such a --set begins with.
+/// An error where a flag and a --set on one command line give the same key. `value` is the flag's, "" without the flag.
+/// `key` is what such a --set begins with.
 Status check_single(std::string_view flag, const std::string& value, std::string_view key,
                     const std::vector<std::string>& overrides);
 std::string_view name_of(MemorySettings::KvType type);

@@ -24,9 +24,8 @@ enum class KvPlace : uint8_t { device };
 enum class Exactness : uint8_t { exact, sparse };
 
 /// Canonical blocks that may be used again: a tree of them, a block a node, by the tokens that lead to it. Sequences
-/// that begin with the same tokens share its blocks; so a conversation's next turn, a fork, a rewound conversation, a
-/// preempted turn and a client who resends its history all find what was computed before, without knowing of each
-/// other.
+/// that begin with the same tokens share its blocks, and need not know of each other. So a conversation's next turn, a
+/// fork, a rewound conversation, a preempted turn and a client who resends his history find what was computed before.
 ///
 /// Blocks are found by their names (prefix_name.hpp), and then compared by their ids. Where two of different contents
 /// had one name, the first would be kept and the other one not stored.

@@ -13,8 +13,8 @@
 namespace rondo {
 
 /// The keys of a sequence that were chosen for each layer and KV head, as the entries kernels attend to. They are
-/// copied together into atoms of their own, so that a decode step streams through them and the sequence's blocks may
-/// go; or, where the pool has no room for copies, they are marked where they lie.
+/// copied together into atoms of their own: a decode step streams through these, and the sequence's blocks may go.
+/// Where the pool has no room for copies, the keys are marked where they lie.
 class SelectedKv {
 public:
     SelectedKv(KvPool& pool, Device& device);
@@ -30,8 +30,8 @@ public:
     Status replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places);
     /// Where the copy of KV head h's chosen[h][place] stands: a slot (atom·16 + token) counted from the group's atoms.
     int32_t slot_of_copy(int layer, int head, int32_t place) const;
-    /// Blocks that have to be free so that all layers can be copied, where each chooses as many keys as these, and the
-    /// sequences that go on still find some; none if they are.
+    /// Blocks that must be free before the keys of all layers are copied; none if they are free. Each layer is taken to
+    /// choose as many keys as `chosen` has. Some blocks more are counted for the sequences that go on.
     BlockCounts blocks_short(std::span<const std::vector<int32_t>> chosen) const;
     /// What a row of this sequence attends to in a layer: the chosen keys, and all from `tail_begin` on.
     SelectedKeys keys(int layer, int64_t tail_begin) const;

@@ -9,9 +9,9 @@ namespace rondo {
 
 namespace {
 
-/// Blocks a sequence may hold: each round begins one, however few tokens it has. Who serves conversations lets prompts
-/// in whose known rounds take no more blocks than a full context, and whose new rounds no more either; the answer
-/// behind them may take nearly as many again. A sequence that does not fit is refused, and ends.
+/// Blocks a sequence may hold. Each round begins one, however few tokens it has. Who serves conversations lets a prompt
+/// in only if its known rounds take no more blocks than a full context. The same holds for its new rounds, and the
+/// answer behind them may take nearly as many again. A sequence that does not fit is refused, and ends.
 int64_t blocks_max(const Batch::Limits& limits) {
     return 3 * ceil_div<int64_t>(limits.context_tokens_max, kv_block_tokens) + 2;
 }

@@ -40,8 +40,8 @@ struct Weights {
     size_t bytes() const;
 };
 
-/// Packs a file's tensors for a device, one after the other; the file's pages are given up as soon as a tensor is
-/// packed, so two copies of the model never exist. `progress` (may be empty) hears the share done.
+/// Packs a file's tensors for a device, one after the other. The pages of a tensor are given up as soon as it is
+/// packed, so two copies of the model never exist. `progress` hears the share done; it may be empty.
 Result<std::unique_ptr<Weights>> load_weights(const ModelSpec& spec, const WeightsFile& file, Device& device,
                                               const std::function<void(double)>& progress = {});
 

@@ -28,12 +28,12 @@ public:
     ~Exchange();
 
     const HttpRequest& request() const { return request_; }
-    /// The body, which is kept no longer than it is needed; how long it was is known on.
+    /// The body, which is kept no longer than it is needed. `body_bytes` still says how long it was.
     std::string take_body() { return std::move(request_.body); }
     size_t body_bytes() const { return body_bytes_; }
     std::string tenant;
     std::string id;         ///< of the request
-    bool is_apart = false;  ///< whether a thread for large requests is at it
+    bool is_apart = false;  ///< whether a thread for large requests works on it
 
     void send_json(int status, std::string body);
     void send(int status, std::string type, std::string body, HttpHeaders more = {});

@@ -7,11 +7,11 @@
 
 namespace rondo::cpu {
 
-/// Rows [row_begin, row_end) of Ops::append_kv. k and v [rows, kv_heads·d] f32 or bf16. Writes the bytes of its own
-/// tokens alone, and touches no neighbour, so threads may write different slots at once.
+/// Rows [row_begin, row_end) of Ops::append_kv; k and v are [rows, kv_heads·d], f32 or bf16. Only the bytes of these
+/// tokens are written, so threads may write different slots at once.
 ///
 /// i8: scale = max|x|/127 and code = x/scale rounded to nearest even. A row too small for a normal scale is stored as
-/// zeros with scale 0; a row that holds a NaN or an infinity keeps it in its scale, so that it reads back as NaN.
+/// zeros with scale 0. A row that holds a NaN or an infinity keeps it in its scale, so the row reads back as NaN.
 void append_kv_rows(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_t* slots, int64_t row_begin,
                     int64_t row_end);
 

@@ -24,14 +24,14 @@ namespace rondo {
 /// A choice among the first keys of a sequence: a job, made layer by layer in pieces. A piece on the device scores keys
 /// and puts chosen ones together; one on the host chooses. Device and host take turns.
 ///
-/// It holds all it needs as it was when the choice began: the queries that are looked at, where the keys lie, leases
-/// that keep them there. So the sequence may grow, be cut, give blocks up or go; and the choice belongs to one holder
-/// at a time, who hands it on whole.
+/// It holds all it needs as it was when the choice began: the queries it looks at, where the keys lie, and leases that
+/// keep them there. So the sequence may grow, be cut, give blocks up or go. The choice belongs to one holder at a time,
+/// who hands it on whole.
 ///
 ///     begin → (on_device → on_host)… → on_device: complete → swap_result
 ///
-/// Choosing shows what share of the attention of the queries that are looked at the choice before held, which could not
-/// know them; a first choice shows what it holds itself.
+/// Choosing also measures the choice before: what share of these queries' attention its keys and the tail hold. It was
+/// made without knowing these queries. A first choice measures itself.
 class Choice {
 public:
     Choice(const ModelSpec& spec, KvPool& pool, Device& device);

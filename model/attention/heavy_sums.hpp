@@ -22,9 +22,9 @@ public:
     /// been worth more, else it is lost. The places by KV head, below 0 where it is lost; valid until the next call.
     /// Empty where it is lost in all of them.
     std::span<const int32_t> leave_window(int layer);
-    /// Adds a step's weights [kv_heads, columns]: of each KV head those of the chosen keys, padded to whole blocks;
-    /// then those of the blocks that begin at `block_begin` (one more entry is the end), from the one on in which the
-    /// window begins.
+    /// Adds a step's weights [kv_heads, columns]. Each KV head has those of its chosen keys first, padded to whole
+    /// blocks. Then come those of the sequence's blocks, from the block in which the window begins. Block b begins at
+    /// key `block_begin[b]`; the last entry is the end.
     void add(int layer, std::span<const float> weights, std::span<const int32_t> block_begin);
 
     int64_t window_begin(int layer) const { return window_begin_[static_cast<size_t>(layer)]; }

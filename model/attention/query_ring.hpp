@@ -16,8 +16,8 @@ public:
     /// Keeps the queries of the last `rows` keys; with 0 none.
     static Result<QueryRing> create(const ModelSpec& spec, Device& device, int64_t rows);
 
-    /// Keeps the last rows of a layer's queries, on whatever device of this memory they were computed; `q` are rows of
-    /// this sequence, the last one its newest key, of `keys`.
+    /// Keeps the last of a layer's queries. `q` are rows of this sequence; the last row is that of the newest of its
+    /// `keys` keys. `device` is the one that computed them, any one of this memory.
     Status keep(Device& device, int layer, const Tensor& q, int64_t keys);
     /// Of a layer: the first key from which on queries were kept without a gap (though only the last are still there).
     int64_t kept_from(int layer) const { return kept_[static_cast<size_t>(layer)].from; }

@@ -27,9 +27,9 @@ struct SpecTensor {
 /// All of them, in the order in which a forward pass reads them. A tied model has no lm_head.weight.
 std::vector<SpecTensor> spec_tensors(const ModelSpec& spec);
 
-/// Whether the file holds exactly what the spec needs: each tensor there, of its shape, of a type that can be used
-/// where it stands (norms and biases are not quantized). A tensor the spec has no place for is an error too, because
-/// leaving it out would change the model's answers; only lm_head.weight of a tied model and stored RoPE tables are
+/// Whether the file holds exactly what the spec needs: each tensor is there, with its shape and a type that can be used
+/// in its place (norms and biases are not quantized). A tensor that the spec has no place for is an error too, because
+/// leaving it out would change the model's answers. Only lm_head.weight of a tied model and stored RoPE tables are
 /// passed over.
 Status check_weights(const ModelSpec& spec, const WeightsFile& weights, const std::string& where);
 

@@ -6,9 +6,9 @@
 
 namespace rondo {
 
-/// Parts what a model thinks from what it answers, where it writes the first between <think> and </think> at the
-/// answer's beginning. Line breaks beside the tags belong to neither part. Whatever pieces the text comes in, the parts
-/// are the same; what may still become a tag, and line breaks that may still be the last of a thought, are held back.
+/// Parts what a model thinks from what it answers: a thought stands between <think> and </think> at the answer's
+/// beginning. Line breaks beside the tags belong to neither part. Whatever pieces the text comes in, the parts are the
+/// same. So what may still become a tag is held back, and so are line breaks that may be the last of a thought.
 class Thoughts {
 public:
     static constexpr std::string_view begin_tag = "<think>";

@@ -21,14 +21,14 @@ using testing::need;
 using Prefill = PrefillAttention::Method;
 using Decode = DecodeAttention::Method;
 
-/// Those of pages are not among them: wherever they choose, pages are fewer than there are.
+/// Methods of pages are not among them: where these choose, they leave pages out.
 const std::vector<Decode> methods_of_keys =
     testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return !row.pages; });
 const std::vector<Decode> methods_of_pages =
     testing::methods_where<Decode>(decode_method_rows, [](const MethodRow& row) { return row.pages; });
 
-/// A method that chooses when, by what and how it would, whatever its budget, but all that stands before the tail; and
-/// whose window stays where it was, for one that slides loses keys.
+/// A method that chooses all keys before the tail, whatever its budget. When it chooses, and by which queries, stays as
+/// it was. Its window does not slide, because a sliding one loses keys.
 class Everything final : public DecodeSelection {
 public:
     explicit Everything(const DecodeAttention& settings) : method_(make_decode_selection(settings)) {}

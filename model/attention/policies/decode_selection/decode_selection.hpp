@@ -36,8 +36,8 @@ public:
     virtual int queries() const = 0;
     /// Keys that are not chosen are given up for good, and their memory with them.
     virtual bool evicts() const { return false; }
-    /// Scores go on being summed once a choice serves, step by step; and what falls behind the tail's begin takes the
-    /// place of the chosen key that has been worth least, if it has been worth more itself.
+    /// Once a choice serves, scores go on being summed step by step. A key that falls out of the tail takes the place
+    /// of the chosen key that has been worth least, if it has been worth more itself.
     virtual bool accumulates() const { return false; }
     /// The chosen keys, the same number for each KV head, stand right before the tail, whatever was said between.
     virtual bool shifts() const { return false; }

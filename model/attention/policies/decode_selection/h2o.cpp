@@ -6,11 +6,11 @@ namespace rondo {
 
 namespace {
 
-/// H2O: half the budget for the keys that gathered the most attention so far, half for a window of the most recent
-/// ones, which slides; the newest key always stays, so of an odd budget the recent half is the greater.
+/// H2O: half the budget is for the keys that have gathered the most attention so far, half for a window of the most
+/// recent ones. The window slides. The newest key always stays, so the recent half of an odd budget is the greater.
 ///
-/// The paper sums over all queries there have been. Here it is the last `window` ones when the choice is made, for no
-/// more of a prompt's are kept, and from then on every one: model/attention/heavy_keys.hpp.
+/// The paper sums over all queries so far. Here the choice sums over the prompt's last `window` queries, because no
+/// more of them are kept. From then on every query counts (model/attention/heavy_keys.hpp).
 class H2o final : public BudgetSelection {
 public:
     explicit H2o(const DecodeAttention& settings)

@@ -15,9 +15,9 @@ namespace {
 
 // Lines this close to the best are taken with it: one by one, a head of 64k keys would need thousands of scans.
 constexpr float batch_share = 0.75F;
-// After so many batches the rest is taken in order of ratio. Inputs exist whose best ratio hardly falls from batch to
-// batch; then each further batch takes half of the mass still wanted or more, because lines share it at most by twos;
-// or, where rows want their own, what it takes is enough for one row more at least.
+// After so many batches, lines are taken in order of ratio until together they hold what is missing. There are inputs
+// whose best ratio hardly falls from batch to batch. An entry lies in two lines at most, so such a batch covers half of
+// what is missing or more. Where each row wants its own share, it covers enough for one more row at least.
 constexpr int patient_batches = 64;
 constexpr float least_ratio = std::numeric_limits<float>::min();
 constexpr size_t stripe_lines = 64;
