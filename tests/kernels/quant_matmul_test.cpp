@@ -107,7 +107,9 @@ protected:
             }
         }
         // Wide rows have wide bounds, which a block that is left out may keep. The usual error is 6e-3 of the size.
-        if (x.rows > 1) EXPECT_LE(relative_error(got, expected), 1e-2);
+        if (x.rows > 1) {
+            EXPECT_LE(relative_error(got, expected), 1e-2);
+        }
     }
 };
 RONDO_ON_EVERY_DEVICE(QuantMatmul);
