@@ -107,8 +107,11 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
 }
 
 double product_ceiling(int64_t rows, int threads, int repeat) {
-    // Where the processor has no bf16 products oneDNN imitates them, slower than products of floats.
-    return std::max(gemm_rate(DType::bf16, rows, threads, repeat), gemm_rate(DType::f32, rows, threads, repeat));
+    // Loops first: oneDNN's threads go on spinning when theirs are done. It imitates bf16 products that the processor
+    // has not, slower than products of floats; and tiles have no loop.
+    const InstructionRates loops = instruction_rates(threads, repeat);
+    return std::max({loops.fma_f32, loops.dot_bf16, gemm_rate(DType::bf16, rows, threads, repeat),
+                     gemm_rate(DType::f32, rows, threads, repeat)});
 }
 
 }  // namespace rondo::bench

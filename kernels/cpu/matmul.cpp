@@ -22,7 +22,12 @@ namespace {
 constexpr int64_t few_rows = 16;        // up to here unpacking an f16 panel costs more than its products in f32
 constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
-constexpr size_t input_block_bytes = size_t{1} << 20;  // of rows that stay in L2 while panels stream past
+constexpr int64_t input_block_bytes = int64_t{1} << 20;  // of rows that stay in L2 while panels stream past
+
+/// Rows of x that stay in L2 while panels stream past: a multiple of what the kernels take at once, at least 64.
+int64_t rows_of_block(int64_t row_bytes, int64_t unit) {
+    return std::max(round_up<int64_t>(64, unit), input_block_bytes / row_bytes / unit * unit);
+}
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
 void place_row(const Tensor& x, int64_t m, uint16_t* to, int64_t columns_padded) {
@@ -77,7 +82,10 @@ Status Matmul::reserve(int64_t rows, int64_t columns) {
         (void)bf16_rows_.get(count * sizeof(uint16_t));
         (void)f32_rows_.get(count * sizeof(float));
         (void)quant_rows_.get(activation_bytes(rows, columns));
-        for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(padded * panel_outputs) * sizeof(uint16_t));
+        const int64_t together = std::min(rows, rows_of_block(padded, 32));
+        const int64_t wide = std::max(wide_bytes(DType::q6_k, padded, together), wide_bytes(DType::q2_k, padded, 0));
+        const int64_t panel = padded * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
+        for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(panel, wide)));
     } catch (const std::bad_alloc&) {
         return make_error(ErrorCode::out_of_memory, "the host has no room for products of " + std::to_string(rows) +
                                                         " rows of " + std::to_string(columns));
@@ -182,7 +190,7 @@ void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment
     const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs).slice_rows(row_begin, rows);
     // The kernel writes output n of a row at y[n], so y stands `first` floats before these groups' own sums.
     const int64_t stride = (end - begin) * quant_group_rows;
-    const int64_t wide = wide_bytes(quant.type(), quant.columns());
+    const int64_t wide = wide_bytes(quant.type(), quant.columns(), rows);
     const int64_t own = to.dtype == DType::f32 ? 0 : (rows * stride + first) * static_cast<int64_t>(sizeof(float));
     auto* const memory = scratch.get(static_cast<size_t>(wide + own));
     if (to.dtype == DType::f32) {
@@ -216,11 +224,7 @@ Status Matmul::run(const MatmulArgs& args) {
     const bool int8 = inputs.quant.codes != nullptr;
     const bool floats = inputs.f32 != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : floats ? 4 : 2);
-    const int64_t unit = floats ? 96 : 32;  // of rows, that the kernels take at once
-    const int64_t block_rows =
-        few ? rows
-            : std::max<int64_t>(floats ? unit : 2 * unit,
-                                static_cast<int64_t>(input_block_bytes) / row_bytes / unit * unit);
+    const int64_t block_rows = few ? rows : rows_of_block(row_bytes, floats ? 96 : 32);
     int64_t task_groups = 1;
     for (const auto& segment : weight.segments()) {
         if (multiplies_int8(segment, few) && quant_way(segment.quant()->type(), rows) != QuantWay::alone)

@@ -38,8 +38,8 @@ struct QuantProduct {
 void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
 /// The same, widened.
 void multiply_wide(const QuantProduct& product, const QuantActivations& x);
-/// What two groups take when they are widened; 0 where codes are bytes already, and need not be.
-int64_t wide_bytes(DType type, int64_t columns);
+/// What `rows` rows of x take by two groups that are widened; 0 where codes are bytes already, and need not be.
+int64_t wide_bytes(DType type, int64_t columns, int64_t rows);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);
 

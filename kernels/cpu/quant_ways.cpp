@@ -38,7 +38,7 @@ QuantWay fastest(DType type, int64_t rows) {
     const size_t x_bytes = activation_bytes(rows, columns);
     const auto y_bytes = static_cast<size_t>(rows * groups * quant_group_rows) * sizeof(float);
     const Aligned weight(weight_bytes), x_memory(x_bytes), y(y_bytes);
-    const Aligned wide(static_cast<size_t>(wide_bytes(type, columns)));
+    const Aligned wide(static_cast<size_t>(wide_bytes(type, columns, rows)));
     const QuantActivations x = place_activations({x_memory.data, x_bytes}, rows, columns);
     QuantProduct product;
     product.type = type;
@@ -49,7 +49,7 @@ QuantWay fastest(DType type, int64_t rows) {
     product.y = reinterpret_cast<float*>(y.data);
     product.wide = wide.data;
     constexpr std::array ways{QuantWay::alone, QuantWay::in_pairs, QuantWay::widened};
-    const size_t count = wide_bytes(type, columns) > 0 ? ways.size() : ways.size() - 1;
+    const size_t count = wide_bytes(type, columns, rows) > 0 ? ways.size() : ways.size() - 1;
     std::array<double, ways.size()> least{1e9, 1e9, 1e9};
     for (int round = 0; round < rounds; ++round) {
         for (size_t i = 0; i < count; ++i) {

@@ -21,9 +21,20 @@ constexpr WideLayout wide_layout(const QuantLayout& packed) {
 
 }  // namespace
 
-int64_t wide_bytes(DType type, int64_t columns) {
+namespace {
+
+/// Of two groups.
+int64_t groups_bytes(const QuantLayout& packed, int64_t columns) {
+    return 2 * (columns / quant_block) * wide_layout(packed).block_bytes();
+}
+
+}  // namespace
+
+int64_t wide_bytes(DType type, int64_t columns, int64_t rows) {
     const QuantLayout packed = quant_layout(type);
-    return packed.code_bits == 8 ? 0 : 2 * (columns / quant_block) * wide_layout(packed).block_bytes();
+    if (packed.code_bits == 8) return 0;
+    const int64_t begins = packed.minima ? 0 : rows * (columns / quant_block) * packed.subblocks;
+    return round_up<int64_t>(groups_bytes(packed, columns) + begins * static_cast<int64_t>(sizeof(int32_t)), 64);
 }
 
 }  // namespace rondo::cpu
@@ -85,7 +96,7 @@ RONDO_VNNI void widen_group(const std::byte* chunk, int64_t blocks, std::byte* t
 /// What a block is multiplied with: M rows of x.
 struct WideInputs {
     const QuantActivations& x;
-    int32_t offset;  // of the weight's codes
+    const int32_t* begins;  // by row, block and scale: what a sum of products begins with
     const int8_t* a;
     int64_t at;  // the block's place in the tables of the first row
 
@@ -110,9 +121,8 @@ RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const Wide
 template <WideLayout Wide, int M, int G, int S>
 RONDO_VNNI_INLINE void multiply_wide_codes(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
     for (int r = 0; r < M; ++r) {
-        const int64_t row = in.of_row(r);
-        const int32_t sum = Wide.minima > 0 ? 0 : Wide.scales == 2 ? in.x.half_sums[2 * row + S] : in.x.sums[row];
-        for (int g = 0; g < G; ++g) dots[g][r] = _mm512_set1_epi32(-in.offset * sum);
+        const __m512i begin = _mm512_set1_epi32(Wide.minima > 0 ? 0 : in.begins[Wide.scales * in.of_row(r) + S]);
+        for (int g = 0; g < G; ++g) dots[g][r] = begin;
     }
     constexpr int first = 4 * S, last = Wide.scales == 2 ? first + 4 : 8;
     add_wide_quads<M, G, first, last>(blocks, in, dots);
@@ -166,7 +176,8 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
 template <WideLayout Wide, int M, int G>
 RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
     const int64_t blocks = product.columns / quant_block;
-    WideInputs in{x, quant_offset(product.type), x.codes + row * x.columns, row * blocks};
+    const auto* const begins = reinterpret_cast<const int32_t*>(product.wide + 2 * blocks * Wide.block_bytes());
+    WideInputs in{x, begins, x.codes + row * x.columns, row * blocks};
     __m512 sums[G][M];
     const std::byte* at_block[G];
     for (int g = 0; g < G; ++g) {
@@ -188,6 +199,12 @@ void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x
     if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, row);
 }
 
+/// What the sums of products begin with, for unsigned codes are `offset` too large. From memory they cost nothing; made
+/// where they are used they would take the port of every eighth product.
+RONDO_VNNI void place_begins(const int32_t* sums, int64_t count, int32_t offset, int32_t* begins) {
+    for (int64_t i = 0; i < count; ++i) begins[i] = -offset * sums[i];
+}
+
 }  // namespace
 
 void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
@@ -196,6 +213,10 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
         constexpr WideLayout wide = wide_layout(packed);
         constexpr int rows = packed.subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
         const int64_t blocks = product.columns / quant_block;
+        if constexpr (!packed.minima) {
+            place_begins(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks * wide.scales, packed.offset,
+                         reinterpret_cast<int32_t*>(product.wide + groups_bytes(packed, product.columns)));
+        }
         for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
             const int64_t some = std::min<int64_t>(2, product.group_end - group);
             for (int64_t g = 0; g < some; ++g) {

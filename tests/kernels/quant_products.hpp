@@ -83,7 +83,7 @@ inline std::vector<float> product(const Packed& packed, const cpu::QuantActivati
 inline std::vector<std::vector<float>> products(const Packed& packed, const cpu::QuantActivations& x) {
     if (!cpu::cpu_features().avx512_vnni) return {product(packed, x)};
     const cpu::QuantPanels& panels = packed.panels;
-    const int64_t wide_bytes = cpu::wide_bytes(panels.type(), panels.columns());
+    const int64_t wide_bytes = cpu::wide_bytes(panels.type(), panels.columns(), x.rows);
     const AlignedBytes wide(static_cast<size_t>(wide_bytes) + 1);
     std::vector<std::vector<float>> all;
     for (const cpu::QuantWay way : {cpu::QuantWay::alone, cpu::QuantWay::in_pairs, cpu::QuantWay::widened}) {
