@@ -22,6 +22,16 @@ constexpr int64_t rows_at_once = 96;     // a multiple of all that rows are take
 constexpr int64_t rows_that_widen = 12;  // more rows than these read a stretch of 16-bit weights as floats
 constexpr int64_t prefetch_bytes = 4096;
 
+/// What the first rows to be multiplied prefetch meanwhile: `step` bytes from `at` on for each two inputs.
+struct Ahead {
+    const char* at = nullptr;
+    int64_t step = 0;
+
+    HWY_INLINE void ask(int64_t k) const {
+        for (int64_t line = 0; line < step; line += 64) hwy::Prefetch(at + k / 2 * step + line);
+    }
+};
+
 struct Bf16Pairs {
     uint16_t bits;
 };
@@ -59,10 +69,9 @@ HWY_INLINE void add_input(const float* x, int64_t x_stride, const W* panel, int6
     }
 }
 
-/// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on. The first rows to read a
-/// stretch of the panel prefetch the next.
+/// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on.
 template <int row_count, class W>
-HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, bool ahead,
+HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, Ahead ahead,
                            float* sums) {
     const F32 f;
     const auto width = static_cast<int64_t>(hn::Lanes(f));
@@ -71,11 +80,7 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
         for (int r = 0; r < registers; ++r) s[m][r] = hn::Load(f, sums + m * panel_outputs + first + r * width);
     }
     for (int64_t k = 0; k < count; k += 2) {
-        if (ahead) {
-            const auto* const next = reinterpret_cast<const char*>(panel + k * panel_outputs + first) + prefetch_bytes;
-            const auto bytes = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
-            for (int64_t at = 0; at < bytes; at += 64) hwy::Prefetch(next + at);
-        }
+        ahead.ask(k);
         add_input<false, row_count>(x, x_stride, panel, k, first, s);
         add_input<true, row_count>(x, x_stride, panel, k, first, s);
     }
@@ -88,7 +93,7 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
 constexpr int64_t together_max = 6;
 template <class W>
 HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first,
-                         bool ahead, float* sums) {
+                         Ahead ahead, float* sums) {
     switch (rows) {
         case 1:
             return add_inputs<1>(x, x_stride, panel, count, first, ahead, sums);
@@ -105,16 +110,16 @@ HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W
     }
 }
 
-/// Adds inputs [0, count) to the sums of all rows. Whether the panel comes from memory tells `ahead`.
+/// Adds inputs [0, count) to the sums of all rows.
 template <class W>
-HWY_INLINE void add_stretch(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, bool ahead,
+HWY_INLINE void add_stretch(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, Ahead ahead,
                             float* sums) {
     const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
     const int64_t together = lanes >= 16 ? together_max : 3, step = registers * lanes;
     for (int64_t m = 0; m < rows; m += together) {
         for (int64_t first = 0; first < panel_outputs; first += step) {
             add_rows(std::min(together, rows - m), x + m * x_stride, x_stride, panel, count, first,
-                     ahead && m == 0 && first == 0, sums + m * panel_outputs);
+                     m == 0 && first == 0 ? ahead : Ahead(), sums + m * panel_outputs);
         }
     }
 }
@@ -125,9 +130,6 @@ HWY_INLINE void widen_stretch(const W* panel, int64_t count, float* wide) {
     const F32 f;
     const auto width = static_cast<int64_t>(hn::Lanes(f));
     for (int64_t k = 0; k < count; k += 2, wide += 2 * panel_outputs) {
-        const auto* const next = reinterpret_cast<const char*>(panel + k * panel_outputs) + prefetch_bytes;
-        const auto bytes = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
-        for (int64_t at = 0; at < bytes; at += 64) hwy::Prefetch(next + at);
         for (int64_t n = 0; n < panel_outputs; n += width) {
             hn::Store(load_weights<false>(f, panel, k, n), f, wide + n);
             hn::Store(load_weights<true>(f, panel, k, n), f, wide + panel_outputs + n);
@@ -138,6 +140,7 @@ HWY_INLINE void widen_stretch(const W* panel, int64_t count, float* wide) {
 template <class W>
 void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
                    const ProductOut& out) {
+    constexpr auto two_inputs = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
     HWY_ALIGN float sums[rows_at_once * panel_outputs];
     for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
         const int64_t some = std::min(rows_at_once, rows - begin);
@@ -149,9 +152,11 @@ void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* pane
             if (sizeof(W) < sizeof(float) && some > rows_that_widen) {
                 HWY_ALIGN float wide[inputs_at_once * panel_outputs];
                 widen_stretch(stretch, count, wide);
-                add_stretch(some, from, x_stride, wide, count, false, sums);
+                const Ahead next{reinterpret_cast<const char*>(stretch + count * panel_outputs), two_inputs};
+                add_stretch(some, from, x_stride, wide, count, next, sums);
             } else {
-                add_stretch(some, from, x_stride, stretch, count, true, sums);
+                const Ahead next{reinterpret_cast<const char*>(stretch) + prefetch_bytes, two_inputs};
+                add_stretch(some, from, x_stride, stretch, count, next, sums);
             }
         }
         write_product(sums, panel_outputs, some, out.from_row(begin));

@@ -142,13 +142,15 @@ RONDO_VNNI_INLINE void add_chunk(const std::byte* const* chunks, int64_t blocks,
                                  int64_t block0, __m512 (*sums)[M]) {
     constexpr QuantLayout layout = quant_layout(Type);
     const int64_t x_blocks = x.columns / quant_block;
+    const int64_t ahead =
+        G == 1 ? prefetch_bytes : G * layout.group_bytes(x.columns);  // a pair prefetches the next one
     const int8_t* a = x.codes + row * x.columns + block0 * quant_block;
     for (int64_t b = 0; b < blocks; ++b, a += quant_block) {
         const int64_t at = row * x_blocks + block0 + b;
         const std::byte* codes[G];
         __m512 scales[G], scales1[G];
         for (int g = 0; g < G; ++g) {
-            if (row == 0) prefetch_block<Type>(chunks[g], b);
+            if (row == 0) prefetch_block<Type>(chunks[g] + ahead, b);
             codes[g] = chunks[g] + b * layout.code_bytes();
             const std::byte* const scales_at = chunks[g] + layout.scales_offset(blocks);
             scales[g] = load_f16(chunks[g] + layout.d_offset(blocks) + (layout.super_blocks ? 0 : 32 * b));

@@ -95,12 +95,11 @@ RONDO_VNNI_INLINE __m512 nibble_minimum(__m512 m, const std::byte* at) {
     return _mm512_mul_ps(m, _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4)));
 }
 
-/// Prefetches as many bytes of the stream as one block has.
+/// Prefetches as many bytes of the stream as one block has, from `ahead` on, which stands for the first block.
 template <DType Type>
-RONDO_VNNI_INLINE void prefetch_block(const std::byte* chunk, int64_t block) {
+RONDO_VNNI_INLINE void prefetch_block(const std::byte* ahead, int64_t block) {
     constexpr int64_t block_bytes = quant_layout(Type).chunk_bytes(quant_chunk_blocks) / quant_chunk_blocks;
-    const std::byte* ahead = chunk + prefetch_bytes + block * block_bytes;
-    for (int64_t at = 0; at < block_bytes; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
+    for (int64_t at = 0; at < block_bytes; at += 64) _mm_prefetch(ahead + block * block_bytes + at, _MM_HINT_T1);
 }
 
 /// Prefetches the cache lines that the sums of M rows will be written to. Many rows' outputs are more than a cache

@@ -57,7 +57,6 @@ template <DType Type>
 RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64_t b, std::byte* to) {
     constexpr QuantLayout layout = quant_layout(Type);
     constexpr WideLayout wide = wide_layout(layout);
-    prefetch_block<Type>(chunk, b);
     widen_codes<Type>(chunk + b * layout.code_bytes(), to);
     const int64_t own = layout.super_blocks ? 0 : 32 * b;
     const __m512 d = load_f16(chunk + layout.d_offset(blocks) + own);
@@ -92,6 +91,24 @@ RONDO_VNNI void widen_group(const std::byte* chunk, int64_t blocks, std::byte* t
         chunk += quant_layout(Type).chunk_bytes(some);
     }
 }
+
+/// What is read next is prefetched while the first rows are multiplied, since memory would idle meanwhile: some cache
+/// lines with each block.
+class NextGroups {
+public:
+    NextGroups(const std::byte* from, int64_t bytes, int64_t blocks) : at_(from), end_(from + bytes) {
+        lines_ = ceil_div<int64_t>(bytes / 64, steps * blocks);
+    }
+    RONDO_VNNI_INLINE void ask() {
+        for (int64_t i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+    }
+
+private:
+    static constexpr int64_t steps = 4;  // of rows, that share the work
+    const std::byte* at_;
+    const std::byte* end_;
+    int64_t lines_;
+};
 
 /// What a block is multiplied with: M rows of x.
 struct WideInputs {
@@ -174,7 +191,8 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
 
 /// G groups × M rows of x.
 template <WideLayout Wide, int M, int G>
-RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row) {
+RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row,
+                                   NextGroups& next) {
     const int64_t blocks = product.columns / quant_block;
     const auto* const begins = reinterpret_cast<const int32_t*>(product.wide + 2 * blocks * Wide.block_bytes());
     WideInputs in{x, begins, x.codes + row * x.columns, row * blocks};
@@ -186,6 +204,7 @@ RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActiv
         prefetch_outputs<M>(product, group + g, row);
     }
     for (int64_t b = 0; b < blocks; ++b, ++in.at, in.a += quant_block) {
+        next.ask();
         add_wide_block<Wide, M, G>(at_block, in, sums);
         for (const auto*& at : at_block) at += Wide.block_bytes();
     }
@@ -194,9 +213,10 @@ RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActiv
 
 /// All rows of x with G widened groups, the last rows in smaller steps.
 template <WideLayout Wide, int M, int G>
-void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row = 0) {
-    for (; row + M <= x.rows; row += M) multiply_wide_rows<Wide, M, G>(product, x, group, row);
-    if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, row);
+void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x, int64_t group, NextGroups& next,
+                          int64_t row = 0) {
+    for (; row + M <= x.rows; row += M) multiply_wide_rows<Wide, M, G>(product, x, group, row, next);
+    if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, next, row);
 }
 
 /// What the sums of products begin with, for unsigned codes are `offset` too large. From memory they cost nothing; made
@@ -223,10 +243,12 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
                 widen_group<Type>(product.storage + (group + g) * packed.group_bytes(product.columns), blocks,
                                   product.wide + g * blocks * wide.block_bytes());
             }
+            const int64_t bytes = packed.group_bytes(product.columns);
+            NextGroups next(product.storage + (group + some) * bytes, 2 * bytes, blocks);
             if (some == 2) {
-                multiply_wide_groups<wide, rows, 2>(product, x, group);
+                multiply_wide_groups<wide, rows, 2>(product, x, group, next);
             } else {
-                multiply_wide_groups<wide, rows, 1>(product, x, group);
+                multiply_wide_groups<wide, rows, 1>(product, x, group, next);
             }
         }
     });

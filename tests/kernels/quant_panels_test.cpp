@@ -129,7 +129,8 @@ TEST(QuantPanels, EveryWayGivesTheSameBits) {
                     const Activations activations(x, columns);
                     std::vector<float> first;
                     for (const QuantWay way : {QuantWay::alone, QuantWay::in_pairs, QuantWay::widened}) {
-                        if (way == QuantWay::widened && wide_bytes(type, columns, rows) == 0) continue;  // has bytes already
+                        if (way == QuantWay::widened && wide_bytes(type, columns, rows) == 0)
+                            continue;  // has bytes already
                         std::vector<float> y(static_cast<size_t>(rows * outputs), 0.5F);
                         multiply_vnni({type, outputs, columns, packed.storage.data, 0, packed.panels.groups(), y.data(),
                                        outputs, bias.data(), true, way, wide.data},
