@@ -1,5 +1,5 @@
 // Attention through Ops::attend over depth, checked against double and then timed: one decode row beside the rate at
-// which memory is read, a chunk of 512 rows beside oneDNN's GEMM rate, for each type of KV.
+// which memory is read, a chunk of 512 rows beside the rate of products, for each type of KV.
 // usage: bench_attention [--json] [--threads N] [--repeat R] [--kv bf16,i8,f32] [--depths 512,8192]
 #include <CLI/CLI.hpp>
 #include <cmath>
