@@ -95,6 +95,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
                                             .priority = ask.priority,
                                             .method = method,
                                             .budget_tokens = budget_tokens,
+                                            .answers = !ask.warms,
                                             .ids = std::move(ids),
                                             .prompt_tokens = tokens,
                                             .round_ends = prompt.round_ends,

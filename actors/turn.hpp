@@ -31,6 +31,7 @@ struct Turn {
     int priority = 0;                   ///< higher first
     size_t method = 0;                  ///< of runtime's: how it attends
     int64_t budget_tokens = 0;          ///< of its answer, where that is not the method's own
+    bool answers = true;                ///< false: it warms a conversation, and no step follows its prompt
 
     std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
     int64_t prompt_tokens = 0;  ///< ids before the answer
@@ -92,10 +93,10 @@ struct Turn {
     }
     /// No step follows the one that made the last piece.
     bool is_over() const { return last.over || std::ssize(ids) >= runtime->context_tokens; }
-    /// Its prompt is complete and the first piece taken: a choice of keys may begin. The runner of `device`, which has
-    /// computed the prompt's last chunk, calls this.
+    /// Its prompt is complete and the first piece taken: a choice of keys may begin, if steps follow. The runner of
+    /// `device`, which has computed the prompt's last chunk, calls this.
     void end_prompt(Device& device) {
-        if (step_attention != nullptr && !last.over) step_attention->after_prefill(device, kv);
+        if (step_attention != nullptr && answers && !last.over) step_attention->after_prefill(device, kv);
     }
     /// The same after a step. The runner that has done the step calls this.
     void end_step() {

@@ -112,6 +112,16 @@ TEST_F(DeviceRunnerTest, AnAnswerOfOneTokenBeginsNoChoice) {
     EXPECT_EQ(chooses->step_attention->stats().selections, 0);
 }
 
+TEST_F(DeviceRunnerTest, APromptThatWarmsAConversationBeginsNoChoice) {
+    const TurnPtr warms = turn(100);
+    warms->answers = false;
+    testing::choose_first_key(*warms, 4);
+    compute_prompt(warms);
+    EXPECT_FALSE(warms->last.over) << "its answer has tokens left";
+    EXPECT_FALSE(warms->step_attention->take_begun());
+    EXPECT_EQ(warms->step_attention->stats().selections, 0);
+}
+
 TEST_F(DeviceRunnerTest, AChoiceBehindAStepHasBegunWithTheAnswerButNotBehindTheLast) {
     const TurnPtr chooses = turn_that_chooses_behind_steps();
     compute_prompt(chooses);
