@@ -11,6 +11,15 @@ namespace {
 
 constexpr int64_t keys_at_once = 64;  // read back together: a row of all KV heads is some kilobytes
 
+/// Pages that a step can mark in a KV head: all that the budget allows but the last. A page is a block, so a sequence
+/// has no more of them than the pool has blocks.
+int64_t pages_marked_max(const KvPool& pool, int64_t budget_keys) {
+    const size_t blocks = std::max(pool.blocks_total(LayerGroup::lower), pool.blocks_total(LayerGroup::upper));
+    const int64_t pages =
+        std::min(std::max(quest_pages_min, budget_keys / quest_page_keys), static_cast<int64_t>(blocks));
+    return std::max<int64_t>(pages - 1, 0);
+}
+
 }  // namespace
 
 QuestPages::QuestPages(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys)
@@ -37,8 +46,7 @@ Result<std::unique_ptr<QuestPages>> QuestPages::create(const ModelSpec& spec, co
     RONDO_ASSIGN(made->keys_, device.allocate(bytes));
     RONDO_ASSIGN(made->values_, device.allocate(bytes));
     const auto heads = static_cast<size_t>(spec.kv_heads);
-    const int64_t pages = std::max(quest_pages_min, budget_keys / quest_page_keys) - 1;
-    RONDO_TRY(made->entries_.reserve(device, heads * static_cast<size_t>(pages)));
+    RONDO_TRY(made->entries_.reserve(device, heads * static_cast<size_t>(pages_marked_max(pool, budget_keys))));
     RONDO_TRY(made->counts_.reserve(device, heads));
     RONDO_TRY(made->slots_.reserve(device, static_cast<size_t>(keys_at_once)));
     return made;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "model/attention/heavy_keys.hpp"
@@ -332,6 +333,11 @@ TEST_P(QuestPagesTest, AreTheBestByANaiveBoundAtEveryStep) {
         EXPECT_EQ(pages->stats().selections, i + 1);
         append(1);
     }
+}
+
+TEST_P(QuestPagesTest, TakeNoMoreRoomThanThePoolHasBlocks) {
+    // Nobody has memory for all pages of such a budget.
+    EXPECT_NE(need(QuestPages::create(spec_, *pool_, *device_, std::numeric_limits<int64_t>::max())), nullptr);
 }
 
 TEST_P(QuestPagesTest, AreNotAskedForWhileTheBudgetHoldsAllKeys) {
