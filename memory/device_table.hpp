@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -18,13 +19,24 @@ class DeviceTable {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
+    DeviceTable() = default;
+    DeviceTable(DeviceTable&& other) noexcept { swap(other); }
+    DeviceTable& operator=(DeviceTable&& other) noexcept {
+        DeviceTable taken(std::move(other));
+        swap(taken);
+        return *this;
+    }
+
     std::vector<T>& host() { return host_; }
     const std::vector<T>& host() const { return host_; }
 
     /// Takes room for `count` entries: up to so many, writing and sending them allocates nothing.
+    /// Where that moves the table, what was sent before is gone: it must be sent again.
     Status reserve(Device& device, size_t count) {
+        const bool in_host_memory = device.computes_in_host_memory();
+        if (in_host_memory && count > host_.capacity()) data_ = nullptr;
         host_.reserve(count);
-        if (device.computes_in_host_memory()) return Status::ok();
+        if (in_host_memory) return Status::ok();
         RONDO_TRY(device.reach(sent_));
         return take_room(device, count * sizeof(T));
     }
@@ -38,12 +50,13 @@ public:
         RONDO_TRY(device.reach(sent_));
         if (buffer_.bytes() < bytes) RONDO_TRY(take_room(device, 2 * bytes));
         std::ranges::copy(host_, staging_.template as<T>());
-        data_ = buffer_.template as<T>();
+        data_ = nullptr;  // until the copy has been asked for
         RONDO_TRY(device.copy(buffer_.data(), staging_.data(), bytes, StreamId::compute));
         RONDO_ASSIGN(sent_, device.record(StreamId::compute));
+        data_ = buffer_.template as<T>();
         return Status::ok();
     }
-    /// What kernels read; valid after `send`.
+    /// What kernels read; valid after `send`. Null: nothing was sent, or it must be sent again.
     const T* data() const { return data_; }
 
 private:
@@ -51,7 +64,15 @@ private:
         if (buffer_.bytes() >= bytes) return Status::ok();
         RONDO_ASSIGN(staging_, device.allocate_host(bytes));
         RONDO_ASSIGN(buffer_, device.allocate(bytes));
+        data_ = nullptr;
         return Status::ok();
+    }
+    void swap(DeviceTable& other) noexcept {
+        std::swap(host_, other.host_);
+        std::swap(staging_, other.staging_);
+        std::swap(buffer_, other.buffer_);
+        std::swap(sent_, other.sent_);
+        std::swap(data_, other.data_);
     }
 
     std::vector<T> host_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -18,6 +19,7 @@ namespace {
 class LateCopies final : public testing::StandInGpu {
 public:
     Status copy(void* dst, const void* src, size_t bytes, StreamId) override {
+        if (refuses) return make_error(ErrorCode::internal, "refused");
         if (bytes > 0) copies_.push_back({dst, src, bytes});
         return Status::ok();
     }
@@ -27,6 +29,8 @@ public:
         return Status::ok();
     }
     Status drain(StreamId stream) override { return reach(Mark{stream, copies_.size()}); }
+
+    bool refuses = false;
 
 private:
     std::vector<Copy> copies_;
@@ -87,6 +91,56 @@ TEST(DeviceTable, AllocatesNothingUpToWhatWasReserved) {
     read_later(gpu, table, read);
     ASSERT_TRUE(gpu.drain(StreamId::compute).is_ok());
     EXPECT_EQ(read, (std::array<int32_t, 4>{3, 3, 3, 3}));
+}
+
+TEST(DeviceTable, MustBeSentAgainWhereReservingMovedIt) {
+    LateCopies gpu;
+    const std::unique_ptr<Device> cpu = open_device({DeviceKind::cpu, 0, 1}).value();
+    for (Device* const device : {static_cast<Device*>(&gpu), cpu.get()}) {
+        DeviceTable<int32_t> table;
+        table.host() = {1, 2};
+        ASSERT_TRUE(table.send(*device).is_ok());
+        const int32_t* const sent = table.data();
+        ASSERT_TRUE(table.reserve(*device, 2).is_ok());
+        EXPECT_EQ(table.data(), sent) << "there was room: nothing has moved";
+        ASSERT_TRUE(table.reserve(*device, 1000).is_ok());
+        EXPECT_EQ(table.data(), nullptr);
+        ASSERT_TRUE(table.send(*device).is_ok());
+        EXPECT_NE(table.data(), nullptr);
+    }
+}
+
+TEST(DeviceTable, IsNotThereWhereItCouldNotBeSent) {
+    LateCopies gpu;
+    DeviceTable<int32_t> table;
+    table.host() = {1, 2};
+    gpu.refuses = true;
+    EXPECT_FALSE(table.send(gpu).is_ok());
+    EXPECT_EQ(table.data(), nullptr);
+    gpu.refuses = false;
+    EXPECT_TRUE(table.send(gpu).is_ok());
+    EXPECT_NE(table.data(), nullptr);
+}
+
+TEST(DeviceTable, LeavesNothingBehindWhereItMovedFrom) {
+    LateCopies gpu;
+    const std::unique_ptr<Device> cpu = open_device({DeviceKind::cpu, 0, 1}).value();
+    for (Device* const device : {static_cast<Device*>(&gpu), cpu.get()}) {
+        DeviceTable<int32_t> from;
+        from.host() = {1, 2};
+        ASSERT_TRUE(from.send(*device).is_ok());
+        const int32_t* const sent = from.data();
+        DeviceTable<int32_t> built(std::move(from));
+        EXPECT_EQ(built.data(), sent);
+        EXPECT_EQ(from.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+        EXPECT_TRUE(from.host().empty());
+        DeviceTable<int32_t> assigned;
+        assigned = std::move(built);
+        EXPECT_EQ(assigned.data(), sent);
+        EXPECT_EQ(built.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+        EXPECT_EQ(assigned.host(), (std::vector<int32_t>{1, 2}));
+        ASSERT_TRUE(device->drain(StreamId::compute).is_ok());  // the copies have their ends still
+    }
 }
 
 TEST(DeviceTable, SendsNothingOfAnEmptyTable) {
