@@ -57,7 +57,7 @@ Status Choice::copy_queries(Device& device, const QueryRing& ring) {
     const int64_t columns = int64_t{spec_->heads} * spec_->head_dim;
     const auto rows = static_cast<size_t>(spec_->layers * queries);
     RONDO_TRY(grow(device, queries_, rows * static_cast<size_t>(columns) * sizeof(float)));
-    RONDO_TRY(query_keys_.reserve(device, rows));
+    RONDO_TRY(query_keys_.reserve(*device_, rows));  // sent there, whichever device has computed the queries
     query_keys_.host().assign(rows, 0);
     for (int layer = 0; layer < spec_->layers; ++layer) {
         int64_t& count = query_counts_[static_cast<size_t>(layer)];
