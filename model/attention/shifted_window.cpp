@@ -54,12 +54,18 @@ Status ShiftedWindow::read(int layer, int32_t keys) {
                                  pool_.each_atom(pool_.shape().group_of(layer)), made.slots.data());
 }
 
-/// The same for all layers of a step.
+/// The same for all layers of a step. Where it fails, the next call tries again.
 Status ShiftedWindow::set_angles(int64_t positions, int64_t rows) {
     const auto same = static_cast<int32_t>(positions);
     std::vector<int32_t>& table = positions_.host();
     if (std::ssize(table) == rows && table.front() == same) return Status::ok();
     table.assign(static_cast<size_t>(rows), same);
+    const Status set = compute_angles(rows);
+    if (!set) table.clear();
+    return set;
+}
+
+Status ShiftedWindow::compute_angles(int64_t rows) {
     RONDO_TRY(positions_.send(device_));
     if (inverse_frequency_.data() == nullptr) RONDO_TRY(inverse_frequency_.send(device_));
     return device_.ops().rope_angles(rows_of(angles_, rows), positions_.data(), inverse_frequency_.data());
@@ -68,7 +74,13 @@ Status ShiftedWindow::set_angles(int64_t positions, int64_t rows) {
 /// A layer's copies, `keys` of each KV head, stand `positions` behind where they were written at.
 Status ShiftedWindow::move(int layer, int64_t positions, int32_t keys) {
     Layer& made = layers_[static_cast<size_t>(layer)];
-    if (made.slots.host().empty()) RONDO_TRY(read(layer, keys));
+    if (made.slots.host().empty()) {
+        const Status done = read(layer, keys);
+        if (!done) {
+            made.slots.host().clear();  // so that the next call tries again
+            return done;
+        }
+    }
     const int64_t rows = std::ssize(made.slots.host());
     if (rows == 0) return Status::ok();
     RONDO_TRY(set_angles(positions, rows));

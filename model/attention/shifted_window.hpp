@@ -28,6 +28,7 @@ private:
     Status move(int layer, int64_t positions, int32_t keys);
     Status read(int layer, int32_t keys);
     Status set_angles(int64_t positions, int64_t rows);
+    Status compute_angles(int64_t rows);
     Tensor rows_of(const Buffer& buffer, int64_t rows) const;
 
     std::vector<Layer> layers_;
