@@ -10,8 +10,9 @@ Status SseReader::read(std::string_view bytes, const std::function<void(const Ss
         after_return_ = false;
         const size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
         if (line_.size() + event_.data.size() + event_.name.size() + end > event_bytes_max_) {
-            return make_error(ErrorCode::out_of_range, "a server-sent event is too long, must be at most " +
-                                                           std::to_string(event_bytes_max_) + " bytes");
+            return make_error(ErrorCode::out_of_range,
+                              "a server-sent event has more than " + std::to_string(event_bytes_max_) +
+                                  " bytes, must be at most " + std::to_string(event_bytes_max_));
         }
         line_ += bytes.substr(0, end);
         if (end == bytes.size()) break;

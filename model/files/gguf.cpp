@@ -189,9 +189,10 @@ private:
     /// Strings are copied when they are read. In a sparse file they may be of any length. tokenizer.json has the same
     /// bound.
     Error too_long(std::string_view key) const {
-        return make_error(ErrorCode::out_of_range, file_.where_ + ": metadata " + in_quotes(key) +
-                                                       " is an array of strings of more than " +
-                                                       std::to_string(limits::json_bytes_max) + " bytes");
+        return make_error(ErrorCode::out_of_range,
+                          file_.where_ + ": metadata " + in_quotes(key) + " is an array of strings of more than " +
+                              std::to_string(limits::json_bytes_max) + " bytes, must be at most " +
+                              std::to_string(limits::json_bytes_max));
     }
 
     Status read_tensor_info() {

@@ -171,8 +171,9 @@ Result<std::map<std::string, std::vector<std::string>>> parse_safetensors_index(
         return make_error(ErrorCode::corrupt, where + ": weight_map must be an object of tensor and file names");
     }
     if (weight_map->size() > static_cast<size_t>(limits::tensors_max)) {
-        return make_error(ErrorCode::out_of_range,
-                          where + ": weight_map has more than " + std::to_string(limits::tensors_max) + " tensors");
+        return make_error(ErrorCode::out_of_range, where + ": weight_map has " + std::to_string(weight_map->size()) +
+                                                       " tensors, must be at most " +
+                                                       std::to_string(limits::tensors_max));
     }
     std::map<std::string, std::vector<std::string>> shards;
     for (const auto& [tensor, file] : weight_map->items()) {
@@ -182,8 +183,9 @@ Result<std::map<std::string, std::vector<std::string>>> parse_safetensors_index(
         }
         shards[file.get_ref<const std::string&>()].push_back(tensor);
         if (shards.size() > limits::shards_max) {
-            return make_error(ErrorCode::out_of_range,
-                              where + ": more than " + std::to_string(limits::shards_max) + " shards");
+            return make_error(ErrorCode::out_of_range, where + ": more than " + std::to_string(limits::shards_max) +
+                                                           " shards, must be at most " +
+                                                           std::to_string(limits::shards_max));
         }
     }
     return shards;

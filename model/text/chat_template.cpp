@@ -85,8 +85,9 @@ void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::string& where) {
     if (source.size() > limits::template_bytes_max)
-        return make_error(ErrorCode::out_of_range, where + ": the chat template is longer than " +
-                                                       std::to_string(limits::template_bytes_max) + " bytes");
+        return make_error(ErrorCode::out_of_range, where + ": the chat template has " + std::to_string(source.size()) +
+                                                       " bytes, must be at most " +
+                                                       std::to_string(limits::template_bytes_max));
     try {
         auto program = std::make_unique<Program>();
         program->source = source;

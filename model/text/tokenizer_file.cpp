@@ -172,7 +172,9 @@ bool Reader::merge_text(const std::string& text) {
 bool Reader::add_merge(std::string_view left, std::string_view right) {
     auto& merges = file_.merges;
     if (merges.pairs.size() >= limits::merges_max)
-        return fail("more than " + std::to_string(limits::merges_max) + " merges", ErrorCode::out_of_range);
+        return fail("more than " + std::to_string(limits::merges_max) + " merges, must be at most " +
+                        std::to_string(limits::merges_max),
+                    ErrorCode::out_of_range);
     const size_t begin = merges.text.size(), cut = begin + left.size(), end = cut + right.size();
     merges.text.append(left).append(right);
     merges.pairs.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(cut), static_cast<uint32_t>(end)});

@@ -86,8 +86,9 @@ Status read_vocabulary(const GgufVocabulary& gguf, BpeParts& parts) {
         RONDO_TRY(parts.vocabulary.add(static_cast<int64_t>(i), content, *kind));
         if (*kind != Kind::special && *kind != Kind::added) continue;
         if (content.size() > limits::added_token_bytes_max)
-            return make_error(ErrorCode::out_of_range, "token " + std::to_string(i) + " is longer than " +
-                                                           std::to_string(limits::added_token_bytes_max) + " bytes");
+            return make_error(ErrorCode::out_of_range, "token " + std::to_string(i) + " has " +
+                                                           std::to_string(content.size()) + " bytes, must be at most " +
+                                                           std::to_string(limits::added_token_bytes_max));
         AddedToken token;
         token.text = content;
         token.id = static_cast<int32_t>(i);
@@ -120,7 +121,8 @@ bool may_result(Kind kind) {
 
 Status read_merges(const GgufVocabulary& gguf, BpeParts& parts) {
     if (gguf.merges.size() > limits::merges_max)
-        return make_error(ErrorCode::out_of_range, "more than " + std::to_string(limits::merges_max) + " merges");
+        return make_error(ErrorCode::out_of_range, std::to_string(gguf.merges.size()) + " merges, must be at most " +
+                                                       std::to_string(limits::merges_max));
     for (size_t i = 0; i < gguf.merges.size(); ++i) {
         const std::string& merge = gguf.merges[i];
         const size_t space = merge.find(' ', 1);
@@ -180,8 +182,9 @@ Status scored_merges(const GgufVocabulary& gguf, BpeParts& parts) {
         const std::string_view content = vocabulary.content(id);
         if (!may_result(vocabulary.kind(id)) || vocabulary.find(content) != id) continue;
         if (content.size() > limits::scored_token_bytes_max)
-            return make_error(ErrorCode::out_of_range, "token " + std::to_string(id) + " is longer than " +
-                                                           std::to_string(limits::scored_token_bytes_max) + " bytes");
+            return make_error(ErrorCode::out_of_range, "token " + std::to_string(id) + " has " +
+                                                           std::to_string(content.size()) + " bytes, must be at most " +
+                                                           std::to_string(limits::scored_token_bytes_max));
         size_t cut = content.empty() ? 0 : unicode::length_of(content[0]);
         for (; cut < content.size(); cut += unicode::length_of(content[cut])) {
             const int32_t left = vocabulary.find(content.substr(0, cut)), right = vocabulary.find(content.substr(cut));

@@ -145,9 +145,10 @@ Status template_ids(const Json& processor, const JsonFields& item, const std::st
         if (!known)
             return make_error(ErrorCode::corrupt, where + ": " + in_quotes(name) + " has an id outside the vocabulary");
         if (out.size() >= limits::tokenizer_steps_max)
-            return make_error(
-                ErrorCode::out_of_range,
-                where + ": more than " + std::to_string(limits::tokenizer_steps_max) + " tokens around a text");
+            return make_error(ErrorCode::out_of_range, where + ": more than " +
+                                                           std::to_string(limits::tokenizer_steps_max) +
+                                                           " tokens around a text, must be at most " +
+                                                           std::to_string(limits::tokenizer_steps_max));
         out.push_back(id.get<int32_t>());
     }
     return Status::ok();

@@ -103,8 +103,9 @@ struct TokenizerRegex::Finder::Scratch {
 Result<TokenizerRegex> TokenizerRegex::compile(std::string_view pattern) {
     const std::string shown = "regex " + in_quotes(pattern);
     if (pattern.size() > limits::pattern_bytes_max)
-        return make_error(ErrorCode::out_of_range,
-                          shown + " is longer than " + std::to_string(limits::pattern_bytes_max) + " bytes");
+        return make_error(ErrorCode::out_of_range, shown + " has " + std::to_string(pattern.size()) +
+                                                       " bytes, must be at most " +
+                                                       std::to_string(limits::pattern_bytes_max));
     auto translated = pcre2_from_oniguruma(pattern);
     if (!translated) return make_error(translated.error().code, shown + ": " + translated.error().message);
 

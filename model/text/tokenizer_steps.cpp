@@ -26,7 +26,8 @@ Status flatten(const Json& value, const char* children, const std::string& where
     if (type != "Sequence") {
         if (out.size() >= limits::tokenizer_steps_max)
             return make_error(ErrorCode::out_of_range,
-                              where + " has more than " + std::to_string(limits::tokenizer_steps_max) + " steps");
+                              where + " has more than " + std::to_string(limits::tokenizer_steps_max) +
+                                  " steps, must be at most " + std::to_string(limits::tokenizer_steps_max));
         out.push_back(&value);
         return Status::ok();
     }

@@ -236,7 +236,7 @@ TEST(ChatTemplate, HostileTemplatesEndWithAnErrorBeforeTheyTakeTimeOrMemory) {
         {"{{ ('a,' * 40000000).split(',') | length }}", "MiB of text"},
         {"{% for i in range(99) %}{{ 'x' * 1000000 }}{% endfor %}", "prints more than"},
         {"{{ 7 | round(999999999) }}", "a precision of 0 to 15"},
-        {"{{ strftime_now('%c' * 1000) }}", "longer than 256"},
+        {"{{ strftime_now('%c' * 1000) }}", "has 2000 bytes, must be at most 256"},
     };
     for (const auto& [source, message] : hostile) EXPECT_THAT(template_error(source), HasSubstr(message)) << source;
 }
@@ -256,7 +256,8 @@ TEST(ChatTemplate, DeepSourceIsRefusedNotOverflown) {
           repeat("{% if 1 %}", many / 2)}) {
         EXPECT_THAT(parse_error(source), ::testing::AnyOf(HasSubstr("nests deeper"), HasSubstr("levels")));
     }
-    EXPECT_THAT(parse_error(std::string((size_t{1} << 20) + 1, 'x')), HasSubstr("longer than"));
+    EXPECT_THAT(parse_error(std::string((size_t{1} << 20) + 1, 'x')),
+                HasSubstr("has 1048577 bytes, must be at most 1048576"));
     EXPECT_EQ(
         *render("{{ 0" + repeat("+1", 150) + " }}{% if 0 %}" + repeat("{% elif 0 %}", 5000) + "{% else %}x{% endif %}"),
         "150x");

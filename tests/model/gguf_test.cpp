@@ -152,7 +152,9 @@ TEST(Gguf, StringsOfMoreThanAnyVocabularyAreRefused) {
         ::munmap(memory, bytes);
         return message;
     };
-    const std::string words = "x: metadata 'tokenizer.ggml.tokens' is an array of strings of more than 536870912 bytes";
+    const std::string words =
+        "x: metadata 'tokenizer.ggml.tokens' is an array of strings of more than 536870912 bytes, must be at most "
+        "536870912";
     EXPECT_EQ(of_strings({bytes / 2 - 8}), "none");
     EXPECT_EQ(of_strings({bytes / 2 - 7}), words);
     EXPECT_EQ(of_strings({3, bytes / 4, bytes / 4}), words);

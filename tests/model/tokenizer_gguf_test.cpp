@@ -210,7 +210,8 @@ TEST(TokenizerGguf, NamesWhatIsWrong) {
     wrong([](auto& v) { v.merges[3] = "Q Q"; }, "merge 3 makes 'QQ'", bytes);
     wrong([](auto& v) { v.scores.pop_back(); }, "token scores for", scored);
     wrong([](auto& v) { v.scores[7] = NAN; }, "token 7 has a score that is not a number", scored);
-    wrong([](auto& v) { v.tokens[400] = std::string(1000, 'x'); }, "token 400 is longer than", scored);
+    wrong([](auto& v) { v.tokens[400] = std::string(1000, 'x'); }, "token 400 has 1000 bytes, must be at most ",
+          scored);
     wrong([](auto& v) { v.eos_id = 100000; }, "eos token id 100000 is outside", scored);
     wrong([](auto& v) { v.bos_id = -1, v.add_bos = true; }, "its id is missing", scored);
 }

@@ -99,7 +99,8 @@ Result<std::vector<Dialogue>> parse_dialogues(std::string_view text, const std::
         if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
         if (dialogues.size() == file_dialogues_max)
             return make_error(ErrorCode::out_of_range, file + ": more than " + std::to_string(file_dialogues_max) +
-                                                           " dialogues; there must be at most so many");
+                                                           " dialogues, must be at most " +
+                                                           std::to_string(file_dialogues_max));
         RONDO_ASSIGN(Dialogue dialogue, Line(file, number).parse(line));
         dialogues.push_back(std::move(dialogue));
     }

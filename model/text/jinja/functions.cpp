@@ -62,7 +62,11 @@ Value make_namespace(Runtime& runtime, const Value&, Arguments& arguments) {
 Value strftime_now(Runtime& runtime, const Value&, Arguments& arguments) {
     const std::string format(text_argument(arguments[0], "the format of strftime_now"));
     if (format.empty()) return runtime.text("");
-    if (format.size() > 256) fail("a format of strftime_now is longer than 256", ErrorCode::out_of_range);
+    constexpr size_t bytes_max = 256;
+    if (format.size() > bytes_max)
+        fail("a format of strftime_now has " + std::to_string(format.size()) + " bytes, must be at most " +
+                 std::to_string(bytes_max),
+             ErrorCode::out_of_range);
     const std::time_t now = std::time(nullptr);
     std::tm local{};
     localtime_r(&now, &local);
