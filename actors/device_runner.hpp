@@ -25,7 +25,8 @@ struct Progress {
 
 /// The shell around one device: issues its work in order of arrival and never waits for it. On a CPU a piece of work
 /// runs on this actor's own thread, and is complete when it has been issued. Where a choice of keys begins behind a
-/// prompt or a step, the runner begins it before it answers, because the choice copies queries on the device.
+/// prompt or a step, the runner begins it before it answers, because the choice copies queries on the device. These are
+/// some MiB a choice, and the time that copying them takes is in no figure of the runner.
 class DeviceRunner : public device_runner_actor::base {
 public:
     /// By runtime's methods, how prompts attend on this device; null: to everything.
