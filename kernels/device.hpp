@@ -106,7 +106,7 @@ public:
     }
     /// What is on the stream now.
     virtual Result<Mark> record(StreamId stream) = 0;
-    /// Work put on `stream` from now on waits for the mark. For restoring beside compute; so far messages order them.
+    /// Work put on `stream` from now on waits for the mark. Nothing calls it yet: messages order restoring and compute.
     virtual Status wait(StreamId stream, Mark mark) = 0;
     /// Blocks until the mark is reached. For staging that is written anew; a mark is mostly reached long before.
     virtual Status reach(Mark mark) = 0;

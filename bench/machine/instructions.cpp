@@ -107,8 +107,8 @@ RONDO_LOOP_512 void loop_quant() {
     for (const __m512& total : totals) use(total);
 }
 
-/// GOP/s of `loop` on every thread, each of whose steps does `operations`. Of one loop a thread, one that wakes early
-/// would run both.
+/// GOP/s of `loop` on every thread, each of whose steps does `operations`. Each thread gets many
+/// loops: with one each, a thread that wakes early would take another's too.
 double rate(int threads, int repeat, double operations, void (*loop)()) {
     cpu::ThreadPool pool(threads);
     const int64_t loops = 16 * threads;

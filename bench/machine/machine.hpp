@@ -31,7 +31,7 @@ double read_rate(int threads, int repeat);
 /// matrices. 0 where it has none of that type for this processor.
 double gemm_rate(DType type, int64_t rows, int threads, int repeat);
 
-/// The rate that products of bf16 are set beside: oneDNN's for them, or where it has none for f32.
+/// The rate that products are set beside: the greatest of oneDNN's (bf16, f32) and of loops of floats' and bf16's.
 double product_ceiling(int64_t rows, int threads, int repeat);
 
 /// GOP/s (two operations a multiply-add) of loops of one instruction, registers only; 0 where the processor has it not.

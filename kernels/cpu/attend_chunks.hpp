@@ -94,8 +94,8 @@ struct Buffers {
 Buffers place(Scratch& scratch, int64_t queries, int64_t d, bool widens) {
     const auto q_bytes = static_cast<size_t>(queries * d) * sizeof(uint16_t);
     const auto score_bytes = static_cast<size_t>(chunk_keys_max * queries_max) * sizeof(float);
-    const auto weight_bytes = static_cast<size_t>(chunk_keys_max * queries_max) * sizeof(uint16_t);
-    const auto staged_bytes = static_cast<size_t>(chunk_blocks_max) * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
+    const auto weight_bytes = widens ? 0 : static_cast<size_t>(chunk_keys_max * queries_max) * sizeof(uint16_t);
+    const size_t staged_bytes = widens ? 0 : chunk_blocks_max * KvAtom{DType::bf16, static_cast<int>(d)}.bytes();
     const auto wide_bytes = widens ? static_cast<size_t>(2 * chunk_keys_max * d) * sizeof(float) : 0;
     auto* const base = scratch.get(q_bytes + score_bytes + weight_bytes + staged_bytes + wide_bytes);
     Buffers buffers;

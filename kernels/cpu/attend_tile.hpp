@@ -33,10 +33,10 @@ struct AttendTile {
     int first_head = 0;
     int group = 1;
     float scale = 1.0F;
-    Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
-    bool many_rows = false;         ///< in the sequence; their bits may differ from those of few
-    bool of_lines = false;          ///< a prompt's, 16 of one head: their bits may differ likewise
-    int64_t first_visible = 0;      ///< keys that the tile's first row sees; each further row sees one more
+    Bf16Way bf16 = Bf16Way::floats;  ///< the device's
+    bool many_rows = false;          ///< in the sequence; their bits may differ from those of few
+    bool of_lines = false;           ///< a prompt's, 16 of one head: their bits may differ likewise
+    int64_t first_visible = 0;       ///< keys that the tile's first row sees; each further row sees one more
     const TileKeys* keys = nullptr;
     int64_t count = 0;   ///< atoms of the run
     int64_t behind = 0;  ///< further ones in `keys` behind the run, which this thread may attend to next

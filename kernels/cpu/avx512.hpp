@@ -9,7 +9,7 @@
 
 namespace rondo::cpu {
 
-/// 2^x for x that is hardly above 0, within 3e-6, which is little beside the rounding of a weight to bf16; 0 far below.
+/// 2^x for x that is hardly above 0, within 3e-6 of it; 0 far below.
 RONDO_AVX512 inline __m512 exp2_lanes(__m512 x) {
     const __m512 part = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // x − ⌊x⌋
     __m512 p = _mm512_set1_ps(1.3426684e-2F);

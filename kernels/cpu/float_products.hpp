@@ -96,32 +96,33 @@ RONDO_AVX512 inline void score_eight(const float* keys, const uint16_t* q, int64
         _mm512_storeu_ps(scores + key * 8, add_neighbours(sums[key], sums[key + 1]));
 }
 
-/// The same with two groups of 16 queries, the second's scores behind the first's. Half as many keys at a time, so each
-/// number of a key is read once for both.
+/// The same with two groups of 16 queries, the second's scores behind the first's: sums are made in the same order.
+/// Half as many keys at a time, so that each number of a key is read once for both.
 RONDO_AVX512 inline void score_two_groups(const float* keys, const uint16_t* q, int64_t d, float* scores) {
-    constexpr int together = kv_block_tokens / 2;
+    constexpr int together = kv_block_tokens / 4;
     for (int first = 0; first < kv_block_tokens; first += together) {
         const float* const from = keys + first * d;
-        __m512 sums[together][2];
-        for (auto& sum : sums) sum[0] = sum[1] = _mm512_setzero_ps();
+        __m512 sums[together][2][2];  // by key, group, and even or odd channels
+        for (auto& key : sums) {
+            for (auto& sum : key) sum[0] = sum[1] = _mm512_setzero_ps();
+        }
         for (int64_t c = 0; c < d; c += 2) {
-            const __m512i pairs0 = _mm512_loadu_si512(q + c * 16), pairs1 = _mm512_loadu_si512(q + (d + c) * 16);
-            const __m512 even0 = even_of(pairs0), even1 = even_of(pairs1);
+            const __m512i pairs[2] = {_mm512_loadu_si512(q + c * 16), _mm512_loadu_si512(q + (d + c) * 16)};
+            const __m512 even[2] = {even_of(pairs[0]), even_of(pairs[1])};
+            const __m512 odd[2] = {odd_of(pairs[0]), odd_of(pairs[1])};
             for (int key = 0; key < together; ++key) {
-                const __m512 channel = _mm512_set1_ps(from[key * d + c]);
-                sums[key][0] = _mm512_fmadd_ps(even0, channel, sums[key][0]);
-                sums[key][1] = _mm512_fmadd_ps(even1, channel, sums[key][1]);
-            }
-            const __m512 odd0 = odd_of(pairs0), odd1 = odd_of(pairs1);
-            for (int key = 0; key < together; ++key) {
-                const __m512 channel = _mm512_set1_ps(from[key * d + c + 1]);
-                sums[key][0] = _mm512_fmadd_ps(odd0, channel, sums[key][0]);
-                sums[key][1] = _mm512_fmadd_ps(odd1, channel, sums[key][1]);
+                const __m512 one = _mm512_set1_ps(from[key * d + c]), two = _mm512_set1_ps(from[key * d + c + 1]);
+                for (int group = 0; group < 2; ++group) {
+                    sums[key][group][0] = _mm512_fmadd_ps(even[group], one, sums[key][group][0]);
+                    sums[key][group][1] = _mm512_fmadd_ps(odd[group], two, sums[key][group][1]);
+                }
             }
         }
         for (int key = 0; key < together; ++key) {
-            _mm512_storeu_ps(scores + (first + key) * 16, sums[key][0]);
-            _mm512_storeu_ps(scores + (kv_block_tokens + first + key) * 16, sums[key][1]);
+            for (int group = 0; group < 2; ++group) {
+                _mm512_storeu_ps(scores + (group * kv_block_tokens + first + key) * 16,
+                                 _mm512_add_ps(sums[key][group][0], sums[key][group][1]));
+            }
         }
     }
 }

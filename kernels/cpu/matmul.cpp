@@ -78,11 +78,12 @@ Matmul::Matmul(ThreadPool& pool, Bf16Way bf16)
 Status Matmul::reserve(int64_t rows, int64_t columns) {
     const int64_t padded = round_up<int64_t>(columns, 32);
     const auto count = static_cast<size_t>(rows * padded);
+    if (count == 0) return Status::ok();
     try {
         (void)bf16_rows_.get(count * sizeof(uint16_t));
         (void)f32_rows_.get(count * sizeof(float));
         (void)quant_rows_.get(activation_bytes(rows, columns));
-        const int64_t together = std::min(rows, rows_of_block(padded, 32));
+        const int64_t together = std::min(rows, rows_of_block(padded, 96));
         const int64_t wide = std::max(wide_bytes(DType::q6_k, padded, together), wide_bytes(DType::q2_k, padded, 0));
         const int64_t panel = padded * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
         for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(panel, wide)));
@@ -207,6 +208,18 @@ void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment
     write_product(sums + first, stride, rows, out);
 }
 
+/// 2 where two groups side by side are the faster way to multiply so many rows. What is measured for that is measured
+/// here, before threads share the product: also for the rows of the last block.
+int64_t Matmul::groups_of_task(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const {
+    int64_t groups = 1;
+    for (const auto& segment : weight.segments()) {
+        if (!multiplies_int8(segment, few)) continue;
+        if (quant_way(segment.quant()->type(), rows) != QuantWay::alone) groups = 2;
+        if (last_rows > 0) (void)quant_way(segment.quant()->type(), last_rows);
+    }
+    return groups;
+}
+
 Status Matmul::run(const MatmulArgs& args) {
     const auto& weight = static_cast<const PackedWeight&>(*args.w);
     assert(args.x.columns == weight.inputs() && args.out.columns == weight.outputs() && args.x.rows == args.out.rows);
@@ -225,15 +238,13 @@ Status Matmul::run(const MatmulArgs& args) {
     const bool floats = inputs.f32 != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : floats ? 4 : 2);
     const int64_t block_rows = few ? rows : rows_of_block(row_bytes, floats ? 96 : 32);
-    int64_t task_groups = 1;
-    for (const auto& segment : weight.segments()) {
-        if (multiplies_int8(segment, few) && quant_way(segment.quant()->type(), rows) != QuantWay::alone)
-            task_groups = 2;
-    }
-    if (weight.panel_count() * panel_groups < 4 * pool_.threads()) task_groups = 1;  // or some threads have nothing
+    const int64_t blocks = ceil_div(rows, block_rows);
+    const int64_t task_groups = blocks * weight.panel_count() * panel_groups < 4 * pool_.threads()
+                                    ? 1  // or some threads would have nothing to do
+                                    : groups_of_task(weight, few, std::min(rows, block_rows), rows % block_rows);
     const int64_t parts = int8 ? panel_groups / task_groups : 1;
     const int64_t panel_tasks = weight.panel_count() * parts;
-    pool_.run_stretches(panel_tasks * ceil_div(rows, block_rows), [&](int64_t task, int thread) {
+    pool_.run_stretches(panel_tasks * blocks, [&](int64_t task, int thread) {
         Scratch& scratch = unpacked_[static_cast<size_t>(thread)];
         const int64_t row_begin = task / panel_tasks * block_rows;
         const int64_t row_end = std::min(rows, row_begin + block_rows);

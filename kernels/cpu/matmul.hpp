@@ -29,6 +29,7 @@ private:
     struct Inputs;
     bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
     bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) const;
+    int64_t groups_of_task(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const;
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
                         int64_t row_end, const Inputs& inputs, Scratch& scratch);
@@ -40,7 +41,7 @@ private:
     ThreadPool& pool_;
     const Bf16Way bf16_;  ///< never `measured`
     Scratch bf16_rows_, f32_rows_, quant_rows_;
-    std::vector<Scratch> unpacked_;  // by thread: a panel as bf16, or a group's sums
+    std::vector<Scratch> unpacked_;  // by thread: a panel as bf16, or widened groups and sums
 };
 
 }  // namespace rondo::cpu

@@ -38,7 +38,8 @@ struct QuantProduct {
 void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
 /// The same, widened.
 void multiply_wide(const QuantProduct& product, const QuantActivations& x);
-/// What `rows` rows of x take by two groups that are widened; 0 where codes are bytes already, and need not be.
+/// Bytes of memory that multiply_wide needs for two groups and `rows` rows of x. It is 0 for 8-bit codes, which are
+/// never widened.
 int64_t wide_bytes(DType type, int64_t columns, int64_t rows);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <new>
+#include <optional>
 
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/quant_layout.hpp"
@@ -12,13 +13,14 @@
 namespace rondo::cpu {
 namespace {
 
-/// Rows of a product: from how many on a range begins, and how many are measured for it. Fewer rows than the first wait
-/// for memory, whatever multiplies them.
+/// A range of row counts begins with `begin`, and is measured with `measured` rows. Below the first range memory bounds
+/// a product.
 struct Range {
     int64_t begin;
     int64_t measured;
 };
 constexpr Range ranges[] = {{8, 16}, {24, 24}, {48, 96}};
+std::optional<QuantWay> forced;
 constexpr int64_t columns = 512, groups = 4;
 constexpr int rounds = 12;  // in each every way takes its turn; the least time counts
 
@@ -63,15 +65,20 @@ QuantWay fastest(DType type, int64_t rows) {
     return ways[static_cast<size_t>(std::ranges::min_element(least) - least.begin())];
 }
 
-template <DType Type, size_t Range>
+template <DType Type, size_t At>
 QuantWay way_of() {
-    static const QuantWay way = fastest(Type, ranges[Range].measured);
+    static const QuantWay way = fastest(Type, ranges[At].measured);
     return way;
 }
 
 }  // namespace
 
+void override_quant_way_for_test(std::optional<QuantWay> way) {
+    forced = way;
+}
+
 QuantWay quant_way(DType type, int64_t rows) {
+    if (forced) return *forced;
     if (rows < ranges[0].begin || !cpu_features().avx512_vnni) return QuantWay::alone;
     QuantWay way = QuantWay::alone;
     with_quant_type(type, [&]<DType Type>() {

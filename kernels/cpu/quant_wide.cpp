@@ -19,10 +19,6 @@ constexpr WideLayout wide_layout(const QuantLayout& packed) {
     return {packed.subblocks, packed.scale_nibbles ? 2 : packed.minima ? 1 : 0};
 }
 
-}  // namespace
-
-namespace {
-
 /// Of two groups.
 int64_t groups_bytes(const QuantLayout& packed, int64_t columns) {
     return 2 * (columns / quant_block) * wide_layout(packed).block_bytes();
@@ -219,8 +215,8 @@ void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x
     if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, next, row);
 }
 
-/// What the sums of products begin with, for unsigned codes are `offset` too large. From memory they cost nothing; made
-/// where they are used they would take the port of every eighth product.
+/// What the sums of products begin with, because unsigned codes are too large by `offset`. From memory it costs
+/// nothing. Made where it is used, it would take the port of every eighth product.
 RONDO_VNNI void place_begins(const int32_t* sums, int64_t count, int32_t offset, int32_t* begins) {
     for (int64_t i = 0; i < count; ++i) begins[i] = -offset * sums[i];
 }

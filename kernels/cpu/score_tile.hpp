@@ -22,8 +22,8 @@ struct ScoreTile {
     int first_head = 0;
     int heads = 1;
     int64_t first_row = 0;
-    int queries = 0;                ///< at most score_queries_max
-    Bf16Way bf16 = Bf16Way::pairs;  ///< the device's
+    int queries = 0;                 ///< at most score_queries_max
+    Bf16Way bf16 = Bf16Way::floats;  ///< the device's
 
     int kv_head() const { return first_head / (args->heads / args->kv.heads); }
     int64_t row(int query) const { return first_row + query / heads; }

@@ -28,7 +28,7 @@ struct Place {
     cpu::CpuFeatures features = {true, true, true, true};
     int64_t highway_targets = 0;       ///< 0: what the machine has
     Bf16Way bf16 = Bf16Way::measured;  ///< where the features have it
-    bool needs_avx512 = false;         ///< without it this would be another place's code
+    bool needs_avx512 = false;         ///< skipped without, where another place tests the same code
 };
 
 inline constexpr int64_t avx2_targets = HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_features.hpp"
 #include "kernels/cpu/packed_quant.hpp"
 #include "kernels/cpu/quant_kernels.hpp"
+#include "kernels/cpu/quant_layout.hpp"
 #include "kernels/cpu/quant_ways.hpp"
 #include "kernels/quant.hpp"
 #include "tests/kernels/quant_products.hpp"
@@ -138,6 +139,15 @@ TEST(QuantPanels, EveryWayGivesTheSameBits) {
                         if (way == QuantWay::alone) first = y;
                         EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0)
                             << "way " << static_cast<int>(way);
+                        // From the second group on: outputs before it stay as they are.
+                        std::vector<float> rest(y.size(), 0.5F);
+                        multiply_vnni({type, outputs, columns, packed.storage.data, 1, packed.panels.groups(),
+                                       rest.data(), outputs, bias.data(), true, way, wide.data},
+                                      activations.codes);
+                        for (size_t i = 0; i < y.size(); ++i) {
+                            const bool before = static_cast<int64_t>(i) % outputs < quant_group_rows;
+                            ASSERT_EQ(rest[i], before ? 0.5F : y[i]) << "way " << static_cast<int>(way);
+                        }
                     }
                 }
             }

@@ -72,6 +72,47 @@ TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
     }
 }
 
+/// However many rows share a tile of queries.
+TEST_P(Score, ARowsWeightsAreTheSameBesideAnyOthers) {
+    for (const DType kv : kv_types) {
+        const Shape shape{.heads = 4, .kv_heads = 2, .kv = kv, .rounds = {13, 200}, .rows = 37};
+        const Case c = make_case(shape, 900);
+        ScoreArgs args;
+        args.q = upload(c.q, DType::f32);
+        args.heads = shape.heads;
+        args.kv = c.kv;
+        args.sequence = c.tables;
+        std::vector<int32_t> row_keys(static_cast<size_t>(shape.rows));
+        std::iota(row_keys.begin(), row_keys.end(), static_cast<int32_t>(c.first_key()));
+        const int32_t* const keys_of_rows = upload(row_keys);
+        args.row_keys = keys_of_rows;
+        args.keys = c.paged.keys();
+        args.scale = static_cast<float>(shape.scale());
+        const auto count = static_cast<size_t>(args.keys);
+        std::vector<std::vector<float>> together(static_cast<size_t>(shape.heads * shape.rows));
+        expect_ok(ops().score_rows(args, [&](int head, const Tensor& rows) {
+            for (int64_t r = 0; r < shape.rows; ++r) {
+                const float* const row = rows.row<float>(r);
+                together[static_cast<size_t>(head * shape.rows + r)].assign(row, row + count);
+            }
+        }));
+        for (const int64_t some : {1, 20}) {
+            for (int64_t begin = 0; begin + some <= shape.rows; begin += some) {
+                ScoreArgs part = args;
+                part.q = args.q.slice_rows(begin, some);
+                part.row_keys = keys_of_rows + begin;
+                expect_ok(ops().score_rows(part, [&](int head, const Tensor& rows) {
+                    for (int64_t r = 0; r < some; ++r) {
+                        const auto& whole = together[static_cast<size_t>(head * shape.rows + begin + r)];
+                        EXPECT_EQ(std::memcmp(whole.data(), rows.row<float>(r), count * sizeof(float)), 0)
+                            << traits(kv).name << ", row " << begin + r << " of " << some << ", head " << head;
+                    }
+                }));
+            }
+        }
+    }
+}
+
 TEST_P(Score, NoRowsGiveEveryKeyNothing) {
     const Case c = make_case({.heads = 4, .kv_heads = 2, .rounds = {5, 300}, .rows = 0}, 240);
     ScoreArgs args;
