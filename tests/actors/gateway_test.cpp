@@ -278,7 +278,7 @@ TEST_F(GatewayTest, AttendsByTheMethodThatIsAskedFor) {
 
 TEST_F(GatewayTest, RefusesWhatIsTooMuchAtOnce) {
     json body = chat("Hello!");
-    body["max_tokens"] = 1500;
+    body["max_tokens"] = 400;
     body["ignore_eos"] = true;
     const auto end = soon();  // the turn of an earlier test may not be off the books yet
     while (inside(*engine).load().turns > 0 && std::chrono::steady_clock::now() < end)
