@@ -252,14 +252,4 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
 
 }  // namespace rondo::cpu
 
-#else
-
-namespace rondo::cpu {
-
-void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
-    multiply_portable(product, x);
-}
-
-}  // namespace rondo::cpu
-
 #endif

@@ -219,3 +219,8 @@ inline constexpr DType activation_types[] = {DType::f32, DType::bf16};
 #define RONDO_ON_EVERY_DEVICE(suite)                                                     \
     INSTANTIATE_TEST_SUITE_P(EveryDevice, suite, testing::ValuesIn(rondo::test::places), \
                              [](const auto& info) { return std::string(info.param.name); })
+/// For what only CPUs have: of the places the last is a GPU.
+#define RONDO_ON_EVERY_CPU(suite)                                                                                   \
+    INSTANTIATE_TEST_SUITE_P(EveryCpu, suite,                                                                       \
+                             testing::ValuesIn(std::begin(rondo::test::places), std::end(rondo::test::places) - 1), \
+                             [](const auto& info) { return std::string(info.param.name); })

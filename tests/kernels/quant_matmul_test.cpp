@@ -113,14 +113,39 @@ protected:
             EXPECT_LE(relative_error(got, expected), 1e-2);
         }
     }
-
-    void check_all();
 };
 RONDO_ON_EVERY_DEVICE(QuantMatmul);
 
+/// Ways are the CPU's.
+class QuantWays : public QuantMatmul {
+protected:
+    void check_all() {
+        for (const Problem& problem : problems()) {
+            const std::unique_ptr<PackedMatrix> packed = pack(problem.weight.view());
+            const Tensor x = upload(problem.x, DType::f32);
+            const float* const bias = upload_floats(problem.bias);
+            for (const int64_t rows : {1, 13, 24, 49, 100}) {
+                for (const Rows mode : {Rows::bulk, Rows::invariant}) {
+                    if (mode == Rows::invariant && rows < 32) continue;  // as in bulk
+                    for (const Extras& extras : all_extras) {
+                        SCOPED_TRACE(testing::Message()
+                                     << traits(problem.weight.dtype).name << ", " << rows << " rows, "
+                                     << packed->inputs() << " inputs, " << packed->outputs() << " outputs, "
+                                     << (mode == Rows::bulk ? "bulk" : "invariant") << ", to "
+                                     << traits(extras.out).name << ", bias " << extras.bias << ", accumulate "
+                                     << extras.accumulate);
+                        check(problem, *packed, x.slice_rows(0, rows), bias, extras, mode);
+                        if (HasFatalFailure()) return;
+                    }
+                }
+            }
+        }
+    }
+};
+RONDO_ON_EVERY_CPU(QuantWays);
+
 /// As measured here, and where there is VNNI in each way.
-TEST_P(QuantMatmul, MatchesTheReferenceInEveryWay) {
-    if (std::string_view(GetParam().device) == "cuda:0") GTEST_SKIP() << "ways are the CPU's";
+TEST_P(QuantWays, AllMatchTheReference) {
     std::vector<std::optional<cpu::QuantWay>> ways{std::nullopt};
     if (cpu::cpu_features().avx512_vnni) ways = {cpu::QuantWay::alone, cpu::QuantWay::in_pairs, cpu::QuantWay::widened};
     for (const std::optional<cpu::QuantWay> way : ways) {
@@ -129,28 +154,6 @@ TEST_P(QuantMatmul, MatchesTheReferenceInEveryWay) {
         check_all();
     }
     cpu::override_quant_way_for_test(std::nullopt);
-}
-
-void QuantMatmul::check_all() {
-    for (const Problem& problem : problems()) {
-        const std::unique_ptr<PackedMatrix> packed = pack(problem.weight.view());
-        const Tensor x = upload(problem.x, DType::f32);
-        const float* const bias = upload_floats(problem.bias);
-        for (const int64_t rows : {1, 13, 24, 49, 100}) {
-            for (const Rows mode : {Rows::bulk, Rows::invariant}) {
-                if (mode == Rows::invariant && rows < 32) continue;  // as in bulk
-                for (const Extras& extras : all_extras) {
-                    SCOPED_TRACE(testing::Message()
-                                 << traits(problem.weight.dtype).name << ", " << rows << " rows, " << packed->inputs()
-                                 << " inputs, " << packed->outputs() << " outputs, "
-                                 << (mode == Rows::bulk ? "bulk" : "invariant") << ", to " << traits(extras.out).name
-                                 << ", bias " << extras.bias << ", accumulate " << extras.accumulate);
-                    check(problem, *packed, x.slice_rows(0, rows), bias, extras, mode);
-                    if (HasFatalFailure()) return;
-                }
-            }
-        }
-    }
 }
 
 /// A scale or minimum that is infinite, NaN, subnormal or zero gives the reference's result: where that is not finite

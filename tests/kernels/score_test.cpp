@@ -3,9 +3,24 @@
 namespace rondo::test {
 namespace {
 
-class Score : public OneSequence {};
-INSTANTIATE_TEST_SUITE_P(EveryCpu, Score, testing::ValuesIn(std::begin(places), std::end(places) - 1),
-                         [](const auto& info) { return std::string(info.param.name); });
+class Score : public OneSequence {
+protected:
+    /// Scores of the case's rows, its last keys', over its first `keys`.
+    ScoreArgs score_args(const Case& c, int64_t keys) {
+        ScoreArgs args;
+        args.q = upload(c.q, DType::f32);
+        args.heads = c.shape.heads;
+        args.kv = c.kv;
+        args.sequence = c.tables;
+        std::vector<int32_t> row_keys(static_cast<size_t>(c.shape.rows));
+        std::iota(row_keys.begin(), row_keys.end(), static_cast<int32_t>(c.first_key()));
+        args.row_keys = upload(row_keys);
+        args.keys = keys;
+        args.scale = static_cast<float>(c.shape.scale());
+        return args;
+    }
+};
+RONDO_ON_EVERY_CPU(Score);
 
 TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
     uint64_t seed = 200;
@@ -16,23 +31,14 @@ TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
                                    Shape{.heads = 2, .kv_heads = 1, .kv = kv, .rounds = {1}, .rows = 1}}) {
             const Case c = make_case(shape, ++seed);
             const int64_t keys = c.paged.keys() - (shape.rows > 4 ? 5 : 0);
-            ScoreArgs args;
-            args.q = upload(c.q, DType::f32);
-            args.heads = shape.heads;
-            args.kv = c.kv;
-            args.sequence = c.tables;
-            std::vector<int32_t> row_keys(static_cast<size_t>(shape.rows));
-            std::iota(row_keys.begin(), row_keys.end(), static_cast<int32_t>(c.first_key()));
-            args.row_keys = upload(row_keys);
-            args.keys = keys;
-            args.scale = static_cast<float>(shape.scale());
+            const ScoreArgs args = score_args(c, keys);
 
             // The weights themselves, through values that pick one key each.
             std::vector<Matrix> weights(static_cast<size_t>(shape.heads), Matrix(shape.rows, keys));
             Matrix sums(shape.kv_heads, keys);
             for (int h = 0; h < shape.heads; ++h) {
                 for (int64_t r = 0; r < shape.rows; ++r) {
-                    const int64_t seen = std::min<int64_t>(row_keys[static_cast<size_t>(r)] + 1, keys);
+                    const int64_t seen = std::min<int64_t>(c.first_key() + r + 1, keys);
                     Matrix scores(1, seen);
                     for (int64_t key = 0; key < seen; ++key) {
                         double dot = 0.0;
@@ -63,8 +69,7 @@ TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
                     for (int64_t key = 0; key < keys; ++key) got.at(r, key) = rows.row<float>(r)[key];
                 EXPECT_LE(relative_error(got, weights[static_cast<size_t>(head)]), tolerance);
                 for (int64_t r = 0; r < shape.rows; ++r) {
-                    for (int64_t key = row_keys[static_cast<size_t>(r)] + 1; key < keys; ++key)
-                        ASSERT_EQ(got.at(r, key), 0.0);
+                    for (int64_t key = c.first_key() + r + 1; key < keys; ++key) ASSERT_EQ(got.at(r, key), 0.0);
                 }
             }));
             EXPECT_EQ(told, std::vector<int>(static_cast<size_t>(shape.heads), 1));
@@ -77,17 +82,7 @@ TEST_P(Score, ARowsWeightsAreTheSameBesideAnyOthers) {
     for (const DType kv : kv_types) {
         const Shape shape{.heads = 4, .kv_heads = 2, .kv = kv, .rounds = {13, 200}, .rows = 37};
         const Case c = make_case(shape, 900);
-        ScoreArgs args;
-        args.q = upload(c.q, DType::f32);
-        args.heads = shape.heads;
-        args.kv = c.kv;
-        args.sequence = c.tables;
-        std::vector<int32_t> row_keys(static_cast<size_t>(shape.rows));
-        std::iota(row_keys.begin(), row_keys.end(), static_cast<int32_t>(c.first_key()));
-        const int32_t* const keys_of_rows = upload(row_keys);
-        args.row_keys = keys_of_rows;
-        args.keys = c.paged.keys();
-        args.scale = static_cast<float>(shape.scale());
+        const ScoreArgs args = score_args(c, c.paged.keys());
         const auto count = static_cast<size_t>(args.keys);
         std::vector<std::vector<float>> together(static_cast<size_t>(shape.heads * shape.rows));
         expect_ok(ops().score_rows(args, [&](int head, const Tensor& rows) {
@@ -100,7 +95,7 @@ TEST_P(Score, ARowsWeightsAreTheSameBesideAnyOthers) {
             for (int64_t begin = 0; begin + some <= shape.rows; begin += some) {
                 ScoreArgs part = args;
                 part.q = args.q.slice_rows(begin, some);
-                part.row_keys = keys_of_rows + begin;
+                part.row_keys = args.row_keys + begin;
                 expect_ok(ops().score_rows(part, [&](int head, const Tensor& rows) {
                     for (int64_t r = 0; r < some; ++r) {
                         const auto& whole = together[static_cast<size_t>(head * shape.rows + begin + r)];

@@ -26,8 +26,7 @@ protected:
                 upload(block_begin),  upload(blocks),  upload(dense)};
     }
 };
-INSTANTIATE_TEST_SUITE_P(EveryCpu, SparseAttend, testing::ValuesIn(std::begin(places), std::end(places) - 1),
-                         [](const auto& info) { return std::string(info.param.name); });
+RONDO_ON_EVERY_CPU(SparseAttend);
 
 TEST_P(SparseAttend, ADecodeRowAttendsToTheChosenKeysAndTheTail) {
     uint64_t seed = 1;
