@@ -70,7 +70,8 @@ RONDO_LOOP_512 void loop_int8() {
 constexpr int mix_chains = 8;  // beside their totals and a block's codes, all that 32 registers hold
 
 /// Each step is a block of 32 inputs. Its sums of byte products become floats after each `dots` products, times the
-/// scale of a weight; the scale of an input comes once a block. With minima there is one more product.
+/// scale of a weight: the first without a conversion, as the kernels have it (lift in quant_wide.cpp). The scale of an
+/// input comes once a block. With minima there is one more product.
 template <int dots, bool minima>
 RONDO_LOOP_512 void loop_quant() {
     alignas(64) float scales[mix_chains] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -80,24 +81,20 @@ RONDO_LOOP_512 void loop_quant() {
     for (__m512& total : totals) total = scale;
     for (int64_t i = 0; i < steps / 8; ++i) {
         use(inputs);
-        __m512 halves[mix_chains];
+        __m512 scaled[mix_chains];
         for (int done = 0; done < 8; done += dots) {
             __m512i sums[mix_chains];
-            for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+            for (__m512i& sum : sums) sum = _mm512_castps_si512(_mm512_set1_ps(0x1.8p23F));
             for (int d = 0; d < dots; ++d) {
                 for (int c = 0; c < mix_chains; ++c) {
                     sums[c] = _mm512_dpbusd_epi32(sums[c], codes, _mm512_set1_epi32(inputs[c]));
                 }
             }
             for (int c = 0; c < mix_chains; ++c) {
-                const __m512 input_scale = _mm512_set1_ps(scales[c]), product = _mm512_cvtepi32_ps(sums[c]);
-                if (dots == 8) {
-                    totals[c] = _mm512_fmadd_ps(product, _mm512_mul_ps(scale, input_scale), totals[c]);
-                } else if (done == 0) {
-                    halves[c] = _mm512_mul_ps(product, scale);
-                } else {
-                    totals[c] = _mm512_fmadd_ps(_mm512_fmadd_ps(product, scale, halves[c]), input_scale, totals[c]);
-                }
+                const __m512 input_scale = _mm512_set1_ps(scales[c]);
+                scaled[c] = done == 0 ? _mm512_fmadd_ps(_mm512_castsi512_ps(sums[c]), scale, scale)
+                                      : _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c]), scale, scaled[c]);
+                if (done + dots == 8) totals[c] = _mm512_fmadd_ps(scaled[c], input_scale, totals[c]);
                 if (minima) totals[c] = _mm512_fmadd_ps(scale, input_scale, totals[c]);
             }
             use(scales);

@@ -226,8 +226,7 @@ void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, 
                            float* y, int64_t y_stride, const float* bias, bool accumulate, std::byte* wide) const {
     assert(x.columns == columns_ && group_begin >= 0 && group_end <= groups_);
     QuantWay way = group_end - group_begin < 2 ? QuantWay::alone : quant_way(type_, x.rows);
-    const bool may_widen = wide != nullptr && wide_bytes(type_, columns_, x.rows) > 0;
-    if (way == QuantWay::widened && !may_widen) way = QuantWay::in_pairs;
+    if (way == QuantWay::widened && wide == nullptr) way = QuantWay::in_pairs;
     const QuantProduct product{type_, rows_,    columns_, storage,    group_begin, group_end,
                                y,     y_stride, bias,     accumulate, way,         wide};
     if (cpu_features().avx512_vnni) {

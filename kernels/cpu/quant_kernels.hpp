@@ -12,7 +12,7 @@ namespace rondo::cpu {
 enum class QuantWay {
     alone,     ///< one group at a time, its codes unpacked for every few rows
     in_pairs,  ///< two groups side by side, which share what is read of the inputs
-    widened,   ///< the same, their codes unpacked once for all rows
+    widened,   ///< the same, their codes and scales unpacked once for all rows
 };
 
 /// One product with packed quantized weights (quant_layout.hpp): y[m, n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for
@@ -38,8 +38,7 @@ struct QuantProduct {
 void multiply_vnni(const QuantProduct& product, const QuantActivations& x);
 /// The same, widened.
 void multiply_wide(const QuantProduct& product, const QuantActivations& x);
-/// Bytes of memory that multiply_wide needs for two groups and `rows` rows of x. It is 0 for 8-bit codes, which are
-/// never widened.
+/// Bytes of memory that multiply_wide needs for two groups and `rows` rows of x.
 int64_t wide_bytes(DType type, int64_t columns, int64_t rows);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);

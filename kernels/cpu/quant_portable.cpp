@@ -191,12 +191,8 @@ void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks,
                 for (int m = 0; m < rows; ++m) {
                     const auto x_scale = hn::Set(d, x.scales[at + m * x_blocks]);
                     const auto product = hn::ConvertTo(d, products[m]);
-                    if constexpr (subblocks == 1) {
-                        sum[m] = hn::MulAdd(product, hn::Mul(scale, x_scale), sum[m]);
-                    } else {  // the scale of x is the same for both halves, so it comes last
-                        scaled[m] = s == 0 ? hn::Mul(product, scale) : hn::MulAdd(product, scale, scaled[m]);
-                        if (s == 1) sum[m] = hn::MulAdd(scaled[m], x_scale, sum[m]);
-                    }
+                    scaled[m] = s == 0 ? hn::Mul(product, scale) : hn::MulAdd(product, scale, scaled[m]);
+                    if (s + 1 == subblocks) sum[m] = hn::MulAdd(scaled[m], x_scale, sum[m]);
                 }
             }
             for (int s = 0; layout.minima && s < subblocks; ++s) {

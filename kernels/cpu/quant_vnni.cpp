@@ -84,8 +84,8 @@ RONDO_VNNI_INLINE void add_block(const std::byte* const* codes, const __m512* sc
     for (int r = 0; r < M; ++r) {
         const __m512 x_scale = _mm512_set1_ps(x.scales[at + r * (x.columns / quant_block)]);
         for (int g = 0; g < G; ++g) {
-            const __m512 scale = _mm512_mul_ps(scales[g], x_scale);
-            sums[g][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), scale, sums[g][r]);
+            const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[g][r]), scales[g]);
+            sums[g][r] = _mm512_fmadd_ps(scaled, x_scale, sums[g][r]);
         }
     }
 }

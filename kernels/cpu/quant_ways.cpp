@@ -51,10 +51,9 @@ QuantWay fastest(DType type, int64_t rows) {
     product.y = reinterpret_cast<float*>(y.data);
     product.wide = wide.data;
     constexpr std::array ways{QuantWay::alone, QuantWay::in_pairs, QuantWay::widened};
-    const size_t count = wide_bytes(type, columns, rows) > 0 ? ways.size() : ways.size() - 1;
     std::array<double, ways.size()> least{1e9, 1e9, 1e9};
     for (int round = 0; round < rounds; ++round) {
-        for (size_t i = 0; i < count; ++i) {
+        for (size_t i = 0; i < ways.size(); ++i) {
             product.way = ways[i];
             const auto start = std::chrono::steady_clock::now();
             multiply_vnni(product, x);

@@ -1,18 +1,28 @@
+#include <bit>
+
 #include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/quant_layout.hpp"
 
 namespace rondo::cpu {
 namespace {
 
+/// A sum of products that begins with the bits of this float is, as it stands, the float lift + sum: no conversion is
+/// needed. The sum must be less than 2^22; 32 products of bytes are.
+constexpr float lift = 0x1.8p23F;
+constexpr auto lift_bits = std::bit_cast<int32_t>(lift);
+
 /// A widened group has a byte a code and its scales as floats. By block: 512 bytes of codes as Q8_0 has them, then 16
-/// floats for each scale, then 16 for each minimum.
+/// floats for each scale, then 16 for each minimum, then the lowering: -lift times the first scale. A float holds all
+/// its bits, since a scale has at most 22. So (lift + sum) · scale + lowering, rounded once, is sum · scale, rounded
+/// once.
 struct WideLayout {
     int scales = 1;
     int minima = 0;
 
     constexpr int64_t scale_at(int64_t i) const { return 512 + 64 * i; }
     constexpr int64_t minimum_at(int64_t i) const { return scale_at(scales + i); }
-    constexpr int64_t block_bytes() const { return scale_at(scales + minima); }
+    constexpr int64_t lowering_at() const { return minimum_at(minima); }
+    constexpr int64_t block_bytes() const { return lowering_at() + 64; }
 };
 
 constexpr WideLayout wide_layout(const QuantLayout& packed) {
@@ -28,7 +38,6 @@ int64_t groups_bytes(const QuantLayout& packed, int64_t columns) {
 
 int64_t wide_bytes(DType type, int64_t columns, int64_t rows) {
     const QuantLayout packed = quant_layout(type);
-    if (packed.code_bits == 8) return 0;
     const int64_t begins = packed.minima ? 0 : rows * (columns / quant_block) * packed.subblocks;
     return round_up<int64_t>(groups_bytes(packed, columns) + begins * static_cast<int64_t>(sizeof(int32_t)), 64);
 }
@@ -64,6 +73,8 @@ RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64
             _mm512_store_ps(to + wide.scale_at(i), d);
         }
     }
+    const __m512 lowering = _mm512_mul_ps(_mm512_load_ps(to + wide.scale_at(0)), _mm512_set1_ps(-lift));
+    _mm512_store_ps(to + wide.lowering_at(), lowering);
     if constexpr (layout.minima) {
         const __m512 m = load_f16(chunk + layout.m_offset(blocks) + own);
         for (int i = 0; i < wide.minima; ++i) {
@@ -116,9 +127,9 @@ struct WideInputs {
     int64_t of_row(int64_t r) const { return at + r * (x.columns / quant_block); }
 };
 
-/// dots[g][r] += Σ u·a over quads [Q, Last) of G groups and M rows.
-template <int M, int G, int Q, int Last>
-RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
+/// dots[g][r] += Σ u·a over quad Q of G groups and M rows.
+template <int M, int G, int Q>
+RONDO_VNNI_INLINE void add_wide_quad(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
     __m512i u[G];
     for (int g = 0; g < G; ++g) u[g] = _mm512_load_si512(blocks[g] + 64 * Q);
     for (int r = 0; r < M; ++r) {
@@ -127,18 +138,15 @@ RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const Wide
         const __m512i inputs = _mm512_set1_epi32(four);
         for (int g = 0; g < G; ++g) dots[g][r] = _mm512_dpbusd_epi32(dots[g][r], u[g], inputs);
     }
-    if constexpr (Q + 1 < Last) add_wide_quads<M, G, Q + 1, Last>(blocks, in, dots);
 }
 
-/// dots[g][r] = Σ w·a over the inputs under scale S.
-template <WideLayout Wide, int M, int G, int S>
-RONDO_VNNI_INLINE void multiply_wide_codes(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[M]) {
-    for (int r = 0; r < M; ++r) {
-        const __m512i begin = _mm512_set1_epi32(Wide.minima > 0 ? 0 : in.begins[Wide.scales * in.of_row(r) + S]);
-        for (int g = 0; g < G; ++g) dots[g][r] = begin;
-    }
-    constexpr int first = 4 * S, last = Wide.scales == 2 ? first + 4 : 8;
-    add_wide_quads<M, G, first, last>(blocks, in, dots);
+/// dots[S][g][r] += Σ w·a over the inputs under scale S. Two scales take turns, so that twice as many sums need not
+/// wait for each other.
+template <WideLayout Wide, int M, int G, int Q = 0>
+RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const WideInputs& in, __m512i (*dots)[G][M]) {
+    constexpr int scales = Wide.scales;
+    add_wide_quad<M, G, Q % scales * 4 + Q / scales>(blocks, in, dots[Q % scales]);
+    if constexpr (Q < 7) add_wide_quads<Wide, M, G, Q + 1>(blocks, in, dots);
 }
 
 /// Adds one block to the sums, by the same operations as quant_vnni.cpp.
@@ -146,29 +154,22 @@ template <WideLayout Wide, int M, int G>
 RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const WideInputs& in, __m512 (*sums)[M]) {
     const QuantActivations& x = in.x;
     const auto floats = [&](int g, int64_t at) RONDO_VNNI { return _mm512_load_ps(blocks[g] + at); };
-    __m512i dots[G][M];
-    multiply_wide_codes<Wide, M, G, 0>(blocks, in, dots);
-    if constexpr (Wide.scales == 2) {
-        __m512 scaled[G][M];
-        for (int g = 0; g < G; ++g) {
-            const __m512 scale = floats(g, Wide.scale_at(0));
-            for (int r = 0; r < M; ++r) scaled[g][r] = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[g][r]), scale);
+    __m512i dots[Wide.scales][G][M];
+    for (int s = 0; s < Wide.scales; ++s) {
+        const int32_t without = s == 0 ? lift_bits : 0;
+        for (int r = 0; r < M; ++r) {
+            const int32_t begin = Wide.minima > 0 ? without : in.begins[Wide.scales * in.of_row(r) + s];
+            for (int g = 0; g < G; ++g) dots[s][g][r] = _mm512_set1_epi32(begin);
         }
-        multiply_wide_codes<Wide, M, G, 1>(blocks, in, dots);
-        for (int g = 0; g < G; ++g) {
-            const __m512 scale = floats(g, Wide.scale_at(1));
-            for (int r = 0; r < M; ++r) {
-                const __m512 both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), scale, scaled[g][r]);
-                sums[g][r] = _mm512_fmadd_ps(both, _mm512_set1_ps(x.scales[in.of_row(r)]), sums[g][r]);
-            }
-        }
-    } else {
-        for (int g = 0; g < G; ++g) {
-            const __m512 scale = floats(g, Wide.scale_at(0));
-            for (int r = 0; r < M; ++r) {
-                const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[in.of_row(r)]));
-                sums[g][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[g][r]), both, sums[g][r]);
-            }
+    }
+    add_wide_quads<Wide, M, G>(blocks, in, dots);
+    for (int g = 0; g < G; ++g) {
+        const __m512 scale = floats(g, Wide.scale_at(0)), lowering = floats(g, Wide.lowering_at());
+        for (int r = 0; r < M; ++r) {
+            __m512 scaled = _mm512_fmadd_ps(_mm512_castsi512_ps(dots[0][g][r]), scale, lowering);
+            if constexpr (Wide.scales == 2)
+                scaled = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[1][g][r]), floats(g, Wide.scale_at(1)), scaled);
+            sums[g][r] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(x.scales[in.of_row(r)]), sums[g][r]);
         }
     }
     for (int i = 0; i < Wide.minima; ++i) {
@@ -215,10 +216,14 @@ void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x
     if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, next, row);
 }
 
-/// What the sums of products begin with, because unsigned codes are too large by `offset`. From memory it costs
-/// nothing. Made where it is used, it would take the port of every eighth product.
-RONDO_VNNI void place_begins(const int32_t* sums, int64_t count, int32_t offset, int32_t* begins) {
-    for (int64_t i = 0; i < count; ++i) begins[i] = -offset * sums[i];
+/// Sums of products begin with lift, and with what unsigned codes are too large by. From memory that costs nothing.
+/// Made where it is used, it would take the port of every eighth product.
+template <WideLayout Wide>
+RONDO_VNNI void place_begins(const int32_t* code_sums, int64_t blocks, int32_t offset, int32_t* begins) {
+    for (int64_t b = 0; b < blocks; ++b) {
+        for (int i = 0; i < Wide.scales; ++i, ++code_sums, ++begins)
+            *begins = (i == 0 ? lift_bits : 0) - offset * *code_sums;
+    }
 }
 
 }  // namespace
@@ -230,8 +235,8 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
         constexpr int rows = packed.subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
         const int64_t blocks = product.columns / quant_block;
         if constexpr (!packed.minima) {
-            place_begins(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks * wide.scales, packed.offset,
-                         reinterpret_cast<int32_t*>(product.wide + groups_bytes(packed, product.columns)));
+            place_begins<wide>(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks, packed.offset,
+                               reinterpret_cast<int32_t*>(product.wide + groups_bytes(packed, product.columns)));
         }
         for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
             const int64_t some = std::min<int64_t>(2, product.group_end - group);

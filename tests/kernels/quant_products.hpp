@@ -79,15 +79,13 @@ inline std::vector<float> product(const Packed& packed, const cpu::QuantActivati
     return y;
 }
 
-/// The product in each way that the tier has: VNNI has up to three, any other tier has one.
+/// The product in each way that the tier has: VNNI has three, any other tier has one.
 inline std::vector<std::vector<float>> products(const Packed& packed, const cpu::QuantActivations& x) {
     if (!cpu::cpu_features().avx512_vnni) return {product(packed, x)};
     const cpu::QuantPanels& panels = packed.panels;
-    const int64_t wide_bytes = cpu::wide_bytes(panels.type(), panels.columns(), x.rows);
-    const AlignedBytes wide(static_cast<size_t>(wide_bytes) + 1);
+    const AlignedBytes wide(static_cast<size_t>(cpu::wide_bytes(panels.type(), panels.columns(), x.rows)));
     std::vector<std::vector<float>> all;
     for (const cpu::QuantWay way : {cpu::QuantWay::alone, cpu::QuantWay::in_pairs, cpu::QuantWay::widened}) {
-        if (way == cpu::QuantWay::widened && wide_bytes == 0) continue;  // the codes are bytes already
         std::vector<float>& y = all.emplace_back(static_cast<size_t>(x.rows * panels.rows()));
         cpu::QuantProduct one;
         one.type = panels.type();
