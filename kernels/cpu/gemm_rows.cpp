@@ -17,7 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 
 constexpr int registers = 4;             // of outputs, that a row's sums fill
-constexpr int64_t inputs_at_once = 64;   // of a panel: as floats 16 KiB, which stay in L1 for all rows
 constexpr int64_t rows_at_once = 96;     // a multiple of all that rows are taken together by
 constexpr int64_t rows_that_widen = 12;  // more rows than these read a stretch of 16-bit weights as floats
 constexpr int64_t prefetch_bytes = 4096;
@@ -137,6 +136,11 @@ HWY_INLINE void widen_stretch(const W* panel, int64_t count, float* wide) {
     }
 }
 
+/// Inputs of a panel that all rows meet before the next. The sums go to memory and back between. Floats that are not
+/// widened meet wide registers twice as long, which leaves time to read a stretch from L2.
+template <class W>
+constexpr int64_t stretch_inputs = sizeof(W) == sizeof(float) && hn::MaxLanes(F32()) >= 16 ? 128 : 64;
+
 template <class W>
 void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
                    const ProductOut& out) {
@@ -145,12 +149,12 @@ void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* pane
     for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
         const int64_t some = std::min(rows_at_once, rows - begin);
         std::fill_n(sums, some * panel_outputs, 0.0F);
-        for (int64_t k = 0; k < columns; k += inputs_at_once) {
-            const int64_t count = std::min(inputs_at_once, columns - k);
+        for (int64_t k = 0; k < columns; k += stretch_inputs<W>) {
+            const int64_t count = std::min(stretch_inputs<W>, columns - k);
             const float* const from = x + begin * x_stride + k;
             const W* const stretch = panel + k * panel_outputs;
             if (sizeof(W) < sizeof(float) && some > rows_that_widen) {
-                HWY_ALIGN float wide[inputs_at_once * panel_outputs];
+                HWY_ALIGN float wide[stretch_inputs<W> * panel_outputs];
                 widen_stretch(stretch, count, wide);
                 const Ahead next{reinterpret_cast<const char*>(stretch + count * panel_outputs), two_inputs};
                 add_stretch(some, from, x_stride, wide, count, next, sums);
