@@ -1,6 +1,7 @@
 #include "kernels/cpu/quant_activations.hpp"
 
 #include <cassert>
+#include <numeric>
 
 #include "config/checked.hpp"
 #include "kernels/cpu/quant_layout.hpp"
@@ -10,6 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/lanes-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace rondo::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -18,67 +21,83 @@ namespace {
 /// Below this a block counts as zero: the reciprocal of its scale would not be finite.
 constexpr float smallest_magnitude = 1e-30F;
 
-/// 32 activations to floats.
-void load_block(const float* x, float* block) {
-    const hn::CappedTag<float, 16> d;
-    for (size_t i = 0; i < 32; i += hn::Lanes(d)) hn::Store(hn::LoadU(d, x + i), d, block + i);
+const hn::CappedTag<float, 16> floats;  // half a block, or a part of it
+using Floats = hn::Vec<decltype(floats)>;
+
+HWY_INLINE Floats load_floats(const float* x) {
+    return hn::LoadU(floats, x);
 }
 
-void load_block(const uint16_t* x, float* block) {
-    const hn::CappedTag<uint32_t, 16> d;
-    const hn::Rebind<uint16_t, decltype(d)> narrow;
-    for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
-        const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
-        hn::Store(hn::BitCast(hn::RebindToFloat<decltype(d)>(), bits), hn::RebindToFloat<decltype(d)>(), block + i);
-    }
+HWY_INLINE Floats load_floats(const uint16_t* x) {
+    const hn::RebindToUnsigned<decltype(floats)> bits;
+    const hn::Rebind<uint16_t, decltype(floats)> narrow;
+    return hn::BitCast(floats, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, x))));
 }
 
-/// The largest magnitude. Compared as integers, which order magnitudes alike and put NaN above infinity.
-float largest_magnitude(const float* block) {
-    const hn::CappedTag<float, 16> d;
-    const hn::RebindToSigned<decltype(d)> di;
-    auto largest = hn::Zero(di);
-    for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
-        largest = hn::Max(largest, hn::BitCast(di, hn::Abs(hn::Load(d, block + i))));
-    }
-    return hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, largest)));
+/// The largest magnitude of a block. Compared as integers, which order magnitudes alike and put NaN above infinity.
+template <class T>
+HWY_INLINE float largest_magnitude(const T* x) {
+    const hn::RebindToSigned<decltype(floats)> integers;
+    auto largest = hn::Zero(integers);
+    for (size_t i = 0; i < 32; i += hn::Lanes(floats))
+        largest = hn::Max(largest, hn::BitCast(integers, hn::Abs(load_floats(x + i))));
+    return hn::GetLane(hn::BitCast(floats, hn::MaxOfLanes(integers, largest)));
 }
 
-/// Writes 16 codes and returns their sum.
-int32_t quantize_16(const float* block, float inverse, int8_t* codes) {
-    const hn::CappedTag<float, 16> d;
-    const hn::RebindToSigned<decltype(d)> di;
-    const hn::Rebind<int8_t, decltype(d)> narrow;
-    auto sum = hn::Zero(di);
-    for (size_t i = 0; i < 16; i += hn::Lanes(d)) {
-        const auto code = hn::NearestInt(hn::Mul(hn::Load(d, block + i), hn::Set(d, inverse)));
-        const auto clamped = hn::Min(hn::Max(code, hn::Set(di, -127)), hn::Set(di, 127));
+/// Writes a block's codes.
+template <class T>
+HWY_INLINE void quantize_block(const T* x, float inverse, int8_t* codes) {
+    const hn::RebindToSigned<decltype(floats)> integers;
+    const hn::Rebind<int8_t, decltype(floats)> narrow;
+    for (size_t i = 0; i < 32; i += hn::Lanes(floats)) {
+        const auto code = hn::NearestInt(hn::Mul(load_floats(x + i), hn::Set(floats, inverse)));
+        const auto clamped = hn::Max(code, hn::Set(integers, -127));  // demoting keeps to 127
         hn::StoreU(hn::DemoteTo(narrow, clamped), narrow, codes + i);
-        sum = hn::Add(sum, clamped);
     }
-    return hn::GetLane(hn::SumOfLanes(di, sum));
 }
 
+/// Sums the two halves of a block's codes. As unsigned numbers eight bytes are summed by one instruction.
+HWY_INLINE void sum_halves(const int8_t* codes, int32_t* sums) {
+    const hn::CappedTag<uint8_t, 32> bytes;
+    if constexpr (hn::MaxLanes(bytes) < 16) {  // no vectors
+        sums[0] = std::accumulate(codes, codes + 16, 0);
+        sums[1] = std::accumulate(codes + 16, codes + 32, 0);
+    } else {
+        alignas(32) uint64_t sums_of_8[4];
+        for (size_t i = 0; i < 32; i += hn::Lanes(bytes)) {
+            const auto code = hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(codes) + i);
+            const auto eights = hn::SumsOf8(hn::Xor(code, hn::Set(bytes, 0x80)));
+            hn::Store(eights, hn::Repartition<uint64_t, decltype(bytes)>(), sums_of_8 + i / 8);
+        }
+        sums[0] = static_cast<int32_t>(sums_of_8[0] + sums_of_8[1]) - 16 * 128;
+        sums[1] = static_cast<int32_t>(sums_of_8[2] + sums_of_8[3]) - 16 * 128;
+    }
+}
+
+/// In passes over the row, so that many blocks share a division and a conversion.
 template <class T>
 void quantize_row(const T* x, const QuantActivations& out, int64_t row) {
+    const F32 f;
     const int64_t blocks = out.columns / quant_block;
-    HWY_ALIGN float block[32];
+    int8_t* const codes = out.codes + row * out.columns;
+    float* const scales = out.scales + row * blocks;
+    float* const scaled_sums = out.scaled_sums + row * blocks;
+    int32_t* const sums = out.sums + row * blocks;
+    int32_t* const half_sums = out.half_sums + 2 * row * blocks;
+    for (int64_t b = 0; b < blocks; ++b) scales[b] = largest_magnitude(x + b * quant_block);
+    float* const inverses = scaled_sums;  // which come last
+    for_lanes(blocks, [&](int64_t b, auto load, auto store) HWY_ATTR {
+        const Lanes largest = load(scales + b), most = hn::Set(f, 127.0F);
+        const auto zero = hn::Lt(largest, hn::Set(f, smallest_magnitude));
+        store(hn::IfThenZeroElse(zero, hn::Div(largest, most)), scales + b);
+        store(hn::IfThenZeroElse(zero, hn::Div(most, largest)), inverses + b);
+    });
+    for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * quant_block, inverses[b], codes + b * quant_block);
     for (int64_t b = 0; b < blocks; ++b) {
-        int8_t* codes = out.codes + row * out.columns + b * quant_block;
-        load_block(x + b * quant_block, block);
-        const float largest = largest_magnitude(block);
-        const bool zero = largest < smallest_magnitude;
-        const float scale = zero ? 0.0F : largest / 127.0F;
-        const float inverse = zero ? 0.0F : 127.0F / largest;
-        const int32_t first = quantize_16(block, inverse, codes);
-        const int32_t second = quantize_16(block + 16, inverse, codes + 16);
-        const int64_t at = row * blocks + b;
-        out.scales[at] = scale;
-        out.sums[at] = first + second;
-        out.scaled_sums[at] = scale * static_cast<float>(first + second);
-        out.half_sums[2 * at] = first;
-        out.half_sums[2 * at + 1] = second;
+        sum_halves(codes + b * quant_block, half_sums + 2 * b);
+        sums[b] = half_sums[2 * b] + half_sums[2 * b + 1];
     }
+    for (int64_t b = 0; b < blocks; ++b) scaled_sums[b] = scales[b] * static_cast<float>(sums[b]);
 }
 
 void quantize_rows(const Tensor& x, const QuantActivations& out, int64_t row_begin, int64_t row_end) {
