@@ -84,7 +84,9 @@ Status Matmul::reserve(int64_t rows, int64_t columns) {
         (void)f32_rows_.get(count * sizeof(float));
         (void)quant_rows_.get(activation_bytes(rows, columns));
         const int64_t together = std::min(rows, rows_of_block(padded, 96));
-        const int64_t wide = std::max(wide_bytes(DType::q6_k, padded, together), wide_bytes(DType::q2_k, padded, 0));
+        int64_t wide = 0;  // of all types: with and without minima, with one scale and with two
+        for (const DType type : {DType::q8_0, DType::q4_1, DType::q6_k, DType::q2_k})
+            wide = std::max(wide, wide_bytes(type, padded, together));
         const int64_t panel = padded * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
         for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(panel, wide)));
     } catch (const std::bad_alloc&) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "kernels/cpu/quant_kernels.hpp"
@@ -29,17 +30,31 @@ constexpr WideLayout wide_layout(const QuantLayout& packed) {
     return {packed.subblocks, packed.scale_nibbles ? 2 : packed.minima ? 1 : 0};
 }
 
-/// Of two groups.
-int64_t groups_bytes(const QuantLayout& packed, int64_t columns) {
-    return 2 * (columns / quant_block) * wide_layout(packed).block_bytes();
-}
+constexpr int64_t row_sums_bytes = 2 * quant_group_rows * static_cast<int64_t>(sizeof(float));
+
+/// Where the memory of multiply_wide has what, for two groups.
+struct WideMemory {
+    WideMemory(const QuantLayout& packed, int64_t columns, int64_t rows) {
+        const int64_t blocks = columns / quant_block;
+        stretch = packed.subblocks == 2 ? std::min(blocks, 2 * quant_chunk_blocks) : blocks;
+        sums_at = 2 * stretch * wide_layout(packed).block_bytes();
+        begins_at = sums_at + (blocks > stretch ? rows * row_sums_bytes : 0);
+        const int64_t begins = packed.minima ? 0 : rows * blocks * packed.subblocks;
+        bytes = round_up<int64_t>(begins_at + begins * static_cast<int64_t>(sizeof(int32_t)), 64);
+    }
+
+    /// So many blocks are widened at a time, and multiplied with all rows of x. Four rows read a block so quickly that
+    /// it should lie in the nearest cache; six take longer, and need not wait for sums to go to memory and back.
+    int64_t stretch = 0;
+    int64_t sums_at = 0;    // of rows, between stretches: both groups' 16 floats each
+    int64_t begins_at = 0;  // what sums of products begin with
+    int64_t bytes = 0;
+};
 
 }  // namespace
 
 int64_t wide_bytes(DType type, int64_t columns, int64_t rows) {
-    const QuantLayout packed = quant_layout(type);
-    const int64_t begins = packed.minima ? 0 : rows * (columns / quant_block) * packed.subblocks;
-    return round_up<int64_t>(groups_bytes(packed, columns) + begins * static_cast<int64_t>(sizeof(int32_t)), 64);
+    return WideMemory(quant_layout(type), columns, rows).bytes;
 }
 
 }  // namespace rondo::cpu
@@ -90,7 +105,7 @@ RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64
 }
 
 template <DType Type>
-RONDO_VNNI void widen_group(const std::byte* chunk, int64_t blocks, std::byte* to) {
+RONDO_VNNI void widen(const std::byte* chunk, int64_t blocks, std::byte* to) {
     for (; blocks > 0; blocks -= quant_chunk_blocks) {
         const int64_t some = std::min(blocks, quant_chunk_blocks);
         for (int64_t b = 0; b < some; ++b, to += wide_layout(quant_layout(Type)).block_bytes())
@@ -186,34 +201,53 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
     }
 }
 
+/// Blocks [begin, end) of the groups from `group` on, that are widened.
+struct Stretch {
+    int64_t group;
+    int64_t begin;
+    int64_t end;
+    std::byte* sums;  // of rows, where a stretch comes before or behind
+    const int32_t* begins;
+};
+
 /// G groups × M rows of x.
 template <WideLayout Wide, int M, int G>
-RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, int64_t group, int64_t row,
-                                   NextGroups& next) {
-    const int64_t blocks = product.columns / quant_block;
-    const auto* const begins = reinterpret_cast<const int32_t*>(product.wide + 2 * blocks * Wide.block_bytes());
-    WideInputs in{x, begins, x.codes + row * x.columns, row * blocks};
+RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, const Stretch& stretch,
+                                   int64_t row, NextGroups& next) {
+    const int64_t blocks = product.columns / quant_block, count = stretch.end - stretch.begin;
+    WideInputs in{x, stretch.begins, x.codes + row * x.columns + stretch.begin * quant_block,
+                  row * blocks + stretch.begin};
     __m512 sums[G][M];
     const std::byte* at_block[G];
+    const auto sums_of = [&](int g, int r) {
+        return reinterpret_cast<float*>(stretch.sums + (row + r) * row_sums_bytes) + g * quant_group_rows;
+    };
     for (int g = 0; g < G; ++g) {
-        at_block[g] = product.wide + g * blocks * Wide.block_bytes();
-        for (__m512& sum : sums[g]) sum = _mm512_setzero_ps();
-        prefetch_outputs<M>(product, group + g, row);
+        at_block[g] = product.wide + g * count * Wide.block_bytes();
+        for (int r = 0; r < M; ++r)
+            sums[g][r] = stretch.begin == 0 ? _mm512_setzero_ps() : _mm512_load_ps(sums_of(g, r));
+        if (stretch.end == blocks) prefetch_outputs<M>(product, stretch.group + g, row);
     }
-    for (int64_t b = 0; b < blocks; ++b, ++in.at, in.a += quant_block) {
+    for (int64_t b = 0; b < count; ++b, ++in.at, in.a += quant_block) {
         next.ask();
         add_wide_block<Wide, M, G>(at_block, in, sums);
         for (const auto*& at : at_block) at += Wide.block_bytes();
     }
-    for (int g = 0; g < G; ++g) store_sums<M>(product, group + g, row, sums[g]);
+    for (int g = 0; g < G; ++g) {
+        if (stretch.end == blocks) {
+            store_sums<M>(product, stretch.group + g, row, sums[g]);
+        } else {
+            for (int r = 0; r < M; ++r) _mm512_store_ps(sums_of(g, r), sums[g][r]);
+        }
+    }
 }
 
-/// All rows of x with G widened groups, the last rows in smaller steps.
+/// All rows of x with a stretch of G groups, the last rows in smaller steps.
 template <WideLayout Wide, int M, int G>
-void multiply_wide_groups(const QuantProduct& product, const QuantActivations& x, int64_t group, NextGroups& next,
-                          int64_t row = 0) {
-    for (; row + M <= x.rows; row += M) multiply_wide_rows<Wide, M, G>(product, x, group, row, next);
-    if constexpr (M > 1) multiply_wide_groups<Wide, (M + 1) / 2, G>(product, x, group, next, row);
+void multiply_wide_stretch(const QuantProduct& product, const QuantActivations& x, const Stretch& stretch,
+                           NextGroups& next, int64_t row = 0) {
+    for (; row + M <= x.rows; row += M) multiply_wide_rows<Wide, M, G>(product, x, stretch, row, next);
+    if constexpr (M > 1) multiply_wide_stretch<Wide, (M + 1) / 2, G>(product, x, stretch, next, row);
 }
 
 /// Sums of products begin with lift, and with what unsigned codes are too large by. From memory that costs nothing.
@@ -233,23 +267,28 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
         constexpr QuantLayout packed = quant_layout(Type);
         constexpr WideLayout wide = wide_layout(packed);
         constexpr int rows = packed.subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
-        const int64_t blocks = product.columns / quant_block;
+        const int64_t blocks = product.columns / quant_block, group_bytes = packed.group_bytes(product.columns);
+        const WideMemory memory(packed, product.columns, x.rows);
+        auto* const begins = reinterpret_cast<int32_t*>(product.wide + memory.begins_at);
         if constexpr (!packed.minima) {
-            place_begins<wide>(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks, packed.offset,
-                               reinterpret_cast<int32_t*>(product.wide + groups_bytes(packed, product.columns)));
+            place_begins<wide>(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks, packed.offset, begins);
         }
         for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
             const int64_t some = std::min<int64_t>(2, product.group_end - group);
-            for (int64_t g = 0; g < some; ++g) {
-                widen_group<Type>(product.storage + (group + g) * packed.group_bytes(product.columns), blocks,
-                                  product.wide + g * blocks * wide.block_bytes());
-            }
-            const int64_t bytes = packed.group_bytes(product.columns);
-            NextGroups next(product.storage + (group + some) * bytes, 2 * bytes, blocks);
-            if (some == 2) {
-                multiply_wide_groups<wide, rows, 2>(product, x, group, next);
-            } else {
-                multiply_wide_groups<wide, rows, 1>(product, x, group, next);
+            NextGroups next(product.storage + (group + some) * group_bytes, 2 * group_bytes, blocks);
+            for (int64_t begin = 0; begin < blocks; begin += memory.stretch) {
+                const int64_t end = std::min(blocks, begin + memory.stretch);
+                for (int64_t g = 0; g < some; ++g) {
+                    widen<Type>(product.storage + (group + g) * group_bytes +
+                                    begin / quant_chunk_blocks * packed.chunk_bytes(quant_chunk_blocks),
+                                end - begin, product.wide + g * (end - begin) * wide.block_bytes());
+                }
+                const Stretch stretch{group, begin, end, product.wide + memory.sums_at, begins};
+                if (some == 2) {
+                    multiply_wide_stretch<wide, rows, 2>(product, x, stretch, next);
+                } else {
+                    multiply_wide_stretch<wide, rows, 1>(product, x, stretch, next);
+                }
             }
         }
     });
