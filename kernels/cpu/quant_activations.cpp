@@ -98,6 +98,10 @@ void quantize_row(const T* x, const QuantActivations& out, int64_t row) {
         sums[b] = half_sums[2 * b] + half_sums[2 * b + 1];
     }
     for (int64_t b = 0; b < blocks; ++b) scaled_sums[b] = scales[b] * static_cast<float>(sums[b]);
+    int32_t* const begins = out.begins + row * blocks;
+    int32_t* const half_begins = out.half_begins + 2 * row * blocks;
+    for (int64_t b = 0; b < blocks; ++b) begins[b] = lift_bits - wide_offset * sums[b];
+    for (int64_t i = 0; i < 2 * blocks; ++i) half_begins[i] = (i % 2 == 0 ? lift_bits : 0) - wide_offset * half_sums[i];
 }
 
 void quantize_rows(const Tensor& x, const QuantActivations& out, int64_t row_begin, int64_t row_end) {
@@ -128,7 +132,7 @@ size_t aligned(int64_t count, size_t element_bytes) {
 
 size_t activation_bytes(int64_t rows, int64_t columns) {
     const int64_t blocks = rows * (columns / quant_block);
-    return aligned(rows * columns, 1) + 3 * aligned(blocks, 4) + aligned(2 * blocks, 4);
+    return aligned(rows * columns, 1) + 4 * aligned(blocks, 4) + 2 * aligned(2 * blocks, 4);
 }
 
 QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, int64_t columns) {
@@ -148,6 +152,10 @@ QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, i
     out.sums = reinterpret_cast<int32_t*>(at);
     at += aligned(blocks, 4);
     out.half_sums = reinterpret_cast<int32_t*>(at);
+    at += aligned(2 * blocks, 4);
+    out.begins = reinterpret_cast<int32_t*>(at);
+    at += aligned(blocks, 4);
+    out.half_begins = reinterpret_cast<int32_t*>(at);
     return out;
 }
 

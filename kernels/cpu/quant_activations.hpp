@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,6 +8,12 @@
 #include "kernels/tensor.hpp"
 
 namespace rondo::cpu {
+
+/// A sum of products that begins with the bits of this float is, as it stands, the float lift + sum: no conversion is
+/// needed. The sum must be less than 2^22; 32 products of bytes are.
+constexpr float lift = 0x1.8p23F;
+constexpr auto lift_bits = std::bit_cast<int32_t>(lift);
+constexpr int wide_offset = 128;  ///< what an unsigned code of a widened weight is too large by (quant_wide.cpp)
 
 /// Activations as a quantized product reads them: int8 codes a with one scale s for each 32 inputs, x ≈ s·a, and the
 /// sums of codes that the affine maps of weights need. A view of the caller's scratch; fits every weight type.
@@ -18,6 +25,10 @@ struct QuantActivations {
     float* scaled_sums = nullptr;  ///< [rows, K/32]: s · Σ a
     int32_t* sums = nullptr;       ///< [rows, K/32]: Σ a
     int32_t* half_sums = nullptr;  ///< [rows, K/16]: Σ a over 16
+    /// What sums of products with widened codes begin with, by block and by half of a block: −wide_offset · Σ a, and
+    /// lift_bits, in the first half only. Made where it is used, it would take the port of every eighth product.
+    int32_t* begins = nullptr;
+    int32_t* half_begins = nullptr;
 
     QuantActivations slice_rows(int64_t first, int64_t count) const {
         const int64_t blocks = first * (columns / 32);
@@ -27,7 +38,9 @@ struct QuantActivations {
                 scales + blocks,
                 scaled_sums + blocks,
                 sums + blocks,
-                half_sums + 2 * blocks};
+                half_sums + 2 * blocks,
+                begins + blocks,
+                half_begins + 2 * blocks};
     }
 };
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 
 #include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/quant_layout.hpp"
@@ -7,15 +6,10 @@
 namespace rondo::cpu {
 namespace {
 
-/// A sum of products that begins with the bits of this float is, as it stands, the float lift + sum: no conversion is
-/// needed. The sum must be less than 2^22; 32 products of bytes are.
-constexpr float lift = 0x1.8p23F;
-constexpr auto lift_bits = std::bit_cast<int32_t>(lift);
-
-/// A widened group has a byte a code and its scales as floats. By block: 512 bytes of codes as Q8_0 has them, then 16
-/// floats for each scale, then 16 for each minimum, then the lowering: -lift times the first scale. A float holds all
-/// its bits, since a scale has at most 22. So (lift + sum) · scale + lowering, rounded once, is sum · scale, rounded
-/// once.
+/// A widened group has a byte a code and its scales as floats. By block: 512 bytes of codes as Q8_0 has them (without
+/// minima, a code is the weight + wide_offset), then 16 floats for each scale, then 16 for each minimum, then the
+/// lowering: -lift times the first scale. A float holds all its bits, since a scale has at most 22. So
+/// (lift + sum) · scale + lowering, rounded once, is sum · scale, rounded once.
 struct WideLayout {
     int scales = 1;
     int minima = 0;
@@ -38,16 +32,13 @@ struct WideMemory {
         const int64_t blocks = columns / quant_block;
         stretch = packed.subblocks == 2 ? std::min(blocks, 2 * quant_chunk_blocks) : blocks;
         sums_at = 2 * stretch * wide_layout(packed).block_bytes();
-        begins_at = sums_at + (blocks > stretch ? rows * row_sums_bytes : 0);
-        const int64_t begins = packed.minima ? 0 : rows * blocks * packed.subblocks;
-        bytes = round_up<int64_t>(begins_at + begins * static_cast<int64_t>(sizeof(int32_t)), 64);
+        bytes = sums_at + (blocks > stretch ? rows * row_sums_bytes : 0);
     }
 
     /// So many blocks are widened at a time, and multiplied with all rows of x. Four rows read a block so quickly that
     /// it should lie in the nearest cache; six take longer, and need not wait for sums to go to memory and back.
     int64_t stretch = 0;
-    int64_t sums_at = 0;    // of rows, between stretches: both groups' 16 floats each
-    int64_t begins_at = 0;  // what sums of products begin with
+    int64_t sums_at = 0;  // of rows, between stretches: both groups' 16 floats each
     int64_t bytes = 0;
 };
 
@@ -68,7 +59,11 @@ namespace {
 template <DType Type, int Q = 0>
 RONDO_VNNI_INLINE void widen_codes(const std::byte* codes, std::byte* to) {
     constexpr int many = 12;  // rows, for which no nibbles stay high
-    _mm512_store_si512(to + 64 * Q, load_quad<Type, many, Q>(codes));
+    constexpr QuantLayout layout = quant_layout(Type);
+    constexpr int more = layout.minima ? 0 : wide_offset - layout.offset;
+    __m512i quad = load_quad<Type, many, Q>(codes);
+    if constexpr (more != 0) quad = _mm512_add_epi8(quad, _mm512_set1_epi8(more));
+    _mm512_store_si512(to + 64 * Q, quad);
     if constexpr (Q < 7) widen_codes<Type, Q + 1>(codes, to);
 }
 
@@ -135,7 +130,6 @@ private:
 /// What a block is multiplied with: M rows of x.
 struct WideInputs {
     const QuantActivations& x;
-    const int32_t* begins;  // by row, block and scale: what a sum of products begins with
     const int8_t* a;
     int64_t at;  // the block's place in the tables of the first row
 
@@ -170,10 +164,11 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
     const QuantActivations& x = in.x;
     const auto floats = [&](int g, int64_t at) RONDO_VNNI { return _mm512_load_ps(blocks[g] + at); };
     __m512i dots[Wide.scales][G][M];
+    const int32_t* const begins = Wide.scales == 2 ? x.half_begins : x.begins;
     for (int s = 0; s < Wide.scales; ++s) {
         const int32_t without = s == 0 ? lift_bits : 0;
         for (int r = 0; r < M; ++r) {
-            const int32_t begin = Wide.minima > 0 ? without : in.begins[Wide.scales * in.of_row(r) + s];
+            const int32_t begin = Wide.minima > 0 ? without : begins[Wide.scales * in.of_row(r) + s];
             for (int g = 0; g < G; ++g) dots[s][g][r] = _mm512_set1_epi32(begin);
         }
     }
@@ -207,7 +202,6 @@ struct Stretch {
     int64_t begin;
     int64_t end;
     std::byte* sums;  // of rows, where a stretch comes before or behind
-    const int32_t* begins;
 };
 
 /// G groups × M rows of x.
@@ -215,8 +209,7 @@ template <WideLayout Wide, int M, int G>
 RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, const Stretch& stretch,
                                    int64_t row, NextGroups& next) {
     const int64_t blocks = product.columns / quant_block, count = stretch.end - stretch.begin;
-    WideInputs in{x, stretch.begins, x.codes + row * x.columns + stretch.begin * quant_block,
-                  row * blocks + stretch.begin};
+    WideInputs in{x, x.codes + row * x.columns + stretch.begin * quant_block, row * blocks + stretch.begin};
     __m512 sums[G][M];
     const std::byte* at_block[G];
     const auto sums_of = [&](int g, int r) {
@@ -250,16 +243,6 @@ void multiply_wide_stretch(const QuantProduct& product, const QuantActivations& 
     if constexpr (M > 1) multiply_wide_stretch<Wide, (M + 1) / 2, G>(product, x, stretch, next, row);
 }
 
-/// Sums of products begin with lift, and with what unsigned codes are too large by. From memory that costs nothing.
-/// Made where it is used, it would take the port of every eighth product.
-template <WideLayout Wide>
-RONDO_VNNI void place_begins(const int32_t* code_sums, int64_t blocks, int32_t offset, int32_t* begins) {
-    for (int64_t b = 0; b < blocks; ++b) {
-        for (int i = 0; i < Wide.scales; ++i, ++code_sums, ++begins)
-            *begins = (i == 0 ? lift_bits : 0) - offset * *code_sums;
-    }
-}
-
 }  // namespace
 
 void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
@@ -269,10 +252,6 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
         constexpr int rows = packed.subblocks == 2 ? 4 : 6;  // whose sums the registers hold, twice
         const int64_t blocks = product.columns / quant_block, group_bytes = packed.group_bytes(product.columns);
         const WideMemory memory(packed, product.columns, x.rows);
-        auto* const begins = reinterpret_cast<int32_t*>(product.wide + memory.begins_at);
-        if constexpr (!packed.minima) {
-            place_begins<wide>(wide.scales == 2 ? x.half_sums : x.sums, x.rows * blocks, packed.offset, begins);
-        }
         for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
             const int64_t some = std::min<int64_t>(2, product.group_end - group);
             NextGroups next(product.storage + (group + some) * group_bytes, 2 * group_bytes, blocks);
@@ -283,7 +262,7 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
                                     begin / quant_chunk_blocks * packed.chunk_bytes(quant_chunk_blocks),
                                 end - begin, product.wide + g * (end - begin) * wide.block_bytes());
                 }
-                const Stretch stretch{group, begin, end, product.wide + memory.sums_at, begins};
+                const Stretch stretch{group, begin, end, product.wide + memory.sums_at};
                 if (some == 2) {
                     multiply_wide_stretch<wide, rows, 2>(product, x, stretch, next);
                 } else {

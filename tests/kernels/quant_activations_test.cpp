@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -52,6 +53,9 @@ TEST(QuantActivations, CodesAreWithinHalfAScaleAndSumsAreTheirs) {
             EXPECT_EQ(out.half_sums[2 * block + 1], second);
             EXPECT_EQ(out.sums[block], first + second);
             EXPECT_EQ(out.scaled_sums[block], out.scales[block] * static_cast<float>(first + second));
+            EXPECT_EQ(std::bit_cast<float>(out.begins[block] + wide_offset * (first + second)), lift);
+            EXPECT_EQ(std::bit_cast<float>(out.half_begins[2 * block] + wide_offset * first), lift);
+            EXPECT_EQ(out.half_begins[2 * block + 1] + wide_offset * second, 0);
         }
     }
     hwy::GetChosenTarget().DeInit();
