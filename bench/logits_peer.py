@@ -27,7 +27,7 @@ from peer_setup import (MHA, MODELS, PROGRAMS, REPOSITORY, TOOLS, Progress, comm
 
 sys.path[:0] = [TOOLS, os.path.join(TOOLS, "demo_model")]
 CONTEXT = 128  # tokens of a text
-TEXTS = 2
+TEXTS = {"llama-mha": 4, "demo": 12}  # with fewer, chance moves the ratios by more than 5%
 ROWS = {"llama-mha": range(47, CONTEXT - 1, 10), "demo": range(63, CONTEXT - 1)}  # of a text, that are compared
 PORT = 18921
 ALLOWED = 1.05
@@ -60,12 +60,12 @@ def texts_of(model):
     if model == "demo":
         import roundtalk
         ids = []
-        for seed in range(9_000_000, 9_000_000 + TEXTS):
+        for seed in range(9_000_000, 9_000_000 + TEXTS[model]):
             text = roundtalk.render(roundtalk.dialogue(seed, 8))
             ids.append(json.loads(run([os.path.join(PROGRAMS, "rondo"), "tokenize", "--text", text, "--json"]))["ids"])
         return [one[:CONTEXT] for one in ids]
     draw = random.Random(11)
-    return [[draw.randrange(256) for _ in range(CONTEXT)] for _ in range(TEXTS)]
+    return [[draw.randrange(256) for _ in range(CONTEXT)] for _ in range(TEXTS[model])]
 
 
 def quantized(model, kind):
@@ -77,7 +77,7 @@ def quantized(model, kind):
 
 
 def of_peer(peer_path, tokens, rows, threads):
-    """llama-server's log-probabilities [TEXTS, rows, vocabulary]."""
+    """llama-server's log-probabilities [texts, rows, vocabulary]."""
     import numpy as np
     command = [os.path.join(TOOLS, "peer.sh"), "run", "llama-server", "-m", peer_path, "--port", str(PORT),
                "-c", "1024", "-np", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", str(threads),
@@ -188,7 +188,8 @@ def main():
     text = "\n".join([
         f"# Errors of logits: Rondo and llama.cpp, {today}", "",
         f"{machine_name()}; {version}; Rondo {commit()}. Against float64 with the dequantized weights; KV in float32;",
-        f"rows of {TEXTS} texts of {CONTEXT} tokens. Log-probabilities: root mean square of the error, and KL.",
+        f"rows of {TEXTS['llama-mha']} texts (demo: {TEXTS['demo']}) of {CONTEXT} tokens. Log-probabilities: root mean",
+        "square of the error, and KL.",
         "",
         "| model, weights | Rondo | by token | llama.cpp | ratio | KL, Rondo | llama.cpp | one chunk beside by token |"
         " perplexity: float64, Rondo, llama.cpp |",

@@ -53,7 +53,7 @@ public:
         weights->spec = spec_;
         RONDO_ASSIGN(weights->embedding, matrix({{"model.embed_tokens.weight"}}));
         RONDO_ASSIGN(const FileTensor* const first, find("model.layers.0.mlp.down_proj.weight"));
-        weights->activation = first->dtype == DType::f32 ? DType::f32 : DType::bf16;
+        weights->activation = first->dtype == DType::bf16 ? DType::bf16 : DType::f32;
         weights->layers.resize(static_cast<size_t>(spec_.layers));
         for (int l = 0; l < spec_.layers; ++l) RONDO_TRY(load_layer(l, weights->layers[static_cast<size_t>(l)]));
         RONDO_ASSIGN(weights->final_norm, vector({{"model.norm.weight"}}));

@@ -18,12 +18,12 @@ protected:
     std::unique_ptr<Device> device_ = need(open_device(need(parse_device("cpu:2"))));
 };
 
-TEST_F(WeightsLoading, ActivationsAreFloatOnlyWhereWeightsAre) {
+TEST_F(WeightsLoading, ActivationsAreFloatUnlessWeightsAreBf16) {
     const golden::Case model_case = golden::read_case("llama_gqa2_head32_untied");
     EXPECT_EQ(testing::load_case(model_case, DType::f32, *device_).weights->activation, DType::f32);
     EXPECT_EQ(testing::load_case(model_case, DType::bf16, *device_).weights->activation, DType::bf16);
-    EXPECT_EQ(testing::load_case(model_case, DType::f16, *device_).weights->activation, DType::bf16);
-    EXPECT_EQ(testing::load_case(model_case, DType::q8_0, *device_).weights->activation, DType::bf16);
+    EXPECT_EQ(testing::load_case(model_case, DType::f16, *device_).weights->activation, DType::f32);
+    EXPECT_EQ(testing::load_case(model_case, DType::q8_0, *device_).weights->activation, DType::f32);
 }
 
 TEST_F(WeightsLoading, TiedModelsShareOneTable) {
