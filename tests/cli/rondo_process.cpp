@@ -37,7 +37,7 @@ std::string content_of(const File& file) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr rlimit cpu_seconds{240, 240};
+constexpr rlimit cpu_seconds{900, 900};
 #else
 constexpr rlimit cpu_seconds{60, 60};
 #endif
