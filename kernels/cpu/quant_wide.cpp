@@ -67,9 +67,9 @@ RONDO_VNNI_INLINE void widen_codes(const std::byte* codes, std::byte* to) {
     if constexpr (Q < 7) widen_codes<Type, Q + 1>(codes, to);
 }
 
-/// Block b of a chunk; scales and minima are what quant_vnni.cpp makes of them.
+/// Block b of a chunk; scales and minima are what quant_vnni.cpp makes of them. Returns the lowering.
 template <DType Type>
-RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64_t b, std::byte* to) {
+RONDO_VNNI_INLINE __m512 widen_block(const std::byte* chunk, int64_t blocks, int64_t b, std::byte* to) {
     constexpr QuantLayout layout = quant_layout(Type);
     constexpr WideLayout wide = wide_layout(layout);
     widen_codes<Type>(chunk + b * layout.code_bytes(), to);
@@ -97,16 +97,20 @@ RONDO_VNNI_INLINE void widen_block(const std::byte* chunk, int64_t blocks, int64
             _mm512_store_ps(to + wide.minimum_at(i), minimum);
         }
     }
+    return lowering;
 }
 
+/// False where a first scale is infinite or NaN: its lowering would make NaN of what is infinite.
 template <DType Type>
-RONDO_VNNI void widen(const std::byte* chunk, int64_t blocks, std::byte* to) {
+RONDO_VNNI bool widen(const std::byte* chunk, int64_t blocks, std::byte* to) {
+    __m512 zeros = _mm512_setzero_ps();
     for (; blocks > 0; blocks -= quant_chunk_blocks) {
         const int64_t some = std::min(blocks, quant_chunk_blocks);
         for (int64_t b = 0; b < some; ++b, to += wide_layout(quant_layout(Type)).block_bytes())
-            widen_block<Type>(chunk, some, b, to);
+            zeros = _mm512_fmadd_ps(widen_block<Type>(chunk, some, b, to), _mm512_setzero_ps(), zeros);
         chunk += quant_layout(Type).chunk_bytes(some);
     }
+    return _mm512_cmp_ps_mask(zeros, zeros, _CMP_UNORD_Q) == 0;
 }
 
 /// What is read next is prefetched while the first rows are multiplied, since memory would idle meanwhile: some cache
@@ -243,6 +247,13 @@ void multiply_wide_stretch(const QuantProduct& product, const QuantActivations& 
     if constexpr (M > 1) multiply_wide_stretch<Wide, (M + 1) / 2, G>(product, x, stretch, next, row);
 }
 
+void multiply_alone(QuantProduct product, const QuantActivations& x, int64_t group_begin, int64_t group_end) {
+    product.way = QuantWay::alone;
+    product.group_begin = group_begin;
+    product.group_end = group_end;
+    multiply_vnni(product, x);
+}
+
 }  // namespace
 
 void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
@@ -257,10 +268,16 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
             NextGroups next(product.storage + (group + some) * group_bytes, 2 * group_bytes, blocks);
             for (int64_t begin = 0; begin < blocks; begin += memory.stretch) {
                 const int64_t end = std::min(blocks, begin + memory.stretch);
+                bool finite = true;
                 for (int64_t g = 0; g < some; ++g) {
-                    widen<Type>(product.storage + (group + g) * group_bytes +
-                                    begin / quant_chunk_blocks * packed.chunk_bytes(quant_chunk_blocks),
-                                end - begin, product.wide + g * (end - begin) * wide.block_bytes());
+                    const std::byte* const from = product.storage + (group + g) * group_bytes +
+                                                  begin / quant_chunk_blocks * packed.chunk_bytes(quant_chunk_blocks);
+                    std::byte* const to = product.wide + g * (end - begin) * wide.block_bytes();
+                    finite = widen<Type>(from, end - begin, to) && finite;
+                }
+                if (!finite) {  // nothing was stored yet
+                    multiply_alone(product, x, group, group + some);
+                    break;
                 }
                 const Stretch stretch{group, begin, end, product.wide + memory.sums_at};
                 if (some == 2) {
