@@ -74,7 +74,7 @@ Bf16Way measure(const std::vector<Bf16Way>& ways) {
 
 /// The name of the file that keeps the choice: what the build does to the kernels' speed, the processor's signature and
 /// the features that it may use now.
-std::string machine_key() {
+std::string machine_key(const std::vector<Bf16Way>& ways) {
     std::string key = "2";  // raised when a kernel changes so much that old choices may be wrong
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     key += "-sanitized";
@@ -86,15 +86,15 @@ std::string machine_key() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (__get_cpuid(1, &a, &b, &c, &d) != 0) key += "-" + std::to_string(a);
 #endif
-    for (const Bf16Way way : bf16_ways_here()) key += "-" + std::string(name_of(way));
+    for (const Bf16Way way : ways) key += "-" + std::string(name_of(way));
     return key;
 }
 
-std::optional<Bf16Way> read_kept(const std::filesystem::path& file) {
+std::optional<Bf16Way> read_kept(const std::filesystem::path& file, const std::vector<Bf16Way>& ways) {
     std::ifstream in(file);
     std::string word;
     if (!(in >> word)) return std::nullopt;
-    for (const Bf16Way way : bf16_ways_here()) {
+    for (const Bf16Way way : ways) {
         if (name_of(way) == word) return way;
     }
     return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<Bf16Way> read_kept(const std::filesystem::path& file) {
 
 /// Keeps a choice where none is kept yet. What is kept then, perhaps by another process that started at the same time:
 /// a link, other than a renaming, does not replace what stands there. Nothing where the folder cannot be used.
-std::optional<Bf16Way> keep(const std::filesystem::path& file, Bf16Way way) {
+std::optional<Bf16Way> keep(const std::filesystem::path& file, Bf16Way way, const std::vector<Bf16Way>& ways) {
     std::error_code failed;
     std::filesystem::create_directories(file.parent_path(), failed);
     // Containers that share a folder may have the same process number, so the time is part of the name too.
@@ -114,10 +114,10 @@ std::optional<Bf16Way> keep(const std::filesystem::path& file, Bf16Way way) {
     if (out) {
         std::filesystem::create_hard_link(fresh, file, failed);
         // What stands there is damaged, or the file system has no links.
-        if (failed && !read_kept(file)) std::filesystem::rename(fresh, file, failed);
+        if (failed && !read_kept(file, ways)) std::filesystem::rename(fresh, file, failed);
     }
     std::filesystem::remove(fresh, failed);
-    return read_kept(file);
+    return read_kept(file, ways);
 }
 
 /// The first choice of this process that no folder could keep.
@@ -165,9 +165,8 @@ Bf16Way fastest_way(const std::vector<Bf16Way>& ways, const std::function<double
     return ways[first];
 }
 
-Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder,
-                                const std::function<double(Bf16Way)>& seconds) {
-    const std::vector<Bf16Way> ways = bf16_ways_here();
+Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& folder, const Bf16Race& race) {
+    const std::vector<Bf16Way>& ways = race.ways;
     if (wanted != Bf16Way::measured) {
         if (std::ranges::count(ways, wanted) != 0) return wanted;
         std::string has;
@@ -176,11 +175,11 @@ Result<Bf16Way> choose_bf16_way(Bf16Way wanted, const std::filesystem::path& fol
                                                       ": not on this processor, must be measured or " + has);
     }
     if (ways.size() == 1) return ways.front();
-    const std::string key = machine_key();
+    const std::string key = machine_key(ways);
     const std::filesystem::path file = folder.empty() ? folder : folder / ("bf16-" + key);
-    if (const auto kept = file.empty() ? std::nullopt : read_kept(file)) return *kept;
-    const Bf16Way way = seconds ? fastest_way(ways, seconds) : measure(ways);
-    const auto kept = file.empty() ? std::nullopt : keep(file, way);
+    if (const auto kept = file.empty() ? std::nullopt : read_kept(file, ways)) return *kept;
+    const Bf16Way way = race.seconds ? fastest_way(ways, race.seconds) : measure(ways);
+    const auto kept = file.empty() ? std::nullopt : keep(file, way, ways);
     return kept ? *kept : first_in_process(key, way);
 }
 

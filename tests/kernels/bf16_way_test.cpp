@@ -39,6 +39,11 @@ protected:
     fs::path folder_;
 };
 
+/// A race of ways that need not be this processor's: `first` takes half of the others' time.
+Bf16Race race_won_by(Bf16Way first) {
+    return {{Bf16Way::pairs, Bf16Way::floats}, [first](Bf16Way way) { return way == first ? 1.0 : 2.0; }};
+}
+
 Bf16Way fastest(std::map<Bf16Way, double> seconds) {
     std::vector<Bf16Way> ways;
     for (const auto& [way, unused] : seconds) ways.push_back(way);  // tiles, pairs, floats: the enum's order
@@ -75,29 +80,38 @@ TEST(FastestWay, DoesNotHangOnAClockThatRisesMeanwhile) {
 }
 
 TEST_F(Bf16WayTest, WhatWasMeasuredOnceIsKept) {
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race_won_by(Bf16Way::floats)), Bf16Way::floats);
+    ASSERT_EQ(kept().size(), 1U);
+    EXPECT_EQ(text_of(kept()[0]), "floats\n");
+    // The kept choice counts, not what would be measured now.
+    for (const Bf16Way way : {Bf16Way::pairs, Bf16Way::floats}) {
+        std::ofstream(kept()[0]) << name_of(way) << "\n";
+        for (const Bf16Way faster : {Bf16Way::pairs, Bf16Way::floats})
+            EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race_won_by(faster)), way);
+    }
+}
+
+TEST_F(Bf16WayTest, ThisProcessorsWaysAreMeasuredByTheClock) {
     if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     const Bf16Way first = *choose_bf16_way(Bf16Way::measured, folder_);
     ASSERT_EQ(kept().size(), 1U);
     EXPECT_EQ(text_of(kept()[0]), std::string(name_of(first)) + "\n");
-    // The kept choice counts, not what would be measured now.
-    for (const Bf16Way way : bf16_ways_here()) {
-        std::ofstream(kept()[0]) << name_of(way) << "\n";
-        EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), way);
-    }
 }
 
 TEST_F(Bf16WayTest, WhatIsKeptForOtherFeaturesDoesNotCount) {
-    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
-    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
-    std::ofstream(kept()[0]) << name_of(bf16_ways_here().front()) << "\n";
-    override_cpu_features_for_test({});
-    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_), Bf16Way::floats);
+    Bf16Race race = race_won_by(Bf16Way::floats);
+    ASSERT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race), Bf16Way::floats);
+    race = race_won_by(Bf16Way::pairs);
+    race.ways.insert(race.ways.begin(), Bf16Way::tiles);
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race), Bf16Way::pairs);
+    EXPECT_EQ(kept().size(), 2U);
+    race.ways = {Bf16Way::floats};
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race), Bf16Way::floats);
 }
 
 /// Without the compiler's optimization another way may be the fastest.
 TEST_F(Bf16WayTest, ADebugBuildKeepsAChoiceOfItsOwn) {
-    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
-    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_, race_won_by(Bf16Way::pairs)));
 #if defined(__OPTIMIZE__)
     constexpr bool optimized = true;
 #else
@@ -107,65 +121,57 @@ TEST_F(Bf16WayTest, ADebugBuildKeepsAChoiceOfItsOwn) {
 }
 
 TEST_F(Bf16WayTest, ADamagedFileIsMeasuredAnew) {
-    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
-    const Bf16Way measured = *choose_bf16_way(Bf16Way::measured, folder_);
+    const Bf16Race race = race_won_by(Bf16Way::floats);
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_, race));
     for (const std::string& damage :
-         {std::string(), std::string("measured"), std::string("par"), std::string(100, 'x')}) {
+         {std::string(), std::string("measured"), std::string("par"), std::string("tiles"), std::string(100, 'x')}) {
         std::ofstream(kept()[0]) << damage;
-        const auto way = choose_bf16_way(Bf16Way::measured, folder_);
-        ASSERT_TRUE(way);
-        EXPECT_NE(*way, Bf16Way::measured);
-        EXPECT_EQ(text_of(kept()[0]), std::string(name_of(*way)) + "\n") << damage;
+        EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race), Bf16Way::floats) << damage;
+        EXPECT_EQ(text_of(kept()[0]), "floats\n") << damage;
     }
-    EXPECT_NE(measured, Bf16Way::measured);
 }
 
 /// Two processes that start at once may measure differently, but must not go on with different ways.
 TEST_F(Bf16WayTest, AChoiceThatAnotherProcessKeptMeanwhileCounts) {
-    const std::vector<Bf16Way> ways = bf16_ways_here();
-    if (ways.size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
-    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
+    Bf16Race race = race_won_by(Bf16Way::pairs);
+    ASSERT_TRUE(choose_bf16_way(Bf16Way::measured, folder_, race));
     const fs::path file = kept()[0];
     fs::remove(file);
-    const std::string others = std::string(name_of(ways.back())) + "\n";
-    const auto first_is_fastest = [&](Bf16Way way) {
-        std::ofstream(file) << others;
-        return way == ways.front() ? 1.0 : 2.0;
+    race.seconds = [&file, seconds = race.seconds](Bf16Way way) {
+        std::ofstream(file) << "floats\n";
+        return seconds(way);
     };
-    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, first_is_fastest), ways.back());
+    EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder_, race), Bf16Way::floats);
     EXPECT_EQ(kept(), std::vector<fs::path>{file});
-    EXPECT_EQ(text_of(file), others);
+    EXPECT_EQ(text_of(file), "floats\n");
 }
 
+/// A file where the folder should be, a file system that takes no files, and no folder at all.
 TEST_F(Bf16WayTest, AFolderThatCannotBeUsedStopsNobody) {
     std::ofstream(folder_) << "a file where the folder should be";
-    EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder_));
-    EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, {}));
+    for (const fs::path& folder : {folder_, fs::path("/proc/rondo"), fs::path()}) {
+        EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder));
+        EXPECT_TRUE(choose_bf16_way(Bf16Way::measured, folder, race_won_by(Bf16Way::pairs)));
+    }
 }
 
 /// A process may have several CPU devices, which must multiply alike.
 TEST_F(Bf16WayTest, WithoutAFolderAProcessHasOneWay) {
-    const std::vector<Bf16Way> ways = bf16_ways_here();
-    if (ways.size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     std::ofstream(folder_) << "a file where the folder should be";
-    for (const fs::path& folder : {fs::path(), folder_}) {
-        const auto choose = [&](Bf16Way fastest) {
-            return *choose_bf16_way(Bf16Way::measured, folder,
-                                    [fastest](Bf16Way way) { return way == fastest ? 1.0 : 2.0; });
-        };
-        EXPECT_EQ(choose(ways.front()), choose(ways.back()));
+    for (const fs::path& folder : {fs::path(), fs::path("/proc/rondo"), folder_}) {
+        EXPECT_EQ(*choose_bf16_way(Bf16Way::measured, folder, race_won_by(Bf16Way::pairs)),
+                  *choose_bf16_way(Bf16Way::measured, folder, race_won_by(Bf16Way::floats)));
     }
 }
 
 /// A full disk, or what looks like one here: no file may grow.
 TEST_F(Bf16WayTest, AChoiceThatCannotBeWrittenLeavesNothingBehind) {
-    if (bf16_ways_here().size() < 2) GTEST_SKIP() << "this processor multiplies bf16 in one way alone";
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     const rlimit none{0, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-    const auto way = choose_bf16_way(Bf16Way::measured, folder_);
+    const auto way = choose_bf16_way(Bf16Way::measured, folder_, race_won_by(Bf16Way::pairs));
     ::setrlimit(RLIMIT_FSIZE, &before);
     std::signal(SIGXFSZ, handler);
     EXPECT_TRUE(way);
