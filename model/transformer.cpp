@@ -67,7 +67,10 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
         RONDO_TRY(ops.embed(batch.hidden(), batch.ids(), *weights_.embedding));
     }
     const Tensor angles = scratch(angles_, DType::f32, batch.rows(), weights_.spec.head_dim);
-    RONDO_TRY(ops.rope_angles(angles, batch.positions(), inverse_frequency_.as<double>()));
+    {
+        const Stopwatch watch(seconds_.rope);
+        RONDO_TRY(ops.rope_angles(angles, batch.positions(), inverse_frequency_.as<double>()));
+    }
     for (int layer = layers.begin; layer < layers.end; ++layer) {
         RONDO_TRY(attention(batch, layer));
         if (batch.rows() > 0) RONDO_TRY(feed_forward(batch, layer));
@@ -75,9 +78,25 @@ Status Transformer::forward(Batch& batch, LayerRange layers) {
     return Status::ok();
 }
 
+Status Transformer::rms_norm(const Tensor& out, const Tensor& x, const Buffer& weight) {
+    const Stopwatch watch(seconds_.norm);
+    return device_.ops().rms_norm(out, x, weight.as<float>(), weights_.spec.norm_eps);
+}
+
+Status Transformer::rotate(const Tensor& q, const Tensor& k, const Tensor& angles) {
+    const Stopwatch watch(seconds_.rope);
+    RONDO_TRY(device_.ops().rope(q, angles, weights_.spec.heads));
+    return device_.ops().rope(k, angles, weights_.spec.kv_heads);
+}
+
+Status Transformer::append_kv(const Batch& batch, int layer, const Tensor& k, const Tensor& v) {
+    const Stopwatch watch(seconds_.append);
+    return device_.ops().append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer)));
+}
+
 Status Transformer::multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                              bool accumulate) {
-    const Stopwatch watch(product_seconds_);
+    const Stopwatch watch(seconds_.product);
     for (const Rows policy : {Rows::bulk, Rows::invariant}) {
         const int64_t first = policy == Rows::bulk ? 0 : bulk;
         const int64_t count = policy == Rows::bulk ? bulk : out.rows - bulk;
@@ -170,7 +189,7 @@ Status Transformer::attend_prompts(const Batch& batch, int layer) {
         }
         int end = s + 1;
         while (end < sequences && !chooses_lines(batch.part(end))) ++end;
-        const Stopwatch watch(attend_seconds_);
+        const Stopwatch watch(seconds_.attend);
         RONDO_TRY(device_.ops().attend(attend_args(batch, layer, s, end - s, Rows::bulk)));
         s = end;
     }
@@ -197,7 +216,7 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
         }
         any = any || selected_.back().counts != nullptr;
     }
-    const Stopwatch watch(attend_seconds_);
+    const Stopwatch watch(seconds_.attend);
     if (!any) return device_.ops().attend(args);
     return device_.ops().attend_selected(args, selected_.data(), pool_.atoms(pool_.shape().group_of(layer)));
 }
@@ -205,7 +224,6 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
 Status Transformer::attention(Batch& batch, int layer) {
     const ModelSpec& spec = weights_.spec;
     const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-    Ops& ops = device_.ops();
     const int64_t rows = batch.rows(), d = spec.head_dim;
     const int64_t q_columns = spec.heads * d, kv_columns = spec.kv_heads * d;
     const Tensor hidden = batch.hidden();
@@ -216,15 +234,16 @@ Status Transformer::attention(Batch& batch, int layer) {
     const Tensor v = qkv.slice_columns(q_columns + kv_columns, kv_columns);
     const Tensor angles = scratch(angles_, DType::f32, rows, d);
 
-    RONDO_TRY(ops.rms_norm(normed, hidden, w.attention_norm.as<float>(), spec.norm_eps));
+    RONDO_TRY(rms_norm(normed, hidden, w.attention_norm));
     RONDO_TRY(multiply(batch.bulk_rows(), qkv, normed, *w.qkv, w.qkv_bias.as<float>(), false));
     if (spec.qk_norm) {
+        const Stopwatch watch(seconds_.norm);
+        Ops& ops = device_.ops();
         RONDO_TRY(ops.head_norm(q, w.q_norm.as<float>(), spec.heads, spec.norm_eps));
         RONDO_TRY(ops.head_norm(k, w.k_norm.as<float>(), spec.kv_heads, spec.norm_eps));
     }
-    RONDO_TRY(ops.rope(q, angles, spec.heads));
-    RONDO_TRY(ops.rope(k, angles, spec.kv_heads));
-    RONDO_TRY(ops.append_kv(pool_.layer(layer), k, v, batch.slots(pool_.shape().group_of(layer))));
+    RONDO_TRY(rotate(q, k, angles));
+    RONDO_TRY(append_kv(batch, layer, k, v));
     const int prompts = batch.bulk_sequences();
     RONDO_TRY(keep_queries(batch, layer, 0, prompts));
     count_dense_prompts(batch);
@@ -244,20 +263,22 @@ Status Transformer::feed_forward(Batch& batch, int layer) {
     const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
     const Tensor gate_up = scratch(gate_up_, DType::f32, rows, 2 * spec.ffn_width);
     const Tensor activated = scratch(activated_, weights_.activation, rows, spec.ffn_width);
-    RONDO_TRY(device_.ops().rms_norm(normed, hidden, w.ffn_norm.as<float>(), spec.norm_eps));
+    RONDO_TRY(rms_norm(normed, hidden, w.ffn_norm));
     RONDO_TRY(multiply(batch.bulk_rows(), gate_up, normed, *w.gate_up, w.gate_up_bias.as<float>(), false));
-    RONDO_TRY(device_.ops().silu_mul(activated, gate_up));
+    {
+        const Stopwatch watch(seconds_.activate);
+        RONDO_TRY(device_.ops().silu_mul(activated, gate_up));
+    }
     return multiply(batch.bulk_rows(), hidden, activated, *w.down, w.down_bias.as<float>(), true);
 }
 
 Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out) {
     const ModelSpec& spec = weights_.spec;
-    Ops& ops = device_.ops();
     Tensor taken = batch.narrowed() ? batch.hidden().slice_rows(first, out.rows)
                                     : scratch(taken_, DType::f32, out.rows, spec.width);
     const Tensor normed = scratch(normed_, weights_.activation, out.rows, spec.width);
-    if (!batch.narrowed()) RONDO_TRY(ops.take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
-    RONDO_TRY(ops.rms_norm(normed, taken, weights_.final_norm.as<float>(), spec.norm_eps));
+    if (!batch.narrowed()) RONDO_TRY(device_.ops().take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
+    RONDO_TRY(rms_norm(normed, taken, weights_.final_norm));
     const int64_t bulk = std::clamp<int64_t>(batch.bulk_logit_rows() - first, 0, out.rows);
     return multiply(bulk, out, normed, weights_.output_head(), nullptr, false);
 }

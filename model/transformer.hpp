@@ -7,6 +7,7 @@
 #include "kernels/device.hpp"
 #include "memory/kv_pool.hpp"
 #include "model/batch.hpp"
+#include "model/step_seconds.hpp"
 #include "model/weights.hpp"
 
 namespace rondo {
@@ -32,11 +33,7 @@ public:
     /// The logits of logit rows [first, first + out.rows) of a batch that has passed all layers; out [rows, V] f32.
     Status logits(const Batch& batch, int64_t first, const Tensor& out);
 
-    /// What attending to all keys, or to chosen ones, has taken; by lines SparsePrefill counts. Where a device only
-    /// takes orders, this is what giving them has taken.
-    double attend_seconds() const { return attend_seconds_; }
-    /// What products with weights have taken, the output head's among them.
-    double product_seconds() const { return product_seconds_; }
+    const StepSeconds& seconds() const { return seconds_; }
 
     /// The shape of a pool for this model.
     static KvShape kv_shape(const ModelSpec& spec, DType kv_type, int lower_layers = 0);
@@ -58,6 +55,9 @@ private:
     Tensor queries_of(const Batch& batch, int sequence) const;
     Status keep_queries(const Batch& batch, int layer, int first_sequence, int sequences);
     Status feed_forward(Batch& batch, int layer);
+    Status rms_norm(const Tensor& out, const Tensor& x, const Buffer& weight);
+    Status rotate(const Tensor& q, const Tensor& k, const Tensor& angles);
+    Status append_kv(const Batch& batch, int layer, const Tensor& k, const Tensor& v);
     /// out (+)= x · w, the first `bulk` rows and the others each by their own kernel.
     Status multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                     bool accumulate);
@@ -78,7 +78,7 @@ private:
     Buffer activated_;                    // [rows, F]
     Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
     std::vector<SelectedKeys> selected_;  // by sequence that decodes
-    double attend_seconds_ = 0.0, product_seconds_ = 0.0;
+    StepSeconds seconds_;
 };
 
 }  // namespace rondo

@@ -28,8 +28,10 @@ BenchReport report_of(const std::vector<int64_t>& depths, bool compares) {
     for (const int64_t depth : depths) {
         BenchPoint point{10, depth, {{0.021}, {0.02}, {0.018}}, {}, {}};
         if (compares) {
-            for (TimedRun& run : point.dense) run.attend_s = 0.009;
-            point.method = {{0.011, 0.001, 0.0005, 0.0003, 0.003}, {0.02}, {0.01, 0.002, 0.0005, 0.0005, 0.004}};
+            for (TimedRun& run : point.dense) run.step.attend = 0.009;
+            point.method = {{0.011, 0.001, 0.0005, 0.0003, {.attend = 0.003, .norm = 0.0002}},
+                            {0.02},
+                            {0.01, 0.002, 0.0005, 0.0005, {.attend = 0.004}}};
             point.more = {{"density", 0.25}};
         }
         point.finish();
@@ -50,6 +52,7 @@ TEST(BenchReport, TheRunInTheMiddleStandsForAll) {
     EXPECT_DOUBLE_EQ(point.at("split").at("gather_s"), 0.0003);
     EXPECT_DOUBLE_EQ(point.at("split").at("attend_s"), 0.003);
     EXPECT_DOUBLE_EQ(point.at("split").at("rest_s"), 0.011 - 0.001 - 0.0005 - 0.0003 - 0.003);
+    EXPECT_DOUBLE_EQ(point.at("rest").at("norm_s"), 0.0002);
     EXPECT_DOUBLE_EQ(point.at("dense_attend_s"), 0.009);
     EXPECT_DOUBLE_EQ(point.at("attention_ratio"), 3.0);
     EXPECT_DOUBLE_EQ(point.at("density"), 0.25);

@@ -90,6 +90,12 @@ TEST_F(Bench, GivesFiguresOfAConfigWithoutWeights) {
         EXPECT_EQ(json.at("method"), "dense");
         EXPECT_GT(json.at("split").at("product_s").get<double>(), 0.0);
         EXPECT_GT(json.at("split").at("attend_s").get<double>(), 0.0);
+        double named = 0.0;
+        for (const char* part : {"norm_s", "rope_s", "append_s", "activate_s"}) {
+            EXPECT_GT(json.at("rest").at(part).get<double>(), 0.0) << part;
+            named += json.at("rest").at(part).get<double>();
+        }
+        EXPECT_LE(named, json.at("split").at("rest_s").get<double>() + 1e-9);
         double sum = 0.0;
         for (const auto& [name, seconds] : json.at("split").items()) sum += seconds.get<double>();
         EXPECT_NEAR(sum, json.at("seconds").get<double>(), 1e-9);

@@ -35,7 +35,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     const auto id = [](int64_t i) { return static_cast<int32_t>(i % 97 + 1); };
     for (int64_t i = 0; i < warm_up; ++i) RONDO_TRY(sequences.step(id(i)));
     const StepAttentionStats before = sequences.stats();
-    const double attended = sequences.attend_seconds(), multiplied = sequences.product_seconds();
+    const StepSeconds step = sequences.seconds();
     const double start = seconds_now();
     double last = start;
     std::vector<double> steps;
@@ -50,8 +50,7 @@ Status run_once(Sequences& sequences, int64_t depth, int64_t tokens, int64_t war
     if (!count) return Status::ok();
     contestant.runs.push_back({last - start, after.score_seconds - before.score_seconds,
                                after.select_seconds - before.select_seconds,
-                               after.gather_seconds - before.gather_seconds, sequences.attend_seconds() - attended,
-                               sequences.product_seconds() - multiplied});
+                               after.gather_seconds - before.gather_seconds, sequences.seconds() - step});
     contestant.steps.push_back(StepTimes::of(std::move(steps)));
     contestant.attended += after.attended - before.attended;
     contestant.causal += after.causal - before.causal;

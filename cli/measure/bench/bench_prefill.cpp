@@ -29,17 +29,16 @@ Result<TimedRun> prefill_once(Generator& generator, const PromptBench& bench, st
     if (method != nullptr) method->clear_stats();
     TimedRun run;
     const Transformer& transformer = generator.transformer();
-    const double attended = transformer.attend_seconds(), multiplied = transformer.product_seconds();
+    const StepSeconds before = transformer.seconds();
     const double start = seconds_now();
     RONDO_TRY(generator.prefill(prompt));
     run.seconds = seconds_now() - start;
-    run.attend_s = transformer.attend_seconds() - attended;
-    run.product_s = transformer.product_seconds() - multiplied;
+    run.step = transformer.seconds() - before;
     if (method != nullptr) {
         const SparsePrefillStats& stats = method->stats();
         run.select_s = stats.select_seconds / bench.choosers;
         run.score_s = std::max(0.0, stats.score_seconds - run.select_s);
-        run.attend_s += stats.attend_seconds;
+        run.step.attend += stats.attend_seconds;
     }
     RONDO_TRY(check_finite(generator.logits()));
     return run;

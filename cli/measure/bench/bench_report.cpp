@@ -21,16 +21,16 @@ std::string format(const char* how, Values... values) {
 /// What a point says beside its speed.
 ordered_json details(const BenchReport& report, const BenchPoint& point) {
     ordered_json out = ordered_json::object();
-    for (const RunPart& part : run_parts)
-        out["split"][std::string(part.name) + "_s"] = part.seconds(middle(point.shown()));
+    const TimedRun& run = middle(point.shown());
+    for (const RunPart& part : run_parts) out["split"][std::string(part.name) + "_s"] = part.seconds(run);
+    for (const RunPart& part : rest_parts) out["rest"][std::string(part.name) + "_s"] = part.seconds(run);
     if (point.compares()) {
-        const TimedRun& run = middle(point.method);
         out["dense_tokens_per_s"] = report.tokens_per_s(point, middle(point.dense));
         out["ratio"] = point.ratio;
         out["split"]["score_and_select_share"] = (run.score_s + run.select_s) / run.seconds;
-        const double attend_s = middle(point.dense).attend_s;
+        const double attend_s = middle(point.dense).step.attend;
         out["dense_attend_s"] = attend_s;
-        if (run.attend_s > 0.0) out["attention_ratio"] = attend_s / run.attend_s;
+        if (run.step.attend > 0.0) out["attention_ratio"] = attend_s / run.step.attend;
     }
     if (!point.more.is_null()) out.update(point.more);
     return out;
@@ -56,7 +56,8 @@ std::string line_of(const BenchReport& report, const BenchPoint& point) {
                report.tokens_per_s(point, runs.front()), report.model.c_str(), static_cast<long long>(point.depth),
                report.batch, report.device.c_str());
     ordered_json more = details(report, point);
-    if (!point.compares()) more.erase("split");  // the parts of dense are for programs: one line stays one
+    more.erase("rest");                          // for programs
+    if (!point.compares()) more.erase("split");  // likewise the parts of dense: one line stays one
     for (const auto& [name, value] : more.items()) text += "  " + name + ": " + value.dump() + "\n";
     return text;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/step_seconds.hpp"
+
 namespace rondo::cli {
 
 /// What one run took, and which parts of it were spent on the method itself.
@@ -13,10 +15,9 @@ struct TimedRun {
     double score_s = 0.0;   ///< which keys matter
     double select_s = 0.0;  ///< choosing among them
     double gather_s = 0.0;  ///< copying what was chosen, for answers
-    double attend_s = 0.0;
-    double product_s = 0.0;  ///< with weights
+    StepSeconds step;       ///< of the transformer
 
-    double rest_s() const { return seconds - score_s - select_s - gather_s - attend_s - product_s; }
+    double rest_s() const { return seconds - score_s - select_s - gather_s - step.attend - step.product; }
 };
 
 /// A part of a run's time. The table has them in the order of a step.
@@ -27,9 +28,14 @@ struct RunPart {
 inline constexpr RunPart run_parts[] = {{"score", [](const TimedRun& run) { return run.score_s; }},
                                         {"select", [](const TimedRun& run) { return run.select_s; }},
                                         {"gather", [](const TimedRun& run) { return run.gather_s; }},
-                                        {"attend", [](const TimedRun& run) { return run.attend_s; }},
-                                        {"product", [](const TimedRun& run) { return run.product_s; }},
+                                        {"attend", [](const TimedRun& run) { return run.step.attend; }},
+                                        {"product", [](const TimedRun& run) { return run.step.product; }},
                                         {"rest", [](const TimedRun& run) { return run.rest_s(); }}};
+/// What `--json` tells of the rest.
+inline constexpr RunPart rest_parts[] = {{"norm", [](const TimedRun& run) { return run.step.norm; }},
+                                         {"rope", [](const TimedRun& run) { return run.step.rope; }},
+                                         {"append", [](const TimedRun& run) { return run.step.append; }},
+                                         {"activate", [](const TimedRun& run) { return run.step.activate; }}};
 
 /// The run in the middle of sorted ones stands for all, so that its parts add up to its time. Of an even number it is
 /// the slower of the two.

@@ -27,8 +27,7 @@ public:
     std::span<const float> logits() const { return stepper_->all_decode_logits(sequences_.size()); }
     /// Of all sequences, since they were made.
     StepAttentionStats stats() const;
-    double attend_seconds() const { return stepper_->transformer().attend_seconds(); }
-    double product_seconds() const { return stepper_->transformer().product_seconds(); }
+    const StepSeconds& seconds() const { return stepper_->transformer().seconds(); }
     bool chooses() const { return !attention_.empty(); }
     /// Bytes of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
