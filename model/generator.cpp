@@ -145,9 +145,9 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
     return answer_follows ? begin_answer(*stepper_, {kv_.get(), -1, decode_.get(), nullptr}) : Status::ok();
 }
 
-Status Generator::step(int32_t token, bool is_last) {
-    RONDO_TRY(check({&token, 1}));
-    const Stepper::Row row{kv_.get(), token, decode_.get(), options_.step_probe};
+Status Generator::step(int32_t id, bool is_last) {
+    RONDO_TRY(check({&id, 1}));
+    const Stepper::Row row{kv_.get(), id, decode_.get(), options_.step_probe};
     Status stepped = step_in_line(*stepper_, {&row, 1}, is_last);
     const bool is_full = !stepped && stepped.error().code == ErrorCode::out_of_memory;
     if (is_full && decode_ && !has_gaps()) {
@@ -155,7 +155,7 @@ Status Generator::step(int32_t token, bool is_last) {
         stepped = step_in_line(*stepper_, {&row, 1}, is_last);
     }
     RONDO_TRY(stepped);
-    history_.push_back(token);
+    history_.push_back(id);
     logits_ = stepper_->decode_logits(0);
     return Status::ok();
 }

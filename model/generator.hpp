@@ -61,7 +61,7 @@ public:
     /// One decode step: appends a token, leaves its logits in `logits()`. Behind the last of an answer nothing is
     /// chosen. Where the pool is full, copies of chosen keys give way to the token: the answer attends to everything
     /// until its next choice. Copies of keys that were given up stay.
-    Status step(int32_t token, bool is_last = false);
+    Status step(int32_t id, bool is_last = false);
     /// Of the last token appended, in host memory.
     std::span<float> logits() { return logits_; }
 

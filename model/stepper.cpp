@@ -80,7 +80,7 @@ Status Stepper::lay_out(std::span<const Row> rows) {
         const SequenceAttention* const attention = rows[i].attention == nullptr ? nullptr : &decode_attention_[i];
         const Status added = batch.add({rows[i].kv,
                                         rows[i].kv->tokens() - 1,
-                                        {&rows[i].token, 1},
+                                        {&rows[i].id, 1},
                                         Rows::invariant,
                                         BatchPart::Logits::last,
                                         attention});

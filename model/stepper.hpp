@@ -36,7 +36,7 @@ public:
 
     struct Row {
         SequenceKv* kv = nullptr;
-        int32_t token = -1;
+        int32_t id = -1;
         StepAttention* attention = nullptr;  ///< what it attends to; null: everything
         MassProbe* probe = nullptr;          ///< an evaluation's, that looks at what `attention` does
     };

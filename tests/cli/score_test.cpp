@@ -74,11 +74,11 @@ TEST(Score, LogitsMatchTheIndependentReference) {
     const TemporaryFolder folder;
     const auto file = folder.path() / "logits.npy";
     for (const char* chunk : {"7", "512"}) {
-        const auto outcome = run_rondo({"score", "--model", model.path(), "--tokens", joined(model_case.tokens), "--kv",
+        const auto outcome = run_rondo({"score", "--model", model.path(), "--tokens", joined(model_case.ids), "--kv",
                                         "f32", "--chunk", chunk, "--logits", file.string()});
         ASSERT_EQ(outcome.status, 0) << outcome.err;
         const std::vector<float> all = read_npy(file).values;
-        ASSERT_EQ(all.size(), model_case.tokens.size() * static_cast<size_t>(model_case.vocabulary));
+        ASSERT_EQ(all.size(), model_case.ids.size() * static_cast<size_t>(model_case.vocabulary));
         std::vector<float> chosen;
         for (const int64_t row : model_case.rows) {
             const auto begin = all.begin() + row * model_case.vocabulary;

@@ -31,7 +31,7 @@ protected:
 
 TEST_P(DecodeAllocation, StepsAllocateNothingOnceWarm) {
     const auto generator = need(Generator::create(model_, *device_, {.chunk_tokens = 64, .kv_type = GetParam().kv}));
-    need(generator->prefill(case_.tokens));
+    need(generator->prefill(case_.ids));
     int32_t token = 0;
     for (int i = 0; i < warm_up; ++i) need(generator->step(token++));
     const int64_t before = testing::allocations();
@@ -48,11 +48,11 @@ TEST_P(DecodeAllocation, StepsAllocateNothingOnceWarm) {
 
 TEST_P(DecodeAllocation, SamplingAllocatesNothingEither) {
     const auto generator = need(Generator::create(model_, *device_, {.chunk_tokens = 64, .kv_type = GetParam().kv}));
-    need(generator->prefill(case_.tokens));
+    need(generator->prefill(case_.ids));
     Sampler sampler(
         {.temperature = 1.0F, .top_k = 20, .top_p = 0.9F, .repetition_penalty = 1.1F, .seed = 3, .logprobs = 4},
         model_.spec.vocabulary);
-    sampler.observe_prompt(case_.tokens);
+    sampler.observe_prompt(case_.ids);
     for (int i = 0; i < warm_up; ++i) need(generator->step(sampler.next(generator->logits()).id));
     const int64_t before = testing::allocations();
     Status status;
@@ -69,7 +69,7 @@ TEST_P(DecodeAllocation, BatchedStepsAllocateNothingOnceWarm) {
     for (int i = 0; i < sequences; ++i) {
         kvs.push_back(std::make_unique<SequenceKv>(*engine.pool));
         kvs.back()->reserve(200);
-        engine.run({next_rows(*kvs.back(), std::span(case_.tokens).first(static_cast<size_t>(3 + 7 * i)))});
+        engine.run({next_rows(*kvs.back(), std::span(case_.ids).first(static_cast<size_t>(3 + 7 * i)))});
     }
     Batch batch = engine.batch();
     const Buffer out = need(engine.device->allocate(sequences * 97 * sizeof(float)));

@@ -26,21 +26,21 @@ protected:
     const golden::Case case_ = golden::read_case("qwen3_gqa2_head32_untied");
     const Model small_ = testing::load_case(case_, DType::f32, *device_);
     const Model demo_ = need(load_model(demo_model_path(), {}, *device_));
-    const std::span<const int32_t> tokens_{case_.tokens};
+    const std::span<const int32_t> ids_{case_.ids};
 };
 
 TEST_F(GeneratorRun, ChunksAndStepsLeaveTheLogitsOfOnePrefill) {
     const auto whole = small({.chunk_tokens = 256, .kv_type = DType::f32});
-    need(whole->prefill(tokens_));
+    need(whole->prefill(ids_));
     const std::vector<float> expected(whole->logits().begin(), whole->logits().end());
     for (const int64_t chunk : {1, 7, 16}) {
         const auto chunked = small({.chunk_tokens = chunk, .kv_type = DType::f32});
-        need(chunked->prefill(tokens_));
+        need(chunked->prefill(ids_));
         EXPECT_LE(golden::relative_error(chunked->logits(), expected), 1e-5) << "chunk " << chunk;
     }
     const auto stepped = small();
-    need(stepped->prefill(tokens_.first(1)));
-    for (const int32_t id : tokens_.subspan(1)) need(stepped->step(id));
+    need(stepped->prefill(ids_.first(1)));
+    for (const int32_t id : ids_.subspan(1)) need(stepped->step(id));
     EXPECT_LE(golden::relative_error(stepped->logits(), expected), 1e-5);
     EXPECT_EQ(stepped->tokens(), whole->tokens());
 }
@@ -48,8 +48,8 @@ TEST_F(GeneratorRun, ChunksAndStepsLeaveTheLogitsOfOnePrefill) {
 TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
     const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 64});
     const auto untouched = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 64});
-    need(generator->prefill(tokens_));
-    need(untouched->prefill(tokens_));
+    need(generator->prefill(ids_));
+    need(untouched->prefill(ids_));
     // Each would fail in its second chunk at the earliest.
     std::vector<int32_t> too_long(25, 1), outside(20, 1);
     outside.back() = 97;
@@ -61,10 +61,10 @@ TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
     EXPECT_THAT(generator->score(outside, ignore).error().message, HasSubstr("token id is 97,"));
     EXPECT_THAT(generator->generate(outside, {}).error().message, HasSubstr("token id is 97,"));
     EXPECT_THAT(generator->generate({}, {}).error().message, HasSubstr("empty prompt"));
-    EXPECT_THAT(generator->generate(tokens_.first(2), {.sampling = {.temperature = -1.0F}}).error().message,
+    EXPECT_THAT(generator->generate(ids_.first(2), {.sampling = {.temperature = -1.0F}}).error().message,
                 HasSubstr("temperature"));
     EXPECT_THAT(generator->step(-1).error().message, HasSubstr("token id is -1,"));
-    EXPECT_EQ(generator->tokens(), static_cast<int64_t>(tokens_.size()));
+    EXPECT_EQ(generator->tokens(), static_cast<int64_t>(ids_.size()));
     need(generator->step(5));
     need(untouched->step(5));
     EXPECT_TRUE(std::ranges::equal(generator->logits(), untouched->logits()));
@@ -72,7 +72,7 @@ TEST_F(GeneratorRun, WhatCannotBeDoneLeavesTheConversationAsItWas) {
 
 TEST_F(GeneratorRun, AnswersEndWithTheContext) {
     const auto generator = small({.chunk_tokens = 16, .kv_type = DType::f32, .context_tokens_max = 44});
-    const Generated made = need(generator->generate(tokens_, {.tokens_max = 100, .ignore_eos = true}));
+    const Generated made = need(generator->generate(ids_, {.tokens_max = 100, .ignore_eos = true}));
     EXPECT_EQ(made.ids.size(), 5U);  // four find a place, the fifth is only said
     EXPECT_EQ(made.finish_reason, FinishReason::length);
     EXPECT_EQ(generator->tokens(), 44);
@@ -85,21 +85,21 @@ TEST_F(GeneratorRun, ASlidingWindowIsTheContext) {
     windowed.spec.sliding_window = 32;
     const auto generator = need(Generator::create(windowed, *device_, {.chunk_tokens = 16, .kv_type = DType::f32}));
     EXPECT_EQ(generator->context_tokens_max(), 32);
-    EXPECT_THAT(generator->prefill(tokens_.first(33)).error().message,
+    EXPECT_THAT(generator->prefill(ids_.first(33)).error().message,
                 HasSubstr("33 tokens, must be at most the context of 32"));
     EXPECT_EQ(generator->tokens(), 0);
-    need(generator->prefill(tokens_.first(32)));
+    need(generator->prefill(ids_.first(32)));
     // Within the window the model attends to everything: it is the one without a window.
     const auto whole = small();
-    need(whole->prefill(tokens_.first(32)));
+    need(whole->prefill(ids_.first(32)));
     EXPECT_TRUE(std::ranges::equal(generator->logits(), whole->logits()));
     EXPECT_THAT(generator->step(1).error().message, HasSubstr("33 tokens, must be at most the context of 32"));
 }
 
 TEST_F(GeneratorRun, KeptPrefixGivesTheSameAnswer) {
     const auto generator = small();
-    need(generator->generate(tokens_, {.tokens_max = 8, .ignore_eos = true}));
-    std::vector<int32_t> other(tokens_.begin(), tokens_.end());
+    need(generator->generate(ids_, {.tokens_max = 8, .ignore_eos = true}));
+    std::vector<int32_t> other(ids_.begin(), ids_.end());
     other[30] = (other[30] + 1) % 97;
     EXPECT_EQ(generator->keep_prefix(other), 30);
     EXPECT_EQ(generator->tokens(), 30);
@@ -117,18 +117,18 @@ TEST_F(GeneratorRun, PenaltiesConcernTheWholeContext) {
     const GenerateOptions how{
         .tokens_max = 16, .sampling = {.repetition_penalty = 1.9F, .presence_penalty = 1.5F}, .ignore_eos = true};
     const auto whole = small(), parts = small();
-    const Generated expected = need(whole->generate(tokens_, how));
-    const size_t half = tokens_.size() / 2;
-    need(parts->prefill(tokens_.first(half)));
-    EXPECT_EQ(need(parts->generate(tokens_.subspan(half), how)).ids, expected.ids);
+    const Generated expected = need(whole->generate(ids_, how));
+    const size_t half = ids_.size() / 2;
+    need(parts->prefill(ids_.first(half)));
+    EXPECT_EQ(need(parts->generate(ids_.subspan(half), how)).ids, expected.ids);
 }
 
 TEST_F(GeneratorRun, RoundsDoNotChangeTheLogits) {
     const auto one = small(), rounds = small();
-    need(one->prefill(tokens_));
-    for (size_t begin = 0; begin < tokens_.size(); begin += 10) {
+    need(one->prefill(ids_));
+    for (size_t begin = 0; begin < ids_.size(); begin += 10) {
         rounds->begin_round();
-        need(rounds->prefill(tokens_.subspan(begin, 10)));
+        need(rounds->prefill(ids_.subspan(begin, 10)));
     }
     EXPECT_LE(golden::relative_error(rounds->logits(), one->logits()), 1e-5);
 }
@@ -194,7 +194,7 @@ protected:
 TEST_F(GeneratorWithCopies, AnAnswerEndsWithTheContext) {
     const auto generator = choosing();
     ASSERT_EQ(generator->context_tokens_max(), 160);
-    const Generated made = need(generator->generate(tokens_, {.tokens_max = 200, .ignore_eos = true}));
+    const Generated made = need(generator->generate(ids_, {.tokens_max = 200, .ignore_eos = true}));
     EXPECT_EQ(generator->tokens(), 160);
     EXPECT_EQ(made.ids.size(), 121U);  // the last one is only said
     EXPECT_EQ(made.finish_reason, FinishReason::length);
@@ -203,7 +203,7 @@ TEST_F(GeneratorWithCopies, AnAnswerEndsWithTheContext) {
 
 TEST_F(GeneratorWithCopies, AFurtherPromptHasTheRoomOfTheLastAnswersCopies) {
     const auto generator = choosing();
-    need(generator->generate(tokens_, {.tokens_max = 5, .ignore_eos = true}));
+    need(generator->generate(ids_, {.tokens_max = 5, .ignore_eos = true}));
     ASSERT_GT(generator->step_attention()->stats().blocks_held, 0);
     ASSERT_EQ(generator->tokens(), 44);
     const Status more = generator->prefill(std::vector<int32_t>(116, 2));
@@ -311,16 +311,16 @@ TEST_F(GeneratorRun, SpecialTokensAreTextWhereThatIsWanted) {
 TEST_F(GeneratorRun, StopsThatCannotWorkAreRefused) {
     const auto generator = small();
     const auto error_of = [&](GenerateOptions options) {
-        return generator->generate(tokens_.first(2), options).error().message;
+        return generator->generate(ids_.first(2), options).error().message;
     };
     EXPECT_EQ(error_of({.stop_ids = {5, 97}}), "stop id is 97, must be 0 to 96");
     EXPECT_THAT(error_of({.stop_ids = {-1}}), HasSubstr("stop id is -1,"));
     EXPECT_EQ(error_of({.stop_ids = std::vector<int32_t>(65, 1)}), "65 stop ids, must be at most 64");
     EXPECT_THAT(error_of({.stops = {"x"}}), HasSubstr("has no tokenizer; must be stop ids"));
     EXPECT_EQ(generator->tokens(), 0);
-    const Generated greedy = need(small()->generate(tokens_, {.tokens_max = 8, .ignore_eos = true}));
+    const Generated greedy = need(small()->generate(ids_, {.tokens_max = 8, .ignore_eos = true}));
     const Generated made =
-        need(generator->generate(tokens_, {.tokens_max = 8, .stop_ids = {greedy.ids[0]}, .ignore_eos = true}));
+        need(generator->generate(ids_, {.tokens_max = 8, .stop_ids = {greedy.ids[0]}, .ignore_eos = true}));
     EXPECT_EQ(made.ids.size(), 1U);
     EXPECT_EQ(made.finish_reason, FinishReason::stop);
 }

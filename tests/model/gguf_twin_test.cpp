@@ -36,8 +36,8 @@ TEST_P(GgufTwin, GivesTheFoldersLogitsAndGreedyTokens) {
     files.write("twin.gguf", golden::gguf_twin(model_case));
     const Model gguf = need(load_model(files.path() / "twin.gguf", {}, *device));
     const Model folder = testing::load_case(model_case, DType::f32, *device);
-    const Computed from_gguf = run(gguf, *device, model_case.tokens);
-    const Computed from_folder = run(folder, *device, model_case.tokens);
+    const Computed from_gguf = run(gguf, *device, model_case.ids);
+    const Computed from_folder = run(folder, *device, model_case.ids);
     EXPECT_EQ(from_folder.greedy.size(), 64U);
     EXPECT_EQ(from_gguf.greedy, from_folder.greedy);
     // llama3's scaling comes as float divisors in the file, so its angles differ in the last bits.
@@ -69,8 +69,8 @@ TEST(GgufTwin, QuantizedWeightsAreTheRoundedOnes) {
     const auto device = need(open_device(need(parse_device("cpu:2"))));
     const Model quantized = testing::load_case(model_case, DType::q8_0, *device);
     const Model exact = testing::load_case(model_case, DType::f32, *device);
-    EXPECT_LE(golden::relative_error(run(quantized, *device, model_case.tokens).logits,
-                                     run(exact, *device, model_case.tokens).logits),
+    EXPECT_LE(golden::relative_error(run(quantized, *device, model_case.ids).logits,
+                                     run(exact, *device, model_case.ids).logits),
               3e-2);
     EXPECT_LT(quantized.weights->bytes(), exact.weights->bytes() / 3);
 }

@@ -146,7 +146,7 @@ std::vector<Case> read_cases(const std::string& architecture) {
         model.config_json = entry.at("config").dump();
         model.seed = entry.at("seed");
         model.vocabulary = entry.at("config").at("vocab_size");
-        model.tokens = entry.at("tokens").get<std::vector<int32_t>>();
+        model.ids = entry.at("tokens").get<std::vector<int32_t>>();
         model.rows = entry.at("rows").get<std::vector<int64_t>>();
         model.f32 = entry.at("f32").get<std::vector<float>>();
         model.bf16 = entry.at("bf16").get<std::vector<float>>();

@@ -15,7 +15,7 @@
 ///
 ///     for (const golden::Case& model : golden::read_cases("qwen2")) {
 ///         const golden::Folder folder(model, DType::bf16);       // config.json + model.safetensors, gone with the
-///         object …load folder.path(), run model.tokens, keep the logits of positions model.rows…
+///         object …load folder.path(), run model.ids, keep the logits of positions model.rows…
 ///         EXPECT_LE(golden::relative_error(logits, model.bf16), 2e-2) << model.name;
 ///     }
 ///
@@ -27,7 +27,7 @@ struct Case {
     std::string config_json;
     uint64_t seed = 0;
     int64_t vocabulary = 0;
-    std::vector<int32_t> tokens;
+    std::vector<int32_t> ids;
     std::vector<int64_t> rows;  ///< the positions whose logits follow
     std::vector<float> f32;     ///< [rows, vocabulary], of the float weights
     std::vector<float> bf16;    ///< the same of the weights rounded to bf16 (all else still float64)

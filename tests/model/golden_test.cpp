@@ -27,7 +27,7 @@ protected:
         auto generator = Generator::create(*model, **device, {chunk_tokens, kv, 0});
         EXPECT_TRUE(generator.is_ok());
         std::vector<float> all;
-        const Status status = (*generator)->score(model_case.tokens, [&](std::span<const float> rows) {
+        const Status status = (*generator)->score(model_case.ids, [&](std::span<const float> rows) {
             all.insert(all.end(), rows.begin(), rows.end());
         });
         EXPECT_TRUE(status.is_ok()) << (status.is_ok() ? "" : status.error().message);
@@ -104,10 +104,10 @@ TEST(GoldenShards, GiveTheLogitsAndTokensOfTheSingleFile) {
         const auto run = [&](const Model& model, std::vector<float>& logits) {
             const auto generator =
                 testing::need(Generator::create(model, *device, {.chunk_tokens = 64, .kv_type = DType::f32}));
-            testing::need(generator->prefill(model_case.tokens));
+            testing::need(generator->prefill(model_case.ids));
             logits.assign(generator->logits().begin(), generator->logits().end());
             generator->truncate(0);
-            return testing::need(generator->generate(model_case.tokens, {.tokens_max = 16, .ignore_eos = true})).ids;
+            return testing::need(generator->generate(model_case.ids, {.tokens_max = 16, .ignore_eos = true})).ids;
         };
         std::vector<float> of_shards, of_single;
         EXPECT_EQ(run(sharded, of_shards), run(single, of_single)) << name;

@@ -31,7 +31,7 @@ protected:
         const Model model = need(load_model(folder.path() / "m.gguf", {}, *device));
         const auto generator = need(Generator::create(model, *device, {chunk_tokens, DType::f32, 0}));
         std::vector<float> all, chosen;
-        need(generator->score(model_case.tokens,
+        need(generator->score(model_case.ids,
                               [&](std::span<const float> rows) { all.insert(all.end(), rows.begin(), rows.end()); }));
         for (const int64_t row : model_case.rows) {
             const auto begin = all.begin() + row * model_case.vocabulary;

@@ -290,7 +290,7 @@ TEST(Transformer, RoundsOnFreshBlocksGiveTheLogitsOfOneRound) {
     const golden::Case model_case = golden::read_case(small_case);
     TinyEngine engine(model_case, {});
     SequenceKv one(*engine.pool), many(*engine.pool);
-    const std::span<const int32_t> ids(model_case.tokens);
+    const std::span<const int32_t> ids(model_case.ids);
     const std::vector<float> expected = engine.run({next_rows(one, ids, Rows::bulk, Logits::all)});
     std::vector<float> got;
     const size_t cuts[] = {0, 5, 6, 22, 38, ids.size()};
@@ -322,7 +322,7 @@ TEST(Transformer, LayerGroupsDoNotChangeTheLogits) {
         const LayerGroup group = lower_layers == 0 ? LayerGroup::upper : LayerGroup::lower;
         { const KvLease turned = need(engine.pool->acquire(group, 7)); }
         SequenceKv kv(*engine.pool);
-        std::vector<float> got = engine.run({next_rows(kv, model_case.tokens, Rows::bulk, Logits::all)});
+        std::vector<float> got = engine.run({next_rows(kv, model_case.ids, Rows::bulk, Logits::all)});
         const int32_t next = 3;
         const auto step = engine.run({next_rows(kv, {&next, 1}, Rows::invariant, Logits::last)});
         got.insert(got.end(), step.begin(), step.end());
@@ -336,7 +336,7 @@ TEST(Transformer, SequencesShareAPoolWithoutMeeting) {
     TinyEngine engine(model_case, {});
     std::mt19937 random(23);
     SequenceKv alone(*engine.pool);
-    const std::vector<float> expected = engine.run({next_rows(alone, model_case.tokens, Rows::bulk, Logits::last)});
+    const std::vector<float> expected = engine.run({next_rows(alone, model_case.ids, Rows::bulk, Logits::last)});
     // Blocks that another sequence has used and given back carry nothing over.
     {
         SequenceKv gone(*engine.pool);
@@ -344,7 +344,7 @@ TEST(Transformer, SequencesShareAPoolWithoutMeeting) {
     }
     SequenceKv first(*engine.pool), second(*engine.pool);
     const auto other = random_ids(random, 33, 97);
-    const std::vector<float> both = engine.run({next_rows(first, model_case.tokens, Rows::bulk, Logits::last),
+    const std::vector<float> both = engine.run({next_rows(first, model_case.ids, Rows::bulk, Logits::last),
                                                 next_rows(second, other, Rows::bulk, Logits::last)});
     EXPECT_LE(golden::relative_error(std::span(both).first(97), expected), 1e-5);
 }

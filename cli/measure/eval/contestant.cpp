@@ -70,8 +70,8 @@ Status see(Generator& generator, const PromptedQuestion& question, size_t begin,
         if (round > end) break;
         generator.begin_round();
         if (overlap != nullptr) overlap->begin_round();
-        const std::span<const int32_t> tokens(question.prompt);
-        RONDO_TRY(generator.prefill(tokens.subspan(begin, round - begin), round == question.prompt.size()));
+        const std::span<const int32_t> ids(question.prompt);
+        RONDO_TRY(generator.prefill(ids.subspan(begin, round - begin), round == question.prompt.size()));
         begin = round;
     }
     return Status::ok();
