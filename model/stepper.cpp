@@ -21,13 +21,13 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, const KvPoo
     const auto logits = static_cast<size_t>((limits.decode_rows + limits.chunk_logit_rows) * spec.vocabulary);
     RONDO_ASSIGN(made->device_logits_, device.allocate(logits * sizeof(float)));
     if (!device.computes_in_host_memory()) {
-        RONDO_ASSIGN(made->host_logits_, device.allocate_host(logits * sizeof(float)));
+        RONDO_ASSIGN(made->landed_logits_, device.allocate_host(logits * sizeof(float)));
     }
     return made;
 }
 
 std::span<float> Stepper::logits_row(int64_t row) {
-    float* const all = (host_logits_.data() == nullptr ? device_logits_ : host_logits_).as<float>();
+    float* const all = (landed_logits_.data() == nullptr ? device_logits_ : landed_logits_).as<float>();
     return {all + row * model_.spec.vocabulary, static_cast<size_t>(model_.spec.vocabulary)};
 }
 
@@ -35,7 +35,7 @@ Status Stepper::compute_logits(const Batch& batch, int64_t first, int64_t rows, 
     const int64_t vocabulary = model_.spec.vocabulary;
     float* const to = device_logits_.as<float>() + at * vocabulary;
     RONDO_TRY(transformer_->logits(batch, first, Tensor::of(to, DType::f32, rows, vocabulary)));
-    if (host_logits_.data() == nullptr) return Status::ok();
+    if (landed_logits_.data() == nullptr) return Status::ok();
     const auto bytes = static_cast<size_t>(rows * vocabulary) * sizeof(float);
     return device_.copy(logits_row(at).data(), to, bytes, StreamId::compute);
 }

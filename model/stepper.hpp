@@ -111,7 +111,7 @@ private:
     std::vector<OpenChunk> chunks_;         // open_chunks of them; they stay where they are
     const OpenChunk* completed_ = nullptr;  // last
     Buffer device_logits_;                  // [decode_rows + chunk_logit_rows, V] f32
-    Buffer host_logits_;                    // the same; none where the device's memory is the host's
+    Buffer landed_logits_;                  // the same in host memory; none where the device's memory is the host's
 };
 
 }  // namespace rondo
