@@ -20,7 +20,7 @@ StageReply handed_back(TurnPtr turn, ErrorCode code, std::string why) {
 
 Admission::behavior_type Admission::make_behavior() {
     return {
-        [this](open_atom, const TurnPtr& turn) {
+        [this](admit_atom, const TurnPtr& turn) {
             auto promise = make_response_promise<StageReply>();
             if (static_cast<int64_t>(turn->ids.size()) >= options_.tokens_max) {
                 promise.deliver(

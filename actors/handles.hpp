@@ -10,6 +10,7 @@
 /// Who answers what. Bulk bytes are never in a message: turns and steps travel as shared pointers within the process.
 namespace rondo {
 
+using admit_atom = caf::atom_constant<caf::atom("admit")>;
 using age_atom = caf::atom_constant<caf::atom("age")>;
 using claim_atom = caf::atom_constant<caf::atom("claim")>;
 using chunk_atom = caf::atom_constant<caf::atom("chunk")>;
@@ -19,7 +20,6 @@ using decode_atom = caf::atom_constant<caf::atom("decode")>;
 using done_atom = caf::atom_constant<caf::atom("done")>;
 using expire_atom = caf::atom_constant<caf::atom("expire")>;
 using keep_atom = caf::atom_constant<caf::atom("keep")>;
-using open_atom = caf::atom_constant<caf::atom("open")>;
 using over_atom = caf::atom_constant<caf::atom("over")>;
 using pause_atom = caf::atom_constant<caf::atom("pause")>;
 using drain_atom = caf::atom_constant<caf::atom("drain")>;
@@ -96,7 +96,7 @@ using store_actor = caf::typed_actor<
 
 /// Lets turns in, in fair order, when there is memory for them, and brings back what is known of their prompts.
 using admission_actor =
-    caf::typed_actor<caf::replies_to<open_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
+    caf::typed_actor<caf::replies_to<admit_atom, TurnPtr>::with<StageReply>, caf::reacts_to<withdraw_atom, TurnId>,
                      /// A turn has let go of its memory.
                      caf::reacts_to<closed_atom, TurnId>, caf::reacts_to<pump_atom>>;
 

@@ -204,7 +204,7 @@ void Session::happen(TurnFlow::Event event) {
 
 void Session::act(TurnFlow::Action action) {
     switch (action) {
-        case TurnFlow::Action::open:
+        case TurnFlow::Action::admit:
             return dispatch(TurnStage::admission);
         case TurnFlow::Action::restore:
             return restore();
@@ -256,7 +256,7 @@ void Session::dispatch(TurnStage stage) {
     const TurnPtr turn = std::exchange(current_->turn, nullptr);
     switch (stage) {
         case TurnStage::admission:
-            return when_answered(request(stages.admission, timeout, open_atom::value, turn), answered, failed);
+            return when_answered(request(stages.admission, timeout, admit_atom::value, turn), answered, failed);
         case TurnStage::restore:
             return offer(turn, timeout, answered, failed);
         case TurnStage::prefill:
@@ -296,7 +296,7 @@ void Session::replied(StageReply reply) {
 void Session::let_in() {
     current_->running.emplace(options_.load);
     current_->record.let_in(*current_->turn);
-    happen(TurnFlow::Event::opened);
+    happen(TurnFlow::Event::admitted);
 }
 
 void Session::restored() {

@@ -13,8 +13,8 @@ TurnFlow::Actions TurnFlow::on(Event event) {
     switch (event) {
         case Event::start:
             if (state_ != State::idle) return {};
-            state_ = State::opening;
-            return {Action::open};
+            state_ = State::admitting;
+            return {Action::admit};
         case Event::cancel:
             return end_early(Action::end_cancelled);
         case Event::expired:
@@ -28,7 +28,7 @@ TurnFlow::Actions TurnFlow::on(Event event) {
         return {event == Event::lost ? Action::drop_kv : Action::keep_kv};
     }
     switch (event) {
-        case Event::opened:
+        case Event::admitted:
             state_ = State::restoring;
             return {Action::restore};
         case Event::restored:
@@ -41,8 +41,8 @@ TurnFlow::Actions TurnFlow::on(Event event) {
             state_ = State::idle;
             return {Action::end_done, Action::keep_kv};
         case Event::preempted:
-            state_ = State::opening;
-            return {Action::keep_kv, Action::open};
+            state_ = State::admitting;
+            return {Action::keep_kv, Action::admit};
         case Event::refused:
             state_ = State::idle;
             return {Action::end_failed, Action::keep_kv};
@@ -53,13 +53,13 @@ TurnFlow::Actions TurnFlow::on(Event event) {
 }
 
 std::string_view name_of(TurnFlow::State state) {
-    constexpr std::string_view names[] = {"idle", "opening", "restoring", "prefilling", "decoding", "draining"};
+    constexpr std::string_view names[] = {"idle", "admitting", "restoring", "prefilling", "decoding", "draining"};
     return names[static_cast<size_t>(state)];
 }
 
 std::string_view name_of(TurnFlow::Event event) {
-    constexpr std::string_view names[] = {"start",     "opened",  "restored", "prefilled", "over",
-                                          "preempted", "refused", "lost",     "cancel",    "expired"};
+    constexpr std::string_view names[] = {"start",     "admitted", "restored", "prefilled", "over",
+                                          "preempted", "refused",  "lost",     "cancel",    "expired"};
     return names[static_cast<size_t>(event)];
 }
 

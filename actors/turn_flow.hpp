@@ -9,17 +9,17 @@ namespace rondo {
 /// The life of a turn as its session sees it, without actors: which stage holds it, and what is asked of whom next. Its
 /// user hears exactly one terminal event, whatever fails, is cancelled or runs out of time.
 ///
-///     idle → opening → restoring → prefilling → decoding → idle
-///               ↑___________preempted___|___________|        cancelled, expired, failed: → draining → idle
+///     idle → admitting → restoring → prefilling → decoding → idle
+///                ↑____________preempted___|___________|        cancelled, expired, failed: → draining → idle
 ///
 /// A stage always answers (or its death is noticed), so draining ends. A turn's KV is kept when its stage handed it
 /// back, and dropped when the stage is gone and nobody can say what it had written.
 class TurnFlow {
 public:
-    enum class State : uint8_t { idle, opening, restoring, prefilling, decoding, draining };
+    enum class State : uint8_t { idle, admitting, restoring, prefilling, decoding, draining };
     enum class Event : uint8_t {
         start,
-        opened,     ///< blocks are found or set aside
+        admitted,   ///< blocks are found or set aside
         restored,   ///< what is stored of its prompt has come back, or is not worth it
         prefilled,  ///< the first token is chosen
         over,       ///< the answer is complete
@@ -30,7 +30,7 @@ public:
         expired,    ///< its deadline passed
     };
     enum class Action : uint8_t {
-        open,
+        admit,
         restore,
         prefill,
         decode,

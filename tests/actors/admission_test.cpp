@@ -43,10 +43,10 @@ protected:
         turn->preemptions = preemptions;
         return turn;
     }
-    /// It is asked for, and what becomes of it is written down.
-    void open(TurnId id, int preemptions = 0) {
+    /// A turn asks to be let in, and what becomes of it is written down.
+    void ask(TurnId id, int preemptions = 0) {
         const auto asker = [this](caf::event_based_actor* self, const TurnPtr& turn) {
-            self->request(admission_, caf::infinite, open_atom::value, turn).then([this](const StageReply& reply) {
+            self->request(admission_, caf::infinite, admit_atom::value, turn).then([this](const StageReply& reply) {
                 const bool in = reply.outcome == StageReply::Outcome::done;
                 (in ? let_in_ : handed_back_).push_back(reply.turn->id);
                 if (in) running_.push_back(reply.turn);
@@ -57,8 +57,8 @@ protected:
         run();
     }
     /// Turns 1 to `count`, and the cache is asked about all of them.
-    void open_all(TurnId count) {
-        for (TurnId id = 1; id <= count; ++id) open(id);
+    void ask_all(TurnId count) {
+        for (TurnId id = 1; id <= count; ++id) ask(id);
         answer(Outcome::later);
         pass(std::chrono::milliseconds(5));
         ASSERT_EQ(candidates().size(), count);
@@ -106,7 +106,7 @@ protected:
 };
 
 TEST_F(AdmissionTest, OfThreeLetInOneIsTheFirst) {
-    open_all(8);
+    ask_all(8);
     for (int round = 0; round < 2; ++round) {
         for (int i = 0; i < 2; ++i) {
             EXPECT_TRUE(may_pass());
@@ -126,7 +126,7 @@ TEST_F(AdmissionTest, OfThreeLetInOneIsTheFirst) {
 
 /// It may take what it was asked for later, and nobody would give that back: all stages begin anew.
 TEST_F(AdmissionTest, ACacheThatSaysNothingEndsIt) {
-    open_all(2);
+    ask_all(2);
     pass(std::chrono::seconds(31));
     EXPECT_THAT(handed_back_, IsEmpty()) << "turns are asked for again by their sessions";
     answer(Outcome::let_in);
@@ -134,7 +134,7 @@ TEST_F(AdmissionTest, ACacheThatSaysNothingEndsIt) {
 }
 
 TEST_F(AdmissionTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
-    open_all(6);
+    ask_all(6);
     for (int i = 0; i < 2; ++i) {
         const TurnId passes = candidates()[1];
         answer(Outcome::let_in, 1);
@@ -143,9 +143,9 @@ TEST_F(AdmissionTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
     answer(Outcome::no_room);  // asked while the second one ran still
     answer(Outcome::no_room);
     EXPECT_THAT(handed_back_, ElementsAre(1)) << "nothing ran, so there will be no room";
-    open(20);
+    ask(20);
     answer(Outcome::let_in);  // 4: its turn
-    open(9, 1);
+    ask(9, 1);
     answer(Outcome::let_in, 1);
     close(let_in_.back());
     EXPECT_THAT(candidates(), ElementsAre(9));
@@ -161,9 +161,9 @@ TEST_F(AdmissionTest, ATurnThatComesBackIsNotPassedAndLetsNoneMorePass) {
 
 /// The cache found no room while one turn ran, and that turn ends before its answer comes.
 TEST_F(AdmissionTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
-    open(1);
+    ask(1);
     answer(Outcome::let_in);
-    open(2);
+    ask(2);
     close(1);
     answer(Outcome::no_room);
     EXPECT_THAT(handed_back_, IsEmpty());
@@ -174,7 +174,7 @@ TEST_F(AdmissionTest, ATurnIsNotRefusedForOneThatEndedMeanwhile) {
 }
 
 TEST_F(AdmissionTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
-    open_all(4);
+    ask_all(4);
     withdraw(1);
     withdraw(3);
     EXPECT_THAT(handed_back_, IsEmpty()) << "the cache has them";
@@ -189,13 +189,13 @@ TEST_F(AdmissionTest, WhatIsTakenBackWhileTheStoreLooksIsHandedBackOnce) {
 }
 
 TEST_F(AdmissionTest, ATurnThatWaitsHasAClaim) {
-    open(1);
+    ask(1);
     EXPECT_THAT(told_.claims, IsEmpty()) << "asked for at once";
-    open(2);
+    ask(2);
     answer(Outcome::let_in);
     answer(Outcome::let_in);
-    open(3);
-    open(4);
+    ask(3);
+    ask(4);
     EXPECT_THAT(told_.claims, ElementsAre(2, 3, 4));
     EXPECT_THAT(told_.asked, IsEmpty()) << "as many run as may";
     withdraw(3);
@@ -205,9 +205,9 @@ TEST_F(AdmissionTest, ATurnThatWaitsHasAClaim) {
 }
 
 TEST_F(AdmissionTest, AsksAgainWhenTheOneExpectedHasNotCome) {
-    open(1);
+    ask(1);
     answer(Outcome::let_in);
-    open(2);
+    ask(2);
     answer(Outcome::later);
     EXPECT_THAT(told_.asked, IsEmpty());
     pass(std::chrono::milliseconds(4));
@@ -215,7 +215,7 @@ TEST_F(AdmissionTest, AsksAgainWhenTheOneExpectedHasNotCome) {
     pass(std::chrono::milliseconds(1));
     EXPECT_THAT(candidates(), ElementsAre(2));
     answer(Outcome::later);
-    open(3);
+    ask(3);
     EXPECT_THAT(candidates(), ElementsAre(2, 3)) << "whoever comes may be the one";
 }
 

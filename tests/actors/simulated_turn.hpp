@@ -28,7 +28,7 @@ struct SimulatedTurn {
     SequenceKv kv;
     const Method* method;
     PrefixSpace space;
-    bool opened = false;
+    bool admitted = false;
     std::shared_ptr<PretendedDisk::Reading> reading = {};  // of keys that are on their way into `kv`
 
     std::span<const int32_t> reusable() const {

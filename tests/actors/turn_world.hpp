@@ -120,8 +120,8 @@ private:
 
     void act(Chat& chat, Action action) {
         switch (action) {
-            case Action::open:
-                chat.turn->opened = false;
+            case Action::admit:
+                chat.turn->admitted = false;
                 return;
             case Action::restore:
             case Action::prefill:
@@ -164,8 +164,8 @@ private:
         if (!chat.turn) return;
         if (chat.asked_back) return roll(4) == 0 ? lose(chat) : happen(chat, Event::refused);
         switch (chat.flow.state()) {
-            case State::opening:
-                return open(chat);
+            case State::admitting:
+                return admit(chat);
             case State::restoring:
                 return restore(chat);
             case State::prefilling:
@@ -200,7 +200,7 @@ private:
         reading->kv = SequenceKv(*pool_);
     }
 
-    void open(Chat& chat) {
+    void admit(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
         turn.kv = cache_->match(turn.space, turn.ids, std::ssize(turn.reusable()));
         seen_.exact_for_methods += !turn.space.is_exact() && turn.kv.exact_tokens() > 0;
@@ -212,9 +212,9 @@ private:
         seen_.claimed += cache_->claimed(serial) > 0;
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
         if (cache_->make_room(turn.kv.blocks_for(tokens)) && turn.kv.set_aside(tokens)) {
-            turn.opened = true;
+            turn.admitted = true;
             cache_->forget_claim(serial);
-            return happen(chat, Event::opened);
+            return happen(chat, Event::admitted);
         }
         turn.kv = SequenceKv(*pool_);  // waits
         cache_->claim(serial, turn.space, turn.reusable());
