@@ -61,7 +61,7 @@ public:
     explicit AdaKv(const DecodeAttention& settings)
         : BudgetSelection(settings),
           window_(window_within(settings.window, budget())),
-          pool_(max_pool_of(settings, published_pool)) {}
+          max_pool_(max_pool_of(settings, published_pool)) {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(window_); }
@@ -77,7 +77,7 @@ protected:
         TopKeys top;
         std::vector<uint32_t> ranks(heads * keys);
         for (size_t head = 0; head < heads; ++head) {
-            top.rank(scores.weights.subspan(head * static_cast<size_t>(scores.keys), keys), pool_,
+            top.rank(scores.weights.subspan(head * static_cast<size_t>(scores.keys), keys), max_pool_,
                      std::span(ranks).subspan(head * keys, keys));
         }
         std::vector<int64_t> counts(heads);
@@ -93,7 +93,7 @@ protected:
 
 private:
     int64_t window_;
-    MaxPool pool_;
+    MaxPool max_pool_;
 };
 
 }  // namespace

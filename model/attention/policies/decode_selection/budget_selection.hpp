@@ -25,7 +25,7 @@ private:
 /// Of methods that choose anew while they answer, progressive and the controls beside it.
 SelectionTriggers reselection_triggers(const DecodeAttention& settings);
 
-/// The pool that settings ask for; what they leave open is as the method has it.
+/// The max pool that settings ask for; what they leave open is as the method has it.
 MaxPool max_pool_of(const DecodeAttention& settings, MaxPool of_method);
 
 /// How many of the last keys stay with a method that looks at `window` queries: no more than a quarter of the budget,

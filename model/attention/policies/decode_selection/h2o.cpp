@@ -14,7 +14,10 @@ namespace {
 class H2o final : public BudgetSelection {
 public:
     explicit H2o(const DecodeAttention& settings)
-        : BudgetSelection(settings), queries_(settings.window), heavy_(budget() / 2), pool_(max_pool_of(settings, 1)) {}
+        : BudgetSelection(settings),
+          queries_(settings.window),
+          heavy_(budget() / 2),
+          max_pool_(max_pool_of(settings, 1)) {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
     int queries() const override { return queries_; }
@@ -25,14 +28,14 @@ public:
 protected:
     void choose(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
         const int64_t recent = budget() - heavy_;
-        choose_best(scores, {.budget = budget(), .recent = recent, .pool = pool_}, chosen);
+        choose_best(scores, {.budget = budget(), .recent = recent, .max_pool = max_pool_}, chosen);
         for (std::vector<int32_t>& keys : chosen) keys.resize(keys.size() - static_cast<size_t>(recent));
     }
 
 private:
     int queries_;
     int64_t heavy_;
-    MaxPool pool_;  // of the first choice; the paper has none
+    MaxPool max_pool_;  // of the first choice; the paper has none
 };
 
 }  // namespace

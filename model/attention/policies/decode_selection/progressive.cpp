@@ -8,7 +8,7 @@ namespace rondo {
 
 namespace {
 
-const MaxPool best_pool{7, /*around_it=*/false};  // the paper has none
+const MaxPool best_max_pool{7, /*around_it=*/false};  // the paper has none
 
 /// LoopServe's progressive decoding (paper §5.2, Alg. 3): every `reselect_every` steps the last queries, those of the
 /// answer included, score all keys there are. Nothing is given up, so what one selection misses the next one may find.
@@ -22,7 +22,7 @@ public:
           queries_(std::min(settings.observe, settings.reselect_every)),
           kept_{.budget = budget(),
                 .recent = window_within(settings.reselect_every, budget()),
-                .pool = max_pool_of(settings, best_pool)} {
+                .max_pool = max_pool_of(settings, best_max_pool)} {
         kept_.sinks = std::min<int64_t>(settings.sinks, kept_.budget - kept_.recent);
     }
 

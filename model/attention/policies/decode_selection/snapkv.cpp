@@ -15,7 +15,7 @@ public:
         : BudgetSelection(settings),
           kept_{.budget = budget(),
                 .recent = window_within(settings.window, budget()),
-                .pool = max_pool_of(settings, published_pool)} {}
+                .max_pool = max_pool_of(settings, published_pool)} {}
 
     SelectionTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(kept_.recent); }

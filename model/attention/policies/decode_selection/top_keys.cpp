@@ -75,12 +75,12 @@ void widen_windows(const float* windows, size_t step, size_t count, float* __res
 
 }  // namespace
 
-void TopKeys::rank(std::span<const float> scores, MaxPool pool, std::span<uint32_t> ranks) {
-    assert(pool.keys >= 1 && ranks.size() == scores.size());
+void TopKeys::rank(std::span<const float> scores, MaxPool max_pool, std::span<uint32_t> ranks) {
+    assert(max_pool.keys >= 1 && ranks.size() == scores.size());
     constexpr size_t stretch = 2048;
     const size_t keys = scores.size();
-    const size_t before = std::min(static_cast<size_t>(pool.before()), keys);
-    const size_t after = std::min(static_cast<size_t>(pool.after()), keys);
+    const size_t before = std::min(static_cast<size_t>(max_pool.before()), keys);
+    const size_t after = std::min(static_cast<size_t>(max_pool.after()), keys);
     const size_t width = before + 1 + after;
     windows_.resize(std::min(stretch, keys) + width - 1);
     wider_windows_.resize(windows_.size());
@@ -145,7 +145,7 @@ void choose_best(const KeyScores& scores, const KeptKeys& kept, std::span<std::v
         const size_t row = head * static_cast<size_t>(scores.keys);
         append_range(0, kept.sinks, chosen[head]);
         const auto candidates = scores.weights.subspan(row + static_cast<size_t>(kept.sinks), between);
-        scratch.top.rank(candidates, kept.pool, scratch.ranks);
+        scratch.top.rank(candidates, kept.max_pool, scratch.ranks);
         scratch.top.append(scratch.ranks, asked, kept.sinks, chosen[head]);
         append_range(last, scores.keys, chosen[head]);
     }

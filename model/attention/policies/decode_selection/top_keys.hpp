@@ -24,9 +24,9 @@ struct MaxPool {
 /// not for two threads at once.
 class TopKeys {
 public:
-    /// ranks[i]: of the greatest score in the pool of i, as far as `scores` reaches. A score below zero or not a number
-    /// counts as zero, so broken weights cost quality but never a crash. `ranks` is as long.
-    void rank(std::span<const float> scores, MaxPool pool, std::span<uint32_t> ranks);
+    /// ranks[i]: of the greatest score in the max pool of i, as far as `scores` reaches. A score below zero or not a
+    /// number counts as zero, so broken weights cost quality but never a crash. `ranks` is as long.
+    void rank(std::span<const float> scores, MaxPool max_pool, std::span<uint32_t> ranks);
 
     /// The greatest `count` are all ranks above `rank` and any `ties` of those that equal it.
     struct Cut {
@@ -56,7 +56,7 @@ struct KeptKeys {
     int64_t budget = 0;  ///< in all; fewer than there are keys
     int64_t sinks = 0;   ///< the first ones
     int64_t recent = 0;  ///< the last ones; with the sinks no more than the budget
-    MaxPool pool = 1;
+    MaxPool max_pool = 1;
 };
 
 /// Fills the empty `chosen` of every KV head, ascending: sinks, recent keys, and the best of those between, `budget` in
