@@ -25,11 +25,11 @@ RONDO_BF16 void add_pairs(const uint16_t* x, int64_t x_stride, const uint16_t* p
         for (int r = 0; r < registers; ++r) s[m][r] = _mm512_load_ps(sums + m * panel_outputs + 16 * r);
     }
     for (int64_t pair = 0; pair < pairs; ++pair) {
-        const uint16_t* const line = panel + pair * 2 * panel_outputs;
+        const uint16_t* const weights = panel + pair * 2 * panel_outputs;
         __m512bh w[registers];
         for (int r = 0; r < registers; ++r) {
-            if (ahead) _mm_prefetch(reinterpret_cast<const char*>(line + 32 * r) + prefetch_bytes, _MM_HINT_T0);
-            w[r] = load_pairs(line + 32 * r);
+            if (ahead) _mm_prefetch(reinterpret_cast<const char*>(weights + 32 * r) + prefetch_bytes, _MM_HINT_T0);
+            w[r] = load_pairs(weights + 32 * r);
         }
         for (int m = 0; m < rows; ++m) {
             const __m512bh input = all_lanes(x + m * x_stride + 2 * pair);
