@@ -74,7 +74,7 @@ public:
     int64_t tokens() const;
     /// Ids of its prompts that are known.
     int64_t known_tokens() const;
-    /// As its user called it, else the beginning of what was asked first; "" of one that is empty.
+    /// The title that its user gave. Without one, the beginning of the first question; "" for an empty conversation.
     std::string title() const;
     Status rename(std::string title);
     /// What it takes to remember all this, nearly.

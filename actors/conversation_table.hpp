@@ -48,10 +48,10 @@ public:
     /// One that was kept on a disk. Numbers come in ascending order, before any is added.
     void put_back(const ConversationName& name, uint64_t number, const ConversationFigures& figures, double used_at);
     uint64_t next_number() const { return numbers_ + 1; }
-    /// Of one that is there.
+    /// From now on this session serves the conversation, which must be in the table.
     void serve(const ConversationName& name, session_actor session);
     void remove(const ConversationName& name, Left why);
-    /// Of one that is there.
+    /// The conversation, which must be in the table, was used just now.
     void used(const ConversationName& name, double now);
     void begin_turn(const ConversationName& name, double now);
     void end_turn(const ConversationName& name, double now);

@@ -34,7 +34,7 @@ KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(sto
     });
 }
 
-/// Should it be written again, it is another one that nobody has yet.
+/// A record of this name that is written later is a new record: no conversation owns it yet.
 void KeptConversations::is_gone(const StoreName& record) {
     std::erase(gone_, record);
     owners_.is_gone(record);
@@ -293,7 +293,7 @@ Status KeptConversations::remove(const ConversationKey& key) {
         removed_.erase(removed_in_order_.front());
         removed_in_order_.pop_front();
     }
-    // Of one that was never kept nothing is on the disk.
+    // A conversation that was never kept has nothing on the disk.
     if (!known_.contains(name) && !unremoved_.contains(name)) return Status::ok();
     static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
     static_cast<void>(remove_nobodys(std::exchange(gone_, {})));

@@ -75,7 +75,7 @@ CachedPromptPtr Session::cached_prompt() const {
     return std::make_shared<CachedPrompt>(CachedPrompt{key_, std::move(known.ids), std::move(known.round_ends)});
 }
 
-/// Of one that has not been read nothing is in memory.
+/// A conversation that has not been read has no KV in memory, so no tokens are put away.
 caf::typed_response_promise<int64_t> Session::put_away() {
     auto answer = make_response_promise<int64_t>();
     const auto put = [this, answer](const Status& status) mutable {

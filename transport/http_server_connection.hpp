@@ -32,7 +32,7 @@ public:
     struct Held {
         size_t by_all = 0, by_peer = 0;
     };
-    /// Of one that held `before`.
+    /// A connection from `peer` holds `bytes` now; it held `before`. Returns what all connections hold, and the peer's.
     Held hold(const std::string& peer, size_t before, size_t bytes);
     size_t all() const;
 

@@ -42,7 +42,7 @@ public:
     Status put(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
                std::span<const std::byte> head, std::span<const std::byte> body,
                std::span<const StoreName> records) const;
-    /// Of one that is there: the records that it refers to from now on.
+    /// Replaces the list of records that a conversation refers to. The conversation must be on the shelf.
     Status put_records(Manifest::Changes& changes, const StoreName& name, const StoreName& tenant,
                        std::span<const StoreName> records) const;
     /// The whole conversation, in one commit. Nothing happens where there is none.

@@ -19,7 +19,7 @@ public:
     /// Made where there is none (0700); its name is durable then. Refused: a link, somebody else's, one that others may
     /// look into.
     static Result<StoreFolder> open(const std::string& path);
-    /// The same, but one that is there.
+    /// Opens a folder that must exist already. Refuses the same folders as `open`.
     static Result<StoreFolder> open_existing(std::string path);
     StoreFolder(StoreFolder&& other) noexcept;
     StoreFolder& operator=(StoreFolder&& other) noexcept;
