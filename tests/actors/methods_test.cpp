@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
 
 #include "actors/conversation.hpp"
+#include "config/method_rows.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/model/golden_models.hpp"
 
@@ -19,14 +21,31 @@ using testing::must;
 using testing::settings_of;
 using testing::Stage;
 
+/// The methods for answers whose rows are as `wanted`, in their order; never dense.
+std::vector<std::string> answer_methods(bool (*wanted)(const MethodRow&)) {
+    std::vector<std::string> names;
+    for (const MethodRow& row : std::span(decode_method_rows).subspan(1))
+        if (row.for_pipelines && wanted(row)) names.emplace_back(row.name);
+    return names;
+}
+
+bool any_method(const MethodRow&) {
+    return true;
+}
+
+bool gives_up(const MethodRow& row) {
+    return row.gives_up;
+}
+
 /// Small enough to matter to prompts of some hundred tokens.
 std::vector<std::string> small(std::vector<std::string> more, int reselect_every = 4) {
-    more.insert(more.end(),
-                {"pipeline.methods=[loopserve, progressive, snapkv, adakv, streaming_llm, h2o, quest, recent, random]",
-                 "pipeline.prefill.attention.min_tokens=0", "pipeline.prefill.attention.alpha=0.7",
-                 "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=2",
-                 "pipeline.decode.attention.reselect_every=" + std::to_string(reselect_every),
-                 "pipeline.decode.attention.observe=2", "pipeline.decode.attention.window=8"});
+    std::string methods = "loopserve";
+    for (const std::string& name : answer_methods(any_method)) methods += ", " + name;
+    more.insert(more.end(), {"pipeline.methods=[" + methods + "]", "pipeline.prefill.attention.min_tokens=0",
+                             "pipeline.prefill.attention.alpha=0.7", "pipeline.decode.attention.budget_tokens=40",
+                             "pipeline.decode.attention.cold_tokens=2",
+                             "pipeline.decode.attention.reselect_every=" + std::to_string(reselect_every),
+                             "pipeline.decode.attention.observe=2", "pipeline.decode.attention.window=8"});
     return more;
 }
 
@@ -180,7 +199,7 @@ TEST_F(OneConversation, WhatWasGivenUpIsComputedAgain) {
     const auto all = static_cast<int64_t>(stage_.inside().pool().blocks_total(LayerGroup::upper));
     std::string long_text = "The code of the red box is 4817.";
     for (int i = 0; i < 6; ++i) long_text += " The sky was grey over the harbour and nobody went out that day.";
-    for (const std::string method : {"snapkv", "adakv", "streaming_llm", "h2o"}) {
+    for (const std::string& method : answer_methods(gives_up)) {
         const Heard first = ask(method, long_text + " Said to " + method + ".");
         ASSERT_EQ(first.ends[0].attention.selections, 1) << method;
         const TurnUsage before = first.ends[0].usage;
@@ -268,7 +287,7 @@ private:
 
     int strangers_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Methods, EvictedConversations, ::testing::Values("snapkv", "adakv", "streaming_llm", "h2o"),
+INSTANTIATE_TEST_SUITE_P(Methods, EvictedConversations, ::testing::ValuesIn(answer_methods(gives_up)),
                          [](const auto& info) { return info.param; });
 
 TEST_P(EvictedConversations, AnswerAfterAForkAndARewindAsFreshOnesWould) {
