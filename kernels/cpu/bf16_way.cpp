@@ -84,9 +84,9 @@ std::string machine_key(const std::vector<Bf16Way>& ways) {
 #endif
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
-    if (__get_cpuid(1, &a, &b, &c, &d) != 0) key += "-" + std::to_string(a);
+    if (__get_cpuid(1, &a, &b, &c, &d) != 0) key.append("-").append(std::to_string(a));
 #endif
-    for (const Bf16Way way : ways) key += "-" + std::string(name_of(way));
+    for (const Bf16Way way : ways) key.append("-").append(name_of(way));
     return key;
 }
 

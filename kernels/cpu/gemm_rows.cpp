@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/checked.hpp"
 #include "kernels/cpu/dense_panels.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,14 +22,19 @@ constexpr int64_t rows_at_once = 96;     // a multiple of all that rows are take
 constexpr int64_t rows_that_widen = 12;  // more rows than these read a stretch of 16-bit weights as floats
 constexpr int64_t prefetch_bytes = 4096;
 
-/// What the first rows to be multiplied prefetch meanwhile: `step` bytes from `at` on for each two inputs.
-struct Ahead {
-    const char* at = nullptr;
-    int64_t step = 0;
-
-    HWY_INLINE void ask(int64_t k) const {
-        for (int64_t line = 0; line < step; line += 64) hwy::Prefetch(at + k / 2 * step + line);
+/// What is prefetched while rows are multiplied: some cache lines with each two inputs.
+class Ahead {
+public:
+    Ahead(const void* from, int64_t bytes, int64_t lines)
+        : at_(static_cast<const char*>(from)), end_(at_ + bytes), lines_(lines) {}
+    HWY_INLINE void ask() {
+        for (int64_t i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) hwy::Prefetch(at_);
     }
+
+private:
+    const char* at_;
+    const char* end_;
+    int64_t lines_;
 };
 
 struct Bf16Pairs {
@@ -70,7 +76,7 @@ HWY_INLINE void add_input(const float* x, int64_t x_stride, const W* panel, int6
 
 /// Adds inputs [0, count) to the sums of some rows, four registers of outputs from `first` on.
 template <int row_count, class W>
-HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, Ahead ahead,
+HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first, Ahead& ahead,
                            float* sums) {
     const F32 f;
     const auto width = static_cast<int64_t>(hn::Lanes(f));
@@ -79,7 +85,7 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
         for (int r = 0; r < registers; ++r) s[m][r] = hn::Load(f, sums + m * panel_outputs + first + r * width);
     }
     for (int64_t k = 0; k < count; k += 2) {
-        ahead.ask(k);
+        ahead.ask();
         add_input<false, row_count>(x, x_stride, panel, k, first, s);
         add_input<true, row_count>(x, x_stride, panel, k, first, s);
     }
@@ -92,7 +98,7 @@ HWY_INLINE void add_inputs(const float* x, int64_t x_stride, const W* panel, int
 constexpr int64_t together_max = 6;
 template <class W>
 HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, int64_t first,
-                         Ahead ahead, float* sums) {
+                         Ahead& ahead, float* sums) {
     switch (rows) {
         case 1:
             return add_inputs<1>(x, x_stride, panel, count, first, ahead, sums);
@@ -109,16 +115,22 @@ HWY_INLINE void add_rows(int64_t rows, const float* x, int64_t x_stride, const W
     }
 }
 
+/// How often a stretch is read for so many rows.
+HWY_INLINE int64_t readings(int64_t rows) {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
+    return ceil_div(rows, lanes >= 16 ? together_max : together_max / 2) * (panel_outputs / (registers * lanes));
+}
+
 /// Adds inputs [0, count) to the sums of all rows.
 template <class W>
-HWY_INLINE void add_stretch(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, Ahead ahead,
+HWY_INLINE void add_stretch(int64_t rows, const float* x, int64_t x_stride, const W* panel, int64_t count, Ahead& ahead,
                             float* sums) {
     const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
-    const int64_t together = lanes >= 16 ? together_max : 3, step = registers * lanes;
+    const int64_t together = lanes >= 16 ? together_max : together_max / 2, step = registers * lanes;
     for (int64_t m = 0; m < rows; m += together) {
         for (int64_t first = 0; first < panel_outputs; first += step) {
-            add_rows(std::min(together, rows - m), x + m * x_stride, x_stride, panel, count, first,
-                     m == 0 && first == 0 ? ahead : Ahead(), sums + m * panel_outputs);
+            add_rows(std::min(together, rows - m), x + m * x_stride, x_stride, panel, count, first, ahead,
+                     sums + m * panel_outputs);
         }
     }
 }
@@ -141,10 +153,19 @@ HWY_INLINE void widen_stretch(const W* panel, int64_t count, float* wide) {
 template <class W>
 constexpr int64_t stretch_inputs = sizeof(W) == sizeof(float) && hn::MaxLanes(F32()) >= 16 ? 128 : 64;
 
+/// Rows that read a stretch once ask for what they will need in a moment. More rows share the asking for the next
+/// stretch among all their readings, so that memory is busy as long as they are.
+template <class W>
+HWY_INLINE Ahead ahead_of(const W* stretch, int64_t count, int64_t rows) {
+    constexpr auto input_lines = static_cast<int64_t>(panel_outputs * sizeof(W) / 64);
+    const int64_t bytes = count * input_lines * 64, reads = readings(rows);
+    if (rows <= together_max) return {reinterpret_cast<const char*>(stretch) + prefetch_bytes, bytes, 2 * input_lines};
+    return {stretch + count * panel_outputs, bytes, ceil_div(2 * input_lines, reads)};
+}
+
 template <class W>
 void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* panel, int64_t columns,
                    const ProductOut& out) {
-    constexpr auto two_inputs = static_cast<int64_t>(2 * panel_outputs * sizeof(W));
     HWY_ALIGN float sums[rows_at_once * panel_outputs];
     for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
         const int64_t some = std::min(rows_at_once, rows - begin);
@@ -153,13 +174,12 @@ void multiply_rows(const float* x, int64_t x_stride, int64_t rows, const W* pane
             const int64_t count = std::min(stretch_inputs<W>, columns - k);
             const float* const from = x + begin * x_stride + k;
             const W* const stretch = panel + k * panel_outputs;
+            Ahead next = ahead_of(stretch, count, some);
             if (sizeof(W) < sizeof(float) && some > rows_that_widen) {
                 HWY_ALIGN float wide[stretch_inputs<W> * panel_outputs];
                 widen_stretch(stretch, count, wide);
-                const Ahead next{reinterpret_cast<const char*>(stretch + count * panel_outputs), two_inputs};
                 add_stretch(some, from, x_stride, wide, count, next, sums);
             } else {
-                const Ahead next{reinterpret_cast<const char*>(stretch) + prefetch_bytes, two_inputs};
                 add_stretch(some, from, x_stride, stretch, count, next, sums);
             }
         }

@@ -24,19 +24,22 @@ constexpr WideLayout wide_layout(const QuantLayout& packed) {
     return {packed.subblocks, packed.scale_nibbles ? 2 : packed.minima ? 1 : 0};
 }
 
+constexpr int64_t few_rows = 64;
 constexpr int64_t row_sums_bytes = 2 * quant_group_rows * static_cast<int64_t>(sizeof(float));
 
 /// Where the memory of multiply_wide has what, for two groups.
 struct WideMemory {
     WideMemory(const QuantLayout& packed, int64_t columns, int64_t rows) {
         const int64_t blocks = columns / quant_block;
-        stretch = packed.subblocks == 2 ? std::min(blocks, 2 * quant_chunk_blocks) : blocks;
+        const int64_t near_blocks = (packed.code_bits == 8 ? 1 : 2) * quant_chunk_blocks;
+        stretch = packed.subblocks == 2 || rows <= few_rows ? std::min(blocks, near_blocks) : blocks;
         sums_at = 2 * stretch * wide_layout(packed).block_bytes();
         bytes = sums_at + (blocks > stretch ? rows * row_sums_bytes : 0);
     }
 
-    /// So many blocks are widened at a time, and multiplied with all rows of x. Four rows read a block so quickly that
-    /// it should lie in the nearest cache; six take longer, and need not wait for sums to go to memory and back.
+    /// So many blocks are widened at a time, and multiplied with all rows of x. Few rows, and four at a time of many,
+    /// read a block so quickly that it should lie in the nearest cache, beside the codes that it was made of. Six at a
+    /// time of many take longer, and need not wait for sums to go to memory and back.
     int64_t stretch = 0;
     int64_t sums_at = 0;  // of rows, between stretches: both groups' 16 floats each
     int64_t bytes = 0;
@@ -113,22 +116,26 @@ RONDO_VNNI bool widen(const std::byte* chunk, int64_t blocks, std::byte* to) {
     return _mm512_cmp_ps_mask(zeros, zeros, _CMP_UNORD_Q) == 0;
 }
 
-/// What is read next is prefetched while the first rows are multiplied, since memory would idle meanwhile: some cache
-/// lines with each block.
+/// The next two groups are prefetched while the first rows are multiplied, since memory would idle meanwhile: some
+/// cache lines of both with each block. Memory brings two places that are far apart faster than one.
 class NextGroups {
 public:
-    NextGroups(const std::byte* from, int64_t bytes, int64_t blocks) : at_(from), end_(from + bytes) {
-        lines_ = ceil_div<int64_t>(bytes / 64, steps * blocks);
+    NextGroups(const std::byte* from, int64_t group_bytes, int64_t blocks)
+        : at_(from), end_(from + group_bytes), group_bytes_(group_bytes) {
+        lines_ = ceil_div<int64_t>(group_bytes / 64, steps * blocks);
     }
     RONDO_VNNI_INLINE void ask() {
-        for (int64_t i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+        for (int64_t i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) {
+            _mm_prefetch(at_, _MM_HINT_T1);
+            _mm_prefetch(at_ + group_bytes_, _MM_HINT_T1);
+        }
     }
 
 private:
     static constexpr int64_t steps = 4;  // of rows, that share the work
     const std::byte* at_;
     const std::byte* end_;
-    int64_t lines_;
+    int64_t group_bytes_, lines_;
 };
 
 /// What a block is multiplied with: M rows of x.
@@ -265,7 +272,7 @@ void multiply_wide(const QuantProduct& product, const QuantActivations& x) {
         const WideMemory memory(packed, product.columns, x.rows);
         for (int64_t group = product.group_begin; group < product.group_end; group += 2) {
             const int64_t some = std::min<int64_t>(2, product.group_end - group);
-            NextGroups next(product.storage + (group + some) * group_bytes, 2 * group_bytes, blocks);
+            NextGroups next(product.storage + (group + some) * group_bytes, group_bytes, blocks);
             for (int64_t begin = 0; begin < blocks; begin += memory.stretch) {
                 const int64_t end = std::min(blocks, begin + memory.stretch);
                 bool finite = true;
