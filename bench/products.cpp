@@ -17,39 +17,11 @@
 #include "kernels/ops.hpp"
 #include "kernels/quant.hpp"
 #include "machine/machine.hpp"
+#include "machine/random_rows.hpp"
 
 namespace {
 
 using namespace rondo;
-
-/// A weight file's rows, random but finite: small floats, or random codes under a scale of 1/64.
-std::vector<std::byte> random_rows(DType type, int64_t rows, int64_t columns) {
-    std::vector<std::byte> bytes(bytes_of(type, rows * columns));
-    std::mt19937 random(1);
-    if (!is_quantized(type)) {
-        std::uniform_real_distribution<float> uniform(-0.1F, 0.1F);
-        for (int64_t i = 0; i < rows * columns; ++i) {
-            const float value = uniform(random);
-            uint32_t bits;
-            std::memcpy(&bits, &value, 4);
-            const auto bf16 = static_cast<uint16_t>(bits >> 16);
-            const auto f16 = static_cast<uint16_t>(0x2000 + random() % 2048);
-            if (type == DType::f32) std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
-            if (type == DType::bf16) std::memcpy(&bytes[static_cast<size_t>(i) * 2], &bf16, 2);
-            if (type == DType::f16) std::memcpy(&bytes[static_cast<size_t>(i) * 2], &f16, 2);
-        }
-        return bytes;
-    }
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
-    const auto block = static_cast<size_t>(traits(type).block_bytes);
-    const uint16_t scale = 0x2400;
-    const size_t scale_at = type == DType::q6_k ? 208 : type == DType::q2_k ? 80 : type == DType::q3_k ? 108 : 0;
-    for (size_t at = 0; at < bytes.size(); at += block) {
-        std::memcpy(&bytes[at + scale_at], &scale, 2);
-        if (quant_offset(type) == 0) std::memcpy(&bytes[at + scale_at + 2], &scale, 2);
-    }
-    return bytes;
-}
 
 constexpr DType all_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0,   DType::q4_0,
                                DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
@@ -72,7 +44,7 @@ struct Products {
     /// ‖Δ‖ / ‖reference‖ of some rows by a small weight; the activations' own rounding is in it.
     double relative_error(DType type, int64_t m) {
         constexpr int64_t columns = 512, outputs = 96;
-        const auto file = random_rows(type, outputs, columns);
+        const auto file = bench::random_rows(type, outputs, columns);
         const auto w = pack(file, type, outputs, columns);
         std::vector<float> x(static_cast<size_t>(m * columns)), y(static_cast<size_t>(m * outputs)), row(columns);
         std::mt19937 random(3);
@@ -96,7 +68,7 @@ struct Products {
 
     /// Equal weights of `set_bytes` in all, or a single one where that is 0.
     WeightSet pack_set(DType type, int64_t outputs, int64_t columns, size_t set_bytes) {
-        const auto file = random_rows(type, outputs, columns);
+        const auto file = bench::random_rows(type, outputs, columns);
         WeightSet set;
         for (size_t held = 0; held < set_bytes || set.empty(); held += set.back()->bytes()) {
             set.push_back(pack(file, type, outputs, columns));
@@ -107,7 +79,7 @@ struct Products {
     /// Seconds of one product [m, K] × [N, K] of a set of weights, which are multiplied one after another.
     double seconds(DType type, int64_t m, std::span<const std::unique_ptr<PackedMatrix>> set) {
         const int64_t outputs = set[0]->outputs(), columns = set[0]->inputs();
-        const DType inner = type == DType::f32 ? DType::f32 : DType::bf16;
+        const DType inner = type == DType::bf16 ? DType::bf16 : DType::f32;  // as a model's activations are
         // From the device, as a model's are: rows begin with a cache line.
         const Buffer x = std::move(device->allocate(static_cast<size_t>(m * columns) * sizeof(float))).value();
         const Buffer y = std::move(device->allocate(static_cast<size_t>(m * outputs) * sizeof(float))).value();
@@ -172,9 +144,12 @@ bool is_few(int64_t rows) {
 
 void print_gemm(const Json& row) {
     const double loop = row["loop_gop_per_s"], library = row["onednn_gflop_per_s"], rate = row["gflop_per_s"];
-    std::printf("%-8s %6ld %10.0f %10.0f %7.0f%% %10s", row["type"].get<std::string>().c_str(),
-                static_cast<long>(row["rows"].get<int64_t>()), rate, loop, loop > 0.0 ? 100 * rate / loop : 0.0,
-                library > 0.0 ? std::to_string(std::lround(library)).c_str() : "-");
+    const auto or_none = [](double value, const char* unit = "") {
+        return value > 0.0 ? std::to_string(std::lround(value)) + unit : std::string("-");
+    };
+    std::printf("%-8s %6ld %10.0f %10s %8s %10s", row["type"].get<std::string>().c_str(),
+                static_cast<long>(row["rows"].get<int64_t>()), rate, or_none(loop).c_str(),
+                or_none(loop > 0.0 ? 100 * rate / loop : 0.0, "%").c_str(), or_none(library).c_str());
     if (row.contains("gb_per_s")) {
         const double read = row["gb_per_s"], ceiling = row["read_gb_per_s"];
         std::printf(" %10.1f %12.1f %7.0f%%", read, ceiling, 100 * read / ceiling);

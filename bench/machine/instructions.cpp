@@ -1,4 +1,4 @@
-#include "machine/machine.hpp"
+#include "machine/loops.hpp"
 
 #if defined(__x86_64__)
 // GCC 12 takes the deliberately undefined operands inside its own intrinsics for a mistake of ours.
@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/cpu_features.hpp"
-#include "kernels/cpu/thread_pool.hpp"
 #include "kernels/quant.hpp"
 
 namespace rondo::bench {
@@ -15,13 +14,6 @@ namespace rondo::bench {
 namespace {
 
 constexpr int chains = 12;  // sums that do not wait for each other
-constexpr int64_t steps = 200'000;
-
-/// Keeps what a loop computed from being dropped.
-template <class T>
-void use(const T& value) {
-    __asm__ volatile("" : : "m"(value) : "memory");
-}
 
 #define RONDO_LOOP_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")))
 #define RONDO_LOOP_256 __attribute__((target("avx2,fma")))
@@ -30,7 +22,7 @@ RONDO_LOOP_512 void loop_fma_512() {
     __m512 sums[chains], factor = _mm512_set1_ps(0.5F), addend = _mm512_set1_ps(0.25F);
     for (__m512& sum : sums) sum = factor;
     use(factor);
-    for (int64_t i = 0; i < steps; ++i) {
+    for (int64_t i = 0; i < loop_steps; ++i) {
         for (__m512& sum : sums) sum = _mm512_fmadd_ps(factor, addend, sum);
     }
     for (const __m512& sum : sums) use(sum);
@@ -40,7 +32,7 @@ RONDO_LOOP_256 void loop_fma_256() {
     __m256 sums[chains], factor = _mm256_set1_ps(0.5F), addend = _mm256_set1_ps(0.25F);
     for (__m256& sum : sums) sum = factor;
     use(factor);
-    for (int64_t i = 0; i < steps; ++i) {
+    for (int64_t i = 0; i < loop_steps; ++i) {
         for (__m256& sum : sums) sum = _mm256_fmadd_ps(factor, addend, sum);
     }
     for (const __m256& sum : sums) use(sum);
@@ -51,7 +43,7 @@ RONDO_LOOP_512 void loop_bf16() {
     const auto factor = (__m512bh)_mm512_set1_epi16(0x3f00);
     for (__m512& sum : sums) sum = _mm512_setzero_ps();
     use(factor);
-    for (int64_t i = 0; i < steps; ++i) {
+    for (int64_t i = 0; i < loop_steps; ++i) {
         for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, factor, factor);
     }
     for (const __m512& sum : sums) use(sum);
@@ -61,7 +53,7 @@ RONDO_LOOP_512 void loop_int8() {
     __m512i sums[chains], codes = _mm512_set1_epi8(3), inputs = _mm512_set1_epi8(2);
     for (__m512i& sum : sums) sum = codes;
     use(codes);
-    for (int64_t i = 0; i < steps; ++i) {
+    for (int64_t i = 0; i < loop_steps; ++i) {
         for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, codes, inputs);
     }
     for (const __m512i& sum : sums) use(sum);
@@ -79,7 +71,7 @@ RONDO_LOOP_512 void loop_quant() {
     __m512i codes = _mm512_set1_epi8(3);
     __m512 totals[mix_chains], scale = _mm512_set1_ps(0.5F);
     for (__m512& total : totals) total = scale;
-    for (int64_t i = 0; i < steps / 8; ++i) {
+    for (int64_t i = 0; i < loop_steps / 8; ++i) {
         use(inputs);
         __m512 scaled[mix_chains];
         for (int done = 0; done < 8; done += dots) {
@@ -104,33 +96,29 @@ RONDO_LOOP_512 void loop_quant() {
     for (const __m512& total : totals) use(total);
 }
 
-/// GOP/s of `loop` on every thread, each of whose steps does `operations`. Each thread gets many
-/// loops: with one each, a thread that wakes early would take another's too.
-double rate(int threads, int repeat, double operations, void (*loop)()) {
-    cpu::ThreadPool pool(threads);
-    const int64_t loops = 16 * threads;
-    const double seconds = seconds_median(repeat, [&] { pool.run(loops, [&](int64_t, int) { loop(); }); });
-    return operations * static_cast<double>(steps * loops) / seconds / 1e9;
-}
-
 }  // namespace
 
 InstructionRates instruction_rates(int threads, int repeat) {
     const cpu::CpuFeatures& has = cpu::cpu_features();
     InstructionRates rates;
-    rates.fma_f32 = has.avx512 ? rate(threads, repeat, 32 * chains, loop_fma_512)
-                               : rate(threads, repeat, 16 * chains, loop_fma_256);
-    if (has.avx512_bf16) rates.dot_bf16 = rate(threads, repeat, 64 * chains, loop_bf16);
-    if (has.avx512_vnni) rates.dot_int8 = rate(threads, repeat, 128 * chains, loop_int8);
+    rates.fma_f32 = has.avx512 ? loop_rate(threads, repeat, 32 * chains, loop_fma_512)
+                               : loop_rate(threads, repeat, 16 * chains, loop_fma_256);
+    if (has.avx512_bf16) rates.dot_bf16 = loop_rate(threads, repeat, 64 * chains, loop_bf16);
+    if (has.avx512_vnni) {
+        rates.dot_int8 = loop_rate(threads, repeat, 128 * chains, loop_int8);
+    } else if (!has.avx512) {
+        rates.dot_int8 = byte_pair_rate(threads, repeat);
+    }
     return rates;
 }
 
 double quant_mix_rate(DType type, int threads, int repeat) {
-    if (!cpu::cpu_features().avx512_vnni) return 0.0;
+    const cpu::CpuFeatures& has = cpu::cpu_features();
+    if (!has.avx512_vnni) return has.avx512 ? 0.0 : byte_pair_mix_rate(type, threads, repeat);
     const bool halves = quant_subblock(type) == 16, minima = quant_offset(type) == 0;
     constexpr double operations = 128 * mix_chains;
-    if (halves) return rate(threads, repeat, operations, minima ? loop_quant<4, true> : loop_quant<4, false>);
-    return rate(threads, repeat, operations, minima ? loop_quant<8, true> : loop_quant<8, false>);
+    if (halves) return loop_rate(threads, repeat, operations, minima ? loop_quant<4, true> : loop_quant<4, false>);
+    return loop_rate(threads, repeat, operations, minima ? loop_quant<8, true> : loop_quant<8, false>);
 }
 
 }  // namespace rondo::bench

@@ -20,19 +20,21 @@ namespace {
 constexpr size_t gigabyte = size_t{1} << 30;
 constexpr size_t task_bytes = size_t{1} << 20;
 
-/// Reads every cache line, looking ahead as a streaming kernel does.
-uint64_t read_lines(const char* data, size_t bytes) {
-    uint64_t sums[8] = {};
+/// Reads every cache line, looking ahead as a streaming kernel does, by registers so wide that adding costs nothing.
+__attribute__((target("avx2"))) uint64_t read_lines(const char* data, size_t bytes) {
+    __m256i sums[8] = {};
     for (size_t at = 0; at < bytes; at += 256) {
-        for (size_t line = 0; line < 256; line += 64) _mm_prefetch(data + at + 8192 + line, _MM_HINT_T0);
-        for (size_t word = 0; word < 256; word += 8) {
-            uint64_t value;
-            std::memcpy(&value, data + at + word, sizeof value);
-            sums[word / 8 % 8] += value;
+        for (size_t line = 0; line < 256; line += 64) _mm_prefetch(data + at + 8192 + line, _MM_HINT_T1);
+        for (size_t i = 0; i < 8; ++i) {
+            const auto* const from = reinterpret_cast<const __m256i*>(data + at) + i;
+            sums[i] = _mm256_add_epi64(sums[i], _mm256_loadu_si256(from));
         }
     }
-    uint64_t total = 0;
-    for (const uint64_t sum : sums) total += sum;
+    uint64_t words[4], total = 0;
+    for (const __m256i& sum : sums) {
+        std::memcpy(words, &sum, sizeof words);
+        for (const uint64_t word : words) total += word;
+    }
     return total;
 }
 

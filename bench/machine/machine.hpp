@@ -38,12 +38,13 @@ double product_ceiling(int64_t rows, int threads, int repeat);
 struct InstructionRates {
     double fma_f32 = 0.0;   ///< of the widest registers
     double dot_bf16 = 0.0;  ///< vdpbf16ps
-    double dot_int8 = 0.0;  ///< vpdpbusd
+    double dot_int8 = 0.0;  ///< vpdpbusd; with AVX2 alone vpmaddubsw, whose sums are widened after eight
 };
 InstructionRates instruction_rates(int threads, int repeat);
 
 /// GOP/s of the products of bytes in a loop with all else that a quantized type asks for beside them: the integers to
-/// floats, times a weight's scale and an input's, for each 16 or 32 inputs, and the minimum's product. 0 without VNNI.
+/// floats, times a weight's scale and an input's, for each 16 or 32 inputs, and the minimum's product. 0 with AVX-512
+/// that has no VNNI.
 double quant_mix_rate(DType type, int threads, int repeat);
 
 }  // namespace rondo::bench
