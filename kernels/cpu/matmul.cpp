@@ -24,7 +24,7 @@ constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tile
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr int64_t input_block_bytes = int64_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
-/// Rows of x that stay in L2 while panels stream past: a multiple of what the kernels take at once, at least 64.
+/// Rows of x that stay in L2 while panels stream past: a multiple of `unit`, at least 64.
 int64_t rows_of_block(int64_t row_bytes, int64_t unit) {
     return std::max(round_up<int64_t>(64, unit), input_block_bytes / row_bytes / unit * unit);
 }
@@ -83,7 +83,7 @@ Status Matmul::reserve(int64_t rows, int64_t columns) {
         (void)bf16_rows_.get(count * sizeof(uint16_t));
         (void)f32_rows_.get(count * sizeof(float));
         (void)quant_rows_.get(activation_bytes(rows, columns));
-        const int64_t together = std::min(rows, rows_of_block(padded, 96));
+        const int64_t together = std::min(rows, rows_of_block(padded, 32));
         int64_t wide = 0;  // of all types: with and without minima, with one scale and with two
         for (const DType type : {DType::q8_0, DType::q4_1, DType::q6_k, DType::q2_k})
             wide = std::max(wide, wide_bytes(type, padded, together));
@@ -233,9 +233,9 @@ Status Matmul::run(const MatmulArgs& args) {
     Inputs inputs;
     prepare(args, weight, few, inputs);
 
-    // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Where
-    // quantized groups are read as they lie, each is a task, so that the threads finish together, or two are,
-    // where that is the faster way to multiply so many rows.
+    // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Each
+    // group of quantized weights is a task, so that the threads finish together, or two are, where that is the faster
+    // way to multiply so many rows.
     const bool int8 = inputs.quant.codes != nullptr;
     const bool floats = inputs.f32 != nullptr;
     const int64_t row_bytes = round_up<int64_t>(args.x.columns, 32) * (int8 ? 1 : floats ? 4 : 2);

@@ -77,8 +77,9 @@ void override_quant_way_for_test(std::optional<QuantWay> way) {
 }
 
 QuantWay quant_way(DType type, int64_t rows) {
+    if (!cpu_features().avx512_vnni) return QuantWay::alone;
     if (forced) return *forced;
-    if (rows < ranges[0].begin || !cpu_features().avx512_vnni) return QuantWay::alone;
+    if (rows < ranges[0].begin) return QuantWay::alone;
     QuantWay way = QuantWay::alone;
     with_quant_type(type, [&]<DType Type>() {
         way = rows < ranges[1].begin   ? way_of<Type, 0>()

@@ -30,6 +30,14 @@ std::vector<int64_t> column_counts(DType type) {
     return {32, 64, 96, 256, 288, 896};
 }
 
+/// for_each_tier passes over what this processor has not, so that is told here.
+TEST(QuantTiers, AreAllOnThisProcessor) {
+    std::string missing = cpu::cpu_features().avx512_vnni ? "" : " VNNI";
+    for (int64_t targets = HWY_TARGETS & ~hwy::SupportedTargets(); targets != 0; targets &= targets - 1)
+        missing += std::string(" Highway's ") + hwy::TargetName(targets & -targets);
+    if (!missing.empty()) GTEST_SKIP() << "this processor lacks" << missing;
+}
+
 TEST(QuantPanels, ProductMatchesTheDoubleReference) {
     for_each_tier([](const std::string&, bool) {
         for (const DType type : test::quantized_types) {

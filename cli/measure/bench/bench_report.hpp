@@ -15,7 +15,7 @@ struct TimedRun {
     double score_s = 0.0;   ///< which keys matter
     double select_s = 0.0;  ///< choosing among them
     double gather_s = 0.0;  ///< copying what was chosen, for answers
-    StepSeconds step;       ///< of the transformer
+    StepSeconds step{};     ///< of the transformer
 
     double rest_s() const { return seconds - score_s - select_s - gather_s - step.attend - step.product; }
 };
