@@ -126,12 +126,13 @@ TEST(QuantPanels, EveryWayGivesTheSameBits) {
     if (!cpu_features().avx512_vnni) GTEST_SKIP() << "this processor multiplies one group at a time";
     for (const DType type : test::quantized_types) {
         const int64_t block = traits(type).block_elements;
-        for (const int64_t columns : {block, 3 * block, 9 * block}) {  // the last chunk may have fewer blocks
+        // The last chunk may have fewer blocks, and a row more than are widened at a time.
+        for (const int64_t columns : {block, 3 * block, (block == 32 ? 37 : 9) * block}) {
             for (const int64_t outputs : {16, 32, 53, 96}) {
                 const Packed packed(test::random_rows(type, outputs, columns, 3), {});
                 const std::vector<float> bias = test::random_activations(outputs, 8);
-                const AlignedBytes wide(static_cast<size_t>(wide_bytes(type, columns, 24)));
-                for (const int64_t rows : {1, 3, 4, 6, 7, 8, 11, 13, 24}) {
+                for (const int64_t rows : {1, 3, 4, 6, 7, 8, 11, 13, 24, 64, 65}) {
+                    const AlignedBytes wide(static_cast<size_t>(wide_bytes(type, columns, rows)));
                     SCOPED_TRACE(std::string(traits(type).name) + " " + std::to_string(columns) + " columns, " +
                                  std::to_string(outputs) + " outputs, " + std::to_string(rows) + " rows");
                     const std::vector<float> x = test::random_activations(rows * columns, 5);
