@@ -160,7 +160,7 @@ TEST_F(GatewayDrain, LetsAnswersComeToTheirEndMeanwhile) {
     body["stream"] = false;
     whole.send(post("/v1/chat/completions", body));
     ASSERT_TRUE(becomes_true([] { return inside(*engine).load().turns == 2; }));
-    auto drained = std::async(std::launch::async, [&] { ending->drain(test_patience); });
+    auto drained = std::async(std::launch::async, [&] { ending->drain(6 * test_patience); });
     const RawResponse streamed = streaming.read_response();
     EXPECT_TRUE(streamed.whole);
     EXPECT_THAT(streamed.body, ::testing::EndsWith("data: [DONE]\n\n"));
