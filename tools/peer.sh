@@ -21,7 +21,7 @@ quietly() { # LOG COMMAND...
 }
 
 install_here() {
-    apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends "$1"
+    apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends "$@"
 }
 
 setup() {
@@ -38,7 +38,8 @@ setup() {
     fi
     # make_model.py writes the models that both run.
     mkdir -p "$peer_dir"
-    /usr/bin/python3 -c "import numpy" 2>/dev/null || quietly "$peer_dir/numpy.log" install_here python3-numpy
+    /usr/bin/python3 -c "import numpy" 2>/dev/null || quietly "$peer_dir/numpy.log" install_here python3-numpy \
+        libopenblas0-pthread  # numpy multiplies five times as fast with it
     mkdir -p "$models_dir"
     mount_once "$models_dir" "$root/models" --bind
     mount_once proc "$root/proc" -t proc
