@@ -12,7 +12,6 @@
 #include "kernels/backend.hpp"
 #include "machine/machine.hpp"
 #include "machine/random_rows.hpp"
-#include "model/files/spec_tensors.hpp"
 #include "model/generator.hpp"
 #include "model/random_weights.hpp"
 
