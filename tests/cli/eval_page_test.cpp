@@ -39,7 +39,7 @@ PageAnswers answers_of_a_page() {
 TEST(MethodsPage, SaysInWordsWhatTheIntervalsSay) {
     const std::string page = methods_page({"roundtalk", "demo", "rondo eval --report", {}, "Seeds of report."},
                                           {answers_of_a_page(), answers_of_a_page()});
-    EXPECT_THAT(page, HasSubstr("100 dialogues a place, seeds 20000000 to 20000099. Seeds of report."));
+    EXPECT_THAT(page, HasSubstr("100 dialogues a\nplace, seeds 20000000 to 20000099. Seeds of report."));
     EXPECT_THAT(page,
                 HasSubstr("- snapkv@pooled at 20%: below progressive@pooled at the end; not told apart at the begin."));
     EXPECT_THAT(page, HasSubstr("0.950 ["));

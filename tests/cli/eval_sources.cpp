@@ -16,3 +16,4 @@
 #include "cli/measure/eval/roundtalk_world.cpp"
 #include "cli/measure/eval/seed_use.cpp"
 #include "cli/measure/eval/variants.cpp"
+#include "cli/measure/eval/wrapped_markdown.cpp"

@@ -13,11 +13,15 @@
 namespace rondo::house {
 namespace {
 
+/// A list's item that goes on two spaces in is one line.
 std::vector<std::string> lines_of(const std::string& page) {
     std::ifstream file(fs::path(RONDO_SOURCE_DIR) / page);
     EXPECT_TRUE(file) << page;
     std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    for (std::string line; std::getline(file, line);) {
+        const bool goes_on = line.starts_with("  ") && !lines.empty() && lines.back().starts_with("- ");
+        goes_on ? lines.back().append(line, 1) : lines.emplace_back(line);
+    }
     return lines;
 }
 

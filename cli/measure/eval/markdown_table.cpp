@@ -5,14 +5,9 @@
 
 namespace rondo::cli::eval {
 
-namespace {
-
-/// How wide a text of UTF-8 is shown.
-size_t width_of(const std::string& text) {
+size_t width_of(std::string_view text) {
     return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
-
-}  // namespace
 
 std::string table_text(const std::vector<TableLine>& lines) {
     std::vector<size_t> widths(lines.front().size(), 3);

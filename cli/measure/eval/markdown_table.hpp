@@ -1,11 +1,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/measure/eval/bootstrap.hpp"
 
 namespace rondo::cli::eval {
+
+/// How wide a text of UTF-8 is shown.
+size_t width_of(std::string_view text);
 
 using TableLine = std::vector<std::string>;
 

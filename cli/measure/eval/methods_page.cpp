@@ -5,6 +5,7 @@
 
 #include "cli/measure/eval/faults.hpp"
 #include "cli/measure/eval/markdown_table.hpp"
+#include "cli/measure/eval/wrapped_markdown.hpp"
 #include "config/method_names.hpp"
 
 namespace rondo::cli::eval {
@@ -134,8 +135,7 @@ std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>&
         " resamples); differences are paired, dialogue by dialogue. `chosen mass` is the attention that the chosen "
         "keys hold, `mass` counts the cold first steps too, which attend to everything; `KV KiB` is the conversation's "
         "KV at the end, `read KiB` what a step of the answer reads of it, choosing included. NAME@printed is the "
-        "method as "
-        "its authors print it, NAME@pooled has its scores pooled over the 7 keys that end at each key, "
+        "method as its authors print it, NAME@pooled has its scores pooled over the 7 keys that end at each key, "
         "NAME@preset is what a pipeline file has without further settings.\n";
     for (size_t i = 0; i < answers.size(); ++i) {
         const PageSection& section = page_sections()[i];
@@ -149,7 +149,8 @@ std::string methods_page(const EvalFacts& facts, const std::vector<PageAnswers>&
         for (const std::string& fault : find_faults(answers[i].records, answers[i].tables))
             text += "\n**Fault:** " + fault + ".\n";
     }
-    return text + "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers);
+    text += "\n## Where a method here differs from its authors' code\n\n" + deviations_of(answers);
+    return wrapped_markdown(text);
 }
 
 }  // namespace rondo::cli::eval
