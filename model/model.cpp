@@ -1,5 +1,7 @@
 #include "model/model.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "memory/machine_memory.hpp"
@@ -46,6 +48,13 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
     return model;
 }
 
+/// The tokenizer holds what it read in less memory; the texts as the file has them must not lie beside the weights.
+void give_back_texts(ModelFiles& files) {
+    files.gguf_vocabulary.reset();
+    files.tokenizer_json = {};
+    ::malloc_trim(0);
+}
+
 }  // namespace
 
 Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json,
@@ -89,8 +98,9 @@ Result<Model> load_model_text(const std::filesystem::path& path) {
 
 Result<Model> load_model(const std::filesystem::path& path, const WeightsChoice& choice, Device& device,
                          const std::function<void(double)>& progress) {
-    RONDO_ASSIGN(const ModelFiles files, open_model_files(path, choice));
+    RONDO_ASSIGN(ModelFiles files, open_model_files(path, choice));
     RONDO_ASSIGN(Model model, text_side(files, path));
+    give_back_texts(files);
     if (device.computes_in_host_memory()) {
         const size_t bytes = packed_bytes(files.spec, *files.weights, device.ops());
         RONDO_TRY(check_weights_memory(bytes, choice.kv_bytes, machine_memory_bytes(), path_text(path)));

@@ -157,7 +157,9 @@ private:
 };
 
 /// The metadata of a two-layer GGUF model: width 64, 4 heads sharing 2 of size 16, feed-forward 96, 5 tokens.
-inline GgufBytes gguf_metadata(const std::string& architecture) {
+inline GgufBytes gguf_metadata(const std::string& architecture,
+                               const std::vector<std::string>& tokens = {"a", "b", "ab", "<|im_end|>", "<|endoftext|>"},
+                               const std::vector<std::string>& merges = {"a b"}) {
     GgufBytes out;
     const std::string prefix = architecture + ".";
     out.string("general.architecture", architecture);
@@ -166,9 +168,9 @@ inline GgufBytes gguf_metadata(const std::string& architecture) {
     out.u32(prefix + "attention.head_count_kv", 2).f32(prefix + "attention.layer_norm_rms_epsilon", 1e-5F);
     out.f32(prefix + "rope.freq_base", 50000.0F);
     out.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "qwen2");
-    out.strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<|im_end|>", "<|endoftext|>"});
+    out.strings("tokenizer.ggml.tokens", tokens);
     out.numbers<int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 1, 3, 3});
-    out.strings("tokenizer.ggml.merges", {"a b"});
+    out.strings("tokenizer.ggml.merges", merges);
     out.u32("tokenizer.ggml.bos_token_id", 4).u32("tokenizer.ggml.eos_token_id", 3);
     out.string("tokenizer.chat_template", "{{ messages }}");
     return out;

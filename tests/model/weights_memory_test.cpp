@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "memory/machine_memory.hpp"
 #include "model/files/spec_tensors.hpp"
 #include "model/model_files.hpp"
+#include "tests/model/model_bytes.hpp"
 #include "tests/model/tiny_engine.hpp"
 
 namespace rondo {
@@ -61,6 +66,41 @@ TEST(WeightsMemory, IsAskedForWhenAModelIsLoaded) {
     EXPECT_FALSE(began);
     choice.kv_bytes /= 2;
     EXPECT_TRUE(load_model(folder.path(), choice, *device));
+}
+
+/// In MiB, without pages of files.
+double resident_of_its_own() {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+        if (word != "RssAnon:") continue;
+        double kib = 0;
+        status >> kib;
+        return kib / 1024;
+    }
+    return 0;
+}
+
+TEST(WeightsMemory, IsNotSharedWithTheVocabularyAsTheFileHasIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizers' allocators keep what is freed for a while";
+#endif
+    const std::string left(40, 'a'), right(40, 'b');
+    const std::vector<std::string> merges(200'000, left + " " + right);  // 25 MiB in small pieces
+    testing::GgufBytes bytes =
+        testing::gguf_metadata("llama", {left, right, left + right, "<|im_end|>", "<|endoftext|>"}, merges);
+    testing::add_gguf_tensors(bytes);
+    const testing::TemporaryFolder folder;
+    folder.write("m.gguf", bytes.file());
+    bytes = testing::GgufBytes();
+    const auto device = need(open_device(need(parse_device("cpu:1"))));
+    ::malloc_trim(0);
+    const double before = resident_of_its_own();
+    double at_first = 0;
+    const Model model = need(load_model(folder.path() / "m.gguf", {}, *device, [&](double) {
+        if (at_first == 0) at_first = resident_of_its_own();
+    }));
+    EXPECT_GT(at_first, 0);
+    EXPECT_LT(at_first, before + 8);
 }
 
 }  // namespace
