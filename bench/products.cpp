@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <map>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <span>
@@ -28,6 +28,16 @@ constexpr DType all_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_
                                DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 
 using WeightSet = std::vector<std::unique_ptr<PackedMatrix>>;
+
+/// Medians of rounds, each of which measures both: a shared machine's rate changes by the second.
+struct BesideCeiling {
+    double rate, ceiling, share;
+};
+
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+}
 
 constexpr size_t uncached_bytes = size_t{1} << 30;  // of a set of weights that no cache holds
 
@@ -76,8 +86,10 @@ struct Products {
         return set;
     }
 
-    /// Seconds of one product [m, K] × [N, K] of a set of weights, which are multiplied one after another.
-    double seconds(DType type, int64_t m, std::span<const std::unique_ptr<PackedMatrix>> set) {
+    /// Of products [m, K] × [N, K] with a set of weights, which are multiplied one after another. `work` is what one of
+    /// them does, in the ceiling's unit.
+    BesideCeiling measure(DType type, int64_t m, std::span<const std::unique_ptr<PackedMatrix>> set, double work,
+                          const std::function<double()>& ceiling) {
         const int64_t outputs = set[0]->outputs(), columns = set[0]->inputs();
         const DType inner = type == DType::bf16 ? DType::bf16 : DType::f32;  // as a model's activations are
         // From the device, as a model's are: rows begin with a cache line.
@@ -87,10 +99,17 @@ struct Products {
         std::fill_n(y.as<float>(), m * outputs, 0.0F);
         const Tensor x_tensor = Tensor::of(x.as<float>(), inner, m, columns);
         const Tensor y_tensor = Tensor::of(y.as<float>(), DType::f32, m, outputs);
-        const double all = bench::seconds_median(repeat, [&] {
+        const auto multiply_all = [&] {
             for (const auto& w : set) (void)device->ops().matmul({y_tensor, x_tensor, w.get()}).is_ok();
-        });
-        return all / static_cast<double>(set.size());
+        };
+        std::vector<double> rates, ceilings, shares;
+        const int rounds = set.size() > 1 ? repeat : 4 * repeat;  // a single product takes no time
+        for (int round = 0; round < rounds; ++round) {
+            ceilings.push_back(ceiling());
+            rates.push_back(work * static_cast<double>(set.size()) / bench::seconds_median(1, multiply_all));
+            shares.push_back(ceilings.back() > 0.0 ? rates.back() / ceilings.back() : 0.0);
+        }
+        return {median(rates), median(ceilings), median(shares)};
     }
 };
 
@@ -119,15 +138,11 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-/// What bounds each type: its own mix of instructions, or the better of bf16's and f32's.
-std::map<DType, double> loop_rates(const Options& options, const bench::InstructionRates& rates) {
-    std::map<DType, double> loops;
-    for (const DType type : options.types()) {
-        loops[type] = is_quantized(type)   ? bench::quant_mix_rate(type, options.threads, options.repeat)
-                      : type == DType::f32 ? rates.fma_f32
-                                           : std::max(rates.fma_f32, rates.dot_bf16);
-    }
-    return loops;
+/// GOP/s of what bounds a type: a loop of its own mix of instructions, or of the better of bf16's and f32's.
+double loop_rate(DType type, int threads) {
+    if (is_quantized(type)) return bench::quant_mix_rate(type, threads, 1);
+    const bench::InstructionRates rates = bench::instruction_rates(threads, 1);
+    return type == DType::f32 ? rates.fma_f32 : std::max(rates.fma_f32, rates.dot_bf16);
 }
 
 void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {
@@ -144,12 +159,13 @@ bool is_few(int64_t rows) {
 
 void print_gemm(const Json& row) {
     const double loop = row["loop_gop_per_s"], library = row["onednn_gflop_per_s"], rate = row["gflop_per_s"];
+    const double share = row["of_loop"];
     const auto or_none = [](double value, const char* unit = "") {
         return value > 0.0 ? std::to_string(std::lround(value)) + unit : std::string("-");
     };
     std::printf("%-8s %6ld %10.0f %10s %8s %10s", row["type"].get<std::string>().c_str(),
                 static_cast<long>(row["rows"].get<int64_t>()), rate, or_none(loop).c_str(),
-                or_none(loop > 0.0 ? 100 * rate / loop : 0.0, "%").c_str(), or_none(library).c_str());
+                or_none(100 * share, "%").c_str(), or_none(library).c_str());
     if (row.contains("gb_per_s")) {
         const double read = row["gb_per_s"], ceiling = row["read_gb_per_s"];
         std::printf(" %10.1f %12.1f %7.0f%%", read, ceiling, 100 * read / ceiling);
@@ -158,7 +174,7 @@ void print_gemm(const Json& row) {
 }
 
 /// Products of many rows. False where one is wrong.
-bool time_gemm(Products& products, const Options& options, DType type, double loop, Json& out) {
+bool time_gemm(Products& products, const Options& options, DType type, Json& out) {
     const std::string name(traits(type).name);
     const bool any_few = std::ranges::any_of(options.rows, is_few);
     const double memory = any_few ? bench::read_rate(options.threads, options.repeat) : 0.0;
@@ -170,18 +186,21 @@ bool time_gemm(Products& products, const Options& options, DType type, double lo
                          error);
             return false;
         }
-        const double seconds = products.seconds(type, m, std::span(set).first(is_few(m) ? set.size() : 1));
+        const double gop = 2.0 * static_cast<double>(m * 9728 * 1024) / 1e9;
+        const BesideCeiling timed = products.measure(type, m, std::span(set).first(is_few(m) ? set.size() : 1), gop,
+                                                     [&] { return loop_rate(type, options.threads); });
         const double library = type == DType::bf16 || type == DType::f32
                                    ? bench::gemm_rate(type, m, options.threads, options.repeat)
                                    : 0.0;
         Json row = {{"kind", "gemm"},
                     {"type", name},
                     {"rows", m},
-                    {"gflop_per_s", 2.0 * static_cast<double>(m * 9728 * 1024) / seconds / 1e9},
-                    {"loop_gop_per_s", loop},
+                    {"gflop_per_s", timed.rate},
+                    {"loop_gop_per_s", timed.ceiling},
+                    {"of_loop", timed.share},
                     {"onednn_gflop_per_s", library}};
         if (is_few(m)) {
-            row["gb_per_s"] = static_cast<double>(set[0]->bytes()) / seconds / 1e9;
+            row["gb_per_s"] = static_cast<double>(set[0]->bytes()) / 1e9 * timed.rate / gop;
             row["read_gb_per_s"] = memory;
         }
         if (!options.json) print_gemm(row);
@@ -198,11 +217,16 @@ bool time_gemv(Products& products, const Options& options, DType type, Json& out
         return false;
     }
     const WeightSet set = products.pack_set(type, 4864, 1024, uncached_bytes);
-    const double rate = static_cast<double>(set[0]->bytes()) / products.seconds(type, 1, set) / 1e9;
-    const double ceiling = bench::read_rate(options.threads, options.repeat);
-    out.push_back({{"kind", "gemv"}, {"type", name}, {"rows", 1}, {"gb_per_s", rate}, {"read_gb_per_s", ceiling}});
+    const BesideCeiling timed = products.measure(type, 1, set, static_cast<double>(set[0]->bytes()) / 1e9,
+                                                 [&] { return bench::read_rate(options.threads, 1); });
+    out.push_back({{"kind", "gemv"},
+                   {"type", name},
+                   {"rows", 1},
+                   {"gb_per_s", timed.rate},
+                   {"read_gb_per_s", timed.ceiling},
+                   {"of_read", timed.share}});
     if (!options.json)
-        std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, rate, ceiling, 100 * rate / ceiling);
+        std::printf("%-8s %6d %14.1f %14.1f %7.0f%%\n", name.c_str(), 1, timed.rate, timed.ceiling, 100 * timed.share);
     return true;
 }
 
@@ -215,9 +239,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     Products products{std::move(open_device({DeviceKind::cpu, 0, options.threads})).value(), options.repeat};
 
-    // Loops of instructions before any product, because oneDNN's threads go on spinning when theirs are done.
     const bench::InstructionRates rates = bench::instruction_rates(options.threads, options.repeat);
-    std::map<DType, double> loops = loop_rates(options, rates);
     Json out = Json::array();
     out.push_back({{"kind", "instructions"},
                    {"fma_f32_gop_per_s", rates.fma_f32},
@@ -225,7 +247,7 @@ int main(int argc, char** argv) {
                    {"dot_int8_gop_per_s", rates.dot_int8}});
     if (!options.json) print_heads_of_gemm(products, rates);
     for (const DType type : options.types())
-        if (!time_gemm(products, options, type, loops[type], out)) return 1;
+        if (!time_gemm(products, options, type, out)) return 1;
     if (!options.json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");
     for (const DType type : options.types())
         if (!time_gemv(products, options, type, out)) return 1;

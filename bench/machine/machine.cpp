@@ -105,12 +105,12 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
         }
         stream.wait();
     });
+    omp_pause_resource_all(omp_pause_hard);  // its threads would go on spinning beside what is timed next
     return flops / seconds / 1e9;
 }
 
 double product_ceiling(int64_t rows, int threads, int repeat) {
-    // Loops first: oneDNN's threads go on spinning when theirs are done. It imitates bf16 products that the processor
-    // has not, slower than products of floats; and tiles have no loop.
+    // oneDNN imitates bf16 products that the processor has not, slower than products of floats; and tiles have no loop.
     const InstructionRates loops = instruction_rates(threads, repeat);
     return std::max({loops.fma_f32, loops.dot_bf16, gemm_rate(DType::bf16, rows, threads, repeat),
                      gemm_rate(DType::f32, rows, threads, repeat)});
