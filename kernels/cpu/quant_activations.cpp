@@ -98,6 +98,8 @@ void quantize_row(const T* x, const QuantActivations& out, int64_t row) {
         sums[b] = half_sums[2 * b] + half_sums[2 * b + 1];
     }
     for (int64_t b = 0; b < blocks; ++b) scaled_sums[b] = scales[b] * static_cast<float>(sums[b]);
+    float* const scaled_half_sums = out.scaled_half_sums + 2 * row * blocks;
+    for (int64_t i = 0; i < 2 * blocks; ++i) scaled_half_sums[i] = scales[i / 2] * static_cast<float>(half_sums[i]);
     int32_t* const begins = out.begins + row * blocks;
     int32_t* const half_begins = out.half_begins + 2 * row * blocks;
     for (int64_t b = 0; b < blocks; ++b) begins[b] = lift_bits - wide_offset * sums[b];
@@ -132,7 +134,7 @@ size_t aligned(int64_t count, size_t element_bytes) {
 
 size_t activation_bytes(int64_t rows, int64_t columns) {
     const int64_t blocks = rows * (columns / quant_block);
-    return aligned(rows * columns, 1) + 4 * aligned(blocks, 4) + 2 * aligned(2 * blocks, 4);
+    return aligned(rows * columns, 1) + 4 * aligned(blocks, 4) + 3 * aligned(2 * blocks, 4);
 }
 
 QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, int64_t columns) {
@@ -149,6 +151,8 @@ QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, i
     at += aligned(blocks, 4);
     out.scaled_sums = reinterpret_cast<float*>(at);
     at += aligned(blocks, 4);
+    out.scaled_half_sums = reinterpret_cast<float*>(at);
+    at += aligned(2 * blocks, 4);
     out.sums = reinterpret_cast<int32_t*>(at);
     at += aligned(blocks, 4);
     out.half_sums = reinterpret_cast<int32_t*>(at);

@@ -199,9 +199,8 @@ void add_rows(const uint32_t* codes, const UnpackedChunk& chunk, int64_t blocks,
                 const auto minimum = hn::Load(d, chunk.minima + (b * subblocks + s) * 16 + r);
                 for (int m = 0; m < rows; ++m) {
                     const int64_t row_at = at + m * x_blocks;
-                    const float scaled_sum = subblocks == 2
-                                                 ? x.scales[row_at] * static_cast<float>(x.half_sums[2 * row_at + s])
-                                                 : x.scaled_sums[row_at];
+                    const float scaled_sum =
+                        subblocks == 2 ? x.scaled_half_sums[2 * row_at + s] : x.scaled_sums[row_at];
                     sum[m] = hn::MulAdd(minimum, hn::Set(d, scaled_sum), sum[m]);
                 }
             }

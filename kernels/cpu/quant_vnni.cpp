@@ -39,7 +39,7 @@ RONDO_VNNI_INLINE void add_nibble_minima(const std::byte* const* m_at, const std
         for (int g = 0; g < G; ++g) minima[g] = nibble_minimum(load_f16(m_at[g]), scales[g] + 16 * s);
         for (int r = 0; r < M; ++r) {
             const int64_t row_at = at + r * (x.columns / quant_block);
-            const float scaled_sum = x.scales[row_at] * static_cast<float>(x.half_sums[2 * row_at + s]);
+            const float scaled_sum = x.scaled_half_sums[2 * row_at + s];
             for (int g = 0; g < G; ++g) sums[g][r] = _mm512_fmadd_ps(minima[g], _mm512_set1_ps(scaled_sum), sums[g][r]);
         }
     }

@@ -198,9 +198,7 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
             const __m512 minima = floats(g, Wide.minimum_at(i));
             for (int r = 0; r < M; ++r) {
                 const int64_t row = in.of_row(r);
-                const float scaled_sum = Wide.minima == 1
-                                             ? x.scaled_sums[row]
-                                             : x.scales[row] * static_cast<float>(x.half_sums[2 * row + i]);
+                const float scaled_sum = Wide.minima == 1 ? x.scaled_sums[row] : x.scaled_half_sums[2 * row + i];
                 sums[g][r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(scaled_sum), sums[g][r]);
             }
         }

@@ -52,6 +52,8 @@ TEST(QuantActivations, CodesAreWithinHalfAScaleAndSumsAreTheirs) {
             EXPECT_EQ(out.half_sums[2 * block], first);
             EXPECT_EQ(out.half_sums[2 * block + 1], second);
             EXPECT_EQ(out.sums[block], first + second);
+            EXPECT_EQ(out.scaled_half_sums[2 * block], out.scales[block] * static_cast<float>(first));
+            EXPECT_EQ(out.scaled_half_sums[2 * block + 1], out.scales[block] * static_cast<float>(second));
             EXPECT_EQ(out.scaled_sums[block], out.scales[block] * static_cast<float>(first + second));
             EXPECT_EQ(std::bit_cast<float>(out.begins[block] + wide_offset * (first + second)), lift);
             EXPECT_EQ(std::bit_cast<float>(out.half_begins[2 * block] + wide_offset * first), lift);
