@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "memory/store/byte_io.hpp"
 #include "memory/store/disk_queue.hpp"
+#include "memory/store/random_bytes.hpp"
 #include "memory/store/record_header.hpp"
 
 namespace rondo {
@@ -93,8 +93,8 @@ Status open_sealed(const StoreFolder& folder, const KeyFile& file, Opened& into)
 
 Status seal(const StoreFolder& folder, const StoreKeys& by, SealKey::Bytes key) {
     SealKey::Number number;
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(&number.high), sizeof(number.high)) != 1 ||
-        RAND_bytes(reinterpret_cast<unsigned char*>(&number.low), sizeof(number.low)) != 1)
+    if (!fill_random(std::as_writable_bytes(std::span(&number.high, 1))) ||
+        !fill_random(std::as_writable_bytes(std::span(&number.low, 1))))
         return make_error(ErrorCode::internal, "no random numbers for the seal of a store's key");
     RecordWriter out;
     out.put(magic);
@@ -126,9 +126,7 @@ Result<FolderKey> FolderKey::open(const StoreFolder& folder, const KeyFile& file
     RONDO_ASSIGN(const bool is_there, folder.has(file_name));
     Opened key;
     if (!is_there) {
-        if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(key.bytes.data()), static_cast<int>(key.bytes.size())) !=
-            1)
-            return make_error(ErrorCode::internal, "no random numbers for a store's key");
+        if (!fill_random(key.bytes)) return make_error(ErrorCode::internal, "no random numbers for a store's key");
         RONDO_TRY(seal(folder, file.keys().front(), key.bytes));
         return FolderKey{StoreKeys(key.bytes), true, {}};
     }

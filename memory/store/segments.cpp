@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "config/checked.hpp"
 #include "memory/store/aligned_bytes.hpp"
 #include "memory/store/byte_io.hpp"
+#include "memory/store/random_bytes.hpp"
 #include "memory/store/record_header.hpp"
 
 namespace rondo {
@@ -177,8 +177,7 @@ ssize_t Segments::read_salt(uint64_t segment, int from, File& file) {
 Status Segments::begin_segment() {
     const uint64_t segment = last_ + 1;
     Salt salt{};
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(salt.data()), static_cast<int>(salt.size())) != 1)
-        return make_error(ErrorCode::internal, "no random numbers for a segment's salt");
+    if (!fill_random(salt)) return make_error(ErrorCode::internal, "no random numbers for a segment's salt");
     RONDO_ASSIGN(const OpenFile file, open_file(name_of(segment), O_RDWR | O_CREAT | O_EXCL));
     last_ = segment;
     files_[segment] = {nullptr, disk_alignment, disk_alignment, 0, salt};

@@ -1,7 +1,5 @@
 #include "memory/store/shelf.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "memory/store/byte_io.hpp"
 #include "memory/store/manifest_keys.hpp"
+#include "memory/store/random_bytes.hpp"
 #include "memory/store/stored_record.hpp"
 
 namespace rondo {
@@ -78,8 +77,7 @@ Result<std::string> Shelf::write(char letter, const StoreName& name, const Store
         return std::string(store::text_of(out.bytes()));
     }
     std::array<std::byte, salt_bytes> salt{};
-    if (getrandom(salt.data(), salt.size(), 0) != std::ssize(salt))
-        return make_error(ErrorCode::internal, "no random numbers for a conversation's salt");
+    if (!fill_random(salt)) return make_error(ErrorCode::internal, "no random numbers for a conversation's salt");
     out.put(std::span<const std::byte>(salt));
     const size_t proof_at = out.size();
     out.put(std::span<const std::byte>(SealKey::Proof{}));

@@ -13,6 +13,7 @@
 
 #include "memory/store/byte_io.hpp"
 #include "memory/store/record_header.hpp"
+#include "tests/memory/store/random_numbers.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -115,6 +116,18 @@ TEST_F(FolderKeyTest, TheOperatorsKeyIsChangedByTwoStarts) {
 }
 
 /// Reading by a further line seals nothing anew.
+TEST_F(FolderKeyTest, NothingIsSealedWithoutRandomNumbers) {
+    for (const int given : {0, 1, 2}) {
+        testing::random_numbers_left = given;
+        const auto key = opened(keys({1}));
+        testing::random_numbers_left = -1;
+        EXPECT_FALSE(key);
+        EXPECT_THAT(said_, HasSubstr("no random numbers for "));
+        EXPECT_FALSE(fs::exists(path_));
+    }
+    EXPECT_TRUE(opened(keys({1})));
+}
+
 TEST_F(FolderKeyTest, ReadingChangesNothing) {
     const auto name = opened(keys({1}));
     const std::string before = bytes();

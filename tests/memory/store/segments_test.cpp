@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <set>
 
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/disk_faults.hpp"
+#include "tests/memory/store/random_numbers.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -79,6 +81,16 @@ TEST(Segments, FilesHaveNamesOfTheirNumbers) {
     EXPECT_EQ(Segments::number_of("kv-000000000000002a"), 0x2aU);
     for (const char* other : {"kv-2a", "kv-000000000000002A", "kv-000000000000002a~", "manifest", ""})
         EXPECT_EQ(Segments::number_of(other), 0U) << other;
+}
+
+TEST_F(SegmentsTest, NoSegmentBeginsWithoutRandomNumbers) {
+    testing::random_numbers_left = 0;
+    const auto place = segments_->append(step);
+    testing::random_numbers_left = -1;
+    ASSERT_FALSE(place);
+    EXPECT_EQ(place.error().message, "no random numbers for a segment's salt");
+    EXPECT_FALSE(std::filesystem::exists(path_of(1)));
+    EXPECT_TRUE(write(append(1), std::byte{1}));
 }
 
 TEST_F(SegmentsTest, TheSaltStandsInTheHeader) {

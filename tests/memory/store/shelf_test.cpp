@@ -2,9 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -15,18 +12,8 @@
 
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
+#include "tests/memory/store/random_numbers.hpp"
 #include "tests/memory/store/store_fixture.hpp"
-
-namespace {
-thread_local int random_numbers_left = -1;  ///< that this thread is given before it is refused; -1: no end
-}
-
-/// In place of the C library's, for all of this program.
-extern "C" ssize_t getrandom(void* bytes, size_t size, unsigned flags) {
-    if (random_numbers_left == 0) return -1;
-    if (random_numbers_left > 0) --random_numbers_left;
-    return ::syscall(SYS_getrandom, bytes, size, flags);
-}
 
 namespace rondo {
 namespace {
@@ -275,10 +262,10 @@ TEST_P(ShelfTest, TooMuchIsRefused) {
 /// Whoever puts several conversations commits the others.
 TEST_P(ShelfTest, ChangesGetAllOfAConversationOrNothing) {
     Manifest::Changes changes;
-    random_numbers_left = 1;
+    testing::random_numbers_left = 1;
     const Status put =
         shelf_->put(changes, shelf_->name("t", "a"), tenant("t"), bytes_of("head"), bytes_of("body"), {});
-    random_numbers_left = -1;
+    testing::random_numbers_left = -1;
     EXPECT_EQ(put.is_ok(), !GetParam()) << "what is sealed needs one for each value";
     ASSERT_TRUE(manifest_->commit(std::move(changes)));
     EXPECT_EQ(heads(*shelf_).size(), put ? 1U : 0U);
