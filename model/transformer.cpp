@@ -39,15 +39,13 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
         return Status::ok();
     };
     const int64_t d = spec.head_dim;
+    const int64_t q_columns = spec.heads * d, qkv_columns = q_columns + 2 * spec.kv_heads * d;
+    const int64_t product_columns = std::max(qkv_columns, 2 * spec.ffn_width);
     RONDO_TRY(allocate(made->angles_, DType::f32, d));
-    RONDO_TRY(allocate(made->taken_, DType::f32, spec.width));
-    RONDO_TRY(allocate(made->normed_, weights.activation, spec.width));
-    RONDO_TRY(allocate(made->qkv_, DType::f32, (spec.heads + 2 * spec.kv_heads) * d));
-    RONDO_TRY(allocate(made->attended_, weights.activation, spec.heads * d));
-    RONDO_TRY(allocate(made->gate_up_, DType::f32, std::max(2 * spec.ffn_width, spec.heads * d)));
-    RONDO_TRY(allocate(made->activated_, weights.activation, spec.ffn_width));
-    RONDO_TRY(device.ops().reserve(
-        rows_max, std::max({2 * spec.ffn_width, spec.width, int64_t{spec.heads + 2 * spec.kv_heads} * d})));
+    RONDO_TRY(allocate(made->input_, weights.activation, std::max({spec.width, q_columns, spec.ffn_width})));
+    RONDO_TRY(allocate(made->product_, DType::f32, product_columns));
+    RONDO_TRY(allocate(made->taken_, DType::f32, std::max(spec.width, q_columns)));
+    RONDO_TRY(device.ops().reserve(rows_max, std::max(product_columns, spec.width)));
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
     RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));
@@ -112,7 +110,7 @@ AttendArgs Transformer::attend_args(const Batch& batch, int layer, int first_seq
     const int64_t d = spec.head_dim;
     const KvShape& shape = pool_.shape();
     AttendArgs args;
-    args.out = scratch(attended_, weights_.activation, batch.rows(), spec.heads * d);
+    args.out = scratch(input_, weights_.activation, batch.rows(), spec.heads * d);
     args.q = queries(batch);
     args.heads = spec.heads;
     args.kv = pool_.layer(layer);
@@ -125,8 +123,8 @@ AttendArgs Transformer::attend_args(const Batch& batch, int layer, int first_seq
 Tensor Transformer::queries(const Batch& batch) const {
     const ModelSpec& spec = weights_.spec;
     const int64_t columns = spec.heads * spec.head_dim;
-    if (batch.narrowed()) return scratch(gate_up_, DType::f32, batch.rows(), columns);
-    return scratch(qkv_, DType::f32, batch.rows(), columns + 2 * spec.kv_heads * spec.head_dim)
+    if (batch.narrowed()) return scratch(taken_, DType::f32, batch.rows(), columns);
+    return scratch(product_, DType::f32, batch.rows(), columns + 2 * spec.kv_heads * spec.head_dim)
         .slice_columns(0, columns);
 }
 
@@ -155,10 +153,10 @@ Status Transformer::narrow(Batch& batch) {
     batch.narrow();
     if (batch.rows() == 0) return Status::ok();
     const Tensor taken = scratch(taken_, DType::f32, batch.rows(), weights_.spec.width);
-    RONDO_TRY(device_.ops().take_rows(queries(batch), q, batch.logit_row_indices()));
     RONDO_TRY(device_.ops().take_rows(taken, hidden, batch.logit_row_indices()));
     const size_t bytes = bytes_of(DType::f32, batch.rows() * weights_.spec.width);
-    return device_.copy(batch.hidden().data, taken.data, bytes, StreamId::compute);
+    RONDO_TRY(device_.copy(batch.hidden().data, taken.data, bytes, StreamId::compute));
+    return device_.ops().take_rows(queries(batch), q, batch.logit_row_indices());
 }
 
 Status Transformer::attend(const Batch& batch, int layer) {
@@ -227,8 +225,8 @@ Status Transformer::attention(Batch& batch, int layer) {
     const int64_t rows = batch.rows(), d = spec.head_dim;
     const int64_t q_columns = spec.heads * d, kv_columns = spec.kv_heads * d;
     const Tensor hidden = batch.hidden();
-    const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
-    const Tensor qkv = scratch(qkv_, DType::f32, rows, q_columns + 2 * kv_columns);
+    const Tensor normed = scratch(input_, weights_.activation, rows, spec.width);
+    const Tensor qkv = scratch(product_, DType::f32, rows, q_columns + 2 * kv_columns);
     const Tensor q = qkv.slice_columns(0, q_columns);
     const Tensor k = qkv.slice_columns(q_columns, kv_columns);
     const Tensor v = qkv.slice_columns(q_columns + kv_columns, kv_columns);
@@ -251,7 +249,7 @@ Status Transformer::attention(Batch& batch, int layer) {
     if (batch.rows() == 0) return Status::ok();
     RONDO_TRY(attend(batch, layer));
     RONDO_TRY(keep_queries(batch, layer, prompts, batch.sequence_count() - prompts));
-    const Tensor attended = scratch(attended_, weights_.activation, batch.rows(), q_columns);
+    const Tensor attended = scratch(input_, weights_.activation, batch.rows(), q_columns);
     return multiply(batch.bulk_rows(), batch.hidden(), attended, *w.output, w.output_bias.as<float>(), true);
 }
 
@@ -260,9 +258,9 @@ Status Transformer::feed_forward(Batch& batch, int layer) {
     const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
     const int64_t rows = batch.rows();
     const Tensor hidden = batch.hidden();
-    const Tensor normed = scratch(normed_, weights_.activation, rows, spec.width);
-    const Tensor gate_up = scratch(gate_up_, DType::f32, rows, 2 * spec.ffn_width);
-    const Tensor activated = scratch(activated_, weights_.activation, rows, spec.ffn_width);
+    const Tensor normed = scratch(input_, weights_.activation, rows, spec.width);
+    const Tensor gate_up = scratch(product_, DType::f32, rows, 2 * spec.ffn_width);
+    const Tensor activated = scratch(input_, weights_.activation, rows, spec.ffn_width);
     RONDO_TRY(rms_norm(normed, hidden, w.ffn_norm));
     RONDO_TRY(multiply(batch.bulk_rows(), gate_up, normed, *w.gate_up, w.gate_up_bias.as<float>(), false));
     {
@@ -276,7 +274,7 @@ Status Transformer::logits(const Batch& batch, int64_t first, const Tensor& out)
     const ModelSpec& spec = weights_.spec;
     Tensor taken = batch.narrowed() ? batch.hidden().slice_rows(first, out.rows)
                                     : scratch(taken_, DType::f32, out.rows, spec.width);
-    const Tensor normed = scratch(normed_, weights_.activation, out.rows, spec.width);
+    const Tensor normed = scratch(input_, weights_.activation, out.rows, spec.width);
     if (!batch.narrowed()) RONDO_TRY(device_.ops().take_rows(taken, batch.hidden(), batch.logit_row_indices() + first));
     RONDO_TRY(rms_norm(normed, taken, weights_.final_norm));
     const int64_t bulk = std::clamp<int64_t>(batch.bulk_logit_rows() - first, 0, out.rows);

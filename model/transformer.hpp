@@ -69,14 +69,11 @@ private:
     const KvPool& pool_;
     Device& device_;
     int64_t rows_max_;
-    Buffer inverse_frequency_;            // [d/2] f64
-    Buffer angles_;                       // [rows, d] f32
-    Buffer normed_;                       // [rows, D]
-    Buffer qkv_;                          // [rows, (H + 2G)·d] f32
-    Buffer attended_;                     // [rows, H·d]
-    Buffer gate_up_;                      // [rows, 2F] f32; in between the queries of a batch that was narrowed
-    Buffer activated_;                    // [rows, F]
-    Buffer taken_;                        // [rows, D] f32: the rows whose logits are wanted
+    Buffer inverse_frequency_;  // [d/2] f64
+    Buffer angles_;             // [rows, d] f32
+    Buffer input_;              // [rows, D, H·d or F]: what the next product multiplies
+    Buffer product_;            // [rows, (H + 2G)·d or 2F] f32: what it gives before attention, before the activation
+    Buffer taken_;              // [rows, D or H·d] f32: of the rows whose logits are wanted
     std::vector<SelectedKeys> selected_;  // by sequence that decodes
     StepSeconds seconds_;
 };
