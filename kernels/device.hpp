@@ -86,6 +86,11 @@ public:
     virtual Ops& ops() = 0;
 
     virtual Result<Buffer> allocate(size_t bytes) = 0;
+    /// For a pool, which fills by and by, perhaps never to its end: on a CPU its pages come when they are written.
+    virtual Result<Buffer> allocate_pool(size_t bytes) { return allocate(bytes); }
+    /// Of a stretch of a pool, which begins at `stretch`, bytes [from, to) will be written too, after those before
+    /// them. A CPU gives a huge page to what fills one.
+    virtual void expect_pool(std::byte* /*stretch*/, size_t /*from*/, size_t /*to*/) {}
     /// Host memory that copies from and to this device go through without a stop on the way. On a GPU it is pinned, and
     /// begins at a page.
     virtual Result<Buffer> allocate_host(size_t bytes) = 0;

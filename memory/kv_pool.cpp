@@ -122,20 +122,20 @@ void KvLease::drop(size_t first, size_t count) {
 
 Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, const PerGroup<size_t>& blocks) {
     RONDO_TRY(check(shape, blocks));
-    std::unique_ptr<KvPool> pool(new KvPool(shape));
+    std::unique_ptr<KvPool> pool(new KvPool(device, shape));
     for (const LayerGroup group : layer_groups)
-        if (shape.has(group)) RONDO_TRY(pool->allocate(device, group, blocks[group]));
+        if (shape.has(group)) RONDO_TRY(pool->allocate(group, blocks[group]));
     return pool;
 }
 
-Status KvPool::allocate(Device& device, LayerGroup group, size_t blocks) {
+Status KvPool::allocate(LayerGroup group, size_t blocks) {
     const auto bytes = checked_mul(shape_.block_bytes(group), blocks);
     if (!bytes)
         return make_error(ErrorCode::out_of_memory, "KV pool: " + std::to_string(blocks) + " blocks of " +
                                                         std::to_string(shape_.block_bytes(group)) +
                                                         " bytes are more than can be addressed; ask for fewer blocks");
     Group made;
-    RONDO_ASSIGN(made.storage, device.allocate(*bytes));
+    RONDO_ASSIGN(made.storage, device_.allocate_pool(*bytes));
     try {
         made.references.assign(blocks, 0);
         made.free.resize(blocks);
@@ -170,15 +170,20 @@ Status KvPool::extend(KvLease& lease, size_t count) {
     if (count <= group.references.size()) {
         const size_t needed = blocks.size() + count;
         if (needed > blocks.capacity()) blocks.reserve(std::max(needed, 2 * blocks.capacity()));
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
         free_now = group.free.size();
         if (count <= free_now) {
+            const size_t reached_before = group.reached;
             for (size_t i = 0; i < count; ++i) {
                 const int32_t block = group.free.back();
                 group.free.pop_back();
                 group.references[static_cast<size_t>(block)] = 1;
+                group.reached = std::max(group.reached, static_cast<size_t>(block) + 1);
                 blocks.push_back(block);
             }
+            const size_t reached = group.reached;
+            lock.unlock();
+            if (reached > reached_before) expect(lease.group_, reached_before, reached);
             return {};
         }
     } else {
@@ -188,6 +193,12 @@ Status KvPool::extend(KvLease& lease, size_t count) {
                                                     name_of(lease.group_) + " layers asked for, " +
                                                     std::to_string(free_now) + " of " +
                                                     std::to_string(group.references.size()) + " are free");
+}
+
+void KvPool::expect(LayerGroup group, size_t from, size_t to) {
+    const size_t bytes = layer_block_bytes();
+    for (int layer = 0; layer < shape_.layers_in(group); ++layer)
+        device_.expect_pool(this->layer(shape_.first_layer(group) + layer).base, from * bytes, to * bytes);
 }
 
 size_t KvPool::blocks_free(LayerGroup group) const {
@@ -222,7 +233,7 @@ KvLayer KvPool::layer(int layer) const {
     assert(layer >= 0 && layer < shape_.layers);
     const LayerGroup group = shape_.group_of(layer);
     const int within = layer - shape_.first_layer(group);
-    const size_t block_bytes = static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes();
+    const size_t block_bytes = layer_block_bytes();
     return {atoms(group) + static_cast<size_t>(within) * blocks_total(group) * block_bytes, block_bytes,
             shape_.kv_heads, shape_.atom};
 }

@@ -110,8 +110,11 @@ public:
 
 private:
     friend class KvLease;
-    explicit KvPool(const KvShape& shape) : shape_(shape) {}
-    Status allocate(Device& device, LayerGroup group, size_t blocks);
+    KvPool(Device& device, const KvShape& shape) : device_(device), shape_(shape) {}
+    Status allocate(LayerGroup group, size_t blocks);
+    /// Tells the device that blocks [from, to) are taken, which never were before.
+    void expect(LayerGroup group, size_t from, size_t to);
+    size_t layer_block_bytes() const { return static_cast<size_t>(shape_.kv_heads) * shape_.atom.bytes(); }
     void add_reference(LayerGroup group, std::span<const int32_t> blocks);
     void release(LayerGroup group, std::span<const int32_t> blocks);
 
@@ -119,8 +122,10 @@ private:
         Buffer storage;
         std::vector<int32_t> references;  // by block
         std::vector<int32_t> free;        // last in, first out: warm blocks first
+        size_t reached = 0;               // blocks [0, reached) were taken once, and no others
     };
 
+    Device& device_;
     const KvShape shape_;
     mutable std::mutex mutex_;
     PerGroup<Group> groups_;

@@ -22,6 +22,15 @@ constexpr int threads_max = 1024;
 constexpr size_t page_bytes = 4096;
 constexpr size_t huge_page_bytes = size_t{2} << 20;
 constexpr size_t region_bytes = size_t{64} << 20;
+constexpr int madv_collapse = 25;  // MADV_COLLAPSE, which the C library's headers may not know yet
+
+uintptr_t down_to_huge_page(uintptr_t address) {
+    return address / huge_page_bytes * huge_page_bytes;
+}
+
+uintptr_t up_to_huge_page(uintptr_t address) {
+    return down_to_huge_page(address + huge_page_bytes - 1);
+}
 
 std::string_view tier_name(cpu::CpuTier tier) {
     switch (tier) {
@@ -57,17 +66,31 @@ public:
     /// page would get none of its own.
     Result<Buffer> allocate(size_t bytes) override {
         const auto padded = checked_add<size_t>(bytes, page_bytes + region_bytes + huge_page_bytes);
-        if (!padded)
-            return make_error(ErrorCode::out_of_memory, "an allocation of " + std::to_string(bytes) + " bytes");
+        if (!padded) return no_room(bytes);
         const size_t length = (bytes + page_bytes) / page_bytes * page_bytes;
         std::lock_guard lock(mutex_);
-        if (length > region_left_ && !open_region(length)) {
-            return make_error(ErrorCode::out_of_memory, "the host has no room for " + std::to_string(bytes) + " bytes");
-        }
+        if (length > region_left_ && !open_region(length)) return no_room(bytes);
         void* const data = region_;
         region_ += length;
         region_left_ -= length;
         return Buffer(data, bytes, space(), [length](void* p, size_t) { munmap(p, length); });
+    }
+
+    /// Without huge pages, of which each layer of a pool would take one for a few tokens.
+    Result<Buffer> allocate_pool(size_t bytes) override {
+        const size_t length = std::max<size_t>(bytes, 1);
+        void* const data = map(length);
+        if (data == MAP_FAILED) return no_room(bytes);
+        return Buffer(data, bytes, space(), [length](void* p, size_t) { munmap(p, length); });
+    }
+    void expect_pool(std::byte* stretch, size_t from, size_t to) override {
+        const auto begin = reinterpret_cast<uintptr_t>(stretch);
+        const uintptr_t first = std::max(up_to_huge_page(begin), down_to_huge_page(begin + from));
+        const uintptr_t end = down_to_huge_page(begin + to);
+        if (first >= end) return;
+        madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+        // The beginning lies in small pages. Older kernels leave it there.
+        if (first < begin + from) madvise(reinterpret_cast<void*>(first), huge_page_bytes, madv_collapse);
     }
 
     Status copy(void* dst, const void* src, size_t bytes, StreamId stream) override {
@@ -121,11 +144,16 @@ public:
     }
 
 private:
+    static void* map(size_t length) {
+        return mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    static Error no_room(size_t bytes) {
+        return make_error(ErrorCode::out_of_memory, "the host has no room for " + std::to_string(bytes) + " bytes");
+    }
     /// A region, aligned to huge pages, with room for `length` bytes and for small buffers after them.
     bool open_region(size_t length) {
         const size_t reserved = std::max(length, region_bytes) + huge_page_bytes;
-        void* const data =
-            mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* const data = map(reserved);
         if (data == MAP_FAILED) return false;
         close_region();
         const size_t skipped = huge_page_bytes - reinterpret_cast<uintptr_t>(data) % huge_page_bytes;

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <limits>
 #include <string>
@@ -51,6 +54,51 @@ TEST(CpuDevice, BuffersKeepTheirBytesWhileOthersComeAndGo) {
     }
     for (size_t i = 0; i < kept.size(); i += 2) kept[i] = Buffer();
     for (size_t i = 1; i < kept.size(); i += 2) EXPECT_TRUE(all_are(kept[i], static_cast<uint8_t>(i))) << i;
+}
+
+/// Pages that lie in memory.
+size_t resident_pages(const Buffer& buffer) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> is_there((buffer.bytes() + page - 1) / page);
+    EXPECT_EQ(mincore(buffer.data(), buffer.bytes(), is_there.data()), 0);
+    return static_cast<size_t>(std::ranges::count_if(is_there, [](unsigned char bits) { return bits & 1; }));
+}
+
+TEST(CpuDevice, APoolTakesThePagesThatAreWritten) {
+    const auto device = open_cpu();
+    const Buffer pool = std::move(device->allocate_pool(size_t{40} << 20)).value();
+    EXPECT_EQ(resident_pages(pool), 0U);
+    for (size_t at = 0; at < pool.bytes(); at += size_t{4} << 20) pool.as<uint8_t>()[at] = 1;
+    EXPECT_EQ(resident_pages(pool), 10U);
+    std::memset(pool.data(), 2, pool.bytes());
+    EXPECT_TRUE(all_are(pool, 2));
+    EXPECT_TRUE(device->allocate_pool(0).is_ok());
+    EXPECT_FALSE(device->allocate_pool(std::numeric_limits<size_t>::max()).is_ok());
+}
+
+/// Bytes up to 3 MiB are there when those up to 7 MiB are expected: they stay as they are, and so do others' pages.
+TEST(CpuDevice, APoolsExpectedBytesTakeHugePages) {
+    std::string enabled;
+    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), enabled);
+    if (enabled.empty() || enabled.find("[never]") != std::string::npos)
+        GTEST_SKIP() << "this machine gives no huge pages";
+    const auto device = open_cpu();
+    const Buffer pool = std::move(device->allocate_pool(size_t{12} << 20)).value();
+    auto* const stretch = pool.as<std::byte>() + 5000;
+    const size_t mib = size_t{1} << 20;
+    std::memset(stretch, 3, 3 * mib);
+    const size_t written = resident_pages(pool);
+    device->expect_pool(stretch, 3 * mib, 7 * mib);
+    EXPECT_TRUE(std::all_of(stretch, stretch + 3 * mib, [](std::byte byte) { return byte == std::byte{3}; }));
+    EXPECT_LT(resident_pages(pool), written + 512);  // of one page the rest, at most
+    const auto middle = (reinterpret_cast<uintptr_t>(stretch) + 3 * mib + 2 * mib) / (2 * mib) * (2 * mib);
+    *reinterpret_cast<std::byte*>(middle) = std::byte{4};
+    EXPECT_GE(resident_pages(pool), written + 512);
+    device->expect_pool(stretch, 7 * mib, 7 * mib);
+    device->expect_pool(stretch, 7 * mib, 7 * mib + 1);
+    const size_t before = resident_pages(pool);
+    stretch[10 * mib] = std::byte{5};  // not expected
+    EXPECT_EQ(resident_pages(pool), before + 1);
 }
 
 TEST(CpuDevice, ABufferMayOutliveItsDevice) {

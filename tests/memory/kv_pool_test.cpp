@@ -48,6 +48,39 @@ TEST(KvPool, LeavesItsStorageUntouched) {
     }
 }
 
+struct Expected {
+    const std::byte* stretch;
+    size_t from, to;
+    bool operator==(const Expected&) const = default;
+};
+
+class NotingDevice : public FakeDevice {
+public:
+    void expect_pool(std::byte* stretch, size_t from, size_t to) override { expected.push_back({stretch, from, to}); }
+    std::vector<Expected> expected;
+};
+
+TEST(KvPool, TellsTheDeviceWhatIsTakenForTheFirstTime) {
+    NotingDevice device;
+    const auto pool = make_pool(device, 10);
+    const size_t bytes = small.kv_heads * small.atom.bytes();
+    const auto of_layers = [&](size_t from, size_t to) {
+        std::vector<Expected> all;
+        for (const int layer : {2, 3, 4}) all.push_back({pool->layer(layer).base, from * bytes, to * bytes});
+        return all;
+    };
+    auto first = std::move(pool->acquire(upper, 3)).value();
+    EXPECT_EQ(std::exchange(device.expected, {}), of_layers(0, 3));
+    first.truncate(1);
+    auto second = std::move(pool->acquire(upper, 2)).value();
+    EXPECT_TRUE(device.expected.empty());
+    second.truncate(0);
+    ASSERT_TRUE(pool->extend(second, 6));
+    EXPECT_EQ(std::exchange(device.expected, {}), of_layers(3, 7));
+    EXPECT_FALSE(pool->extend(second, 4));
+    EXPECT_TRUE(device.expected.empty());
+}
+
 TEST(KvPool, GivesBackWhatItHadWhenAnAllocationFails) {
     for (const int nth : {1, 2}) {
         FakeDevice device(nth);
