@@ -7,11 +7,11 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(RocksDB REQUIRED CONFIG)  # linked statically: memory/store/README.md
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(ROCKSDB REQUIRED IMPORTED_TARGET rocksdb)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 find_path(RONDO_XXHASH xxhash.h REQUIRED)  # a header is all that is used of it
 
