@@ -22,7 +22,7 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
                                                      int64_t tokens_max) {
     const ModelSpec& spec = runner.model.spec;
     const int64_t context = std::min(tokens_max + 1, spec.usable_context());
-    const int64_t chunk = runner.settings.pipeline.prefill.chunk_tokens;
+    const int64_t chunk = std::min<int64_t>(runner.settings.pipeline.prefill.chunk_tokens, context);
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
     std::unique_ptr<Sequences> made(new Sequences(chunk, looked_at(attention)));
