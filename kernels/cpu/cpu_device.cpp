@@ -81,6 +81,7 @@ public:
         const size_t length = std::max<size_t>(bytes, 1);
         void* const data = map(length);
         if (data == MAP_FAILED) return no_room(bytes);
+        madvise(data, length, MADV_NOHUGEPAGE);  // where the system gives them unasked
         return Buffer(data, bytes, space(), [length](void* p, size_t) { munmap(p, length); });
     }
     void expect_pool(std::byte* stretch, size_t from, size_t to) override {

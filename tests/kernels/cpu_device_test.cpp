@@ -80,8 +80,7 @@ TEST(CpuDevice, APoolTakesThePagesThatAreWritten) {
 TEST(CpuDevice, APoolsExpectedBytesTakeHugePages) {
     std::string enabled;
     std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), enabled);
-    if (enabled.empty() || enabled.find("[never]") != std::string::npos)
-        GTEST_SKIP() << "this machine gives no huge pages";
+    const bool are_given = !enabled.empty() && enabled.find("[never]") == std::string::npos;
     const auto device = open_cpu();
     const Buffer pool = std::move(device->allocate_pool(size_t{12} << 20)).value();
     auto* const stretch = pool.as<std::byte>() + 5000;
@@ -93,7 +92,7 @@ TEST(CpuDevice, APoolsExpectedBytesTakeHugePages) {
     EXPECT_LT(resident_pages(pool), written + 512);  // of one page the rest, at most
     const auto middle = (reinterpret_cast<uintptr_t>(stretch) + 3 * mib + 2 * mib) / (2 * mib) * (2 * mib);
     *reinterpret_cast<std::byte*>(middle) = std::byte{4};
-    EXPECT_GE(resident_pages(pool), written + 512);
+    EXPECT_GE(resident_pages(pool), written + (are_given ? 512 : 1));
     device->expect_pool(stretch, 7 * mib, 7 * mib);
     device->expect_pool(stretch, 7 * mib, 7 * mib + 1);
     const size_t before = resident_pages(pool);
