@@ -7,7 +7,7 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
-find_package(RocksDB REQUIRED CONFIG)  # linked statically: memory/store/README.md
+find_package(RocksDB REQUIRED CONFIG)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <string>
 
@@ -30,6 +31,16 @@ uintptr_t down_to_huge_page(uintptr_t address) {
 
 uintptr_t up_to_huge_page(uintptr_t address) {
     return down_to_huge_page(address + huge_page_bytes - 1);
+}
+
+/// As the machine's owner set it when it was first asked: MADV_COLLAPSE does not look at that.
+bool are_huge_pages_given() {
+    static const bool are_given = [] {
+        std::string setting;
+        std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+        return !setting.empty() && setting.find("[never]") == std::string::npos;
+    }();
+    return are_given;
 }
 
 std::string_view tier_name(cpu::CpuTier tier) {
@@ -88,7 +99,7 @@ public:
         const auto begin = reinterpret_cast<uintptr_t>(stretch);
         const uintptr_t first = std::max(up_to_huge_page(begin), down_to_huge_page(begin + from));
         const uintptr_t end = down_to_huge_page(begin + to);
-        if (first >= end) return;
+        if (first >= end || !are_huge_pages_given()) return;
         madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
         // The beginning lies in small pages. Older kernels leave it there.
         if (first < begin + from) madvise(reinterpret_cast<void*>(first), huge_page_bytes, madv_collapse);

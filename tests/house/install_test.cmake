@@ -1,6 +1,6 @@
-# Installs BUILD_DIR below WORK_DIR. Against what was installed it builds and runs the programs of examples/embed, and compiles each of
-# PUBLIC_HEADERS alone, beside a host's own headers of the same names, and what README.md and docs/embedding.md of
-# SOURCE_DIR show.
+# Installs BUILD_DIR below WORK_DIR. Against what was installed it builds and runs the programs of examples/embed, and
+# compiles each of PUBLIC_HEADERS alone, beside a host's own headers of the same names, and what README.md and
+# docs/embedding.md of SOURCE_DIR show. These become a shared object, as a plugin of a host would be.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -63,9 +63,10 @@ file(WRITE ${WORK_DIR}/alone/CMakeLists.txt "cmake_minimum_required(VERSION 3.25
 project(alone LANGUAGES CXX)
 find_package(rondo REQUIRED)
 file(GLOB sources *.cpp)
-add_library(alone OBJECT \${sources})
+add_library(alone MODULE \${sources})
 target_include_directories(alone PRIVATE .)
 target_link_libraries(alone PRIVATE rondo::rondo)
+target_link_options(alone PRIVATE -Wl,-z,defs)
 ")
 build(${WORK_DIR}/alone)
 file(REMOVE_RECURSE ${WORK_DIR}/build)

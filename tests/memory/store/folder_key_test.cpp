@@ -115,7 +115,6 @@ TEST_F(FolderKeyTest, TheOperatorsKeyIsChangedByTwoStarts) {
     EXPECT_EQ(opened(keys({3, 2})), name) << "and once more";
 }
 
-/// Reading by a further line seals nothing anew.
 TEST_F(FolderKeyTest, NothingIsSealedWithoutRandomNumbers) {
     for (const int given : {0, 1, 2}) {
         testing::random_numbers_left = given;
@@ -128,6 +127,7 @@ TEST_F(FolderKeyTest, NothingIsSealedWithoutRandomNumbers) {
     EXPECT_TRUE(opened(keys({1})));
 }
 
+/// Reading by a further line seals nothing anew.
 TEST_F(FolderKeyTest, ReadingChangesNothing) {
     const auto name = opened(keys({1}));
     const std::string before = bytes();
