@@ -138,11 +138,11 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-/// GOP/s of what bounds a type: a loop of its own mix of instructions, or of the better of bf16's and f32's.
+/// GOP/s of what bounds a type: a loop of its own mix, of FMA, or for bf16 of the faster of pairs and FMA.
 double loop_rate(DType type, int threads) {
     if (is_quantized(type)) return bench::quant_mix_rate(type, threads, 1);
     const bench::InstructionRates rates = bench::instruction_rates(threads, 1);
-    return type == DType::f32 ? rates.fma_f32 : std::max(rates.fma_f32, rates.dot_bf16);
+    return type == DType::bf16 ? std::max(rates.fma_f32, rates.dot_bf16) : rates.fma_f32;
 }
 
 void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {

@@ -37,6 +37,5 @@ inline float float_from_f16(uint16_t bits) {
 /// bit.
 void convert_row(const float* from, uint16_t* to_bf16, int64_t count);
 void convert_row(const uint16_t* from_bf16, float* to, int64_t count);
-void convert_f16_row(const uint16_t* from_f16, float* to, int64_t count);
 
 }  // namespace rondo::cpu

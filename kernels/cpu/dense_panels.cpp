@@ -124,21 +124,4 @@ void DensePanels::unpack_row(const std::byte* storage, int64_t row, float* out) 
     }
 }
 
-void DensePanels::unpack_panel_bf16(const std::byte* storage, int64_t p, uint16_t* out) const {
-    const auto* from = reinterpret_cast<const uint16_t*>(panel(storage, p));
-    const int64_t padded = round_up<int64_t>(columns_, 32);
-    float floats[panel_outputs];
-    uint16_t halves[panel_outputs];
-    for (int64_t k = 0; k < padded; ++k) {
-        uint16_t* const pairs = out + (k / 2) * 2 * panel_outputs + k % 2;
-        if (k >= columns_padded_) {
-            for (int64_t n = 0; n < panel_outputs; ++n) pairs[2 * n] = 0;
-            continue;
-        }
-        convert_f16_row(from + k * panel_outputs, floats, panel_outputs);
-        convert_row(floats, halves, panel_outputs);
-        for (int64_t n = 0; n < panel_outputs; ++n) pairs[2 * n] = halves[n];
-    }
-}
-
 }  // namespace rondo::cpu

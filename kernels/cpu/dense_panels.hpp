@@ -37,8 +37,6 @@ public:
                    int64_t end) const;
     /// Row `row` as K floats.
     void unpack_row(const std::byte* storage, int64_t row, float* out) const;
-    /// A panel of f16 as bf16 pairs [K padded to 32, / 2][64][2].
-    void unpack_panel_bf16(const std::byte* storage, int64_t p, uint16_t* out) const;
 
 private:
     DType type_ = DType::f32;

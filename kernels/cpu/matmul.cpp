@@ -19,8 +19,7 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t few_rows = 16;        // up to here unpacking an f16 panel costs more than its products in f32
-constexpr int64_t few_rows_quant = 32;  // up to here unpacking a panel for tiles costs more than its int8 products
+constexpr int64_t few_rows = 32;  // up to here unpacking a quantized panel for tiles costs more than int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr int64_t input_block_bytes = int64_t{1} << 20;  // of rows that stay in L2 while panels stream past
 
@@ -52,7 +51,6 @@ void place_row(const Tensor& x, int64_t m, float* to, int64_t columns_padded) {
 
 /// x in the forms this product's segments read.
 struct Matmul::Inputs {
-    bool few = false;
     const uint16_t* bf16 = nullptr;  // [M, K padded to 32]
     int64_t bf16_stride = 0;
     const float* f32 = nullptr;  // [M, K padded to 32]
@@ -65,11 +63,10 @@ bool Matmul::multiplies_int8(const PackedWeight::Segment& segment, bool few) con
     return segment.quant() != nullptr && (few || bf16_ != Bf16Way::tiles);
 }
 
-bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment, bool few) const {
-    if (bf16_ == Bf16Way::floats) return false;
+/// Weights in f16 are never rounded to bf16, which keeps 8 of their 11 bits.
+bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment) const {
     const auto* const dense = segment.dense();
-    if (dense != nullptr && dense->type() == DType::f32) return false;
-    return !few || (dense != nullptr && dense->type() == DType::bf16);
+    return bf16_ != Bf16Way::floats && (dense == nullptr || dense->type() == DType::bf16);
 }
 
 Matmul::Matmul(ThreadPool& pool, Bf16Way bf16)
@@ -101,13 +98,12 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     for (const auto& segment : weight.segments()) {
         if (multiplies_int8(segment, few)) {
             want_quant = true;
-        } else if (multiplies_bf16(segment, few)) {
+        } else if (multiplies_bf16(segment)) {
             want_bf16 = true;
         } else {
             want_f32 = true;
         }
     }
-    inputs.few = few;
     const Tensor& x = args.x;
     const int64_t padded = round_up<int64_t>(x.columns, 32);
     const auto count = static_cast<size_t>(x.rows * padded);
@@ -136,22 +132,18 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     });
 }
 
-/// In bf16 pairs: bf16 weights as they lie, others unpacked into the thread's cache.
+/// In bf16 tiles or pairs: bf16 weights as they lie, quantized ones unpacked into the thread's cache.
 void Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
                            const Inputs& inputs, const ProductOut& out, Scratch& scratch) {
     const auto* const dense = segment.dense();
     const int64_t columns = dense != nullptr ? dense->columns() : segment.quant()->columns();
     const int64_t padded = round_up<int64_t>(columns, 32);
     const uint16_t* weights = nullptr;
-    if (dense != nullptr && dense->type() == DType::bf16) {
+    if (dense != nullptr) {
         weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
     } else {
         auto* const unpacked = scratch.get<uint16_t>(static_cast<size_t>(padded * panel_outputs) * 2);
-        if (dense != nullptr) {
-            dense->unpack_panel_bf16(segment.storage, panel, unpacked);
-        } else {
-            segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
-        }
+        segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
         weights = unpacked;
     }
     if (bf16_ == Bf16Way::tiles) {
@@ -172,7 +164,7 @@ void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment&
     out.bias = args.bias == nullptr ? nullptr : args.bias + first;
     out.accumulate = args.accumulate;
     const int64_t rows = row_end - row_begin;
-    if (multiplies_bf16(segment, inputs.few)) {
+    if (multiplies_bf16(segment)) {
         const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
         multiply_bf16(segment, panel, x, rows, inputs, out, scratch);
         return;
@@ -228,8 +220,7 @@ Status Matmul::run(const MatmulArgs& args) {
     assert(!args.accumulate || args.out.dtype == DType::f32);
     const int64_t rows = args.x.rows;
     if (rows == 0) return Status::ok();
-    const bool quant = weight.segments()[0].quant() != nullptr;
-    const bool few = args.rows == Rows::invariant || rows <= (quant ? few_rows_quant : few_rows);
+    const bool few = args.rows == Rows::invariant || rows <= few_rows;
     Inputs inputs;
     prepare(args, weight, few, inputs);
 

@@ -13,9 +13,8 @@
 namespace rondo::cpu {
 
 /// Ops::matmul on the CPU: brings the rows into the forms the weight's kernels read, then hands panels to the threads.
-///   f32         rows_panel
+///   f32, f16    in f32 (rows_panel), any number of rows
 ///   bf16        as the device does: in tiles, in pairs (bf16_rows_panel) or in f32 (rows_panel), any number of rows
-///   f16         few rows: rows_panel; many: unpacked to bf16, then as that, where it has products of its own
 ///   quantized   int8 for any number of rows, many with a lone row's bits; with tiles many are unpacked to bf16
 /// Owns scratch, so one product at a time.
 class Matmul {
@@ -28,7 +27,7 @@ public:
 private:
     struct Inputs;
     bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
-    bool multiplies_bf16(const PackedWeight::Segment& segment, bool few) const;
+    bool multiplies_bf16(const PackedWeight::Segment& segment) const;
     int64_t groups_of_task(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const;
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,

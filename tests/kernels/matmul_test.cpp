@@ -12,13 +12,13 @@ namespace {
 /// What a product may lose, by the form the backend is free to bring its operands into:
 ///   f32 weights     f32 sums of some thousand products: 1e-6
 ///   bf16 weights    f32 activations may be rounded to bf16 (1.7e-3 in the mean); bf16 ones meet them exactly
-///   f16 weights     as bf16, and the weights may be rounded once more
+///   f16 weights     f32 activations may be rounded to f16 (2e-4 in the mean)
 ///   quantized       activations as int8 under a scale for every 32: half a code of 127 against a maximum of about 2.2
 ///                   standard deviations is 5e-3 of the norm, in the mean over outputs
 double op_tolerance(DType weight, DType x) {
     if (weight == DType::f32) return 2e-6;
     if (weight == DType::bf16) return x == DType::bf16 ? 1e-5 : 4e-3;
-    return is_quantized(weight) ? 8e-3 : 4e-3;
+    return is_quantized(weight) ? 8e-3 : 5e-4;
 }
 
 constexpr DType weight_types[] = {DType::f32,  DType::bf16, DType::f16,  DType::q8_0,   DType::q4_0,
@@ -150,7 +150,7 @@ TEST_P(Matmul, FloatsAndCodesHaveTheSameBitsInBulk) {
     if (std::string_view(GetParam().device) == "cuda:0") GTEST_SKIP() << "a promise of the CPU's kernels";
     const bool int8 = device().name().find("bf16 in tiles") == std::string::npos;
     for (DType type : weight_types) {
-        if (type != DType::f32 && !(int8 && is_quantized(type))) continue;
+        if (type != DType::f32 && type != DType::f16 && !(int8 && is_quantized(type))) continue;
         const int64_t inputs = input_widths(type).back();
         const FileWeight weight = random_weight(type, 150, inputs, 122);
         const std::unique_ptr<PackedMatrix> packed = pack({weight.view()});

@@ -48,8 +48,8 @@ TEST_P(Golden, Bf16WeightsAndKvMatchWithinTwoInAHundred) {
     EXPECT_LE(golden::relative_error(logits(DType::bf16, DType::bf16, 512), GetParam().bf16), 2e-2);
 }
 
-TEST_P(Golden, F16WeightsMatchWithinTwoInAHundred) {
-    EXPECT_LE(golden::relative_error(logits(DType::f16, DType::f32, 512), GetParam().f32), 2e-2);
+TEST_P(Golden, F16WeightsMatchWithinThreeInAThousand) {
+    EXPECT_LE(golden::relative_error(logits(DType::f16, DType::f32, 512), GetParam().f32), 3e-3);
 }
 
 TEST_P(Golden, EveryChunkSizeGivesTheSameLogits) {
