@@ -190,6 +190,14 @@ Prompt time_prompt(const Model& model, Device& device, const Options& options) {
 
 using Json = nlohmann::ordered_json;
 
+/// GOP/s that bound products of a prompt. Weights in f32 and f16 are multiplied in floats.
+double ceiling_of(DType type, const Options& options) {
+    if (is_quantized(type)) return bench::quant_mix_rate(type, options.threads, options.repeat);
+    if (type == DType::bf16) return bench::product_ceiling(512, options.threads, options.repeat);
+    return std::max(bench::instruction_rates(options.threads, options.repeat).fma_f32,
+                    bench::gemm_rate(DType::f32, 512, options.threads, options.repeat));
+}
+
 Json measure(const Case& one, Device& device, const Options& options, double bf16_tokens_per_s) {
     const Model model = model_of(one, device);
     if (const double error = chunk_error(model, device); !(error < 5e-2)) {
@@ -197,8 +205,7 @@ Json measure(const Case& one, Device& device, const Options& options, double bf1
                      std::string(traits(one.type).name).c_str(), one.shape.name, error);
         std::exit(1);
     }
-    const double ceiling = is_quantized(one.type) ? bench::quant_mix_rate(one.type, options.threads, options.repeat)
-                                                  : bench::product_ceiling(512, options.threads, options.repeat);
+    const double ceiling = ceiling_of(one.type, options);
     const Prompt prompt = time_prompt(model, device, options);
     const StepSeconds& step = prompt.step;
     const double rate = static_cast<double>(options.tokens) / prompt.seconds;

@@ -21,8 +21,10 @@ struct Range {
 };
 constexpr Range ranges[] = {{8, 16}, {24, 24}, {48, 96}};
 std::optional<QuantWay> forced;
-constexpr int64_t columns = 512, groups = 4;
-constexpr int rounds = 12;  // in each every way takes its turn; the least time counts
+/// As wide as a large model's inputs, whose rows the nearest cache cannot hold and keeps in the same few places.
+constexpr int64_t columns = 8192;
+constexpr int64_t groups = 2;
+constexpr int rounds = 4;  // in each every way takes its turn; the least time counts
 
 /// Zeroed memory that begins with a cache line.
 struct Aligned {
