@@ -16,8 +16,9 @@ Result<std::unique_ptr<KvStore>> KvStore::open(Options options, DiskQueue& queue
     const std::optional<KeyFile> keys = std::exchange(options.keys, {});  // not needed for longer than this
     std::unique_ptr<KvStore> made(new KvStore(std::move(options)));
     RONDO_ASSIGN(StoreFolder folder, StoreFolder::open(made->options_.path));
+    RONDO_TRY(folder.claim());
     made->folder_.emplace(std::move(folder));
-    RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->options_.path + "/manifest"));
+    RONDO_ASSIGN(Manifest::Opened manifest, Manifest::open(made->folder_->path() + "/manifest"));
     made->manifest_ = std::move(manifest.manifest);
     RONDO_TRY(made->folder_->sync());  // the manifest may be new, and RocksDB does not sync its folder's name
     made->repaired_ = manifest.repaired;

@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "memory/store/disk_queue.hpp"
@@ -29,6 +32,29 @@ Error refused(const std::string& path, const std::string& why) {
 
 Error failed(const std::string& path, const char* what) {
     return disk_error(errno, (path + ": cannot " + what).c_str());
+}
+
+/// Folders that a store of this process has open. RocksDB tells them apart by their paths' spelling alone, and the
+/// kernel's locks by their process alone.
+class ClaimedFolders {
+public:
+    bool add(const struct stat& folder) {
+        const std::lock_guard lock(mutex_);
+        return claimed_.emplace(folder.st_dev, folder.st_ino).second;
+    }
+    void remove(const struct stat& folder) {
+        const std::lock_guard lock(mutex_);
+        claimed_.erase({folder.st_dev, folder.st_ino});
+    }
+
+private:
+    std::mutex mutex_;
+    std::set<std::pair<dev_t, ino_t>> claimed_;
+};
+
+ClaimedFolders& claimed_folders() {
+    static ClaimedFolders folders;
+    return folders;
 }
 
 /// Of what a user or a group may have of the disk that a file lies on; without a limit all there is.
@@ -62,7 +88,9 @@ Result<StoreFolder> StoreFolder::open_existing(std::string path) {
         const bool link = errno == ELOOP || errno == ENOTDIR;
         return refused(path, link ? "must be a folder, and not a link" : std::strerror(errno));
     }
-    StoreFolder made(path, file);
+    std::error_code unknown;
+    const std::string absolute = std::filesystem::absolute(path, unknown);
+    StoreFolder made(unknown ? path : absolute, file);
     struct stat what = {};
     if (fstat(file, &what) != 0) return failed(path, "look");
     if (what.st_uid != geteuid()) return refused(path, "must belong to the user who runs this");
@@ -71,16 +99,29 @@ Result<StoreFolder> StoreFolder::open_existing(std::string path) {
 }
 
 StoreFolder::StoreFolder(StoreFolder&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      claimed_(std::exchange(other.claimed_, false)) {}
 
 StoreFolder& StoreFolder::operator=(StoreFolder&& other) noexcept {
     std::swap(path_, other.path_);
     std::swap(file_, other.file_);
+    std::swap(claimed_, other.claimed_);
     return *this;
 }
 
 StoreFolder::~StoreFolder() {
+    struct stat what = {};
+    if (claimed_ && fstat(file_, &what) == 0) claimed_folders().remove(what);
     if (file_ >= 0) close(file_);
+}
+
+Status StoreFolder::claim() {
+    struct stat what = {};
+    if (fstat(file_, &what) != 0) return failed(path_, "look");
+    if (!claimed_folders().add(what)) return refused(path_, "another engine of this process has this store open");
+    claimed_ = true;
+    return Status::ok();
 }
 
 bool StoreFolder::is_there() const {

@@ -25,6 +25,9 @@ public:
     StoreFolder& operator=(StoreFolder&& other) noexcept;
     ~StoreFolder();
 
+    /// Refused where another StoreFolder of this process has claimed it, by whatever path. Held until this ends.
+    Status claim();
+    /// Absolute: it holds whatever becomes of the process's working directory.
     const std::string& path() const { return path_; }
     /// Its path leads to it: nobody has removed it or put another in its place.
     bool is_there() const;
@@ -53,6 +56,7 @@ private:
 
     std::string path_;
     int file_ = -1;
+    bool claimed_ = false;
 };
 
 }  // namespace rondo

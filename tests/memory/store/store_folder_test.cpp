@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,35 @@ TEST(StoreFolder, OneThatMustBeThereIsNotMade) {
     EXPECT_THAT(missing.error().message, HasSubstr("/kv: No such file"));
     EXPECT_FALSE(std::filesystem::exists(around.path() + "/kv"));
     EXPECT_TRUE(StoreFolder::open_existing(around.path()));
+}
+
+TEST(StoreFolder, IsClaimedOnceByWhateverPath) {
+    const testing::Folder around;
+    const std::string path = around.path() + "/kv", link = around.path() + "/above";
+    std::filesystem::create_directory_symlink(around.path(), link);
+    auto first = StoreFolder::open(path);
+    ASSERT_TRUE(first && first->claim());
+    std::optional<StoreFolder> moved(std::move(*first));
+    const auto claim = [](const std::string& by) { return StoreFolder::open(by).value().claim(); };
+    for (const std::string& by : {path, around.path() + "/./kv", path + "/", link + "/kv"}) {
+        const Status refused = claim(by);
+        ASSERT_FALSE(refused) << by;
+        EXPECT_THAT(refused.error().message, HasSubstr("another engine of this process has this store open"));
+    }
+    EXPECT_TRUE(claim(around.path() + "/other"));
+    moved.reset();
+    EXPECT_TRUE(claim(link + "/kv"));
+}
+
+TEST(StoreFolder, IsThereWhereverTheProcessGoes) {
+    const testing::Folder around;
+    const std::filesystem::path before = std::filesystem::current_path();
+    std::filesystem::current_path(around.path());
+    const auto folder = StoreFolder::open("kv");
+    std::filesystem::current_path(before);
+    ASSERT_TRUE(folder) << folder.error().message;
+    EXPECT_TRUE(folder->is_there());
+    EXPECT_TRUE(std::filesystem::equivalent(folder->path(), around.path() + "/kv"));
 }
 
 TEST(StoreFolder, OthersAndLinksAreRefused) {
