@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -181,6 +182,7 @@ private:
     std::vector<WhenFound> told_of_found_;
     std::vector<std::function<void(const StoreName&)>> told_of_gone_;
     WrittenToday written_today_;
+    std::set<uint64_t> unsynced_;  // segments of which the disk said once that they are not durable
     bool repaired_ = false;
     std::vector<std::string> notes_;
     Counts counts_;

@@ -128,6 +128,10 @@ void KvStore::write_headers(const FinishingPtr& finishing) {
 }
 
 void KvStore::sync(const FinishingPtr& finishing) {
+    // Linux tells of a write that failed once, whoever asks first; the next sync of the same file succeeds.
+    const auto is_unsynced = [this](const Writing& one) { return unsynced_.contains(one.record.place.segment); };
+    if (std::ranges::any_of(finishing->writings, [&](const WritingPtr& one) { return is_unsynced(*one); }))
+        finishing->fail(make_error(ErrorCode::io, "sync: an earlier one of this file failed"), is_unsynced);
     std::map<uint64_t, RecordPlace> files;
     for (const WritingPtr& writing : finishing->writings)
         files.emplace(writing->record.place.segment, writing->record.place);
@@ -137,6 +141,8 @@ void KvStore::sync(const FinishingPtr& finishing) {
         segments_->sync(place, thread_.handing_over<Status>([this, finishing, segment = segment](const Status& end) {
             if (!end) {
                 finishing->fail(end, [&](const Writing& one) { return one.record.place.segment == segment; });
+                segments_->leave(segment);
+                unsynced_.insert(segment);
             }
             if (--finishing->under_way > 0) return;
             commit(*finishing);

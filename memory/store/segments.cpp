@@ -268,6 +268,10 @@ Status Segments::remove(uint64_t segment) {
     return Status::ok();
 }
 
+void Segments::leave(uint64_t segment) {
+    if (segment == writing_) writing_ = 0;
+}
+
 Status Segments::give_back(const RecordPlace& place) {
     const auto found = files_.find(place.segment);
     if (found == files_.end()) return Status::ok();
@@ -287,7 +291,8 @@ Status Segments::clear_again() {
         const Status cleared = clear(place);
         if (cleared) continue;
         uncleared_.push_back(place);
-        return cleared;
+        // A file that is not to be opened, such as one with another name, says nothing about the disk.
+        return cleared.error().code == ErrorCode::invalid_argument ? Status::ok() : cleared;
     }
     return Status::ok();
 }
@@ -297,8 +302,12 @@ Status Segments::clear(const RecordPlace& place) {
     if (found == files_.end()) return Status::ok();
     File& file = found->second;
     if (file.used == disk_alignment && place.segment != writing_) return remove(place.segment);
-    RONDO_ASSIGN(const bool hole, punch(place.segment, place.offset, place.bytes));
-    if (!hole) return Status::ok();
+    const Result<bool> hole = punch(place.segment, place.offset, place.bytes);
+    if (!hole) {  // what somebody has removed holds nothing any more
+        const Result<bool> there = folder_->has(name_of(place.segment));
+        if (!there || *there) return hole.error();
+    }
+    if (hole && !*hole) return Status::ok();
     file.dead -= place.bytes;
     bytes_ -= place.bytes;
     return Status::ok();

@@ -66,6 +66,8 @@ public:
     Status give_back(const RecordPlace& place);
     /// Tries each of those again, until one fails; the next time another one is the first.
     Status clear_again();
+    /// Nothing more is written to this one: what it was to make durable is not.
+    void leave(uint64_t segment);
     /// Some that were given back are still on the disk.
     bool has_uncleared() const { return !uncleared_.empty(); }
     /// Whether space came back with each record so far. Else it comes back with a whole segment.
