@@ -44,6 +44,14 @@ Status check(const KvShape& shape, const PerGroup<size_t>& blocks) {
             return make_error(ErrorCode::invalid_argument, "KV pool: blocks of the " + std::string(name_of(group)) +
                                                                " layers are " + std::to_string(blocks[group]) +
                                                                ", must be 1 to " + std::to_string(blocks_max));
+        // Copies and marks address each token of each atom with 32 bits.
+        const int64_t atoms_each = int64_t{shape.layers_in(group)} * shape.kv_heads;
+        const int64_t atoms_max = std::numeric_limits<int32_t>::max() / kv_block_tokens;
+        if (static_cast<int64_t>(blocks[group]) > atoms_max / atoms_each)
+            return make_error(ErrorCode::out_of_range,
+                              "KV pool: it is too large for " + std::to_string(atoms_each) + " heads in all layers; " +
+                                  "memory.device_kv_mib must be at most " +
+                                  std::to_string((static_cast<size_t>(atoms_max) * shape.atom.bytes()) >> 20));
     }
     return {};
 }

@@ -77,7 +77,7 @@ private:
 };
 
 /// All KV blocks of one memory space, allocated once. Reference-counted block ids; a mutex guards the free lists,
-/// because leases may be dropped by any actor that owns one.
+/// because leases may be dropped by any actor that owns one. Its device outlives it.
 class KvPool {
 public:
     /// So many blocks for each group that has layers; the number of one without is not looked at. The storage is not

@@ -130,7 +130,14 @@ TEST(KvPool, RefusesSizesThatOverflow) {
     const KvShape huge{1024, 0, 1024, {DType::f32, 512}};
     const auto pool = KvPool::create(device, huge, {0, (size_t{1} << 27) - 1});
     ASSERT_FALSE(pool);
-    EXPECT_EQ(pool.error().code, ErrorCode::out_of_memory);
+    EXPECT_EQ(pool.error().code, ErrorCode::out_of_range);
+    // Each token of each atom has a number of 32 bits.
+    const KvShape shape{1024, 0, 1024, {DType::i8, 1}};
+    EXPECT_EQ(KvPool::create(device, shape, {0, (1 << 7) - 1}).error().code, ErrorCode::out_of_memory);
+    const auto larger = KvPool::create(device, shape, {0, 1 << 7});
+    ASSERT_FALSE(larger);
+    EXPECT_EQ(larger.error().code, ErrorCode::out_of_range);
+    EXPECT_NE(larger.error().message.find("memory.device_kv_mib must be at most"), std::string::npos);
 }
 
 TEST(KvPool, GroupWithoutLayersHasNoStorageAndNoBlocks) {
