@@ -15,13 +15,18 @@ Error newer_wrote_it() {
     return make_error(ErrorCode::unsupported, "a newer version wrote this conversation, so it stays as it is");
 }
 
+Error anothers_name() {
+    return make_error(ErrorCode::not_found, "another conversation has this one's name on the disk, so it is not there");
+}
+
 int64_t end_of(const StoredRecord& record) {
     return record.tokens_before + record.tokens;
 }
 
 }  // namespace
 
-KeptConversations::KeptConversations(KvStore& store) : store_(store), shelf_(store.manifest(), store.keys()) {
+KeptConversations::KeptConversations(KvStore& store, NameOf name_of)
+    : store_(store), shelf_(store.manifest(), store.keys()), name_of_(std::move(name_of)) {
     store_.when_gone([self = std::weak_ptr(self_)](const StoreName& record) {
         if (const auto there = self.lock()) (*there)->is_gone(record);
     });
@@ -50,7 +55,10 @@ Result<std::vector<ConversationHead>> KeptConversations::heads() {
         if (!head && head.error().code == ErrorCode::unsupported) newer_.insert(name);
         const bool is_other = !head || newer_.contains(name);
         if (is_other || name_of(head->name) != name) return Status::ok();  // of another version, or nobody's
-        known_[name] = {.number = head->number, .tenant = store_.tenant_name(head->name.tenant), .on_shelf = true};
+        known_[name] = {.conversation = head->name,
+                        .number = head->number,
+                        .tenant = store_.tenant_name(head->name.tenant),
+                        .on_shelf = true};
         const auto records = shelf_.records(name);
         if (!records) {
             ++without_list;
@@ -108,9 +116,15 @@ void KeptConversations::Known::cut(uint64_t number, int64_t tokens_left) {
 
 KeptConversations::Known& KeptConversations::known(const ConversationKey& key, const StoreName& name) {
     Known& known = known_[name];
+    known.conversation = key.name;
     known.number = std::max(known.number, key.number);
     known.tenant = store_.tenant_name(key.name.tenant);
     return known;
+}
+
+bool KeptConversations::is_anothers(const StoreName& name, const ConversationName& conversation) const {
+    const auto found = known_.find(name);
+    return found != known_.end() && found->second.conversation != conversation;
 }
 
 int64_t KeptConversations::count_of(const Tenant& tenant) const {
@@ -127,6 +141,7 @@ Status KeptConversations::keep(const ConversationToKeep& conversation) {
     const StoreName name = name_of(conversation.key.name);
     if (is_removed(name, conversation.key.number)) return Status::ok();
     if (newer_.contains(name)) return newer_wrote_it();
+    if (is_anothers(name, conversation.key.name)) return anothers_name();
     Known& known = this->known(conversation.key, name);
     if (conversation.fork_of) {
         begin_fork(conversation, name);
@@ -158,7 +173,7 @@ void KeptConversations::begin_fork(const ConversationToKeep& fork, const StoreNa
     const RecordIndex::Border begin{name_of_space(fork.key.name.tenant), Exactness::exact};
     for (const LayerGroup group : layer_groups) path.ends[store_.names(group, {})(begin)] = begin.prefix;
     const auto origin = known_.find(name_of(*fork.fork_of));
-    if (origin == known_.end()) return;
+    if (origin == known_.end() || origin->second.conversation != *fork.fork_of) return;
     std::vector<const StoredRecord*> records;
     for (const StoreName& record : owners_.records_of(origin->first))
         if (const StoredRecord* const found = store_.index().find(record)) records.push_back(found);
@@ -277,6 +292,7 @@ void KeptConversations::failed(const std::set<StoreName>& changing, const std::s
 /// Read by a session that counts from 0 again how often rounds went.
 Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& conversation) {
     const StoreName name = name_of(conversation);
+    if (is_anothers(name, conversation)) return anothers_name();
     const bool changes = changing_.contains(name);
     // On a full disk what is there is read, whatever becomes of others' changes.
     if (const Status committed = commit(); !committed && changes) return committed.error();
@@ -286,7 +302,7 @@ Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& c
 
 Status KeptConversations::remove(const ConversationKey& key) {
     const StoreName name = name_of(key.name);
-    if (is_removed(name, key.number)) return Status::ok();
+    if (is_removed(name, key.number) || is_anothers(name, key.name)) return Status::ok();
     if (newer_.contains(name)) return newer_wrote_it();
     if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
     if (removed_in_order_.size() > removed_max) {
@@ -328,7 +344,8 @@ Status KeptConversations::remove_again() {
 Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
     const StoreName name = name_of(key.name);
     if (newer_.contains(name)) return Status::ok();  // its list may have it
-    Known* const kept = is_removed(name, key.number) ? nullptr : &known(key, name);
+    const bool is_gone = is_removed(name, key.number) || is_anothers(name, key.name);
+    Known* const kept = is_gone ? nullptr : &known(key, name);
     const StoredRecord* const found = store_.index().find(record);
     if (found == nullptr) return Status::ok();
     if (kept != nullptr && kept->may_own(key.cuts, end_of(*found))) add_late(name, record);

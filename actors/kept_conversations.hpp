@@ -39,7 +39,9 @@ struct ConversationToKeep {
 /// removes records that are marked: else a conversation that is removed later would leave them behind.
 class KeptConversations {
 public:
-    explicit KeptConversations(KvStore& store);
+    /// How conversations are named on the disk; by itself as Shelf::name does.
+    using NameOf = std::function<StoreName(const ConversationName&)>;
+    explicit KeptConversations(KvStore& store, NameOf name_of = {});
 
     /// All there are, in order of their numbers. Called once, after a start. What belongs to conversations whose heads
     /// are lost is removed.
@@ -77,6 +79,7 @@ private:
         Path path;
     };
     struct Known {
+        ConversationName conversation;  // another one may come to have the same name, by design
         uint64_t number = 0;
         StoreName tenant{};
         bool on_shelf = false;  // as it was kept last, or it will be with the next commit
@@ -86,8 +89,13 @@ private:
 
         std::vector<std::pair<uint64_t, int64_t>> cuts = {};  // and the tokens that were left; both ascend
     };
-    StoreName name_of(const ConversationName& name) const { return shelf_.name(name.tenant, name.id); }
+    StoreName name_of(const ConversationName& name) const {
+        return name_of_ ? name_of_(name) : shelf_.name(name.tenant, name.id);
+    }
     Known& known(const ConversationKey& key, const StoreName& name);
+    /// The name is another conversation's. Without keys names are a hash that is no secret, so somebody could search
+    /// for an id that has the name of another tenant's conversation.
+    bool is_anothers(const StoreName& name, const ConversationName& conversation) const;
     void begin_fork(const ConversationToKeep& fork, const StoreName& name);
     void note_fork(Fork fork);
     void shorten_path(const StoreName& fork, size_t tokens);
@@ -107,6 +115,7 @@ private:
 
     KvStore& store_;
     Shelf shelf_;
+    NameOf name_of_;
     std::map<StoreName, Known> known_;
     RecordOwners owners_;        // the conversations that have records
     std::deque<Fork> forks_;     // the last that began, also removed ones: forks of these are found through them

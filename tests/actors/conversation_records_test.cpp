@@ -355,5 +355,28 @@ TEST_F(ConversationRecordsTest, WhatHadLeftAndIsWrittenAgainForItselfIsThere) {
     EXPECT_FALSE(is_there(first_));
 }
 
+/// Without keys somebody can search for an id that has the name of another tenant's conversation.
+TEST_F(ConversationRecordsTest, OneNameIsOneConversations) {
+    const auto one_for_all = [](const ConversationName&) { return StoreName{}; };
+    kept_.emplace(*store_, one_for_all);
+    const ConversationKey own{{"a", "notes"}, 7, 0}, others{{"b", "searched for"}, 8, 0};
+    const std::vector<std::byte> text(10, std::byte{7}), other(10, std::byte{8});
+    const auto as_kept = [](const ConversationKey& key, const std::vector<std::byte>& body) {
+        return ConversationToKeep{key, {}, body, {}, {}, {}, {}};
+    };
+    ASSERT_TRUE(kept_->keep(as_kept(own, text)));
+    ASSERT_TRUE(kept_->tie(own, (written(own, first_), name_of(first_))));
+    EXPECT_FALSE(kept_->keep(as_kept(others, other)));
+    EXPECT_EQ(kept_->body(others.name).error().code, ErrorCode::not_found);
+    ASSERT_EQ(write(second_), KvStore::Refusal::none);
+    EXPECT_TRUE(kept_->tie(others, name_of(second_)));
+    EXPECT_FALSE(is_there(second_)) << "it is nobody's";
+    EXPECT_TRUE(kept_->remove(others));
+    EXPECT_EQ(kept_->body(own.name).value(), text);
+    EXPECT_TRUE(is_there(first_));
+    EXPECT_TRUE(kept_->keep(as_kept(own, other))) << "its number is not a removed one's";
+    EXPECT_EQ(kept_->body(own.name).value(), other);
+}
+
 }  // namespace
 }  // namespace rondo
