@@ -1,35 +1,55 @@
+#include <type_traits>
+
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace rondo::cuda {
 namespace {
 
-constexpr int warps = 8;      // of a block; a warp makes one column of out
-constexpr int tile_rows = 4;  // rows of x for which one pass over a row of w serves
-constexpr int64_t grid_y_max = 65535;
+constexpr int warps = 8;           // of a block; a warp makes one column of out
+constexpr int tile_rows = 4;       // rows of x for which one pass over a row of w serves
+constexpr int64_t tiles_max = 64;  // that blocks side by side have; each goes on with those behind
 
 /// out [m, n], x [m, k], w [n, k], bias [n] or none. Lane l adds up the products at l, l + 32, … of a row, then the
 /// lanes meet: an order that k alone decides, whatever the other rows are. The tile's rows share loads, never sums.
-template <class Weight>
+/// Blocks of the same columns stand side by side, so that one reads their weights from memory and the others from the
+/// cache. A lane asks for several of its elements before it adds up the first.
+template <int rows, class Weight, class Activation>
 __global__ void __launch_bounds__(warps * 32)
-    matmul_rows_kernel(Rows2d out, Rows2d x, const Weight* w, const float* bias, bool accumulate, int64_t m, int64_t n,
-                       int64_t k) {
+    matmul_rows_kernel(Rows2d out, const Activation* x, int64_t x_stride, const Weight* w, const float* bias,
+                       bool accumulate, int64_t m, int64_t n, int64_t k, int tiles) {
+    constexpr int ahead = rows == 1 ? 8 : 4;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int64_t column = int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+    const int64_t column = int64_t{blockIdx.x / tiles} * warps + threadIdx.x / 32;
     if (column >= n) return;  // a whole warp, and no barrier follows
     const Weight* weights = w + column * k;
-    for (int64_t first = int64_t{blockIdx.y} * tile_rows; first < m; first += int64_t{gridDim.y} * tile_rows) {
-        float sums[tile_rows] = {};
-        for (int64_t c = lane; c < k; c += 32) {
+    for (int64_t first = int64_t{blockIdx.x % tiles} * rows; first < m; first += int64_t{tiles} * rows) {
+        const Activation* of_row[rows];
+#pragma unroll
+        for (int r = 0; r < rows; ++r)  // beyond the end the last row again, not stored
+            of_row[r] = x + (first + r < m ? first + r : m - 1) * x_stride;
+        float sums[rows] = {};
+        int64_t c = lane;
+        for (; c + 32 * (ahead - 1) < k; c += 32 * ahead) {
+            float weight[ahead], value[rows][ahead];
+#pragma unroll
+            for (int i = 0; i < ahead; ++i) weight[i] = to_float(weights[c + 32 * i]);
+#pragma unroll
+            for (int r = 0; r < rows; ++r)
+#pragma unroll
+                for (int i = 0; i < ahead; ++i) value[r][i] = to_float(of_row[r][c + 32 * i]);
+#pragma unroll
+            for (int i = 0; i < ahead; ++i)
+#pragma unroll
+                for (int r = 0; r < rows; ++r) sums[r] = fmaf(weight[i], value[r][i], sums[r]);
+        }
+        for (; c < k; c += 32) {
             const float weight = to_float(weights[c]);
 #pragma unroll
-            for (int r = 0; r < tile_rows; ++r) {
-                const int64_t row = first + r < m ? first + r : m - 1;  // beyond the end the last row again, not stored
-                sums[r] = fmaf(weight, x.load(row, c), sums[r]);
-            }
+            for (int r = 0; r < rows; ++r) sums[r] = fmaf(weight, to_float(of_row[r][c]), sums[r]);
         }
 #pragma unroll
-        for (int r = 0; r < tile_rows; ++r) {
+        for (int r = 0; r < rows; ++r) {
             float sum = over_warp<Sum>(sums[r]);
             if (lane != 0 || first + r >= m) continue;
             if (bias != nullptr) sum += bias[column];
@@ -90,22 +110,30 @@ Result<bool> CudaOps::matmul_bulk(const MatmulArgs& args, const CudaMatrix& w) {
 }
 
 Status CudaOps::matmul_rows(const MatmulArgs& args, const CudaMatrix& w) {
-    const int64_t m = args.out.rows;
-    const int64_t n = args.out.columns;
-    const int64_t tiles = (m + tile_rows - 1) / tile_rows;
-    const dim3 grid(static_cast<unsigned>((n + warps - 1) / warps),
-                    static_cast<unsigned>(tiles < grid_y_max ? tiles : grid_y_max));
-    const auto go = [&](auto kernel, auto* weights) {
-        return launch(queue_, "matmul", grid, warps * 32, kernel, Rows2d(args.out), Rows2d(args.x), weights, args.bias,
-                      args.accumulate, m, n, args.x.columns);
+    const int64_t m = args.out.rows, n = args.out.columns;
+    const auto go = [&](auto kernel, int64_t rows, auto* x, auto* weights) {
+        const int64_t all = (m + rows - 1) / rows, tiles = all < tiles_max ? all : tiles_max;
+        const dim3 grid(static_cast<unsigned>((n + warps - 1) / warps * tiles));
+        return launch(queue_, "matmul", grid, warps * 32, kernel, Rows2d(args.out), x, args.x.stride, weights,
+                      args.bias, args.accumulate, m, n, args.x.columns, static_cast<int>(tiles));
+    };
+    const auto by_x = [&](auto* x, auto* weights) {
+        using Activation = std::remove_cvref_t<decltype(*x)>;
+        using Weight = std::remove_cvref_t<decltype(*weights)>;
+        return m == 1 ? go(matmul_rows_kernel<1, Weight, Activation>, 1, x, weights)
+                      : go(matmul_rows_kernel<tile_rows, Weight, Activation>, tile_rows, x, weights);
+    };
+    const auto by_weight = [&](auto* weights) {
+        return args.x.dtype == DType::f32 ? by_x(reinterpret_cast<const float*>(args.x.data), weights)
+                                          : by_x(reinterpret_cast<const __nv_bfloat16*>(args.x.data), weights);
     };
     switch (w.dtype()) {
         case DType::f32:
-            return go(matmul_rows_kernel<float>, reinterpret_cast<const float*>(w.data()));
+            return by_weight(reinterpret_cast<const float*>(w.data()));
         case DType::bf16:
-            return go(matmul_rows_kernel<__nv_bfloat16>, reinterpret_cast<const __nv_bfloat16*>(w.data()));
+            return by_weight(reinterpret_cast<const __nv_bfloat16*>(w.data()));
         default:
-            return go(matmul_rows_kernel<__half>, reinterpret_cast<const __half*>(w.data()));
+            return by_weight(reinterpret_cast<const __half*>(w.data()));
     }
 }
 
