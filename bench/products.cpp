@@ -138,13 +138,6 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-/// GOP/s of what bounds a type: a loop of its own mix, of FMA, or for bf16 of the faster of pairs and FMA.
-double loop_rate(DType type, int threads) {
-    if (is_quantized(type)) return bench::quant_mix_rate(type, threads, 1);
-    const bench::InstructionRates rates = bench::instruction_rates(threads, 1);
-    return type == DType::bf16 ? std::max(rates.fma_f32, rates.dot_bf16) : rates.fma_f32;
-}
-
 void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {
     std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
                 products.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
@@ -188,7 +181,7 @@ bool time_gemm(Products& products, const Options& options, DType type, Json& out
         }
         const double gop = 2.0 * static_cast<double>(m * 9728 * 1024) / 1e9;
         const BesideCeiling timed = products.measure(type, m, std::span(set).first(is_few(m) ? set.size() : 1), gop,
-                                                     [&] { return loop_rate(type, options.threads); });
+                                                     [&] { return bench::type_loop_rate(type, options.threads, 1); });
         const double library = type == DType::bf16 || type == DType::f32
                                    ? bench::gemm_rate(type, m, options.threads, options.repeat)
                                    : 0.0;

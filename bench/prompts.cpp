@@ -190,12 +190,12 @@ Prompt time_prompt(const Model& model, Device& device, const Options& options) {
 
 using Json = nlohmann::ordered_json;
 
-/// GOP/s that bound products of a prompt. Weights in f32 and f16 are multiplied in floats.
+/// GOP/s that bound products of a prompt: the type's loop, or oneDNN's products of floats where they are faster.
 double ceiling_of(DType type, const Options& options) {
-    if (is_quantized(type)) return bench::quant_mix_rate(type, options.threads, options.repeat);
     if (type == DType::bf16) return bench::product_ceiling(512, options.threads, options.repeat);
-    return std::max(bench::instruction_rates(options.threads, options.repeat).fma_f32,
-                    bench::gemm_rate(DType::f32, 512, options.threads, options.repeat));
+    const double loop = bench::type_loop_rate(type, options.threads, options.repeat);
+    if (is_quantized(type)) return loop;
+    return std::max(loop, bench::gemm_rate(DType::f32, 512, options.threads, options.repeat));
 }
 
 Json measure(const Case& one, Device& device, const Options& options, double bf16_tokens_per_s) {

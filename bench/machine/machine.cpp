@@ -109,6 +109,12 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
     return flops / seconds / 1e9;
 }
 
+double type_loop_rate(DType type, int threads, int repeat) {
+    if (is_quantized(type)) return quant_mix_rate(type, threads, repeat);
+    const InstructionRates loops = instruction_rates(threads, repeat);
+    return type == DType::bf16 ? std::max(loops.fma_f32, loops.dot_bf16) : loops.fma_f32;
+}
+
 double product_ceiling(int64_t rows, int threads, int repeat) {
     // oneDNN imitates bf16 products that the processor has not, slower than products of floats; and tiles have no loop.
     const InstructionRates loops = instruction_rates(threads, repeat);

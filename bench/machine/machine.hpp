@@ -47,4 +47,8 @@ InstructionRates instruction_rates(int threads, int repeat);
 /// that has no VNNI.
 double quant_mix_rate(DType type, int threads, int repeat);
 
+/// GOP/s of the loop that bounds products by a type of weights: its own mix, or FMA, or for bf16 the faster of pairs
+/// and FMA. Weights in f16 are multiplied in floats.
+double type_loop_rate(DType type, int threads, int repeat);
+
 }  // namespace rondo::bench
