@@ -5,9 +5,11 @@
 #include <set>
 
 #include "config/limits.hpp"
+#include "model/files/strict_json.hpp"
 #include "model/text/jinja/eval.hpp"
 #include "model/text/jinja/parser.hpp"
 #include "model/text/jinja/print.hpp"
+#include "model/text/unicode.hpp"
 
 namespace rondo {
 
@@ -36,6 +38,23 @@ Status check_roles(std::span<const ChatMessage> messages) {
     return {};
 }
 
+Status check_texts(std::span<const ChatMessage> messages) {
+    for (size_t i = 0; i < messages.size(); ++i) {
+        if (unicode::is_valid(messages[i].content)) continue;
+        return make_error(ErrorCode::invalid_argument,
+                          "messages[" + std::to_string(i) + "].content must be valid UTF-8");
+    }
+    return {};
+}
+
+Status check_further_members(std::span<const ChatMessage> messages) {
+    for (size_t i = 0; i < messages.size(); ++i) {
+        if (messages[i].more_json.empty()) continue;
+        RONDO_TRY(parse_json_object(messages[i].more_json, "messages[" + std::to_string(i) + "]'s further members"));
+    }
+    return {};
+}
+
 namespace {
 
 using jinja::Value;
@@ -48,25 +67,31 @@ Error describe(const std::string& where, int line, const jinja::Fault& fault) {
     return make_error(fault.code, std::move(message));
 }
 
-Value message_dict(jinja::Runtime& runtime, const ChatMessage& message) {
+/// No content is None for a template that asks for that, and "" for others, which may append it.
+Value message_dict(jinja::Runtime& runtime, const ChatMessage& message, bool asks_for_none) {
     std::vector<std::pair<Value, Value>> members{{runtime.text("role"), runtime.text(message.role)},
                                                  {runtime.text("content"), runtime.text(message.content)}};
     if (!message.more_json.empty()) {
         const Value more = jinja::parse_json(runtime, message.more_json, "a message's further members");
         if (!more.dict()) jinja::fail("wants a message's further members as a JSON object");
-        for (const auto& [name, value] : more.dict()->entries)
-            if (*name.text() != "role" && *name.text() != "content") members.emplace_back(name, value);
+        for (const auto& [name, value] : more.dict()->entries) {
+            if (*name.text() == "content") {
+                if (asks_for_none && message.content.empty() && value.is<std::nullptr_t>()) members[1].second = value;
+            } else if (*name.text() != "role") {
+                members.emplace_back(name, value);
+            }
+        }
     }
     return runtime.dict(std::move(members));
 }
 
 /// The variables a template finds, as Hugging Face passes them: `tools` and `documents` are None unless given, a
 /// special token the model lacks is not defined.
-void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const jinja::Dict* extra,
+void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const jinja::Dict* extra, bool asks_for_none,
                   jinja::Scope& context) {
     auto& variables = context.variables;
     std::vector<Value> messages;
-    for (const ChatMessage& message : input.messages) messages.push_back(message_dict(runtime, message));
+    for (const ChatMessage& message : input.messages) messages.push_back(message_dict(runtime, message, asks_for_none));
     variables["messages"] = runtime.list(std::move(messages));
     variables["add_generation_prompt"] = input.add_generation_prompt;
     variables["tools"] = nullptr;
@@ -122,7 +147,8 @@ Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const s
             extra = jinja::parse_json(runtime, input.extra_json, "the further variables");
             if (!extra.dict()) jinja::fail("wants its further variables as a JSON object");
         }
-        fill_context(runtime, input, extra.dict(), context);
+        const bool asks_for_none = mentions("is none") || mentions("is not none");
+        fill_context(runtime, input, extra.dict(), asks_for_none, context);
         jinja::TextBuilder out(runtime);
         jinja::Evaluator(runtime, context).run(program_->block, out);
         if (out.str().size() > limits::template_output_bytes_max)

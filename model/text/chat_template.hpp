@@ -16,6 +16,10 @@ namespace rondo {
 bool is_chat_role(std::string_view role);
 /// An error names the first message whose role is none.
 Status check_roles(std::span<const ChatMessage> messages);
+/// The first whose text no tokenizer takes.
+Status check_texts(std::span<const ChatMessage> messages);
+/// The first whose further members no template could be given.
+Status check_further_members(std::span<const ChatMessage> messages);
 
 struct ChatTemplateInput {
     std::vector<ChatMessage> messages;

@@ -109,7 +109,8 @@ TEST(ChatMessages, KeepsWhatAMessageCarriesForTheTemplate) {
     EXPECT_EQ(request.messages[1].content, "");
     EXPECT_EQ(request.messages[1].more_json,
               R"({"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"f",)"
-              R"("arguments":{"z":1,"a":{}}}},{"id":"","type":"function","function":{"name":"g","arguments":{}}}]})");
+              R"("arguments":{"z":1,"a":{}}}},{"id":"","type":"function","function":{"name":"g","arguments":{}}}],)"
+              R"("content":null})");
     EXPECT_EQ(request.messages[2].more_json, R"({"tool_call_id":"c1"})");
     for (size_t i = 0; i < request.messages.size(); ++i) {
         EXPECT_EQ(has_tool_calls(request.messages[i]), i == 1) << i;

@@ -323,6 +323,23 @@ TEST(ChatTemplate, GivesMessagesTheirFurtherMembers) {
     }
 }
 
+/// A template may write a call only where there is no content; others append it.
+TEST(ChatTemplate, NoContentIsNoneForWhoAsksForIt) {
+    ChatTemplateInput input = said({{"assistant", "", R"({"content": null})"}, {"assistant", ""}});
+    EXPECT_EQ(*render("{% for m in messages %}{{ m.content is none }},{% endfor %}", input), "True,False,");
+    EXPECT_EQ(*render("{% for m in messages %}{{ 'a' + m.content }},{% endfor %}", input), "a,a,");
+    input.messages[0].content = "x";
+    EXPECT_EQ(*render("{% for m in messages %}{{ m.content is not none }},{% endfor %}", input), "True,True,");
+}
+
+TEST(ChatTemplate, FiltersABlock) {
+    EXPECT_EQ(*render("a{% filter trim %}  b {{ 1 + 1 }}  {% endfilter %}c"), "ab 2c");
+    EXPECT_EQ(*render("{% filter trim | upper %} b {% filter lower %}C{% endfilter %} {% endfilter %}"), "B C");
+    EXPECT_EQ(*render("{% set x = 1 %}{% filter upper %}{% set x = 2 %}{{ x }}a{% endfilter %}{{ x }}"), "2A1");
+    EXPECT_THAT(parse_error("{% filter nothing %}{% endfilter %}"), HasSubstr("filter 'nothing' is not supported"));
+    EXPECT_THAT(parse_error("{% filter trim %}a"), HasSubstr("endfilter"));
+}
+
 TEST(ChatTemplate, TakesAnObjectOfManyMembers) {
     std::string members;
     for (int i = 0; i < 20'000; ++i) members += "\"k" + std::to_string(i) + "\": " + std::to_string(i) + ", ";

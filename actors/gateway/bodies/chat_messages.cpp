@@ -116,6 +116,7 @@ void read_tool_calls(BodyFields& fields, std::string& more) {
         more += read_tool_call(*call);
     }
     more += "],";
+    if (fields.find("content") == nullptr) more += R"("content":null,)";
 }
 
 /// What a message carries beside its text: who says it, and what comes back of an answer.

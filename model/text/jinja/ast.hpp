@@ -135,6 +135,10 @@ struct SetBlock {
     ExpressionPtr filter;  ///< may be null
     Block body;
 };
+struct FilterBlock {
+    ExpressionPtr filter;
+    Block body;
+};
 struct Macro {
     std::string name;
     std::vector<std::string> parameters;
@@ -152,8 +156,8 @@ struct Continue {};
 
 struct Statement {
     int line;
-    std::variant<node::Data, node::Output, node::If, node::For, node::Set, node::SetBlock, node::Macro,
-                 node::Generation, node::Break, node::Continue>
+    std::variant<node::Data, node::Output, node::If, node::For, node::Set, node::SetBlock, node::FilterBlock,
+                 node::Macro, node::Generation, node::Break, node::Continue>
         node;
 };
 

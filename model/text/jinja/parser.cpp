@@ -140,12 +140,13 @@ Statement Parser::parse_statement() {
     if (current().kind != Kind::name) unexpected("the name of a tag");
     const int line = current().line;
     const std::string tag = current().text;
-    if (!is_any(tag, {"if", "for", "set", "macro", "generation", "break", "continue"}))
+    if (!is_any(tag, {"if", "for", "set", "filter", "macro", "generation", "break", "continue"}))
         refuse("tag '" + tag + "' is not supported", ErrorCode::unsupported);
     next();
     if (tag == "if") return parse_if(line);
     if (tag == "for") return parse_for(line);
     if (tag == "set") return parse_set(line);
+    if (tag == "filter") return parse_filter_block(line);
     if (tag == "macro") return parse_macro(line);
     if (tag == "generation") {
         const size_t loops = std::exchange(loops_, 0);
@@ -232,6 +233,18 @@ Statement Parser::parse_set(int line) {
     while (skip_sign("|")) node.filter = parse_filter(std::move(node.filter));
     const size_t loops = std::exchange(loops_, 0);
     node.body = parse_body({"endset"});
+    next();
+    loops_ = loops;
+    return {line, std::move(node)};
+}
+
+Statement Parser::parse_filter_block(int line) {
+    node::FilterBlock node;
+    do {
+        node.filter = parse_filter(std::move(node.filter));
+    } while (skip_sign("|"));
+    const size_t loops = std::exchange(loops_, 0);
+    node.body = parse_body({"endfilter"});
     next();
     loops_ = loops;
     return {line, std::move(node)};

@@ -31,6 +31,7 @@ private:
     Statement parse_if(int line);
     Statement parse_for(int line);
     Statement parse_set(int line);
+    Statement parse_filter_block(int line);
     Statement parse_macro(int line);
     Target parse_target(bool allows_attribute);
     std::string parse_target_name();

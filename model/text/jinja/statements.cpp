@@ -83,13 +83,19 @@ struct Evaluator::Executor {
     }
     Flow operator()(const node::SetBlock& set) {
         Value value = evaluator.capture(set.body);
-        if (set.filter) {
-            Value outer = std::exchange(evaluator.block_text_, value);
-            value = evaluator.evaluate(*set.filter);
-            evaluator.block_text_ = std::move(outer);
-        }
+        if (set.filter) value = filtered(*set.filter, std::move(value));
         evaluator.assign(set.target, value, *evaluator.scope_);
         return Flow::next;
+    }
+    Flow operator()(const node::FilterBlock& block) {
+        print(out, filtered(*block.filter, evaluator.capture(block.body)));
+        return Flow::next;
+    }
+    Value filtered(const Expression& filter, Value text) {
+        Value outer = std::exchange(evaluator.block_text_, std::move(text));
+        Value value = evaluator.evaluate(filter);
+        evaluator.block_text_ = std::move(outer);
+        return value;
     }
     Flow operator()(const node::Macro& macro) {
         auto closure = std::make_shared<const MacroClosure>(MacroClosure{&macro, evaluator.scope_});
