@@ -39,9 +39,10 @@ Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>
     all.insert(all.end(), messages.begin(), messages.end());
     RONDO_ASSIGN(std::string text, model_->render_chat(all, variables_json, stop));
     const Start start = known_start_of(text);
-    RONDO_ASSIGN(const std::vector<int32_t> more,
-                 model_->tokenizer->encode(std::string_view(text).substr(start.bytes), true, stop));
     Prompt prompt = prompt_up_to(start.border);
+    const int32_t before = prompt.ids.empty() ? -1 : prompt.ids.back();
+    RONDO_ASSIGN(const std::vector<int32_t> more,
+                 model_->tokenizer->encode_behind(before, std::string_view(text).substr(start.bytes), true, stop));
     prompt.ids.insert(prompt.ids.end(), more.begin(), more.end());
     const std::vector<size_t> ends = answer_ends(text, all);
     prompt.text = std::move(text.erase(0, start.bytes));

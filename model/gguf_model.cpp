@@ -118,12 +118,19 @@ Status read_switches(const GgufFile& file, const std::string& prefix, ModelSpec&
     return {};
 }
 
-/// The stated end tokens, and the control tokens that end a turn in the chat formats of these families: a GGUF file
-/// names one end token where generation_config.json lists several.
-void collect_eos(const GgufVocabulary& vocabulary, int64_t eot, ModelSpec& spec) {
-    constexpr std::string_view enders[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
-                                           "<|end_of_text|>"};
-    constexpr int32_t control = 3;
+constexpr int32_t normal = 1, control = 3, user_defined = 4;
+
+/// These end a turn in the chat formats of some family, whatever else a file says of them.
+bool is_ender(std::string_view token) {
+    constexpr std::string_view enders[] = {
+        "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",    "<|end_of_text|>",   "<|end|>",
+        "<EOT>",      "_<EOT>",        "[EOT]",      "<end_of_turn>", "<end_of_utterance>"};
+    return std::ranges::count(enders, token) > 0;
+}
+
+/// The stated end tokens, and those that end a turn: a GGUF file names one end token where generation_config.json lists
+/// several.
+void collect_eos(const GgufVocabulary& vocabulary, int64_t eot, int64_t eom, ModelSpec& spec) {
     const auto add = [&](int64_t id) {
         const auto narrow = static_cast<int32_t>(id);
         if (id >= 0 && std::find(spec.eos_ids.begin(), spec.eos_ids.end(), narrow) == spec.eos_ids.end()) {
@@ -132,10 +139,9 @@ void collect_eos(const GgufVocabulary& vocabulary, int64_t eot, ModelSpec& spec)
     };
     add(vocabulary.eos_id);
     add(eot);
-    for (size_t i = 0; i < vocabulary.tokens.size() && i < vocabulary.types.size(); ++i) {
-        const bool ends = std::find(std::begin(enders), std::end(enders), vocabulary.tokens[i]) != std::end(enders);
-        if (ends && vocabulary.types[i] == control) add(static_cast<int64_t>(i));
-    }
+    add(eom);
+    for (size_t i = 0; i < vocabulary.tokens.size() && i < vocabulary.types.size(); ++i)
+        if (vocabulary.types[i] == control && is_ender(vocabulary.tokens[i])) add(static_cast<int64_t>(i));
 }
 
 Error lengths_differ(const GgufFile& file, const char* what, size_t count, size_t tokens) {
@@ -162,6 +168,14 @@ bool opens_with_bos(const GgufVocabulary& vocabulary) {
            std::find(std::begin(openers), std::end(openers), vocabulary.pre) != std::end(openers);
 }
 
+/// Of files from before converters named it (May 2024).
+std::string usual_pretokenizer(const GgufVocabulary& vocabulary, std::string_view architecture) {
+    constexpr size_t llama3_tokens = 128256;
+    if (vocabulary.model != "gpt2") return {};
+    if (architecture == "qwen2" || architecture == "qwen3") return "qwen2";
+    return architecture == "llama" && vocabulary.tokens.size() == llama3_tokens ? "llama-bpe" : "";
+}
+
 }  // namespace
 
 Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file) {
@@ -174,6 +188,13 @@ Result<GgufVocabulary> vocabulary_from_gguf(const GgufFile& file) {
     RONDO_ASSIGN(out.scores, file.reals("tokenizer.ggml.scores", count_max));
     RONDO_ASSIGN(out.merges, file.texts("tokenizer.ggml.merges", count_max));
     const size_t tokens = out.tokens.size();
+    if (out.pre.empty()) {
+        RONDO_ASSIGN(const std::string architecture, file.text("general.architecture", text_bytes_max, ""));
+        out.pre = usual_pretokenizer(out, architecture);
+    }
+    // Some converters took them for words, which would be printed, and never end an answer.
+    for (size_t i = 0; i < tokens && i < out.types.size(); ++i)
+        if ((out.types[i] == normal || out.types[i] == user_defined) && is_ender(out.tokens[i])) out.types[i] = control;
     if (!out.types.empty() && out.types.size() != tokens) {
         return lengths_differ(file, "token types", out.types.size(), tokens);
     }
@@ -209,8 +230,9 @@ Result<ModelSpec> spec_from_gguf(const GgufFile& file) {
     RONDO_TRY(read_switches(file, prefix, spec));
     RONDO_ASSIGN(const GgufVocabulary vocabulary, vocabulary_from_gguf(file));
     RONDO_ASSIGN(const int32_t eot, token_id(file, "tokenizer.ggml.eot_token_id", vocabulary.tokens.size(), -1));
+    RONDO_ASSIGN(const int32_t eom, token_id(file, "tokenizer.ggml.eom_token_id", vocabulary.tokens.size(), -1));
     spec.bos_id = vocabulary.bos_id;
-    collect_eos(vocabulary, eot, spec);
+    collect_eos(vocabulary, eot, eom, spec);
     RONDO_TRY(check_spec(spec, file.where()));
     return spec;
 }

@@ -27,6 +27,11 @@ void find_thoughts(Model& model) {
     if (model.chat_template && model.chat_template->mentions(Thoughts::end_tag)) model.shows_thoughts = true;
 }
 
+/// A base model that was tuned for chats often names the new end in its tokenizer's configuration alone.
+void end_with(int32_t id, ModelSpec& spec) {
+    if (id >= 0 && std::ranges::count(spec.eos_ids, id) == 0) spec.eos_ids.push_back(id);
+}
+
 Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& path) {
     Model model;
     model.name = files.name;
@@ -36,13 +41,19 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
     if (files.gguf_vocabulary) {
         RONDO_ASSIGN(model.tokenizer, tokenizer_from_gguf(*files.gguf_vocabulary, path.string()));
     } else if (!files.tokenizer_json.empty()) {
-        RONDO_ASSIGN(model.tokenizer, tokenizer_from_json(files.tokenizer_json, (path / "tokenizer.json").string()));
+        RONDO_ASSIGN(model.tokenizer,
+                     tokenizer_from_json(files.tokenizer_json, (path / "tokenizer.json").string(), files.around_text));
     }
     if (model.tokenizer != nullptr) {
         RONDO_TRY(check_vocabulary(model.spec, model.tokenizer->vocabulary(), path.string()));
+        end_with(model.tokenizer->find(files.eos_token), model.spec);
     }
     if (!files.chat_template.empty()) {
-        RONDO_ASSIGN(model.chat_template, ChatTemplate::parse(files.chat_template, path.string() + ": chat template"));
+        auto parsed = ChatTemplate::parse(files.chat_template, path.string() + ": chat template");
+        if (parsed)
+            model.chat_template.emplace(std::move(*parsed));
+        else
+            model.chat_template_fault = parsed.error();  // plain text needs none
     }
     find_thoughts(model);
     return model;
@@ -61,6 +72,7 @@ Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages,
                                        const std::stop_token& stop) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; the prompt must be token ids");
+    if (chat_template_fault) return *chat_template_fault;
     if (!chat_template)
         return make_error(ErrorCode::unsupported,
                           "model " + name + " has no chat template; the prompt must be plain text");

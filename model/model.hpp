@@ -23,6 +23,7 @@ struct Model {
     ModelSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;  ///< none when the folder has no tokenizer.json
     std::optional<ChatTemplate> chat_template;
+    std::optional<Error> chat_template_fault;  ///< why the model's own cannot be used
     std::string bos_token, eos_token;
     bool shows_thoughts = false;    ///< its template or vocabulary has the tags of model/text/thoughts.hpp
     int32_t thought_begin_id = -1;  ///< the tags where they are special tokens, which are no text; else -1

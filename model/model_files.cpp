@@ -60,6 +60,16 @@ Result<std::string> template_text(const JsonFields& fields, const std::string& w
     return std::string();
 }
 
+/// Hugging Face's classes of Llama tokenizers add these tokens themselves, whatever tokenizer.json says.
+Status read_around_text(const JsonFields& fields, ModelFiles& out) {
+    RONDO_ASSIGN(const std::string type, fields.text("tokenizer_class", ""));
+    if (type != "LlamaTokenizer" && type != "LlamaTokenizerFast") return {};
+    RONDO_ASSIGN(const bool begins, fields.boolean("add_bos_token", true));
+    RONDO_ASSIGN(const bool ends, fields.boolean("add_eos_token", false));
+    out.around_text = AroundText{begins ? out.bos_token : "", ends ? out.eos_token : ""};
+    return {};
+}
+
 Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
     const fs::path path = folder / "tokenizer_config.json";
     const std::string where = path_text(path);
@@ -70,6 +80,7 @@ Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
         RONDO_ASSIGN(out.bos_token, token_text(fields, where, "bos_token"));
         RONDO_ASSIGN(out.eos_token, token_text(fields, where, "eos_token"));
         RONDO_ASSIGN(out.chat_template, template_text(fields, where));
+        RONDO_TRY(read_around_text(fields, out));
     }
     // A file of its own is the newer way and goes before the configuration's.
     RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", limits::template_bytes_max));

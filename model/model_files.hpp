@@ -34,6 +34,7 @@ struct ModelFiles {
     ModelSpec spec;
     std::unique_ptr<WeightsFile> weights;  ///< none unless they were needed, or were there to be read
     std::string tokenizer_json;
+    std::optional<AroundText> around_text;  ///< in place of what tokenizer_json says
     std::optional<GgufVocabulary> gguf_vocabulary;
     std::string chat_template;  ///< Jinja; "" when the model has none
     std::string bos_token;

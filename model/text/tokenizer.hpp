@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -23,6 +24,9 @@ public:
     virtual Result<std::vector<int32_t>> encode(std::string_view text, bool special,
                                                 const std::stop_token& stop) const = 0;
     Result<std::vector<int32_t>> encode(std::string_view text, bool special) const { return encode(text, special, {}); }
+    /// A text that goes on behind the token `before`.
+    virtual Result<std::vector<int32_t>> encode_behind(int32_t before, std::string_view text, bool special,
+                                                       const std::stop_token& stop) const = 0;
     /// Adds BOS/EOS as the model's post-processor says; off for rendered chat templates, which write their own.
     virtual std::vector<int32_t> with_template_tokens(std::vector<int32_t> ids) const = 0;
 
@@ -38,8 +42,15 @@ public:
     std::string decode(std::span<const int32_t> ids, bool special = false) const;
 };
 
-/// From tokenizer.json's text. `where` names the file in errors.
-Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view json, const std::string& where);
+/// Tokens that stand around a plain text; "" for none.
+struct AroundText {
+    std::string before, after;
+};
+
+/// From tokenizer.json's text. `where` names the file in errors. `around` goes before the file's own post-processor,
+/// where it has such tokens.
+Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view json, const std::string& where,
+                                                       const std::optional<AroundText>& around = {});
 
 /// The fields of a GGUF file that describe its tokenizer.
 struct GgufVocabulary {

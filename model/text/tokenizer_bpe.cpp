@@ -67,28 +67,30 @@ bool BpeTokenizer::has_bytes_of(std::string_view character) const {
 }
 
 /// What is asked to stop leaves its work half done; here is where that becomes an error.
-Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text, bool special,
-                                                  const std::stop_token& stop) const {
+Result<std::vector<int32_t>> BpeTokenizer::encode_behind(int32_t before, std::string_view text, bool special,
+                                                         const std::stop_token& stop) const {
     if (text.size() > limits::prompt_bytes_max)
         return make_error(ErrorCode::out_of_range, "the text has " + std::to_string(text.size()) +
                                                        " bytes, must be at most " +
                                                        std::to_string(limits::prompt_bytes_max));
     if (!unicode::is_valid(text)) return make_error(ErrorCode::invalid_argument, "the text is not valid UTF-8");
     Run run(parts_.merges, special, stop);
-    const Status done = encode_all(text, run);
+    if (before >= 0) text.remove_prefix(parts_.added.spaces_taken_by(before, text));
+    const Status done = encode_all(text, before < 0, run);
     if (stop.stop_requested()) return make_error(ErrorCode::cancelled, "nobody waits for the tokens any more");
     RONDO_TRY(done);
     return std::move(run.ids);
 }
 
-Status BpeTokenizer::encode_all(std::string_view text, Run& run) const {
+Status BpeTokenizer::encode_all(std::string_view text, bool from_start, Run& run) const {
     std::vector<AddedTokens::Segment> segments;
     parts_.added.split(text, run.special, segments);
     for (const auto& segment : segments) {
         if (segment.id >= 0) {
             run.ids.push_back(segment.id);
         } else {
-            RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0, run));
+            RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin),
+                                     from_start && segment.begin == 0, run));
         }
         if (run.stop.stop_requested()) break;
     }

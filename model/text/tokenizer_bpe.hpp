@@ -45,7 +45,11 @@ public:
 
     using Tokenizer::encode;
     Result<std::vector<int32_t>> encode(std::string_view text, bool special,
-                                        const std::stop_token& stop) const override;
+                                        const std::stop_token& stop) const override {
+        return encode_behind(-1, text, special, stop);
+    }
+    Result<std::vector<int32_t>> encode_behind(int32_t before, std::string_view text, bool special,
+                                               const std::stop_token& stop) const override;
     std::vector<int32_t> with_template_tokens(std::vector<int32_t> ids) const override;
     int64_t vocabulary() const override { return parts_.vocabulary.size(); }
     std::string bytes_of(int32_t id, bool special) const override;
@@ -55,7 +59,7 @@ public:
 
 private:
     struct Run;
-    Status encode_all(std::string_view text, Run& run) const;
+    Status encode_all(std::string_view text, bool from_start, Run& run) const;
     Status encode_segment(std::string_view text, bool from_start, Run& run) const;
     void encode_word(std::string_view word, Run& run) const;
     /// -1 when no token has this content or none that a user's words may become.

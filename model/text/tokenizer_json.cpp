@@ -207,11 +207,23 @@ Result<BpeParts> read_parts(std::string_view json, const std::string& where) {
     return parts;
 }
 
+void put_around(const AroundText& around, BpeParts& parts) {
+    for (const auto& [token, ids] :
+         {std::pair(&around.before, &parts.before), std::pair(&around.after, &parts.after)}) {
+        const int32_t id = token->empty() ? -1 : parts.vocabulary.find(*token);
+        if (!token->empty() && id < 0) continue;  // there is no such token: what the file says stays
+        ids->clear();
+        if (id >= 0) ids->push_back(id);
+    }
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view json, const std::string& where) {
+Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view json, const std::string& where,
+                                                       const std::optional<AroundText>& around) {
     try {
         RONDO_ASSIGN(BpeParts parts, read_parts(json, where));
+        if (around) put_around(*around, parts);
         return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(std::move(parts)));
     } catch (const std::exception& e) {
         return make_error(ErrorCode::internal, where + ": " + in_quotes(e.what()));

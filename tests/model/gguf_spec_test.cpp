@@ -57,6 +57,20 @@ TEST(SpecFromGguf, ControlTokensThatEndATurnEndAnAnswer) {
                 HasSubstr("'tokenizer.ggml.eot_token_id' must be an integer from -1 to 4"));
 }
 
+TEST(SpecFromGguf, WhatEndsATurnIsControlWhateverTheFileCallsIt) {
+    for (const int32_t type : {1, 4}) {
+        const std::string file = GgufBytes()
+                                     .string("tokenizer.ggml.model", "gpt2")
+                                     .strings("tokenizer.ggml.tokens", {"a", "<|im_end|>", "<|end|>", "<|ends|>"})
+                                     .numbers<int32_t>("tokenizer.ggml.token_type", 5, {1, type, type, type})
+                                     .file();
+        const auto vocabulary = vocabulary_from_gguf(*GgufFile::parse(as_bytes(file), "x"));
+        ASSERT_TRUE(vocabulary) << vocabulary.error().message;
+        EXPECT_THAT(vocabulary->types, ElementsAre(1, 3, 3, type));
+    }
+    EXPECT_THAT(spec_of(gguf_metadata("qwen2").u32("tokenizer.ggml.eom_token_id", 1))->eos_ids, ElementsAre(3, 1, 4));
+}
+
 TEST(SpecFromGguf, TensorsTellBiasesAndTies) {
     GgufBytes bytes = gguf_metadata("qwen2");
     bytes.tensor("output.weight", {1}, 0, "1234").tensor("blk.0.attn_q.bias", {1}, 0, "1234");
@@ -262,6 +276,24 @@ TEST(GgufVocabulary, WithoutAWordOnBosItIsAddedAsLlamaCppDoes) {
         EXPECT_FALSE(adds_bos("gpt2", pre, 0)) << pre;
         EXPECT_TRUE(adds_bos("gpt2", pre, 0, "yes")) << pre;
     }
+}
+
+/// Converters have named it since May 2024.
+TEST(GgufVocabulary, WithoutAPreTokenizerItIsItsFamilys) {
+    const auto pre = [](const std::string& architecture, size_t tokens, const std::string& model = "gpt2") {
+        std::vector<std::string> texts;
+        for (size_t i = 0; i < tokens; ++i) texts.push_back(std::to_string(i));
+        const std::string file = GgufBytes()
+                                     .string("general.architecture", architecture)
+                                     .string("tokenizer.ggml.model", model)
+                                     .strings("tokenizer.ggml.tokens", texts)
+                                     .file();
+        return vocabulary_from_gguf(*GgufFile::parse(as_bytes(file), "x"))->pre;
+    };
+    EXPECT_EQ(pre("qwen2", 10), "qwen2");
+    EXPECT_EQ(pre("llama", 128256), "llama-bpe");
+    EXPECT_EQ(pre("llama", 10), "");
+    EXPECT_EQ(pre("llama", 128256, "llama"), "");
 }
 
 TEST(GgufVocabulary, SentencePieceHasIdsOfItsOwnWhereTheFileHasNone) {

@@ -79,6 +79,52 @@ TEST(ModelFiles, ChatTemplateMayBeAListOrAFile) {
     EXPECT_THAT(files_error(folder.path()), HasSubstr("at most 1048576"));
 }
 
+/// A base model that was tuned for chats names its new end in the tokenizer's configuration alone.
+TEST(ModelFiles, TheTokenizersEndEndsAnAnswerToo) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    folder.write("generation_config.json", R"({"eos_token_id":3})");
+    folder.write("tokenizer.json",
+                 R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"<s>":2,"</s>":3},"merges":[]},)"
+                 R"("decoder":{"type":"Fuse"},"added_tokens":[{"id":4,"content":"<|im_end|>","special":true}]})");
+    const auto ends = [&](const std::string& config) {
+        folder.write("tokenizer_config.json", config);
+        return load_model_text(folder.path()).value().spec.eos_ids;
+    };
+    EXPECT_THAT(ends(R"({"eos_token":"<|im_end|>"})"), ElementsAre(3, 4));
+    EXPECT_THAT(ends(R"({"eos_token":"</s>"})"), ElementsAre(3));
+    EXPECT_THAT(ends(R"({"eos_token":"unknown"})"), ElementsAre(3));
+    EXPECT_THAT(ends("{}"), ElementsAre(3));
+}
+
+/// As Hugging Face's Llama classes do whatever tokenizer.json says, which DeepSeek's relies on.
+TEST(ModelFiles, LlamaTokenizersPutTheirTokensAroundAText) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    folder.write("tokenizer.json", R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"<s>":2,"</s>":3},"merges":[]},)"
+                                   R"("decoder":{"type":"Fuse"}})");
+    const auto ids = [&](const std::string& config) {
+        folder.write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"</s>")" + config + "}");
+        return load_model_text(folder.path()).value().encode_text("ab").value();
+    };
+    EXPECT_THAT(ids(R"(,"tokenizer_class":"PreTrainedTokenizerFast","add_bos_token":true)"), ElementsAre(0, 1));
+    EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizerFast")"), ElementsAre(2, 0, 1));
+    EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizer","add_eos_token":true)"), ElementsAre(2, 0, 1, 3));
+    EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizerFast","add_bos_token":false)"), ElementsAre(0, 1));
+}
+
+TEST(ModelFiles, ATemplateThatCannotBeReadLeavesPlainTexts) {
+    const TemporaryFolder folder;
+    write_tiny(folder);
+    folder.write("tokenizer.json",
+                 R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"decoder":{"type":"Fuse"}})");
+    folder.write("tokenizer_config.json", R"({"chat_template":"{% include 'x' %}"})");
+    const auto model = load_model_text(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_THAT(model->encode_text("ab").value(), ElementsAre(0, 1));
+    EXPECT_THAT(model->encode_chat({{"user", "a"}}).error().message, HasSubstr("tag 'include' is not supported"));
+}
+
 TEST(ModelFiles, NullAndAByteOrderMarkInTokenizerConfig) {
     const TemporaryFolder folder;
     write_tiny(folder);

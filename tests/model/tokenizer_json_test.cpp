@@ -209,6 +209,28 @@ TEST(TokenizerJson, MetaspaceComesBeforeTheFirstWordOfATextOnly) {
     }
 }
 
+/// What is encoded behind known ids is what the whole text would have there.
+TEST(TokenizerJson, GoesOnBehindATokenAsInOneText) {
+    const Json file = {
+        {"added_tokens", Json::array({{{"id", 9}, {"content", "<x>"}, {"normalized", false}},
+                                      {{"id", 8}, {"content", "<y>"}, {"normalized", false}, {"rstrip", true}}})},
+        {"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}}},
+        {"decoder", {{"type", "Fuse"}}},
+        {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"_", 2}}}, {"merges", Json::array()}}}};
+    const auto tokenizer = load(file);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto behind = [&](int32_t before, const std::string& text) {
+        return tokenizer->encode_behind(before, text, true, {}).value();
+    };
+    for (const std::string text : {"ab", " ab", "a<x>b", "  <y>  a"}) {
+        std::vector<int32_t> whole = ids_of(*tokenizer, "<x>" + text);
+        EXPECT_EQ(behind(9, text), std::vector<int32_t>(whole.begin() + 1, whole.end())) << text;
+        whole = ids_of(*tokenizer, "<y>" + text);
+        EXPECT_EQ(behind(8, text), std::vector<int32_t>(whole.begin() + 1, whole.end())) << text;
+        EXPECT_EQ(behind(-1, text), ids_of(*tokenizer, text)) << text;
+    }
+}
+
 TEST(TokenizerJson, TakesTheLongestOfSeveralAddedTokens) {
     Json base = byte_tokenizer({});
     int id = 300;
