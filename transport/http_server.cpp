@@ -3,10 +3,12 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <exception>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -24,6 +26,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using NetError = boost::system::error_code;
+using Strand = asio::strand<asio::io_context::executor_type>;
 
 constexpr int threads_max = 256;
 constexpr int send_buffer_bytes = 256 << 10;
@@ -31,7 +34,7 @@ constexpr int send_buffer_bytes = 256 << 10;
 constexpr std::chrono::milliseconds accept_pause{50};
 
 /// Listens, keeps the list of connections and owns the threads. What concerns listening and draining happens on the
-/// acceptor's strand; the list has a lock, since connections leave it from strands of their own.
+/// `strand_`; the list has a lock, since connections leave it from strands of their own.
 class AsioHttpServer final : public HttpServer {
 public:
     AsioHttpServer(Options options, Handler handle)
@@ -39,12 +42,12 @@ public:
           shared_{.limits = options_.limits,
                   .handle = std::move(handle),
                   .refused = options_.refused,
+                  .let_in = options_.let_in,
                   .closed = [this](const std::shared_ptr<HttpConnection>& connection) { forget(connection); }},
           io_(options_.threads),
           work_(io_.get_executor()),
-          acceptor_(asio::make_strand(io_)),
-          pause_(acceptor_.get_executor()),
-          patience_(acceptor_.get_executor()) {}
+          strand_(asio::make_strand(io_)),
+          patience_(strand_) {}
     ~AsioHttpServer() override;
 
     Status listen();
@@ -54,9 +57,16 @@ public:
     void drain(std::chrono::milliseconds patience, std::function<void()> drained) override;
 
 private:
+    /// One for each address.
+    struct Listener {
+        explicit Listener(const Strand& strand) : acceptor(strand), pause(strand) {}
+        tcp::acceptor acceptor;
+        asio::steady_timer pause;
+    };
     Error refused(const std::string& reason) const;
+    NetError listen_on(tcp::endpoint endpoint, bool is_one_of_several);
     void serve();
-    void accept();
+    void accept(Listener& listener);
     void admit(tcp::socket socket);
     void forget(const std::shared_ptr<HttpConnection>& connection);
     void stop_listening();
@@ -68,8 +78,8 @@ private:
     HttpShared shared_;
     asio::io_context io_;
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
-    tcp::acceptor acceptor_;
-    asio::steady_timer pause_;
+    Strand strand_;
+    std::list<Listener> listeners_;
     asio::steady_timer patience_;
     uint16_t port_ = 0;
     uint64_t refused_ = 0;
@@ -81,7 +91,7 @@ private:
 
 /// Closed connections leave nothing pending, so the threads come to an end by themselves.
 AsioHttpServer::~AsioHttpServer() {
-    asio::post(acceptor_.get_executor(), [this] {
+    asio::post(strand_, [this] {
         stop_listening();
         patience_.cancel();
         for_each(&HttpConnection::close);
@@ -101,18 +111,37 @@ Status AsioHttpServer::listen() {
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     if (error || found.empty()) return refused("no such address");
-    const tcp::endpoint endpoint = *found.begin();
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (!error) port_ = acceptor_.local_endpoint(error).port();
-    if (error) return refused(error.message());
+    NetError last;
+    for (const auto& one : found) {
+        error = listen_on(one.endpoint(), found.size() > 1);
+        const bool has_no_such =
+            error == asio::error::address_family_not_supported || error == boost::system::errc::address_not_available;
+        if (error && !has_no_such) return refused(error.message());
+        if (error) last = error;
+    }
+    if (listeners_.empty()) return refused(last.message());
     return {};
 }
 
+/// A name's addresses share the port that the first one found.
+NetError AsioHttpServer::listen_on(tcp::endpoint endpoint, bool is_one_of_several) {
+    NetError error;
+    if (port_ != 0) endpoint.port(port_);
+    Listener& listener = listeners_.emplace_back(strand_);
+    tcp::acceptor& acceptor = listener.acceptor;
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    // By itself IPv6's :: takes IPv4's clients too.
+    if (!error && is_one_of_several && endpoint.address().is_v6()) acceptor.set_option(asio::ip::v6_only(true), error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (!error) port_ = acceptor.local_endpoint(error).port();
+    if (error) listeners_.pop_back();
+    return error;
+}
+
 Status AsioHttpServer::begin() {
-    accept();
+    for (Listener& listener : listeners_) accept(listener);
     try {
         for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { serve(); });
     } catch (const std::exception&) {
@@ -132,16 +161,16 @@ void AsioHttpServer::serve() {
     }
 }
 
-void AsioHttpServer::accept() {
-    acceptor_.async_accept(asio::make_strand(io_), [this](const NetError& error, tcp::socket socket) {
-        if (!acceptor_.is_open()) return;
+void AsioHttpServer::accept(Listener& listener) {
+    listener.acceptor.async_accept(asio::make_strand(io_), [&, this](const NetError& error, tcp::socket socket) {
+        if (!listener.acceptor.is_open()) return;
         if (!error) {
-            accept();
+            accept(listener);
             return admit(std::move(socket));
         }
-        pause_.expires_after(accept_pause);
-        pause_.async_wait([this](const NetError& cancelled) {
-            if (!cancelled && acceptor_.is_open()) accept();
+        listener.pause.expires_after(accept_pause);
+        listener.pause.async_wait([&, this](const NetError& cancelled) {
+            if (!cancelled && listener.acceptor.is_open()) accept(listener);
         });
     });
 }
@@ -186,7 +215,7 @@ HttpServer::Counts AsioHttpServer::counts() const {
 }
 
 void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<void()> drained) {
-    asio::post(acceptor_.get_executor(), [this, patience, drained = std::move(drained)]() mutable {
+    asio::post(strand_, [this, patience, drained = std::move(drained)]() mutable {
         shared_.draining = true;
         stop_listening();
         {
@@ -204,8 +233,10 @@ void AsioHttpServer::drain(std::chrono::milliseconds patience, std::function<voi
 
 void AsioHttpServer::stop_listening() {
     NetError ignored;
-    acceptor_.close(ignored);
-    pause_.cancel();
+    for (Listener& listener : listeners_) {
+        listener.acceptor.close(ignored);
+        listener.pause.cancel();
+    }
 }
 
 void AsioHttpServer::for_each(void (HttpConnection::*step)()) {

@@ -21,7 +21,7 @@ struct HttpLimits {
                                                     ///< address: 503 beyond for large ones
     size_t connections_max = 12'000;                ///< further ones are closed at once; fewer, where the process may
                                                     ///< not open so many files and 512 others
-    size_t write_bytes_max = size_t{256} << 10;     ///< of a stream, accepted and not yet sent
+    size_t write_bytes_max = size_t{4} << 20;       ///< of a stream, accepted and not yet sent
     size_t answers_bytes_max = size_t{512} << 20;   ///< of all answers, accepted and not yet sent; beyond, a whole
                                                     ///< one becomes a 503, and a stream is cut
     std::chrono::milliseconds header_time{10'000};  ///< from the first byte of a request to the end of its header
@@ -67,12 +67,16 @@ public:
     /// Told, on a thread of the server, of each request that is refused before it reaches the handler: as much of it
     /// as was read, the status and the bytes of the answer's body. Returns the answer's headers. It must not block.
     using Refused = std::function<HttpHeaders(HttpRequest, int status, size_t bytes)>;
+    /// Asked, on a thread of the server, at the end of a header whose body has not come whole. False: a 401, and no
+    /// more is read of it. It must not block.
+    using LetIn = std::function<bool(const HttpRequest&)>;
     struct Options {
-        std::string host = "127.0.0.1";
-        uint16_t port = 0;  ///< 0: any free one
+        std::string host = "127.0.0.1";  ///< an address or a name, all of whose addresses are listened on
+        uint16_t port = 0;               ///< 0: any free one
         int threads = 1;
         HttpLimits limits;
         Refused refused = {};
+        LetIn let_in = {};
     };
     struct Counts {
         size_t connections = 0;  ///< open now

@@ -12,6 +12,7 @@ namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using NetError = boost::system::error_code;
 
 constexpr size_t read_bytes_max = size_t{16}
                                   << 10;  // at once; also what is kept of pipelined requests before reading rests
@@ -25,10 +26,23 @@ struct Gather {
     auto end() const { return buffers->end(); }
 };
 
+/// Of IPv6 addresses a host has as many as it likes, all with the same first half.
+std::string network_of(const std::string& peer) {
+    NetError unknown;
+    const asio::ip::address address = asio::ip::make_address(peer, unknown);
+    if (unknown || !address.is_v6() || address.to_v6().is_v4_mapped()) return peer;
+    const auto bytes = address.to_v6().to_bytes();
+    return {bytes.begin(), bytes.begin() + 8};
+}
+
 }  // namespace
 
 HttpConnection::HttpConnection(tcp::socket socket, std::string peer, HttpShared& shared)
-    : socket_(std::move(socket)), timer_(socket_.get_executor()), peer_(std::move(peer)), shared_(shared) {}
+    : socket_(std::move(socket)),
+      timer_(socket_.get_executor()),
+      peer_(std::move(peer)),
+      network_(network_of(peer_)),
+      shared_(shared) {}
 
 void HttpConnection::start() {
     run(&HttpConnection::begin);
@@ -100,6 +114,12 @@ void HttpConnection::parse() {
             hand_over();
             continue;
         }
+        if (reader_->is_between_requests()) {  // an empty line behind a body begins none
+            reader_.reset();
+            break;
+        }
+        if (in_header && reader_->state() == State::body && !is_let_in())
+            return refuse({401, "no valid API key; a header must be 'Authorization: Bearer KEY'"});
         if (!has_room_for_body())
             return refuse({503, "too many large requests are on their way to this server; ask again later"});
         // One deadline for each part, set when it begins, so that no drip of bytes can move it.
@@ -131,7 +151,15 @@ size_t BodyBytes::all() const {
 
 BodyBytes::Held HttpConnection::hold_body(size_t bytes) {
     if (bytes == body_bytes_) return {};
-    return shared_.bodies.hold(peer_, std::exchange(body_bytes_, bytes), bytes);
+    return shared_.bodies.hold(network_, std::exchange(body_bytes_, bytes), bytes);
+}
+
+bool HttpConnection::is_let_in() const {
+    try {
+        return !shared_.let_in || shared_.let_in(reader_->so_far());
+    } catch (...) {
+        return true;  // whoever handles the whole request says what is wrong with it
+    }
 }
 
 /// Small bodies always find room: there cannot be more of them than connections. One address has half of the rest at

@@ -47,9 +47,10 @@ struct HttpShared {
     HttpLimits limits;
     HttpServer::Handler handle;
     HttpServer::Refused refused;
+    HttpServer::LetIn let_in;
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
-    BodyBytes bodies;
+    BodyBytes bodies{};
     std::shared_ptr<AnswerBytes> answers = std::make_shared<AnswerBytes>(limits.answers_bytes_max);
     std::function<void(const std::shared_ptr<HttpConnection>&)> closed;  ///< called once by each connection
 };
@@ -84,6 +85,7 @@ private:
     void receive();
     void end_of_stream(const NetError& error);
     void parse();
+    bool is_let_in() const;
     bool has_room_for_body();
     BodyBytes::Held hold_body(size_t bytes);
     void hand_over();
@@ -112,6 +114,7 @@ private:
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer timer_;
     const std::string peer_;
+    const std::string network_;  ///< whose bodies count together
     HttpShared& shared_;
     Phase phase_ = Phase::reading;
 

@@ -80,7 +80,8 @@ size_t HttpRequestReader::take_header(std::string_view bytes) {
     if (scanned_bytes_ == 0) {
         // Some clients send an empty line after a body; RFC 9112 (2.2) asks to read over it.
         while (bytes.substr(begin, 2) == "\r\n") begin += 2;
-        if (bytes.substr(begin) == "\r") return begin;
+        is_between_ = begin == bytes.size() || bytes.substr(begin) == "\r";
+        if (is_between_) return begin;
     }
     const std::string_view header = bytes.substr(begin);
     const size_t header_bytes = find_end(header);
@@ -170,9 +171,9 @@ bool HttpRequestReader::check_fields() {
                 return refuse(400, "Content-Length must be one number");
         } else if (name == "transfer-encoding") {
             if (++codings > 1 || lower(value) != "chunked" || !http11_)
-                return refuse(400, "Transfer-Encoding must be \"chunked\" alone, over HTTP/1.1");
+                return refuse(400, "Transfer-Encoding must be 'chunked' alone, over HTTP/1.1");
         } else if (name == "expect") {
-            if (lower(value) != "100-continue") return refuse(417, "Expect must be \"100-continue\"");
+            if (lower(value) != "100-continue") return refuse(417, "Expect must be '100-continue'");
             expects_continue_ = http11_;
         }
     }

@@ -34,7 +34,10 @@ public:
     bool keeps_alive() const { return keeps_alive_; }
     bool awaits_continue() const { return expects_continue_ && request_.body.empty(); }
     size_t body_bytes() const { return request_.body.size(); }  ///< that have come
-    HttpRequest release() { return std::move(request_); }       ///< when done
+    /// Nothing has come but line ends.
+    bool is_between_requests() const { return state_ == State::header && is_between_; }
+    const HttpRequest& so_far() const { return request_; }
+    HttpRequest release() { return std::move(request_); }  ///< when done
 
 private:
     size_t take_header(std::string_view bytes);
@@ -53,6 +56,7 @@ private:
     HttpRequest request_;
     HttpRefusal refusal_;
     size_t scanned_bytes_ = 0;  ///< of the header
+    bool is_between_ = false;
     bool http11_ = false;
     bool keeps_alive_ = false;
     bool expects_continue_ = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/transport/http_server_fixture.hpp"
@@ -44,6 +45,18 @@ TEST(HttpLimits, HeaderTimeHoldsForALaterRequestToo) {
     EXPECT_EQ(client.ask(get_root).status, 200);
     EXPECT_EQ(client.ask("GET / HT").status, 408);
     EXPECT_TRUE(client.sees_close());
+}
+
+TEST(HttpLimits, LineEndsBehindABodyBeginNoRequest) {
+    const auto server = start_server(echo, {.header_time = milliseconds(100)});
+    RawClient client(server->port());
+    EXPECT_EQ(client.ask("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nhi\r\n").status, 200);
+    for (const char* more : {"\r\n", "\r", "\n\r\n\r\n"}) {
+        client.send(more);
+        std::this_thread::sleep_for(milliseconds(150));
+    }
+    EXPECT_EQ(client.ask(get_root).status, 200);
+    EXPECT_EQ(server->counts().timed_out, 0u);
 }
 
 TEST(HttpLimits, BodyTimeIsOneDeadlineForAllOfIt) {

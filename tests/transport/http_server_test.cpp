@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -102,6 +103,47 @@ TEST(HttpServer, AsksForTheBodyThatAwaitsIt) {
     }
     // The body is there already, so nothing needs to be asked for.
     EXPECT_EQ(client.ask(post("/", "body", "Expect: 100-continue\r\n")).status, 200);
+}
+
+/// Before any of it comes.
+TEST(HttpServer, AsksWhetherABodyMayCome) {
+    HttpServer::Options options;
+    options.let_in = [](const HttpRequest& request) { return request.header("authorization") == "Bearer key"; };
+    const auto server = HttpServer::start(options, echo).value();
+    const std::string begin = "POST / HTTP/1.1\r\nHost: t\r\n", large = "Content-Length: 8000000\r\n";
+    for (const std::string& header :
+         {large, large + "Expect: 100-continue\r\n", large + "Authorization: Bearer other\r\n",
+          std::string("Transfer-Encoding: chunked\r\n")}) {
+        RawClient stranger(server->port());
+        const RawResponse refused = stranger.ask(begin + header + "\r\n");
+        EXPECT_EQ(refused.status, 401) << header;
+        EXPECT_NE(refused.body.find("authentication_error"), std::string::npos) << refused.body;
+    }
+    EXPECT_EQ(server->counts().body_bytes, 0U);
+    const std::string key = "Authorization: Bearer key\r\n";
+    RawClient known(server->port());
+    known.send(begin + key + "Content-Length: 5\r\n\r\n");
+    EXPECT_EQ(known.ask("hello").status, 200);
+    EXPECT_EQ(RawClient(server->port()).ask(get_root).status, 200) << "it has no body";
+}
+
+TEST(HttpServer, ListensOnAllAddressesOfAName) {
+    const auto server = HttpServer::start({.host = "localhost", .limits = {}}, echo);
+    ASSERT_TRUE(server) << server.error().message;
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    ASSERT_EQ(getaddrinfo("localhost", std::to_string((*server)->port()).c_str(), &hints, &found), 0);
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
+    int listening = 0;
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+        const int client = ::socket(one->ai_family, SOCK_STREAM, 0);
+        if (::connect(client, one->ai_addr, one->ai_addrlen) == 0)
+            ++listening;
+        else
+            EXPECT_TRUE(errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT || errno == EBADF) << errno;
+        ::close(client);
+    }
+    EXPECT_GE(listening, 1);
 }
 
 TEST(HttpServer, ReadsChunkedBodies) {
