@@ -18,20 +18,16 @@ double now() {
 
 }  // namespace
 
-TextWorkers::Crew::Crew(size_t count, const Options& options)
-    : queue(count, options.texts_max - std::min(count, options.texts_max), options.several_tenants, options.bytes_max) {
-    for (size_t i = 0; i < count && options.own_threads; ++i) threads.emplace_back([this] { work(); });
+TextCrew::Options TextWorkers::crew_options(size_t threads, const Options& options) {
+    return {.threads = threads,
+            .waiting_max = options.texts_max - std::min(threads, options.texts_max),
+            .bytes_max = options.bytes_max,
+            .several_tenants = options.several_tenants,
+            .own_threads = options.own_threads};
 }
 
-void TextWorkers::Crew::work() {
-    for (;;) {
-        begun.acquire();
-        if (over) return;
-        queue.work();
-    }
-}
-
-TextWorkers::TextWorkers(const Options& options) : options_(options), short_(1, options), long_(2, options) {}
+TextWorkers::TextWorkers(const Options& options)
+    : options_(options), short_(crew_options(1, options)), long_(crew_options(2, options)) {}
 
 TextWorkers::~TextWorkers() {
     end();
@@ -45,29 +41,17 @@ Result<TextWorkers::Place> TextWorkers::add(TextQueue::Text text) {
         job();
         count_end();
     };
-    Crew& crew = this->crew(place.is_short);
-    const TextQueue::Taken taken = crew.queue.add(std::move(text), place.id);
-    if (taken == TextQueue::Taken::refused) return refusal();
-    if (taken == TextQueue::Taken::waits) return place;
-    if (options_.own_threads) {
-        crew.begun.release();
-    } else {
-        crew.queue.work();
-    }
+    if (!crew(place.is_short).add(std::move(text), place.id)) return refusal();
     return place;
 }
 
 void TextWorkers::withdraw(const Place& place) {
-    crew(place.is_short).queue.remove(place.id);
+    crew(place.is_short).remove(place.id);
 }
 
 void TextWorkers::end() {
-    for (Crew* const crew : {&short_, &long_}) {
-        crew->queue.end();
-        crew->over = true;
-        crew->begun.release(std::ssize(crew->threads));
-        crew->threads.clear();
-    }
+    short_.end();
+    long_.end();
 }
 
 void TextWorkers::count_end() {

@@ -1,13 +1,8 @@
 #pragma once
 
-#include <atomic>
-#include <memory>
 #include <mutex>
-#include <semaphore>
-#include <thread>
-#include <vector>
 
-#include "actors/text_queue.hpp"
+#include "actors/text_crew.hpp"
 #include "actors/turn_pace.hpp"
 #include "config/result.hpp"
 
@@ -48,25 +43,15 @@ public:
     void end();
 
 private:
-    /// Threads that work on one kind of text.
-    struct Crew {
-        Crew(size_t threads, const Options& options);
-        void work();
-
-        TextQueue queue;
-        std::counting_semaphore<> begun{0};  // texts that found a thread free, or the end
-        std::atomic<bool> over{false};
-        std::vector<std::jthread> threads;
-    };
-
-    Crew& crew(bool is_short) { return is_short ? short_ : long_; }
+    static TextCrew::Options crew_options(size_t threads, const Options& options);
+    TextCrew& crew(bool is_short) { return is_short ? short_ : long_; }
     void count_end();
     Error refusal();
 
     const Options options_;
     std::mutex mutex_;
     TurnPace pace_;  // of texts
-    Crew short_, long_;
+    TextCrew short_, long_;
 };
 
 }  // namespace rondo

@@ -88,7 +88,7 @@ void AnswerExchange::grew(size_t index, TurnDelta delta) {
 }
 
 void AnswerExchange::ended(size_t index, TurnEnd end) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Choice& choice = choices_[index];
     choice.ended = true;
     choice.answer.end = std::move(end);
@@ -110,15 +110,17 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
         last = api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how);
     }
     start_after(index);
-    if (std::ranges::all_of(choices_, &Choice::ended)) return finish(std::move(last));
+    if (std::ranges::all_of(choices_, &Choice::ended)) return finish(lock, std::move(last));
     write(std::move(last));
 }
 
-/// What ends a stream leaves as one piece, so that nothing can come between.
-void AnswerExchange::finish(std::string last) {
+/// What ends a stream leaves as one piece, so that nothing can come between. To write a long answer takes long, and
+/// whoever hears meanwhile that its client is gone must not wait for that.
+void AnswerExchange::finish(std::unique_lock<std::recursive_mutex>& lock, std::string last) {
     finished_ = true;
     std::vector<FinishedAnswer> answers;
     for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
+    lock.unlock();
     const TurnUsage usage = usage_of(answers, head_.each_prompt);
     exchange_->count(usage);
     if (!request_.stream) {

@@ -43,7 +43,7 @@ private:
     void begin_stream();
     void write(std::string piece);
     void start_after(size_t index);
-    void finish(std::string last);
+    void finish(std::unique_lock<std::recursive_mutex>& lock, std::string last);
     void cancel_all();
 
     const Asker asker_;  // turns may call back when the engine is gone

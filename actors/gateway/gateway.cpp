@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <system_error>
 
 #include "actors/engine_inside.hpp"
 #include "actors/gateway/bodies/listings.hpp"
@@ -11,6 +12,7 @@
 #include "actors/gateway/list_desk.hpp"
 #include "actors/gateway/page_files.hpp"
 #include "actors/gateway/path_rest.hpp"
+#include "actors/logger_holder.hpp"
 #include "actors/make_turn.hpp"
 #include "actors/timespan.hpp"
 
@@ -22,22 +24,37 @@ constexpr size_t texts_at_once = 2;
 /// A body of so many bytes is parsed in 2 ms at the most, whatever is in it; larger ones wait for a thread of theirs.
 constexpr size_t parsed_at_once_bytes_max = size_t{32} << 10;
 
+/// What needs no key, as `route` has it.
+bool is_open_to_all(const HttpRequest& request) {
+    constexpr std::string_view open[] = {"/", "/health", "/ready", "/metrics"};
+    return request.method == "OPTIONS" || request.path.starts_with("/page/") ||
+           std::ranges::count(open, request.path) > 0;
+}
+
 }  // namespace
 
 Gateway::Gateway(Engine& engine, Options options)
     : engine_(engine),
       options_(std::move(options)),
       health_(engine),
-      texts_(std::make_shared<TextQueue>(texts_at_once, static_cast<size_t>(options_.server.requests_waiting_max),
-                                         !options_.server.api_keys_file.empty())) {}
+      texts_({.threads = texts_at_once,
+              .waiting_max = static_cast<size_t>(options_.server.requests_waiting_max),
+              .several_tenants = !options_.server.api_keys_file.empty()}) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options) {
-    std::unique_ptr<Gateway> gateway(new Gateway(engine, std::move(options)));
+    std::unique_ptr<Gateway> gateway;
+    try {
+        gateway.reset(new Gateway(engine, std::move(options)));
+    } catch (const std::system_error& error) {
+        return make_error(ErrorCode::out_of_memory,
+                          std::string("the server cannot start its threads: ") + error.what());
+    }
     const ServerSettings& server = gateway->options_.server;
     if (!server.api_keys_file.empty()) {
         RONDO_ASSIGN(gateway->keys_, ApiKeys::read(server.api_keys_file, server.api_keys_shared));
     }
     gateway->started_s_ = whole_seconds_since_1970();
+    const LoggerHolder lets_go;
     gateway->lists_ = caf::actor_cast<caf::actor>(
         engine.system().spawn<ListDesk>(engine.front(), inside(engine).load(), !server.api_keys_file.empty()));
     HttpServer::Options http;
@@ -46,6 +63,9 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     http.limits = gateway->options_.limits;
     http.refused = [raw = gateway.get()](HttpRequest request, int status, size_t bytes) {
         return raw->refused(std::move(request), status, bytes);
+    };
+    http.let_in = [raw = gateway.get()](const HttpRequest& request) {
+        return is_open_to_all(request) || raw->keys_.tenant_of(request.header("authorization")).has_value();
     };
     RONDO_ASSIGN(gateway->server_,
                  HttpServer::open(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -58,6 +78,7 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
 Gateway::~Gateway() {
     server_.reset();  // nobody asks any more
     if (!lists_) return;
+    const LoggerHolder lets_go;
     caf::anon_send_exit(lists_, caf::exit_reason::user_shutdown);
     caf::scoped_actor(engine_.system())->wait_for(lists_);
 }
@@ -217,13 +238,9 @@ void Gateway::apart(const std::shared_ptr<Exchange>& exchange, std::function<voi
         if (!exchange->stop_token().stop_requested()) job();
     };
     const size_t bytes = std::max<size_t>(exchange->body_bytes(), 1);
-    const TextQueue::Taken taken = texts_->add(exchange->tenant, bytes, std::move(if_wanted));
-    if (taken == TextQueue::Taken::refused) {
-        return exchange->send_error(
-            make_error(ErrorCode::overloaded, "too many large requests and texts wait to be read; ask again later"));
-    }
-    if (taken == TextQueue::Taken::waits) return;
-    engine_.system().spawn<caf::detached>([](const std::shared_ptr<TextQueue>& texts) { texts->work(); }, texts_);
+    if (texts_.add(exchange->tenant, bytes, std::move(if_wanted))) return;
+    exchange->send_error(
+        make_error(ErrorCode::overloaded, "too many large requests and texts wait to be read; ask again later"));
 }
 
 }  // namespace rondo

@@ -15,7 +15,7 @@
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
 #include "actors/gateway/open_exchanges.hpp"
-#include "actors/text_queue.hpp"
+#include "actors/text_crew.hpp"
 #include "config/settings.hpp"
 #include "transport/http_server.hpp"
 
@@ -79,15 +79,10 @@ private:
     Health health_;
     caf::actor lists_;  // the ListDesk
     OpenExchanges open_;
-    const std::shared_ptr<TextQueue> texts_;  // whose threads let go of it last
     std::atomic<bool> draining_{false};
     std::atomic<uint64_t> ids_{0};
     int64_t started_s_ = 0;
-    /// Waits for the threads for large requests, which use all of the above. Their clients are gone by then.
-    struct EndOfTexts {
-        TextQueue& texts;
-        ~EndOfTexts() { texts.end(); }
-    } end_of_texts_{*texts_};
+    TextCrew texts_;  // large requests, whose threads use all of the above; their clients are gone when it ends
     std::unique_ptr<HttpServer> server_;  // last: its threads use all of the above
 };
 

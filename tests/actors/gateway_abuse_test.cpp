@@ -32,6 +32,8 @@ TEST_F(GatewayAbuse, RefusesHugeAndLyingBodiesBeforeReadingOn) {
         {start + "Transfer-Encoding: chunked\r\n\r\n800001\r\n", 413},
         {start + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n", 413},
         {start + "X: " + std::string(20'000, 'x'), 431},
+        {start + "Expect: x\r\nContent-Length: 2\r\n\r\n", 417},
+        {start + "Transfer-Encoding: gzip\r\n\r\n", 400},
     };
     for (const auto& [bytes, status] : table) {
         RawClient stranger(gateway->port());
@@ -39,6 +41,16 @@ TEST_F(GatewayAbuse, RefusesHugeAndLyingBodiesBeforeReadingOn) {
         EXPECT_EQ(refusal.status, status) << bytes.substr(0, 120);
         EXPECT_TRUE(json::parse(refusal.body)["error"]["message"].is_string()) << refusal.body;
         EXPECT_TRUE(stranger.sees_close());
+    }
+}
+
+TEST_F(GatewayAbuse, ReadsNoLargeBodyOfAStranger) {
+    for (const char* more : {"", "Expect: 100-continue\r\n", "Authorization: Bearer another\r\n"}) {
+        RawClient stranger(gateway->port());
+        const RawResponse refusal = stranger.ask("POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\n" +
+                                                 std::string(more) + "Content-Length: 8388608\r\n\r\n");
+        EXPECT_EQ(refusal.status, 401) << more;
+        EXPECT_EQ(json::parse(refusal.body)["error"]["type"], "authentication_error");
     }
 }
 

@@ -126,6 +126,20 @@ OrderedJson head_json(const AnswerHead& head, const char* object) {
     return {{"id", head.id}, {"object", object}, {"created", head.created_s}, {"model", head.model}};
 }
 
+std::string whole_answer_text(const AnswerHead& head, const char* object, std::span<const FinishedAnswer> answers,
+                              const std::function<std::string(size_t index, const FinishedAnswer&)>& text_of) {
+    std::string choices;
+    for (size_t i = 0; i < answers.size(); ++i) (choices += i == 0 ? '[' : ',') += text_of(i, answers[i]);
+    JsonObjectText response;
+    const OrderedJson first = head_json(head, object);
+    for (const auto& [name, value] : first.items()) response.add(name, value);
+    response.add_text("choices", choices.empty() ? "[]" : choices += ']');
+    response.add("usage", usage_json(usage_of(answers, head.each_prompt)));
+    response.add("timings", timings_json(timings_of(answers)));
+    response.add("attention", attention_json(attention_of(answers, head.each_prompt)));
+    return std::move(response).take();
+}
+
 OrderedJson chunk_json(const AnswerHead& head, const char* object, OrderedJson choice) {
     OrderedJson chunk = head_json(head, object);
     chunk["choices"] = OrderedJson::array({std::move(choice)});

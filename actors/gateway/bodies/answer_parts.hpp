@@ -49,6 +49,9 @@ TurnAttention attention_of(std::span<const FinishedAnswer> answers, size_t each_
 
 /// id, object, created, model
 OrderedJson head_json(const AnswerHead& head, const char* object);
+/// A whole response: what `text_of` makes of each answer, and what they have in common.
+std::string whole_answer_text(const AnswerHead& head, const char* object, std::span<const FinishedAnswer> answers,
+                              const std::function<std::string(size_t index, const FinishedAnswer&)>& text_of);
 /// A chunk of a stream with one choice.
 OrderedJson chunk_json(const AnswerHead& head, const char* object, OrderedJson choice);
 /// The last chunk of a stream whose head asks for usage; "" else.

@@ -25,18 +25,14 @@ std::string event(const AnswerHead& head, OrderedJson choice) {
 }  // namespace
 
 std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer> answers, const TokenBytes& bytes_of) {
-    OrderedJson response = head_json(head, "chat.completion");
-    OrderedJson& choices = response["choices"] = OrderedJson::array();
-    for (const FinishedAnswer& answer : answers) {
-        choices.push_back({{"index", choices.size()},
-                           {"message", said(answer.delta, true)},
-                           {"logprobs", chat_logprobs(answer.delta, bytes_of)},
-                           {"finish_reason", finish_reason_json(answer.end.outcome)}});
-    }
-    response["usage"] = usage_json(usage_of(answers, head.each_prompt));
-    response["timings"] = timings_json(timings_of(answers));
-    response["attention"] = attention_json(attention_of(answers, head.each_prompt));
-    return json_text(response);
+    return whole_answer_text(head, "chat.completion", answers, [&](size_t index, const FinishedAnswer& answer) {
+        JsonObjectText choice;
+        choice.add("index", index);
+        choice.add("message", said(answer.delta, true));
+        choice.add_text("logprobs", chat_logprobs_text(answer.delta, bytes_of));
+        choice.add("finish_reason", finish_reason_json(answer.end.outcome));
+        return std::move(choice).take();
+    });
 }
 
 std::string chat_role_event(const AnswerHead& head, int index) {

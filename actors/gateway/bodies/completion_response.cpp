@@ -19,17 +19,11 @@ OrderedJson choice(int index, const std::string& text, OrderedJson logprobs, Ord
 
 std::string completion_response(const AnswerHead& head, std::span<const FinishedAnswer> answers,
                                 const TokenBytes& bytes_of) {
-    OrderedJson response = head_json(head, object);
-    OrderedJson& choices = response["choices"] = OrderedJson::array();
-    for (const FinishedAnswer& answer : answers) {
-        choices.push_back(choice(static_cast<int>(choices.size()), answer.delta.text,
-                                 CompletionLogprobs().next(answer.delta, bytes_of),
-                                 finish_reason_json(answer.end.outcome)));
-    }
-    response["usage"] = usage_json(usage_of(answers, head.each_prompt));
-    response["timings"] = timings_json(timings_of(answers));
-    response["attention"] = attention_json(attention_of(answers, head.each_prompt));
-    return json_text(response);
+    return whole_answer_text(head, object, answers, [&](size_t index, const FinishedAnswer& answer) {
+        return json_text(choice(static_cast<int>(index), answer.delta.text,
+                                CompletionLogprobs().next(answer.delta, bytes_of),
+                                finish_reason_json(answer.end.outcome)));
+    });
 }
 
 std::string completion_delta_event(const AnswerHead& head, int index, const TurnDelta& delta,

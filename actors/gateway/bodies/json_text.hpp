@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace rondo {
 
@@ -12,5 +14,20 @@ using OrderedJson = nlohmann::ordered_json;
 inline std::string json_text(const OrderedJson& value) {
     return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
+
+/// An object that is written member by member: no tree of all of it is held.
+class JsonObjectText {
+public:
+    void add(std::string_view name, const OrderedJson& value) { add_text(name, json_text(value)); }
+    /// `value` is JSON already.
+    void add_text(std::string_view name, std::string_view value) {
+        text_ += text_.empty() ? "{\"" : ",\"";
+        (((text_ += name) += "\":") += value);
+    }
+    std::string take() && { return std::move(text_) + (text_.empty() ? "{}" : "}"); }
+
+private:
+    std::string text_;
+};
 
 }  // namespace rondo

@@ -1,6 +1,8 @@
 #include "actors/gateway/bodies/token_logprobs.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "model/text/unicode.hpp"
 
@@ -19,6 +21,14 @@ OrderedJson entry(const TokenLogprob& token, const TokenBytes& bytes_of) {
     return {{"token", token_text(bytes)}, {"logprob", token.logprob}, {"bytes", std::move(values)}};
 }
 
+/// The token that was taken, and those that were likely in its place.
+OrderedJson entry_with_others(std::span<const TokenLogprob> at, const TokenBytes& bytes_of) {
+    OrderedJson token = entry(at.front(), bytes_of);
+    token["top_logprobs"] = OrderedJson::array();
+    for (const TokenLogprob& other : at.subspan(1)) token["top_logprobs"].push_back(entry(other, bytes_of));
+    return token;
+}
+
 }  // namespace
 
 std::string token_text(const std::string& bytes) {
@@ -30,14 +40,21 @@ std::string token_text(const std::string& bytes) {
 OrderedJson chat_logprobs(const TurnDelta& delta, const TokenBytes& bytes_of) {
     if (delta.logprobs.empty()) return nullptr;
     OrderedJson content = OrderedJson::array();
+    for (const std::vector<TokenLogprob>& at : delta.logprobs)
+        if (!at.empty()) content.push_back(entry_with_others(at, bytes_of));
+    return {{"content", std::move(content)}};
+}
+
+std::string chat_logprobs_text(const TurnDelta& delta, const TokenBytes& bytes_of) {
+    if (delta.logprobs.empty()) return "null";
+    std::string text = R"({"content":[)";
+    bool is_first = true;
     for (const std::vector<TokenLogprob>& at : delta.logprobs) {
         if (at.empty()) continue;
-        OrderedJson token = entry(at.front(), bytes_of);
-        token["top_logprobs"] = OrderedJson::array();
-        for (size_t i = 1; i < at.size(); ++i) token["top_logprobs"].push_back(entry(at[i], bytes_of));
-        content.push_back(std::move(token));
+        if (!std::exchange(is_first, false)) text += ',';
+        text += json_text(entry_with_others(at, bytes_of));
     }
-    return {{"content", std::move(content)}};
+    return text += "]}";
 }
 
 OrderedJson CompletionLogprobs::next(const TurnDelta& delta, const TokenBytes& bytes_of) {

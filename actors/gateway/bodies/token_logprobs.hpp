@@ -11,6 +11,8 @@ std::string token_text(const std::string& bytes);
 
 /// A chat choice's "logprobs": {"content":[{token, logprob, bytes, top_logprobs}]}, or null without any.
 OrderedJson chat_logprobs(const TurnDelta& delta, const TokenBytes& bytes_of);
+/// The same as text. A whole answer's would be a tree of some 10 KB a token.
+std::string chat_logprobs_text(const TurnDelta& delta, const TokenBytes& bytes_of);
 
 /// A text completion's "logprobs", in the shape that API has had from the start, over the pieces of one choice's
 /// stream: text_offset counts characters from the answer's beginning.

@@ -140,8 +140,9 @@ export class Conversations {
         const session = await api.fork_session(conversation.id);
         const copy = new Conversation(session.id);
         copy.take_listed(session);
-        if (conversation.title) await this.rename(copy, `${conversation.title.slice(0, 150)} · fork`);
         this.all.splice(this.all.indexOf(conversation), 0, copy);
+        const title = [...(conversation.title ?? '')].slice(0, 150).join(''); // whole characters
+        if (title) await this.rename(copy, `${title} · fork`);
         return copy;
     }
 

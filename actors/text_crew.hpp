@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "actors/text_queue.hpp"
+
+namespace rondo {
+
+/// A TextQueue with threads of its own, which are there from the start: a machine that has no more of them later still
+/// serves. Safe from any thread.
+class TextCrew {
+public:
+    struct Options {
+        size_t threads = 2;
+        size_t waiting_max = 256;
+        size_t bytes_max = size_t{128} << 20;
+        bool several_tenants = false;
+        bool own_threads = true;  ///< false: a job is done where it is added
+    };
+    /// Throws std::system_error where there are no more threads.
+    explicit TextCrew(const Options& options);
+    ~TextCrew() { end(); }
+    TextCrew(const TextCrew&) = delete;
+    TextCrew& operator=(const TextCrew&) = delete;
+
+    /// False: too many wait. `id` is set to what `remove` takes it back by.
+    bool add(TextQueue::Text text, uint64_t& id);
+    bool add(const Tenant& tenant, size_t bytes, TextQueue::Job job);
+    /// Takes back one that waits; nothing happens to others.
+    void remove(uint64_t id) { queue_.remove(id); }
+    /// Lets nobody in any more, drops what waits, and returns when no thread works.
+    void end();
+
+private:
+    void work();
+    void stop();
+
+    TextQueue queue_;
+    const bool own_threads_;
+    std::counting_semaphore<> begun_{0};  // texts that found a thread free, or the end
+    std::atomic<bool> over_{false};
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace rondo
