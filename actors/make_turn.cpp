@@ -4,6 +4,7 @@
 
 #include "config/limits.hpp"
 #include "model/batch.hpp"
+#include "model/text/chat_template.hpp"
 
 namespace rondo {
 
@@ -40,18 +41,44 @@ size_t text_bytes(const Ask& ask, const Conversation& conversation) {
     return bytes;
 }
 
+namespace {
+
+Status fits_bytes(size_t bytes, const Runtime& runtime) {  // before they are tokenized
+    if (bytes <= content_bytes_max(runtime)) return Status::ok();
+    return make_error(ErrorCode::context_full, "the message is too long: no " + std::to_string(bytes) +
+                                                   " bytes fit into a context of " +
+                                                   std::to_string(runtime.context_tokens) + " tokens");
+}
+
+Status fits_tokens(int64_t tokens, const Runtime& runtime) {
+    if (tokens < runtime.context_tokens) return Status::ok();
+    return make_error(ErrorCode::context_full, "the prompt has " + std::to_string(tokens) +
+                                                   " tokens; the context holds " +
+                                                   std::to_string(runtime.context_tokens) +
+                                                   " with the answer; it must be shorter (rewind, or drop rounds)");
+}
+
+}  // namespace
+
+Status check_ask(const Ask& ask, const Runtime& runtime) {
+    RONDO_TRY(fits_bytes(content_bytes(ask.messages), runtime));
+    RONDO_TRY(fits_tokens(std::ssize(ask.ids), runtime));
+    RONDO_TRY(check_texts(ask.messages));
+    RONDO_TRY(ask.options.check(runtime.model));
+    RONDO_TRY(check_ids(ask.ids, runtime.model.spec.vocabulary));
+    RONDO_ASSIGN(const size_t method, runtime.method(ask.method));
+    return runtime.check_budget(method, ask.budget_tokens);
+}
+
 Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                           const std::stop_token& stop) {
     const Model& model = runtime->model;
     const Tenant& tenant = ask.conversation.tenant;
     Conversation::Prompt prompt;
     std::vector<int32_t> ids = ask.ids;
-    const size_t bytes = content_bytes(ask.messages) + (ids.empty() ? content_bytes(conversation.preamble) : size_t{0});
-    if (bytes > content_bytes_max(*runtime)) {  // before it is tokenized
-        return make_error(ErrorCode::context_full, "the message is too long: no " + std::to_string(bytes) +
-                                                       " bytes fit into a context of " +
-                                                       std::to_string(runtime->context_tokens) + " tokens");
-    }
+    RONDO_TRY(check_ask(ask, *runtime));
+    if (ids.empty())
+        RONDO_TRY(fits_bytes(content_bytes(ask.messages) + content_bytes(conversation.preamble), *runtime));
     if (ask.warms) {
         prompt = conversation.history();
         // Behind a round that was dropped nobody knows the ids yet.
@@ -69,20 +96,12 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     if (tokens == 0)
         return make_error(ErrorCode::invalid_argument, ask.warms ? "the conversation has no rounds that could be warmed"
                                                                  : "an empty prompt, must be at least one token");
-    if (tokens >= runtime->context_tokens) {
-        return make_error(ErrorCode::context_full, "the prompt has " + std::to_string(tokens) +
-                                                       " tokens; the context holds " +
-                                                       std::to_string(runtime->context_tokens) +
-                                                       " with the answer; it must be shorter (rewind, or drop rounds)");
-    }
+    RONDO_TRY(fits_tokens(tokens, *runtime));
     GenerateOptions options = ask.options;
-    RONDO_TRY(options.check(model));
     options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     options.continues_text = options.continues_text || !ask.ids.empty();
-    RONDO_TRY(check_ids(ids, model.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, runtime->method(ask.method));
-    RONDO_TRY(runtime->check_budget(method, ask.budget_tokens));
     DecodeAttention decode = runtime->methods[method].decode;
     const int64_t budget_tokens = ask.budget_tokens == decode.budget_tokens ? 0 : ask.budget_tokens;
     if (budget_tokens > 0) decode.budget_tokens = static_cast<int>(budget_tokens);

@@ -14,6 +14,9 @@ namespace rondo {
 size_t content_bytes(std::span<const ChatMessage> messages);
 size_t content_bytes_max(const Runtime& runtime);
 
+/// What is wrong with a turn here, whatever its conversation is: nothing need leave to make room for such a one.
+Status check_ask(const Ask& ask, const Runtime& runtime);
+
 /// A turn that can begin, and its prompt as its conversation rendered it: none where the ask brought ids.
 struct NewTurn {
     TurnPtr turn;

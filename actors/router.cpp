@@ -123,6 +123,8 @@ caf::result<TurnId> Router::ask(AskPtr asked) {
 
 void Router::admit(const AskPtr& asked) {
     if (load_->gave_up) return refuse(asked, make_error(ErrorCode::internal, "the pipeline has given up"));
+    if (const Status status = check_ask(*asked, *options_.session.runtime); !status)
+        return refuse(asked, status.error());
     if (const Status status = let_in(*asked); !status) return refuse(asked, status.error());
     Result<session_actor> session = session_for(*asked);
     if (!session) return refuse(asked, session.error());
@@ -292,6 +294,8 @@ caf::typed_response_promise<ConversationInfoPtr> Router::create_info(const Conve
                                   "the conversation's system text has " + std::to_string(bytes) + " bytes; at most " +
                                       std::to_string(bytes_max) + " can fit into its context"));
     }
+    if (const Status texts = check_texts(preamble); !texts) return refused(texts.error());
+    if (const Status members = check_further_members(preamble); !members) return refused(members.error());
     Conversation conversation(model_);
     conversation.preamble = preamble;
     if (const Result<session_actor> made = create(name, std::move(conversation), options_.session); !made)

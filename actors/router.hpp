@@ -65,6 +65,7 @@ private:
     session_actor open(const ConversationKey& key, Conversation conversation, Session::Options options);
     session_actor serving(const ConversationName& name);
     void put_back_kept();
+    void learn_ages();
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
     Result<session_actor> find(const ConversationName& name);
@@ -103,7 +104,8 @@ private:
     std::set<std::pair<double, TurnId>> deadlines_;
     double wake_at_ = 0.0;  // when expire comes next; 0: not at all
     bool age_awaited_ = false;
-    uint64_t stored_until_ = 0;  // number of the last conversation that a store which died may have
+    double ages_known_at_ = 0.0;  // before that nobody leaves by age
+    uint64_t stored_until_ = 0;   // number of the last conversation that a store which died may have
 };
 
 }  // namespace rondo

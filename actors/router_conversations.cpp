@@ -7,6 +7,19 @@
 
 namespace rondo {
 
+namespace {
+
+// A machine that starts may not know the time yet, and nobody may leave because of that.
+constexpr double clock_is_right_after = 600.0;
+
+/// What was used when the machine did not know the time was used now.
+double age_of(const ConversationHead& head) {
+    constexpr double known_time = 1'577'836'800.0;  // 2020-01-01
+    return head.used_at < known_time ? 0.0 : std::max(seconds_since_1970() - head.used_at, 0.0);
+}
+
+}  // namespace
+
 session_actor Router::open(const ConversationKey& key, Conversation conversation, Session::Options options) {
     options.load = load_;
     const session_actor session =
@@ -31,11 +44,20 @@ session_actor Router::serving(const ConversationName& name) {
 
 /// Those that were kept are there, without a session each.
 void Router::put_back_kept() {
-    const double today = seconds_since_1970();
     for (const ConversationHead& head : options_.kept)
-        conversations_.put_back(head.name, head.number, head.figures, now() - std::max(today - head.used_at, 0.0));
+        conversations_.put_back(head.name, head.number, head.figures, now() - age_of(head));
+    if (!options_.kept.empty()) ages_known_at_ = now() + clock_is_right_after;
     count();
     watch_ages();
+}
+
+/// Those that nobody has asked for since the start are as old as the clock says by now.
+void Router::learn_ages() {
+    for (const ConversationHead& head : std::exchange(options_.kept, {})) {
+        const ConversationTable::Entry* const entry = conversations_.find(head.name);
+        if (entry != nullptr && entry->number == head.number && !entry->session)
+            conversations_.used(head.name, now() - age_of(head));
+    }
 }
 
 Result<session_actor> Router::find(const ConversationName& name) {
@@ -152,6 +174,8 @@ void Router::count() {
 
 void Router::leave_by_age() {
     age_awaited_ = false;
+    if (now() < ages_known_at_) return watch_ages();
+    learn_ages();
     for (const ConversationName& name : conversations_.too_old(now())) leave(name, ConversationTable::Left::age);
     watch_ages();
 }
@@ -162,7 +186,7 @@ void Router::watch_ages() {
     const std::optional<double> next = conversations_.next_too_old();
     if (!next) return;
     age_awaited_ = true;
-    const caf::timespan wait = timespan_of(std::max(*next - now(), 0.0));
+    const caf::timespan wait = timespan_of(std::max(std::max(*next, ages_known_at_) - now(), 0.0));
     delayed_send(this, wait + std::chrono::milliseconds(1), age_atom::value);
 }
 

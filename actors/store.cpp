@@ -51,9 +51,8 @@ Store::behavior_type Store::make_behavior() {
             if (const auto strong = self.lock()) caf::anon_send(caf::actor_cast<store_actor>(strong), pump_atom::value);
         });
     }
-    static_cast<void>(opened_.store->expire());
     tell_figures();
-    delayed_send(this, ages_every, age_atom::value);
+    delayed_send(this, ages_every, age_atom::value);  // a machine that starts may not know the time yet
     return {
         [this](restore_atom, const TurnOfferPtr& offer) { return restore(offer); },
         [this](withdraw_atom) { restoring_->let_go_of_taken_back(); },
@@ -167,9 +166,10 @@ Store::Promise Store::drain() {
     drains_.push_back(promise);
     if (drains_.size() > 1) return promise;
     writer_->when_idle([this] {
-        commit();
+        const Status committed = commit();
         tell_figures();  // first: whoever waits may look
-        for (Promise& drain : std::exchange(drains_, {})) drain.deliver(true);
+        for (Promise& drain : std::exchange(drains_, {}))
+            committed ? drain.deliver(true) : drain.deliver(to_caf(committed.error()));
     });
     return promise;
 }
@@ -210,9 +210,11 @@ void Store::commit_soon() {
     if (!std::exchange(commits_, true)) send(store_actor(this), pump_atom::value);
 }
 
-void Store::commit() {
+Status Store::commit() {
     commits_ = false;
-    if (!opened_.conversations->commit()) ++figures_->conversations_failed;
+    const Status committed = opened_.conversations->commit();
+    if (!committed) ++figures_->conversations_failed;
+    return committed;
 }
 
 /// What is written to a folder that was removed is lost at the end, so nobody is told that it is kept.

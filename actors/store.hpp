@@ -38,7 +38,7 @@ private:
     void tell_figures();
     void tell_queue();
     void commit_soon();
-    void commit();
+    Status commit();
     void look_at_folder();
     void give_room();
     void forget_after(double seconds);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "tests/actors/pipeline_fixture.hpp"
 
@@ -101,6 +102,37 @@ TEST(ConversationsOfAPipeline, LeaveForOthers) {
         std::ranges::count_if(busy, [](const Heard& one) { return one.ends.at(0).outcome != TurnOutcome::failed; }), 3);
     EXPECT_EQ(busy[3].ends.at(0).error.code, ErrorCode::overloaded);
     EXPECT_GE(busy[3].ends.at(0).error.retry_after_s, 1.0);
+}
+
+TEST(ConversationsOfAPipeline, StayWhereATurnIsRefused) {
+    Stage stage(small_settings({"server.conversations_max=2", "server.conversations_mib=1"}));
+    const auto turn = [&](Ask ask) {
+        Heard heard;
+        stage.engine().ask(std::move(ask), heard.callbacks());
+        stage.run();
+        return heard.ends.at(0);
+    };
+    for (const char* name : {"a", "b"}) EXPECT_NE(turn(chat(name, "Hello!", 1)).outcome, TurnOutcome::failed);
+    const std::string too_long(size_t{64} << 20, 'x');
+    const std::vector<std::function<void(Ask&)>> wrong{
+        [](Ask& ask) { ask.messages.clear(), ask.ids = {-1}; },
+        [](Ask& ask) { ask.messages.clear(), ask.ids.resize(1 << 20); },
+        [&](Ask& ask) { ask.messages[0].content = too_long; },
+        [&](Ask& ask) { ask.messages[0].content = too_long, ask.conversation.id = "a"; },
+        [](Ask& ask) { ask.messages[0].content = "caf\xE9"; },
+        [](Ask& ask) { ask.options.tokens_max = 0; },
+        [](Ask& ask) { ask.method = "quest"; },
+        [](Ask& ask) { ask.budget_tokens = 64; },
+    };
+    for (size_t i = 0; i < wrong.size(); ++i) {
+        Ask ask = chat("new", "Hello!", 1);
+        wrong[i](ask);
+        EXPECT_EQ(turn(std::move(ask)).outcome, TurnOutcome::failed) << i;
+        EXPECT_EQ(stage.inside().load().conversations, 2U) << i;
+        EXPECT_EQ(stage.inside().load().left_for_room, 0U) << i;
+    }
+    EXPECT_NE(turn(chat("new", "Hello!", 1)).outcome, TurnOutcome::failed);
+    EXPECT_EQ(stage.inside().load().left_for_room, 1U);
 }
 
 /// Texts count by their bytes: a tenant who sends much loses his own old ones.

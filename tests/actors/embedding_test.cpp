@@ -310,7 +310,7 @@ TEST(EmbeddingOfTenants, NoneTakesAllPlacesWhereThereAreSeveral) {
     }
 }
 
-TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
+TEST_F(Embedding, WhatCannotBeIsRefusedWhateverIsAsked) {
     std::vector<std::string> errors;
     const auto failed = [&](const caf::error& error) { errors.push_back(from_caf(error, "?").message); };
     const auto host = [&](caf::event_based_actor* self, const front_actor& front) {
@@ -320,6 +320,9 @@ TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
         const ConversationName empty{"t", ""}, odd{"t", "a\nb"}, unknown{"t", "unknown"};
         ask(create_atom::value, empty, Preamble{});
         ask(create_atom::value, odd, Preamble{});
+        ask(create_atom::value, unknown, Preamble{{"system", "caf\xE9"}});
+        ask(create_atom::value, unknown, Preamble{{"system", "Be brief.", "{\"name\":"}});
+        ask(create_atom::value, unknown, Preamble{{"system", "Be brief.", "[1]"}});
         ask(fork_atom::value, unknown, odd);
         ask(list_atom::value, odd);
         ask(rewind_atom::value, unknown, int64_t{-1});
@@ -327,7 +330,7 @@ TEST_F(Embedding, NamesThatCannotBeAreRefusedWhateverIsAsked) {
     };
     stage_.system().spawn(host, stage_.engine().front());
     stage_.run();
-    EXPECT_EQ(errors.size(), 6U);
+    EXPECT_EQ(errors.size(), 9U);
     EXPECT_EQ(stage_.inside().load().conversations, 0U);
 }
 
