@@ -1,6 +1,11 @@
 #include "actors/engine.hpp"
 
+#include <system_error>
+#include <thread>
+
 #include "actors/engine_inside.hpp"
+#include "actors/host_callback.hpp"
+#include "actors/logger_holder.hpp"
 #include "actors/turn_port.hpp"
 #include "actors/when_answered.hpp"
 
@@ -8,7 +13,16 @@ namespace rondo {
 
 Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
 
-Engine::~Engine() = default;
+/// Actors that call a host back wait for it, so the end of an engine in there cannot wait for them.
+Engine::~Engine() {
+    if (inside_ == nullptr || !HostCallback::runs_here()) return;
+    inside_->shut_down();
+    EngineInside* const inside = inside_.release();
+    try {
+        std::thread([inside] { delete inside; }).detach();
+    } catch (const std::system_error&) {  // no more threads: what it holds stays
+    }
+}
 
 Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {
     RONDO_TRY(check_settings(settings));
@@ -20,11 +34,7 @@ void Engine::shut_down() {
 }
 
 bool Engine::put_away(std::chrono::milliseconds within) {
-    caf::scoped_actor self{system()};
-    bool done = false;
-    self->request(inside_->router(), within, drain_atom::value)
-        .receive([&](bool all) { done = all; }, [](const caf::error&) {});
-    return done;
+    return inside_->put_away(within).is_ok();
 }
 
 Asker Engine::asker() const {
@@ -36,6 +46,7 @@ TurnId Engine::new_turn_id() {
 }
 
 TurnId Asker::ask(Ask ask, TurnCallbacks callbacks) const {
+    const LoggerHolder lets_go;
     auto asked = std::make_shared<Ask>(std::move(ask));
     if (asked->id == 0) asked->id = ++*last_turn_;  // the host's own is checked where it arrives
     asked->listener = system_->spawn<TurnPort>(front_, std::move(callbacks));
@@ -70,6 +81,7 @@ std::future<Engine::Reply> Engine::ask(Ask asked) {
 
 template <class Answer, class... Request>
 Result<Answer> Engine::request(Request... what) {
+    const LoggerHolder lets_go;
     caf::scoped_actor self{system()};
     Result<Answer> answer = make_error(ErrorCode::internal, "no answer");
     self->request(front(), front_answers_within, std::move(what)...)

@@ -79,13 +79,13 @@ public:
     /// `check_settings` checks them first, whoever has filled them.
     static Result<std::unique_ptr<Engine>> open(const Settings& settings, Options options);
     static Result<std::unique_ptr<Engine>> open(const Settings& settings) { return open(settings, Options{}); }
-    /// Ends every turn, and waits for the actors to be gone.
+    /// Ends every turn, and waits for the actors to be gone. In a callback it returns before they are.
     ~Engine();
     /// Begins that without waiting. Nothing may be asked for afterwards.
     void shut_down();
 
     /// Waits until what conversations have computed is on the disk (memory.disk), no longer than this; false: some is
-    /// not. For before the engine's end: what is under way then is given up.
+    /// not, or the store cannot be used. For before the engine's end: what is under way then is given up.
     bool put_away(std::chrono::milliseconds within);
     /// What a conversation has computed goes to the disk, and its memory is free. Returns the tokens that were in it.
     Result<int64_t> put_away(const ConversationName& name);

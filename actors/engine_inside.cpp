@@ -1,10 +1,13 @@
 #include "actors/engine_inside.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include "actors/admission.hpp"
 #include "actors/cache.hpp"
 #include "actors/decode.hpp"
+#include "actors/host_callback.hpp"
+#include "actors/logger_holder.hpp"
 #include "actors/prefill.hpp"
 #include "actors/selector.hpp"
 #include "actors/store.hpp"
@@ -38,23 +41,40 @@ Status check_pool(const Settings& settings, size_t block_bytes) {
                                                     std::to_string(block_bytes) + " bytes are the least");
 }
 
+/// None stays none.
+template <class News>
+std::function<void(News)> guarded(std::function<void(News)> callback) {
+    if (!callback) return {};
+    return [callback = std::move(callback)](News news) { (void)tell_host<News>(callback, std::forward<News>(news)); };
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Engine::Options options, Hooks hooks) {
+    options.log = guarded(std::move(options.log));
+    options.gave_up = guarded(std::move(options.gave_up));
     std::unique_ptr<EngineInside> made(new EngineInside());
     RONDO_TRY(made->load_all(settings, options));
-    if (options.host != nullptr) {
-        made->system_ = options.host;
-    } else {
-        made->own_config_ = std::make_unique<caf::actor_system_config>();
-        // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
-        made->own_config_->set("scheduler.policy", caf::atom("sharing"));
-        made->own_config_->set("scheduler.max-threads", workers());
-        made->own_system_ = std::make_unique<caf::actor_system>(*made->own_config_);
-        made->system_ = made->own_system_.get();
+    const LoggerHolder lets_go;
+    try {
+        made->run_on(options.host);
+        made->start(settings, options, hooks);
+    } catch (const std::system_error& error) {
+        return make_error(ErrorCode::out_of_memory,
+                          std::string("the engine cannot start its threads: ") + error.what());
     }
-    made->start(settings, options, hooks);
     return std::unique_ptr<Engine>(new Engine(std::move(made)));
+}
+
+void EngineInside::run_on(caf::actor_system* host) {
+    system_ = host;
+    if (host != nullptr) return;
+    own_config_ = std::make_unique<caf::actor_system_config>();
+    // Waking a sleeping worker costs 10 µs with a shared queue, and several times that with one each.
+    own_config_->set("scheduler.policy", caf::atom("sharing"));
+    own_config_->set("scheduler.max-threads", workers());
+    own_system_ = std::make_unique<caf::actor_system>(*own_config_);
+    system_ = own_system_.get();
 }
 
 Status EngineInside::load_all(const Settings& settings, const Engine::Options& options) {
@@ -270,10 +290,23 @@ void EngineInside::shut_down() {
     if (store_) caf::anon_send_exit(store_, caf::exit_reason::user_shutdown);
 }
 
+Status EngineInside::put_away(std::chrono::milliseconds within) {
+    constexpr std::chrono::milliseconds for_ever = std::chrono::hours(24 * 365);  // CAF's clock counts nanoseconds
+    const LoggerHolder lets_go;
+    caf::scoped_actor self{*system_};
+    Status end;
+    self->request(router_, std::min(within, for_ever), drain_atom::value)
+        .receive([](bool) {}, [&](const caf::error& error) { end = from_caf(error, "the store"); });
+    if (end && store_figures_->wanted && !store_figures_->serves)
+        return make_error(ErrorCode::io, "nothing is put away: the store could not be opened, or has died");
+    return end;
+}
+
 EngineInside::~EngineInside() {
     if (system_ == nullptr) return;
     shut_down();
     {
+        const LoggerHolder lets_go;
         caf::scoped_actor self{*system_};
         if (router_) self->wait_for(router_);
         if (supervisor_) self->wait_for(supervisor_);

@@ -39,6 +39,8 @@ public:
     EngineInside& operator=(const EngineInside&) = delete;
     ~EngineInside();
     void shut_down();
+    /// Waits until all is on the disk that must be there. ErrorCode::timeout: some was still under way.
+    Status put_away(std::chrono::milliseconds within);
 
     /// For whoever may compute with any of it when the engine is gone.
     std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -58,6 +60,8 @@ public:
 private:
     EngineInside() = default;
     Status load_all(const Settings& settings, const Engine::Options& options);
+    /// Without a host, on a system of its own.
+    void run_on(caf::actor_system* host);
     Status check_host_memory(int host_kv_mib) const;
     void start(const Settings& settings, const Engine::Options& options, const Hooks& hooks);
     std::optional<OpenedStore> open_disk(const Settings& settings, const Engine::Options& options, const Hooks& hooks);

@@ -106,7 +106,13 @@ Status Session::check_no_turn() const {
 
 caf::typed_response_promise<ConversationInfoPtr> Session::change(std::function<Status(Conversation&)> how) {
     auto promise = make_response_promise<ConversationInfoPtr>();
-    auto changed = answering<ConversationInfoPtr>(promise, [this, how = std::move(how)] { return changed_by(how); });
+    // Whoever asked has heard by then that it was not done in time, and may have asked again.
+    const double too_late = now() + static_cast<double>(answers_within.count());
+    auto changed = answering<ConversationInfoPtr>(
+        promise, [this, how = std::move(how), too_late]() -> Result<ConversationInfoPtr> {
+            if (now() < too_late) return changed_by(how);
+            return make_error(ErrorCode::timeout, "the conversation was busy for too long, and is as it was");
+        });
     if (const Status no_turn = check_no_turn(); no_turn) {
         do_or_wait(!is_there_ || current_, std::move(changed));
     } else {

@@ -1,23 +1,9 @@
 #include "actors/turn_port.hpp"
 
+#include "actors/host_callback.hpp"
 #include "actors/messages.hpp"
 
 namespace rondo {
-
-namespace {
-
-/// What a host throws ends here: CAF would let it pass out of `on_exit`, and end the process.
-template <class News>
-bool tell(const std::function<void(News)>& callback, News news) {
-    try {
-        if (callback) callback(std::move(news));
-        return true;
-    } catch (...) {
-        return false;
-    }
-}
-
-}  // namespace
 
 TurnPort::behavior_type TurnPort::make_behavior() {
     watch(front_);
@@ -31,7 +17,7 @@ TurnPort::behavior_type TurnPort::make_behavior() {
             watch(begun.session);
         },
         [this](TurnDelta delta) {
-            if (ended_ || tell(callbacks_.on_delta, std::move(delta))) return;
+            if (ended_ || tell_host(callbacks_.on_delta, std::move(delta))) return;
             why_lost_ = make_error(ErrorCode::cancelled,
                                    "the turn was cancelled, for its on_delta threw an exception; it must not throw");
             quit();  // its session cancels it then
@@ -49,12 +35,13 @@ void TurnPort::on_exit() {
     lost.error = std::move(why_lost_);
     end(std::move(lost));
     front_ = nullptr;
+    const HostCallback runs;  // what they hold may be the last of the engine
     callbacks_ = {};
 }
 
 void TurnPort::end(TurnEnd news) {
     if (std::exchange(ended_, true)) return;
-    (void)tell(callbacks_.on_end, std::move(news));
+    (void)tell_host(callbacks_.on_end, std::move(news));
 }
 
 }  // namespace rondo

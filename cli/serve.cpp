@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "actors/engine_inside.hpp"
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "cli/commands.hpp"
@@ -91,7 +92,11 @@ Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std:
         gateway.drain(std::chrono::seconds(0));
     });
     gateway.drain(patience);
-    while (!engine.put_away(std::chrono::milliseconds(100)) && Clock::now() < over.load()) {
+    const auto is_under_way = [&] {
+        const Status put_away = inside(engine).put_away(std::chrono::milliseconds(100));
+        return !put_away && put_away.error().code == ErrorCode::timeout;
+    };
+    while (is_under_way() && Clock::now() < over.load()) {
     }
     drained = true;
     pthread_kill(listener.native_handle(), SIGTERM);  // it may still wait for one

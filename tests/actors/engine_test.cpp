@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "actors/engine_inside.hpp"
@@ -66,6 +68,73 @@ TEST_F(HostedEngine, NothingOfTheModelOutlivesIt) {
     engine.reset();
     for (int i = 0; i < 500 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_TRUE(runtime.expired());
+}
+
+bool goes_soon(const std::weak_ptr<const Runtime>& runtime) {
+    for (int i = 0; i < 2000 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return runtime.expired();
+}
+
+/// CAF's logger lives as long as a thread that has met its system, and a system as long as its logger.
+TEST(EngineEnd, WaitsForNoThreadThatHasAsked) {
+    auto engine = must(Engine::open(small_settings()));
+    std::promise<void> asked, ended;
+    std::thread asker([&] {
+        (void)engine->ask(chat("c", "Hello!", 1)).get();
+        asked.set_value();
+        ended.get_future().wait();
+    });
+    asked.get_future().wait();
+    std::thread([&] {
+        engine.reset();
+        ended.set_value();
+    }).detach();
+    asker.join();
+}
+
+/// The actor that calls back is one of those that the end waits for.
+TEST(EngineEnd, MayComeInACallback) {
+    std::shared_ptr<Engine> engine = must(Engine::open(small_settings()));
+    std::weak_ptr runtime = inside(*engine).runtime();
+    std::promise<void> over;
+    TurnCallbacks callbacks;
+    callbacks.on_end = [&](TurnEnd) {
+        engine.reset();
+        over.set_value();
+    };
+    engine->ask(chat("c", "Hello!", 4), std::move(callbacks));
+    ASSERT_EQ(over.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_TRUE(goes_soon(runtime));
+
+    engine = must(Engine::open(small_settings()));
+    runtime = inside(*engine).runtime();
+    callbacks = {};
+    callbacks.on_end = [engine](TurnEnd) {};  // the last who holds it
+    Engine* const raw = engine.get();
+    raw->ask(chat("c", "Hello!", 64), std::move(callbacks));
+    engine.reset();
+    EXPECT_TRUE(goes_soon(runtime));
+}
+
+TEST(EngineEnd, MayComeWhenNothingIsServedAnyMore) {
+    std::unique_ptr<Engine> engine;
+    std::promise<void> over;
+    Engine::Options options;
+    options.gave_up = [&](const Error&) {
+        engine.reset();
+        over.set_value();
+        throw std::runtime_error("a host must not");
+    };
+    engine = must(Engine::open(small_settings(), options));
+    const std::weak_ptr<const Runtime> runtime = inside(*engine).runtime();
+    caf::anon_send_exit(inside(*engine).router(), caf::exit_reason::kill);
+    ASSERT_EQ(over.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_TRUE(goes_soon(runtime));
+}
+
+TEST(EngineStore, PutsAwayForAsLongAsItTakes) {
+    const auto engine = must(Engine::open(small_settings()));
+    EXPECT_TRUE(engine->put_away(std::chrono::milliseconds::max())) << "without a store nothing has to be there";
 }
 
 /// A client who takes nothing for a while.

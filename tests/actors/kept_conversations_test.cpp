@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -326,6 +327,23 @@ TEST_F(KeptConversationsTest, OfANewerVersionsFormAreNeitherReadNorReplaced) {
     for (const auto& [id, letter] : letters) check_newer(id, "old");
     ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
     with_manifest([&](Manifest& manifest) { EXPECT_EQ(all_of(manifest, letters), values); });
+}
+
+/// By whatever path: else the second would take away what the first one writes.
+TEST_F(KeptConversationsTest, OneEngineHasTheFolder) {
+    ask("a", "Hello!");
+    std::vector<std::string> said;
+    Engine::Options options;
+    options.log = [&](const std::string& line) {
+        said.push_back(line);
+        throw std::runtime_error("a host must not");
+    };
+    const auto second = must(Engine::open(settings({"memory.disk.path=" + folder_.path() + "/./kv"}), options));
+    EXPECT_FALSE(inside(*second).store_figures().serves);
+    EXPECT_THAT(said, ::testing::ElementsAre(::testing::HasSubstr("another engine of this process has this store")));
+    EXPECT_FALSE(second->put_away(std::chrono::seconds(10))) << "nothing is on the disk";
+    restart();
+    EXPECT_EQ(listed(), std::vector<std::string>{"a"});
 }
 
 TEST_F(KeptConversationsTest, ASessionThatDiesIsReadAgain) {

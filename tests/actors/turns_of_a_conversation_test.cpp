@@ -150,6 +150,28 @@ TEST_F(ATurnThatDrains, ChangesNothingOfAConversationThatIsRemoved) {
     EXPECT_EQ(rounds_of(stage_, "c").error().code, ErrorCode::not_found);
 }
 
+/// He may have asked again, and a second time another round would go.
+TEST_F(ATurnThatDrains, IsNotTakenBackForWhomeverItTookTooLong) {
+    const TurnId turn = stage_.engine().ask(chat("c", question), heard_.callbacks());
+    while (heard_.ids.size() < 3 && stage_.run_one()) continue;
+    testing::Busy busy(stage_);
+    stage_.engine().cancel(turn);
+    busy.run();
+    std::vector<ErrorCode> answers;
+    const auto client = [&, this](caf::event_based_actor* self, int) {
+        self->request(stage_.inside().router(), caf::infinite, drop_atom::value, name_, RoundList{0})
+            .then([&](const ConversationInfoPtr&) { ADD_FAILURE() << "it was done"; },
+                  [&](const caf::error& error) { answers.push_back(from_caf(error, "the router").code); });
+    };
+    stage_.system().spawn(client, 0);
+    busy.run();
+    EXPECT_TRUE(answers.empty());
+    busy.pass(std::chrono::seconds(11));
+    EXPECT_EQ(answers, std::vector{ErrorCode::timeout});
+    stage_.run();
+    EXPECT_EQ(must(rounds_of(stage_, "c")).rounds.size(), 1U);
+}
+
 TEST_F(TurnsOfAConversation, AreRememberedAsFarAsTheyWereToldWhenCancelled) {
     Heard heard;
     const TurnId turn = stage_.engine().ask(chat("c", question), heard.callbacks());
