@@ -123,6 +123,8 @@ rocksdb::Status Manifest::try_to_open(const rocksdb::Options& options) {
     if (!status.ok()) return status;
     database_.reset(database);
     if (proves_all_) status = database->VerifyChecksum();
+    if (status.IsIOError() && !has_no_space(status) && has_lost_blocks(folder_, *env_))
+        status = rocksdb::Status::Corruption(status.ToString());
     if (!status.IsCorruption()) return rocksdb::Status::OK();  // what cannot be read now is an error when it is wanted
     close();
     return status;
@@ -224,7 +226,7 @@ bool Manifest::has_room() const {
 /// Of the whole manifest, not of a key.
 void Manifest::note_failure(const rocksdb::Status& status) {
     failed_ = !status.ok();
-    proves_all_ = proves_all_ || status.IsCorruption();
+    proves_all_ = proves_all_ || status.IsCorruption() || (status.IsIOError() && !has_no_space(status));
 }
 
 Status Manifest::write(Changes& changes, bool removes) {

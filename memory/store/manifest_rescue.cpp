@@ -225,6 +225,18 @@ private:
 
 }  // namespace
 
+bool has_lost_blocks(const std::string& folder, rocksdb::Env& env) {
+    std::vector<std::string> names;
+    static_cast<void>(env.GetChildren(folder, &names));
+    return std::ranges::any_of(names, [&](const std::string& name) {
+        if (!is_table(name)) return false;
+        const auto table = TableFile::open(folder + '/' + name);
+        if (!table) return false;
+        const auto lost = table->each_entry([](const RocksEntry&) {}, [](const KeysBetween&) {});
+        return lost ? *lost > 0 : lost.error().code == ErrorCode::corrupt;
+    });
+}
+
 /// What is missing or cannot be read RocksDB finds itself.
 Status prove_description(const std::string& folder, rocksdb::Env& env) {
     std::vector<std::string> names;

@@ -15,6 +15,9 @@ namespace rondo {
 /// one, and one whose last length is wrong it would take for shorter. Either way it would remove tables.
 Status prove_description(const std::string& folder, rocksdb::Env& env);
 
+/// Whether the disk refuses a block of a table, and reads others of it.
+bool has_lost_blocks(const std::string& folder, rocksdb::Env& env);
+
 /// What was left of a damaged manifest.
 struct ManifestRescue {
     int64_t entries = 0;

@@ -103,14 +103,23 @@ Error TableFile::damaged(const std::string& what) const {
 /// Of bytes that lie within the file.
 Result<std::string> TableFile::read(uint64_t offset, uint64_t bytes) const {
     std::string found(bytes, '\0');
+    bool again = false;
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t count = pread(file_, found.data() + done, bytes - done, static_cast<off_t>(offset + done));
         if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EIO && !std::exchange(again, true)) continue;
+        if (count < 0 && errno == EIO && reads_others()) return damaged("the disk does not read some of it");
         if (count < 0) return disk_error(errno, (path_ + ": cannot read").c_str());
         if (count == 0) return damaged("the file ends too early");
         done += static_cast<uint64_t>(count);
     }
     return found;
+}
+
+/// Whether the disk reads the file's first or last bytes. One that reads nothing may come back.
+bool TableFile::reads_others() const {
+    char byte = 0;
+    return pread(file_, &byte, 1, 0) == 1 || pread(file_, &byte, 1, static_cast<off_t>(bytes_ - 1)) == 1;
 }
 
 /// Its last bytes. They have no checksum: what they lead to has one.

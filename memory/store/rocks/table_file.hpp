@@ -57,6 +57,7 @@ private:
     TableFile(std::string path, int file, uint64_t bytes) : path_(std::move(path)), file_(file), bytes_(bytes) {}
     Error damaged(const std::string& what) const;
     Result<std::string> read(uint64_t offset, uint64_t bytes) const;
+    bool reads_others() const;
     Result<Footer> footer() const;
     Result<std::string> block(const Block& where, BlockChecksum checksum, const char* name) const;
     Result<std::vector<Block>> entry_blocks(const Footer& footer) const;

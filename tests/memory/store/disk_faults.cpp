@@ -81,6 +81,7 @@ struct Disk {
     }
     /// `half`: what it is done to dies behind it.
     Fate meet(const char* call, const std::string& path, bool may_fail) {
+        if (plan.bad_byte && !std::string_view(call).starts_with("pread")) return Fate::goes_on;
         std::string file = std::filesystem::path(path).filename().string();
         if (file.starts_with("kv-")) file.resize(3);
         std::erase_if(file, [](char letter) { return letter >= '0' && letter <= '9'; });
@@ -181,10 +182,13 @@ ssize_t pass_write(const char* name, int file, off_t offset, size_t bytes, const
 }
 
 template <class Call>
-ssize_t pass_read(const char* name, int file, const Call& call) {
+ssize_t pass_read(const char* name, int file, off_t offset, size_t bytes, const Call& call) {
     Disk& all = disk();
     const std::lock_guard lock(all.mutex);
     const std::string path = path_of(file);
+    const auto begin = static_cast<uint64_t>(offset);
+    if (const auto& bad = all.plan.bad_byte)
+        if (!path.ends_with('/' + bad->file) || bad->at < begin || bad->at >= begin + bytes) return call();
     if (!armed || !all.is_below(path) || all.meet(name, path, true) == Fate::goes_on) return call();
     return refuse();
 }
@@ -272,13 +276,15 @@ RONDO_TAKES(ssize_t, pwritev, int file, const iovec* parts, int count, off_t off
 RONDO_TAKES(ssize_t, pread, int file, void* bytes, size_t count, off_t offset) {
     static auto* const function = real<ssize_t(int, void*, size_t, off_t)>("pread");
     if (!armed || !fails_reads) return function(file, bytes, count, offset);
-    return pass_read("pread", file, [&] { return function(file, bytes, count, offset); });
+    return pass_read("pread", file, offset, count, [&] { return function(file, bytes, count, offset); });
 }
 
 RONDO_TAKES(ssize_t, preadv, int file, const iovec* parts, int count, off_t offset) {
     static MovePartsAt* const function = real<MovePartsAt>("preadv");
     if (!armed || !fails_reads) return function(file, parts, count, offset);
-    return pass_read("preadv", file, [&] { return function(file, parts, count, offset); });
+    size_t bytes = 0;
+    for (int i = 0; i < count; ++i) bytes += parts[i].iov_len;
+    return pass_read("preadv", file, offset, bytes, [&] { return function(file, parts, count, offset); });
 }
 
 RONDO_TAKES(int, fsync, int file) {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ public:
         uint64_t seed = 0;
         std::string only = {};  ///< as `end` names them, these alone are boundaries; "": all
         int error = EIO;        ///< what `io_error` gives
+        struct Byte {
+            std::string file;
+            uint64_t at = 0;
+        };
+        std::optional<Byte> bad_byte = {};  ///< calls that read it are the only boundaries
     };
     /// From now on.
     static void begin(const Plan& plan);

@@ -174,6 +174,42 @@ TEST_F(ManifestRescueTest, ARepairedOneGoesOn) {
     EXPECT_EQ(all(*again.manifest), pairs);
 }
 
+/// At each start it would turn the store off, and at run time nothing removed would leave the files.
+TEST_F(ManifestRescueTest, ASectorThatTheDiskDoesNotReadCostsItsBlock) {
+    const auto fails = [this](const std::string& table) {
+        DiskFaults::Plan plan{path_, DiskFaults::Kind::io_error, 1, 1'000'000};
+        plan.bad_byte = {table, files().at(table).size() / 3};
+        DiskFaults::begin(plan);
+    };
+    const auto some_are_left = [](const Manifest& manifest) {
+        const Pairs left = all(manifest), before = made();
+        EXPECT_GE(left.size(), 100U);
+        EXPECT_LT(left.size(), before.size());
+        for (const auto& [key, value] : left) EXPECT_EQ(before.at(key), value) << key;
+        return left;
+    };
+    make();
+    fails(names_of(files(), ".sst").at(0));
+    Pairs left;
+    {
+        const auto opened = open();
+        EXPECT_TRUE(opened.repaired);
+        EXPECT_THAT(opened.note, HasSubstr("damaged are 1 blocks of its tables"));
+        left = some_are_left(*opened.manifest);
+    }
+    DiskFaults::end();
+    EXPECT_EQ(all(*open().manifest), left);
+    make();
+    {
+        const auto opened = open();
+        fails(names_of(files(), ".sst").at(0));
+        EXPECT_TRUE(opened.manifest->forget_removed());
+        some_are_left(*opened.manifest);
+        EXPECT_TRUE(put(*opened.manifest, some_pairs(200, 1)));
+    }
+    EXPECT_GT(DiskFaults::end().size(), 0U);
+}
+
 TEST_F(ManifestRescueTest, WhoReadsAloneIsToldAndChangesNothing) {
     make();
     damage_properties();
