@@ -11,6 +11,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -42,7 +43,7 @@ public:
           shared_{.limits = options_.limits,
                   .handle = std::move(handle),
                   .refused = options_.refused,
-                  .let_in = options_.let_in,
+                  .turn_away = options_.turn_away,
                   .closed = [this](const std::shared_ptr<HttpConnection>& connection) { forget(connection); }},
           io_(options_.threads),
           work_(io_.get_executor()),
@@ -112,7 +113,9 @@ Status AsioHttpServer::listen() {
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     if (error || found.empty()) return refused("no such address");
     NetError last;
+    std::set<asio::ip::address> seen;  // a hosts file may name one twice
     for (const auto& one : found) {
+        if (!seen.insert(one.endpoint().address()).second) continue;
         error = listen_on(one.endpoint(), found.size() > 1);
         const bool has_no_such =
             error == asio::error::address_family_not_supported || error == boost::system::errc::address_not_available;

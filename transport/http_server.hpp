@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,16 +68,16 @@ public:
     /// Told, on a thread of the server, of each request that is refused before it reaches the handler: as much of it
     /// as was read, the status and the bytes of the answer's body. Returns the answer's headers. It must not block.
     using Refused = std::function<HttpHeaders(HttpRequest, int status, size_t bytes)>;
-    /// Asked, on a thread of the server, at the end of a header whose body has not come whole. False: a 401, and no
-    /// more is read of it. It must not block.
-    using LetIn = std::function<bool(const HttpRequest&)>;
+    /// Asked, on a thread of the server, at the end of a header whose body has not come whole. What it returns is the
+    /// JSON of a 401, and no more is read then; nothing lets the body in. It must not block.
+    using TurnAway = std::function<std::optional<std::string>(const HttpRequest&)>;
     struct Options {
         std::string host = "127.0.0.1";  ///< an address or a name, all of whose addresses are listened on
         uint16_t port = 0;               ///< 0: any free one
         int threads = 1;
         HttpLimits limits;
         Refused refused = {};
-        LetIn let_in = {};
+        TurnAway turn_away = {};
     };
     struct Counts {
         size_t connections = 0;  ///< open now

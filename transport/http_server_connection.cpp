@@ -118,8 +118,8 @@ void HttpConnection::parse() {
             reader_.reset();
             break;
         }
-        if (in_header && reader_->state() == State::body && !is_let_in())
-            return refuse({401, "no valid API key; a header must be 'Authorization: Bearer KEY'"});
+        if (in_header && reader_->state() == State::body)
+            if (const auto why = turned_away()) return refuse({401, "", *why});
         if (!has_room_for_body())
             return refuse({503, "too many large requests are on their way to this server; ask again later"});
         // One deadline for each part, set when it begins, so that no drip of bytes can move it.
@@ -154,12 +154,13 @@ BodyBytes::Held HttpConnection::hold_body(size_t bytes) {
     return shared_.bodies.hold(network_, std::exchange(body_bytes_, bytes), bytes);
 }
 
-bool HttpConnection::is_let_in() const {
+std::optional<std::string> HttpConnection::turned_away() const {
     try {
-        return !shared_.let_in || shared_.let_in(reader_->so_far());
+        if (shared_.turn_away) return shared_.turn_away(reader_->so_far());
     } catch (...) {
-        return true;  // whoever handles the whole request says what is wrong with it
+        // Whoever handles the whole request says what is wrong with it.
     }
+    return {};
 }
 
 /// Small bodies always find room: there cannot be more of them than connections. One address has half of the rest at
@@ -256,7 +257,10 @@ bool HttpConnection::say(std::string_view text) {
 }
 
 bool HttpConnection::say_error(int status, std::string_view message) {
-    const std::string body = http_error_body(status, message);
+    return say_body(status, http_error_body(status, message));
+}
+
+bool HttpConnection::say_body(int status, const std::string& body) {
     return say(http_response_head(status, refusal_headers(status, body.size()),
                                   {.content_bytes = body.size(), .chunked = false, .close = true}) +
                body);
@@ -275,7 +279,9 @@ HttpHeaders HttpConnection::refusal_headers(int status, size_t bytes) {
 }
 
 void HttpConnection::refuse(const HttpRefusal& refusal) {
-    if (!say_error(refusal.status, refusal.message)) return shut();
+    const bool said =
+        refusal.body.empty() ? say_error(refusal.status, refusal.message) : say_body(refusal.status, refusal.body);
+    if (!said) return shut();
     linger();
 }
 

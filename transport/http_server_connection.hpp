@@ -47,7 +47,7 @@ struct HttpShared {
     HttpLimits limits;
     HttpServer::Handler handle;
     HttpServer::Refused refused;
-    HttpServer::LetIn let_in;
+    HttpServer::TurnAway turn_away;
     std::atomic<bool> draining{false};
     std::atomic<uint64_t> timed_out{0};
     BodyBytes bodies{};
@@ -85,7 +85,7 @@ private:
     void receive();
     void end_of_stream(const NetError& error);
     void parse();
-    bool is_let_in() const;
+    std::optional<std::string> turned_away() const;
     bool has_room_for_body();
     BodyBytes::Held hold_body(size_t bytes);
     void hand_over();
@@ -98,6 +98,7 @@ private:
     /// A few bytes outside of any answer; false when the client's window has no room even for them.
     bool say(std::string_view text);
     bool say_error(int status, std::string_view message);
+    bool say_body(int status, const std::string& body);
     HttpHeaders refusal_headers(int status, size_t bytes);
 
     // Ending.

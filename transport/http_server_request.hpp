@@ -14,6 +14,7 @@ namespace rondo {
 struct HttpRefusal {
     int status = 400;
     std::string message;
+    std::string body = {};  ///< in place of one that is made of the message
 };
 
 /// Makes one request of the bytes of a connection, however they are cut. Knows no socket and no clock. Beast parses the

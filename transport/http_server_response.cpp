@@ -84,9 +84,7 @@ HttpHeaders http_error_headers() {
 std::string http_error_body(int status, std::string_view message) {
     std::string body = R"({"error":{"message":")";
     body += message;
-    body += R"(","type":")";
-    body += status == 401 ? "authentication_error" : status < 500 ? "invalid_request_error" : "server_error";
-    body += R"("}})";
+    body += status < 500 ? R"(","type":"invalid_request_error"}})" : R"(","type":"server_error"}})";
     return body += '\n';
 }
 

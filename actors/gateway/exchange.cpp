@@ -63,6 +63,7 @@ HttpHeaders Exchange::refused(int status, size_t bytes) {
     sent(status, bytes);
     HttpHeaders all = headers("application/json");
     if (status == 503) all.emplace_back("Retry-After", "1");
+    if (status == 401) all.emplace_back("WWW-Authenticate", "Bearer");
     return all;
 }
 

@@ -31,6 +31,12 @@ bool is_open_to_all(const HttpRequest& request) {
            std::ranges::count(open, request.path) > 0;
 }
 
+/// As it says: what comes in chunks says nothing.
+bool has_small_body(const HttpRequest& request) {
+    constexpr size_t digits_max = 4;
+    return request.header("transfer-encoding").empty() && request.header("content-length").size() <= digits_max;
+}
+
 }  // namespace
 
 Gateway::Gateway(Engine& engine, Options options)
@@ -64,8 +70,10 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     http.refused = [raw = gateway.get()](HttpRequest request, int status, size_t bytes) {
         return raw->refused(std::move(request), status, bytes);
     };
-    http.let_in = [raw = gateway.get()](const HttpRequest& request) {
-        return is_open_to_all(request) || raw->keys_.tenant_of(request.header("authorization")).has_value();
+    http.turn_away = [raw = gateway.get()](const HttpRequest& request) -> std::optional<std::string> {
+        const bool has_key = raw->keys_.tenant_of(request.header("authorization")).has_value();
+        if (has_key || (is_open_to_all(request) && has_small_body(request))) return {};
+        return wrong_api_key().body();
     };
     RONDO_ASSIGN(gateway->server_,
                  HttpServer::open(http, [raw = gateway.get()](HttpRequest request, std::shared_ptr<HttpReply> reply) {

@@ -50,7 +50,14 @@ TEST_F(GatewayAbuse, ReadsNoLargeBodyOfAStranger) {
         const RawResponse refusal = stranger.ask("POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\n" +
                                                  std::string(more) + "Content-Length: 8388608\r\n\r\n");
         EXPECT_EQ(refusal.status, 401) << more;
-        EXPECT_EQ(json::parse(refusal.body)["error"]["type"], "authentication_error");
+        EXPECT_EQ(json::parse(refusal.body)["error"]["code"], "invalid_api_key") << "as where the body is small";
+        EXPECT_EQ(refusal.headers.at("www-authenticate"), "Bearer");
+    }
+    for (const char* open : {"POST /health", "POST /", "OPTIONS /v1/models", "POST /page/page.js"}) {
+        RawClient stranger(gateway->port());
+        EXPECT_EQ(stranger.ask(std::string(open) + " HTTP/1.1\r\nHost: t\r\nContent-Length: 8388608\r\n\r\n").status,
+                  401)
+            << open;
     }
 }
 
