@@ -8,6 +8,14 @@
 
 namespace rondo {
 
+namespace {
+
+Error earlier_sync_failed() {
+    return make_error(ErrorCode::io, "sync: an earlier one of this file failed");
+}
+
+}  // namespace
+
 StoredRecord KvStore::record_of(const RecordHeader& header, double saved_seconds) const {
     StoredRecord record;
     record.name = header.name;
@@ -131,7 +139,7 @@ void KvStore::sync(const FinishingPtr& finishing) {
     // Linux tells of a write that failed once, whoever asks first; the next sync of the same file succeeds.
     const auto is_unsynced = [this](const Writing& one) { return unsynced_.contains(one.record.place.segment); };
     if (std::ranges::any_of(finishing->writings, [&](const WritingPtr& one) { return is_unsynced(*one); }))
-        finishing->fail(make_error(ErrorCode::io, "sync: an earlier one of this file failed"), is_unsynced);
+        finishing->fail(earlier_sync_failed(), is_unsynced);
     std::map<uint64_t, RecordPlace> files;
     for (const WritingPtr& writing : finishing->writings)
         files.emplace(writing->record.place.segment, writing->record.place);
@@ -139,7 +147,10 @@ void KvStore::sync(const FinishingPtr& finishing) {
     if (files.empty()) return finishing->done(finishing->first);
     for (const auto& [segment, place] : files) {
         segments_->sync(place, thread_.handing_over<Status>([this, finishing, segment = segment](const Status& end) {
-            if (!end) {
+            if (end && unsynced_.contains(segment)) {
+                finishing->fail(earlier_sync_failed(),
+                                [&](const Writing& one) { return one.record.place.segment == segment; });
+            } else if (!end) {
                 finishing->fail(end, [&](const Writing& one) { return one.record.place.segment == segment; });
                 segments_->leave(segment);
                 unsynced_.insert(segment);

@@ -280,8 +280,13 @@ Status Segments::give_back(const RecordPlace& place) {
     file.used -= place.bytes;
     file.dead += place.bytes;
     Status cleared = clear(place);
-    if (!cleared) uncleared_.push_back(place);
+    if (!cleared) clear_later(place, cleared.error());
     return cleared;
+}
+
+/// A file that is not to be opened, such as one with another name, says nothing about the disk.
+void Segments::clear_later(const RecordPlace& place, const Error& why) {
+    (why.code == ErrorCode::invalid_argument ? unopened_ : uncleared_).push_back(place);
 }
 
 Status Segments::clear_again() {
@@ -290,10 +295,13 @@ Status Segments::clear_again() {
         uncleared_.pop_front();
         const Status cleared = clear(place);
         if (cleared) continue;
-        uncleared_.push_back(place);
-        // A file that is not to be opened, such as one with another name, says nothing about the disk.
-        return cleared.error().code == ErrorCode::invalid_argument ? Status::ok() : cleared;
+        clear_later(place, cleared.error());
+        if (!uncleared_.empty()) return cleared;
     }
+    if (unopened_.empty()) return Status::ok();
+    const RecordPlace place = unopened_.front();  // one each time
+    unopened_.pop_front();
+    if (const Status cleared = clear(place); !cleared) clear_later(place, cleared.error());
     return Status::ok();
 }
 

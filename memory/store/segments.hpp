@@ -127,6 +127,7 @@ private:
     /// False: the bytes are zeros, and their space does not come back.
     Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros = false);
     Status clear(const RecordPlace& place);
+    void clear_later(const RecordPlace& place, const Error& why);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 
@@ -137,6 +138,7 @@ private:
     bool makes_holes_ = true;
     std::map<uint64_t, File> files_;
     std::deque<RecordPlace> uncleared_;  // given back, and still on the disk
+    std::deque<RecordPlace> unopened_;   // the same, in files that cannot be opened
     std::vector<uint64_t> open_;         // the one that was used last at the end
     uint64_t last_ = 0;                  // the youngest there ever was, as far as is known
     uint64_t writing_ = 0;               // to which records are appended; 0: none

@@ -12,8 +12,8 @@
 
 namespace rondo::testing {
 
-/// A disk queue whose disk cannot read some bytes, or write some pieces. Who submits also says which: the test's
-/// thread.
+/// A disk queue whose disk cannot read some bytes, or write some pieces, or make them durable. Who submits also says
+/// which: the test's thread.
 class BadSectors : public DiskQueue {
 public:
     explicit BadSectors(std::unique_ptr<DiskQueue> disk) : disk_(std::move(disk)) {}
@@ -21,7 +21,8 @@ public:
     void submit(DiskWork work) override {
         const bool reads = work.kind == DiskWork::Kind::read;
         const bool refuses_write = work.kind == DiskWork::Kind::write && writes_left >= 0 && writes_left-- == 0;
-        if (refuses_write || (reads && is_bad(work))) {
+        const bool refuses_sync = work.kind == DiskWork::Kind::sync && syncs_left >= 0 && syncs_left-- == 0;
+        if (refuses_write || refuses_sync || (reads && is_bad(work))) {
             ++refused;
             // The queue has something to do, and moves nothing.
             work.kind = DiskWork::Kind::sync;
@@ -40,6 +41,7 @@ public:
     };
     int error = EIO;       ///< what the kernel says then
     int writes_left = -1;  ///< until one fails; -1: none does
+    int syncs_left = -1;   ///< likewise
     int refused = 0;
 
 private:

@@ -185,5 +185,50 @@ TEST_P(KvStoreUnreadableTest, AFileThatCannotBeOpenedIsNotDamage) {
     EXPECT_TRUE(check(one_));
 }
 
+/// Somebody has copied the folder with links, or has tidied up.
+TEST_P(KvStoreUnreadableTest, AFileThatIsNotToBeOpenedRefusesNothing) {
+    options_.segments.open_files_max = 1;
+    const Round stays = round("t", nullptr, 7000, 64);
+    for (const bool is_removed : {false, true}) {
+        ASSERT_EQ(write(one_), Refusal::none);
+        ASSERT_EQ(write(stays), Refusal::none);  // so that the file does not go with the first
+        const std::filesystem::path file = options_.path + '/' + Segments::name_of(place_of(one_).segment);
+        open();
+        ASSERT_EQ(write(other_), Refusal::none);  // into another file, which is the open one
+        if (is_removed)
+            std::filesystem::remove(file);
+        else
+            std::filesystem::create_hard_link(file, folder_.path() + "/copy");
+        EXPECT_EQ(store_->remove(name_of(one_)).is_ok(), is_removed) << "its bytes are there, and are said to be";
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(write(round("t", nullptr, 10'000 + 100 * i, 64)), Refusal::none) << i;
+        std::filesystem::remove(folder_.path() + "/copy");
+        EXPECT_EQ(write(one_), Refusal::none);
+        EXPECT_TRUE(check(one_));
+        for (int i = 0; i < 3; ++i) ASSERT_TRUE(store_->remove(name_of(round("t", nullptr, 10'000 + 100 * i, 64))));
+        for (const Round& each : {one_, other_, stays}) ASSERT_TRUE(store_->remove(name_of(each)));
+    }
+}
+
+/// Linux tells of a write that failed once; the next sync of the same file succeeds.
+TEST_P(KvStoreUnreadableTest, ASyncThatFailedFailedForAllInTheFile) {
+    const Round behind = round("t", nullptr, 9000, 64);
+    const auto begin = [this](const Round& of) {
+        auto begun = store_->begin(header_of(of), 1.0);
+        EXPECT_TRUE(write_layers(begun.writing, header_of(of)));
+        return begun.writing;
+    };
+    KvStore::WritingPtr first = begin(one_), second = begin(other_);
+    sectors_->syncs_left = 0;
+    EXPECT_FALSE(wait([&](auto done) { store_->finish({std::exchange(first, nullptr)}, std::move(done)); }));
+    EXPECT_FALSE(wait([&](auto done) { store_->finish({std::exchange(second, nullptr)}, std::move(done)); }));
+    EXPECT_EQ(sectors_->refused, 1);
+    EXPECT_FALSE(has(one_));
+    EXPECT_FALSE(has(other_));
+    for (const Round& each : {one_, other_, behind}) {
+        EXPECT_EQ(write(each), Refusal::none);
+        EXPECT_TRUE(check(each));
+    }
+}
+
 }  // namespace
 }  // namespace rondo
