@@ -51,9 +51,9 @@ std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessa
 }
 
 std::vector<int64_t> tokens_up_to(std::span<const size_t> places, std::span<const int32_t> ids, std::string_view text,
-                                  const Tokenizer& tokenizer) {
+                                  const Tokenizer& tokenizer, bool is_behind_ids) {
     std::vector<int64_t> counts;
-    const size_t stripped = tokenizer.strips_first_space() ? 1 : 0;
+    const size_t stripped = tokenizer.strips_first_space() && !is_behind_ids ? 1 : 0;
     size_t spelled = 0;
     auto place = places.begin();
     for (size_t i = 0; i < ids.size(); ++i) {

@@ -18,7 +18,8 @@ std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessa
 
 /// How many of `ids` spell no more than so many bytes of their text, for each of these places. Nothing where they do
 /// not spell the text as it is.
+/// `is_behind_ids`: the text goes on behind others, so no space was put before it.
 std::vector<int64_t> tokens_up_to(std::span<const size_t> places, std::span<const int32_t> ids, std::string_view text,
-                                  const Tokenizer& tokenizer);
+                                  const Tokenizer& tokenizer, bool is_behind_ids = false);
 
 }  // namespace rondo

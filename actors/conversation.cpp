@@ -58,7 +58,7 @@ void Conversation::Prompt::plan_rounds(std::span<const size_t> ends, size_t begi
     for (const size_t end : ends)
         if (end > begin) places.push_back(end - begin);
     if (places.empty()) return;
-    for (const int64_t count : tokens_up_to(places, more, text, tokenizer)) {
+    for (const int64_t count : tokens_up_to(places, more, text, tokenizer, known_ids > 0)) {
         const int64_t end = static_cast<int64_t>(known_ids) + count;
         if (end > (round_ends.empty() ? 0 : round_ends.back())) round_ends.push_back(end);
     }

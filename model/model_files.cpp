@@ -66,7 +66,11 @@ Status read_around_text(const JsonFields& fields, ModelFiles& out) {
     if (type != "LlamaTokenizer" && type != "LlamaTokenizerFast") return {};
     RONDO_ASSIGN(const bool begins, fields.boolean("add_bos_token", true));
     RONDO_ASSIGN(const bool ends, fields.boolean("add_eos_token", false));
-    out.around_text = AroundText{begins ? out.bos_token : "", ends ? out.eos_token : ""};
+    const auto wanted = [](bool adds, const std::string& token) -> std::optional<std::string> {
+        if (!adds) return "";
+        return token.empty() ? std::nullopt : std::optional(token);
+    };
+    out.around_text = AroundText{wanted(begins, out.bos_token), wanted(ends, out.eos_token)};
     return {};
 }
 

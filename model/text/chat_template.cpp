@@ -15,6 +15,7 @@ namespace rondo {
 
 struct ChatTemplate::Program {
     std::string source;
+    bool asks_for_no_content = false;
     std::set<std::string, std::less<>> words;
     jinja::Block block;
 };
@@ -50,7 +51,9 @@ Status check_texts(std::span<const ChatMessage> messages) {
 Status check_further_members(std::span<const ChatMessage> messages) {
     for (size_t i = 0; i < messages.size(); ++i) {
         if (messages[i].more_json.empty()) continue;
-        RONDO_TRY(parse_json_object(messages[i].more_json, "messages[" + std::to_string(i) + "]'s further members"));
+        const auto members =
+            parse_json_object(messages[i].more_json, "messages[" + std::to_string(i) + "]'s further members");
+        if (!members) return make_error(ErrorCode::invalid_argument, members.error().message);
     }
     return {};
 }
@@ -65,6 +68,23 @@ Error describe(const std::string& where, int line, const jinja::Fault& fault) {
     std::replace_if(
         message.begin(), message.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
     return make_error(fault.code, std::move(message));
+}
+
+/// Whether a template asks somewhere if a message's content is none, as `m.content is none`.
+bool asks_for_no_content(std::string_view source) {
+    constexpr std::string_view name = "content";
+    const auto without = [](std::string_view text, std::string_view letters) {
+        return text.substr(0, text.find_last_not_of(letters) + 1);
+    };
+    for (const std::string_view test : {" is none", " is not none"}) {
+        for (size_t at = source.find(test); at != std::string_view::npos; at = source.find(test, at + 1)) {
+            std::string_view before = without(without(source.substr(0, at), " "), "]'\"");
+            if (!before.ends_with(name)) continue;
+            before.remove_suffix(name.size());
+            if (before.ends_with('.') || before.ends_with('\'') || before.ends_with('"')) return true;
+        }
+    }
+    return false;
 }
 
 /// No content is None for a template that asks for that, and "" for others, which may append it.
@@ -116,6 +136,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::str
     try {
         auto program = std::make_unique<Program>();
         program->source = source;
+        program->asks_for_no_content = asks_for_no_content(source);
         std::vector<jinja::Token> tokens = jinja::tokenize(source);
         for (const jinja::Token& token : tokens)
             if (token.kind == jinja::Token::Kind::name || token.kind == jinja::Token::Kind::text)
@@ -147,8 +168,7 @@ Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const s
             extra = jinja::parse_json(runtime, input.extra_json, "the further variables");
             if (!extra.dict()) jinja::fail("wants its further variables as a JSON object");
         }
-        const bool asks_for_none = mentions("is none") || mentions("is not none");
-        fill_context(runtime, input, extra.dict(), asks_for_none, context);
+        fill_context(runtime, input, extra.dict(), program_->asks_for_no_content, context);
         jinja::TextBuilder out(runtime);
         jinja::Evaluator(runtime, context).run(program_->block, out);
         if (out.str().size() > limits::template_output_bytes_max)

@@ -42,9 +42,9 @@ public:
     std::string decode(std::span<const int32_t> ids, bool special = false) const;
 };
 
-/// Tokens that stand around a plain text; "" for none.
+/// Tokens that stand around a plain text: "" for none, nothing for those that tokenizer.json says.
 struct AroundText {
-    std::string before, after;
+    std::optional<std::string> before, after;
 };
 
 /// From tokenizer.json's text. `where` names the file in errors. `around` goes before the file's own post-processor,

@@ -80,6 +80,10 @@ const AddedToken* AddedTokens::longest_at(std::string_view text, size_t at, bool
     return longest;
 }
 
+bool AddedTokens::has(int32_t id) const {
+    return std::ranges::find(tokens_, id, &AddedToken::id) != tokens_.end();
+}
+
 size_t AddedTokens::spaces_taken_by(int32_t id, std::string_view text) const {
     const auto token = std::ranges::find(tokens_, id, &AddedToken::id);
     return token != tokens_.end() && token->takes_spaces_right ? skip_spaces_right(text, 0) : 0;

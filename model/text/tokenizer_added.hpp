@@ -28,6 +28,7 @@ public:
     void prepare();
     /// Replaces `segments` with the whole text in order; special tokens are text unless `special`.
     void split(std::string_view text, bool special, std::vector<Segment>& segments) const;
+    bool has(int32_t id) const;
     /// How many bytes of white space at the text's beginning belong to the token `id` before it.
     size_t spaces_taken_by(int32_t id, std::string_view text) const;
 

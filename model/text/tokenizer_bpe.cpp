@@ -76,29 +76,31 @@ Result<std::vector<int32_t>> BpeTokenizer::encode_behind(int32_t before, std::st
     if (!unicode::is_valid(text)) return make_error(ErrorCode::invalid_argument, "the text is not valid UTF-8");
     Run run(parts_.merges, special, stop);
     if (before >= 0) text.remove_prefix(parts_.added.spaces_taken_by(before, text));
-    const Status done = encode_all(text, before < 0, run);
+    const Status done = encode_all(text, before, run);
     if (stop.stop_requested()) return make_error(ErrorCode::cancelled, "nobody waits for the tokens any more");
     RONDO_TRY(done);
     return std::move(run.ids);
 }
 
-Status BpeTokenizer::encode_all(std::string_view text, bool from_start, Run& run) const {
+Status BpeTokenizer::encode_all(std::string_view text, int32_t before, Run& run) const {
     std::vector<AddedTokens::Segment> segments;
     parts_.added.split(text, run.special, segments);
     for (const auto& segment : segments) {
         if (segment.id >= 0) {
             run.ids.push_back(segment.id);
         } else {
-            RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin),
-                                     from_start && segment.begin == 0, run));
+            // Behind an added token another piece begins, as within a text.
+            const bool is_first = segment.begin == 0, goes_on = is_first && before >= 0 && !parts_.added.has(before);
+            RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin), is_first && before < 0,
+                                     goes_on, run));
         }
         if (run.stop.stop_requested()) break;
     }
     return Status::ok();
 }
 
-Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, Run& run) const {
-    RONDO_ASSIGN(const std::string normal, parts_.normalizer.apply(std::string(text)));
+Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, bool goes_on, Run& run) const {
+    RONDO_ASSIGN(const std::string normal, parts_.normalizer.apply(std::string(text), goes_on));
     parts_.added_normalized.split(normal, run.special, run.segments);
     for (const auto& segment : run.segments) {
         if (segment.id >= 0) {

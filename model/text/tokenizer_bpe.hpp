@@ -59,8 +59,8 @@ public:
 
 private:
     struct Run;
-    Status encode_all(std::string_view text, bool from_start, Run& run) const;
-    Status encode_segment(std::string_view text, bool from_start, Run& run) const;
+    Status encode_all(std::string_view text, int32_t before, Run& run) const;
+    Status encode_segment(std::string_view text, bool from_start, bool goes_on, Run& run) const;
     void encode_word(std::string_view word, Run& run) const;
     /// -1 when no token has this content or none that a user's words may become.
     int32_t producible(std::string_view content) const;

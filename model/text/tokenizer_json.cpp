@@ -210,8 +210,9 @@ Result<BpeParts> read_parts(std::string_view json, const std::string& where) {
 void put_around(const AroundText& around, BpeParts& parts) {
     for (const auto& [token, ids] :
          {std::pair(&around.before, &parts.before), std::pair(&around.after, &parts.after)}) {
-        const int32_t id = token->empty() ? -1 : parts.vocabulary.find(*token);
-        if (!token->empty() && id < 0) continue;  // there is no such token: what the file says stays
+        if (!token->has_value()) continue;
+        const int32_t id = (*token)->empty() ? -1 : parts.vocabulary.find(**token);
+        if (!(*token)->empty() && id < 0) continue;  // there is no such token: what the file says stays
         ids->clear();
         if (id >= 0) ids->push_back(id);
     }

@@ -62,8 +62,9 @@ void Normalizer::add(Step step) {
     steps_.push_back(std::move(step));
 }
 
-Result<std::string> Normalizer::apply(std::string text) const {
+Result<std::string> Normalizer::apply(std::string text, bool goes_on) const {
     for (const Step& step : steps_) {
+        if (goes_on && std::holds_alternative<Prepend>(step)) continue;
         RONDO_ASSIGN(text, std::visit([&](const auto& kind) { return run(kind, std::move(text)); }, step));
         if (text.size() > limits::normalized_bytes_max) return too_long();
     }

@@ -27,8 +27,8 @@ public:
     using Step = std::variant<Prepend, Replace, Lowercase, Strip, unicode::Form>;
 
     void add(Step step);
-    /// Needs valid UTF-8.
-    Result<std::string> apply(std::string text) const;
+    /// Needs valid UTF-8. `goes_on`: it is not a text's beginning, so nothing is put before it.
+    Result<std::string> apply(std::string text, bool goes_on = false) const;
 
 private:
     std::vector<Step> steps_;

@@ -328,6 +328,12 @@ TEST(ChatTemplate, NoContentIsNoneForWhoAsksForIt) {
     ChatTemplateInput input = said({{"assistant", "", R"({"content": null})"}, {"assistant", ""}});
     EXPECT_EQ(*render("{% for m in messages %}{{ m.content is none }},{% endfor %}", input), "True,False,");
     EXPECT_EQ(*render("{% for m in messages %}{{ 'a' + m.content }},{% endfor %}", input), "a,a,");
+    EXPECT_EQ(*render("{% for m in messages %}{{ m['content'] is not none }},{% endfor %}", input), "False,True,");
+    // The first template of Qwen3 asks for thoughts, and takes the content for a text.
+    const std::string qwen3 =
+        "{% for m in messages %}{% if m.reasoning_content is defined and m.reasoning_content is "
+        "not none %}{% elif '</think>' in m.content %}{% endif %}{{ 'a' + m.content }},{% endfor %}";
+    EXPECT_EQ(*render(qwen3, input), "a,a,");
     input.messages[0].content = "x";
     EXPECT_EQ(*render("{% for m in messages %}{{ m.content is not none }},{% endfor %}", input), "True,True,");
 }

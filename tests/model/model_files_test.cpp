@@ -111,6 +111,14 @@ TEST(ModelFiles, LlamaTokenizersPutTheirTokensAroundAText) {
     EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizerFast")"), ElementsAre(2, 0, 1));
     EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizer","add_eos_token":true)"), ElementsAre(2, 0, 1, 3));
     EXPECT_THAT(ids(R"(,"tokenizer_class":"LlamaTokenizerFast","add_bos_token":false)"), ElementsAre(0, 1));
+    folder.write(
+        "tokenizer.json",
+        R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"<s>":2,"</s>":3},"merges":[]},"decoder":{"type":"Fuse"},)"
+        R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},)"
+        R"({"Sequence":{"id":"A","type_id":0}}],"special_tokens":{"<s>":{"id":"<s>","ids":[2]}}}})");
+    folder.write("tokenizer_config.json", R"({"tokenizer_class":"LlamaTokenizer"})");
+    EXPECT_THAT(load_model_text(folder.path()).value().encode_text("ab").value(), ElementsAre(2, 0, 1))
+        << "where the configuration does not name it, it is the file's";
 }
 
 TEST(ModelFiles, ATemplateThatCannotBeReadLeavesPlainTexts) {

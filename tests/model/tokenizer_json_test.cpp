@@ -222,6 +222,13 @@ TEST(TokenizerJson, GoesOnBehindATokenAsInOneText) {
     const auto behind = [&](int32_t before, const std::string& text) {
         return tokenizer->encode_behind(before, text, true, {}).value();
     };
+    Json with_prepend = file;
+    with_prepend["normalizer"] = {{"type", "Prepend"}, {"prepend", "_"}};
+    with_prepend.erase("pre_tokenizer");
+    const auto prepends = load(with_prepend);
+    EXPECT_EQ(ids_of(*prepends, "<x>ab"), (std::vector<int32_t>{9, 2, 0, 1}));
+    EXPECT_EQ(prepends->encode_behind(9, "ab", true, {}).value(), (std::vector<int32_t>{2, 0, 1}));
+    EXPECT_EQ(prepends->encode_behind(0, "b<x>a", true, {}).value(), (std::vector<int32_t>{1, 9, 2, 0}));
     for (const std::string text : {"ab", " ab", "a<x>b", "  <y>  a"}) {
         std::vector<int32_t> whole = ids_of(*tokenizer, "<x>" + text);
         EXPECT_EQ(behind(9, text), std::vector<int32_t>(whole.begin() + 1, whole.end())) << text;
