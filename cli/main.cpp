@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
     rondo::cli::add_eval(app, run);
     rondo::cli::add_completion(app, run);
     rondo::cli::refuse_empty_names(app);
+    rondo::cli::take_plain_numbers(app);
     std::vector<std::string> words = rondo::cli::words_of(argc, argv);
     if (const std::string unknown = rondo::cli::unknown_command(app, words); !unknown.empty()) {
         rondo::cli::print_error(unknown);

@@ -235,14 +235,27 @@ Result<std::vector<int32_t>> parse_numbers(const std::string& text, const std::s
     return ids;
 }
 
+namespace {
+
+/// The stream does not tell the end from an error.
+Status check_standard_input() {
+    if (std::ferror(stdin) == 0) return Status::ok();
+    return make_error(ErrorCode::io, "standard input cannot be read");  // it is closed, or a folder
+}
+
+}  // namespace
+
 Result<std::string> read_standard_input(size_t bytes_max) {
-    return read_bounded(std::cin, "standard input", bytes_max);
+    RONDO_ASSIGN(std::string text, read_bounded(std::cin, "standard input", bytes_max));
+    RONDO_TRY(check_standard_input());
+    return text;
 }
 
 Result<std::optional<std::string>> read_line(size_t bytes_max) {
     std::string line;
     for (int byte = std::cin.get(); byte != '\n'; byte = std::cin.get()) {
         if (byte == std::char_traits<char>::eof()) {
+            RONDO_TRY(check_standard_input());
             return line.empty() ? std::nullopt : std::optional<std::string>(std::move(line));
         }
         if (line.size() >= bytes_max) return too_long("a line of standard input", bytes_max);

@@ -1,5 +1,6 @@
 #include "cli/progress.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,19 @@ namespace {
 constexpr auto quiet_at_first = std::chrono::milliseconds(300);
 constexpr auto between_updates = std::chrono::milliseconds(100);
 constexpr int bar_width = 30;
+
+/// As much of it as the terminal has room for in one line: of a longer one each update would leave a line behind.
+std::string beside_bar(const std::string& what) {
+    constexpr size_t others = bar_width + 9;  // brackets, percents, and the last column
+    winsize size{};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return what;
+    const size_t room = size.ws_col > others ? size.ws_col - others : 0;
+    if (what.size() <= room) return what;
+    size_t end = room;
+    while (end > 0 && (static_cast<unsigned char>(what[end]) & 0xC0) == 0x80) --end;  // no half character
+    return what.substr(0, end);
+}
+
 }  // namespace
 
 Progress::Progress(std::string what)
@@ -28,7 +42,7 @@ void Progress::show(double share) {
     const int done = static_cast<int>(std::clamp(share, 0.0, 1.0) * bar_width);
     std::string bar(static_cast<size_t>(done), '#');
     bar.resize(bar_width, '.');
-    std::fprintf(stderr, "\r%s [%s] %3d%%", what_.c_str(), bar.c_str(), static_cast<int>(share * 100));
+    std::fprintf(stderr, "\r%s [%s] %3d%%", beside_bar(what_).c_str(), bar.c_str(), static_cast<int>(share * 100));
     std::fflush(stderr);
 }
 

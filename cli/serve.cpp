@@ -16,6 +16,7 @@
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "cli/commands.hpp"
+#include "cli/line_writer.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
 #include "transport/http_server.hpp"
@@ -80,7 +81,8 @@ constexpr std::chrono::milliseconds end_time{900};
 
 /// Turns under way go on for so long at most, and what they have computed is put away; another signal ends them at
 /// once, but for SIGHUP: a terminal that closes may send it twice. Returns when the process must be gone.
-Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std::chrono::seconds patience) {
+Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std::chrono::seconds patience,
+                        LineWriter& log) {
     sigdelset(&signals, SIGHUP);
     std::atomic<Clock::time_point> over = Clock::now() + patience;
     std::atomic<bool> drained{false};
@@ -91,6 +93,9 @@ Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std:
         over = Clock::now();
         gateway.drain(std::chrono::seconds(0));
     });
+    if (const size_t turns = inside(engine).load().turns; turns > 0 && patience.count() > 0)
+        log.write("rondo: turns under way: " + std::to_string(turns) + "; they may go on for " +
+                  std::to_string(patience.count()) + " s, and another signal ends them at once\n");
     gateway.drain(patience);
     const auto is_under_way = [&] {
         const Status put_away = inside(engine).put_away(std::chrono::milliseconds(100));
@@ -156,12 +161,13 @@ Status serve(const ServeOptions& options) {
         gave_up->tell(std::move(why));
         ::kill(::getpid(), SIGTERM);
     };
-    how.log = [](const std::string& line) { std::fprintf(stderr, "rondo: %s\n", line.c_str()); };
+    const auto log = std::make_shared<LineWriter>(STDERR_FILENO);
+    how.log = [log](const std::string& line) { log->write("rondo: " + line + '\n'); };
     RONDO_ASSIGN(const auto engine, Engine::open(settings, std::move(how)));
     progress.finish();
     Gateway::Options gateway_options;
     gateway_options.server = server;
-    gateway_options.log.write = [](const std::string& line) { std::fputs(line.c_str(), stderr); };
+    gateway_options.log.write = [log](const std::string& line) { log->write(line); };
     gateway_options.log.failures_only = options.quiet;
     RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
     for (const std::string& note : gateway->notes()) std::fprintf(stderr, "rondo: %s\n", note.c_str());
@@ -172,13 +178,14 @@ Status serve(const ServeOptions& options) {
             "a file of them to let in nobody else\n",
             server.host.c_str());
     }
+    log->settle();  // what was said comes before the line that it serves
     const Url url{.host = server.host, .port = gateway->port(), .path = {}};
     std::printf("%s on %s: %s/\n", engine->model_name().c_str(), engine->device_names().c_str(), url.origin().c_str());
     std::fflush(stdout);
     int signal = 0;
     sigwait(&signals, &signal);
     const Clock::time_point end =
-        drain(*engine, *gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds));
+        drain(*engine, *gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds), *log);
     const std::optional<Error> why = gave_up->why();
     end_at_the_latest(end, why);
     return why ? Status(*why) : Status::ok();

@@ -1,7 +1,10 @@
 #include "cli/usage.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
+#include <string_view>
 
 #include "cli/terminal_text.hpp"
 #include "config/did_you_mean.hpp"
@@ -118,6 +121,25 @@ void refuse_empty_names(CLI::App& app) {
         });
     }
     for (CLI::App* inner : app.get_subcommands({})) refuse_empty_names(*inner);
+}
+
+void take_plain_numbers(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+        const std::string type = option->get_type_name();
+        const bool is_unsigned = type.starts_with("UINT");
+        if (!is_unsigned && !type.starts_with("INT")) continue;
+        option->check([is_unsigned](const std::string& text) -> std::string {
+            const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+            int64_t number = 0;
+            uint64_t large = 0;
+            const char* const end = text.data() + text.size();
+            const auto read =
+                is_unsigned ? std::from_chars(text.data(), end, large) : std::from_chars(text.data(), end, number);
+            const bool is_plain = read.ec == std::errc() && read.ptr == end && (digits == "0" || digits[0] != '0');
+            return is_plain ? "" : "\"" + text + "\": must be a whole number, without leading zeros";
+        });
+    }
+    for (CLI::App* inner : app.get_subcommands({})) take_plain_numbers(*inner);
 }
 
 std::string unknown_command(const CLI::App& app, std::span<const std::string> words) {

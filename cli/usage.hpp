@@ -18,6 +18,8 @@ void split_empty_values(const CLI::App& app, std::vector<std::string>& words);
 /// Refuses an empty name of a file, which a variable that is not set leaves behind: as if the option were not there,
 /// a server would go on without its file of keys.
 void refuse_empty_names(CLI::App& app);
+/// Takes whole numbers as they are written: the parser would read 010 as 8, and too large ones as the largest.
+void take_plain_numbers(CLI::App& app);
 /// "no command X" and what may have been meant, of a word that stands where a command should; else nothing.
 std::string unknown_command(const CLI::App& app, std::span<const std::string> words);
 /// One line about words that could not be parsed; of an option that does not exist, which one may have been meant.

@@ -49,6 +49,20 @@ TEST(Usage, AMisspeltCommandIsGuessed) {
     expect_error(run_rondo({"hlep"}), 2, "did you mean help?");
 }
 
+TEST(Usage, WholeNumbersAreWhatTheySay) {
+    for (const std::vector<std::string>& wrong :
+         {std::vector<std::string>{"generate", "--prompt", "a", "--max-tokens", "010"},
+          {"generate", "--prompt", "a", "--max-tokens", "0x10"},
+          {"generate", "--prompt", "a", "--seed", "99999999999999999999"},
+          {"generate", "--prompt", "a", "--seed", "-1"},
+          {"generate", "--prompt", "a", "--seed", "01"},
+          {"serve", "--port", "044000"},
+          {"bench", "prefill", "--tokens", "0100"}})
+        expect_error(run_rondo(wrong), 2, "must be a whole number, without leading zeros");
+    EXPECT_EQ(run_rondo({"generate", "--prompt", "a", "--max-tokens", "1", "--seed", "18446744073709551615"}).status,
+              0);
+}
+
 TEST(Usage, AMisspeltOptionIsGuessed) {
     expect_error(run_rondo({"generate", "--promt", "a"}), 2,
                  "rondo generate has no option --promt; did you mean --prompt?");

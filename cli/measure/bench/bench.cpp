@@ -99,7 +99,7 @@ CLI::App* add_one(CLI::App& command, Action& run, const std::shared_ptr<BenchOpt
     one->add_option("--depth", options->depth, "tokens already in the context")->check(CLI::Range(0, 1 << 24));
     CLI::Option* const lengths =
         one->add_option(list, options->lengths,
-                        "1024,4096,16384: measures at each in turn, ascending, at most " + std::to_string(lengths_max))
+                        "512,2048: measures at each in turn, ascending, at most " + std::to_string(lengths_max))
             ->excludes(one->get_option(single));
     one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")->check(CLI::Range(1, 1000));
     one->add_option("--plot", options->plot_file, "SVG file: tokens/s over context length, and where the time goes")

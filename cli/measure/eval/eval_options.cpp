@@ -19,6 +19,8 @@ const std::vector<std::string> small_scale = {
 
 Result<std::vector<int>> parse_budgets(const std::string& list) {
     RONDO_ASSIGN(const std::vector<int32_t> budgets, parse_numbers(list, "--budgets"));
+    if (budgets.empty())
+        return make_error(ErrorCode::invalid_argument, "--budgets is empty, must be percents from 1 to 100");
     if (std::set<int32_t>(budgets.begin(), budgets.end()).size() < budgets.size())
         return make_error(ErrorCode::invalid_argument, "--budgets " + list + ": each must be there only once");
     for (const int32_t share : budgets) {
