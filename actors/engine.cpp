@@ -1,5 +1,7 @@
 #include "actors/engine.hpp"
 
+#include <condition_variable>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -13,15 +15,58 @@ namespace rondo {
 
 Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
 
+namespace {
+
+/// Ends of engines that came in a callback, each on a thread of its own. The process's end waits for them, unless it is
+/// a callback that ends it.
+class EndsUnderWay {
+public:
+    ~EndsUnderWay() {
+        constexpr std::chrono::seconds patience{5};
+        std::unique_lock lock(mutex_);
+        none_.wait_for(lock, patience, [this] { return count_ == 0; });
+    }
+    void begin(std::unique_ptr<EngineInside> inside) {
+        inside->shut_down();
+        // A host's system must not go before it.
+        caf::actor_registry* const host = inside->has_own_system() ? nullptr : &inside->system().registry();
+        if (host != nullptr) host->inc_running();
+        {
+            const std::lock_guard lock(mutex_);
+            ++count_;
+        }
+        const auto over = [this, host] {
+            if (host != nullptr) host->dec_running();
+            const std::lock_guard lock(mutex_);
+            if (--count_ == 0) none_.notify_all();
+        };
+        EngineInside* const ending = inside.release();
+        try {
+            std::thread([ending, over] {
+                delete ending;
+                over();
+            }).detach();
+        } catch (const std::system_error&) {  // no more threads: what it holds stays
+            over();
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable none_;
+    size_t count_ = 0;
+};
+
+EndsUnderWay& ends_under_way() {
+    static EndsUnderWay ends;
+    return ends;
+}
+
+}  // namespace
+
 /// Actors that call a host back wait for it, so the end of an engine in there cannot wait for them.
 Engine::~Engine() {
-    if (inside_ == nullptr || !HostCallback::runs_here()) return;
-    inside_->shut_down();
-    EngineInside* const inside = inside_.release();
-    try {
-        std::thread([inside] { delete inside; }).detach();
-    } catch (const std::system_error&) {  // no more threads: what it holds stays
-    }
+    if (inside_ != nullptr && HostCallback::runs_here()) ends_under_way().begin(std::move(inside_));
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const Settings& settings, Options options) {

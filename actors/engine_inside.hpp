@@ -55,6 +55,7 @@ public:
     router_actor router() const { return router_; }
     supervisor_actor supervisor() const { return supervisor_; }
     caf::actor_system& system() { return *system_; }
+    bool has_own_system() const { return own_system_ != nullptr; }
     const std::shared_ptr<std::atomic<TurnId>>& last_turn() const { return last_turn_; }
 
 private:

@@ -8,15 +8,15 @@ namespace rondo {
 /// its system, and the system's end waits until nobody holds it: for a host's thread that lives on, for ever.
 class LoggerHolder {
 public:
-    LoggerHolder() : held_one_before_(caf::logger::current_logger() != nullptr) {}
+    LoggerHolder() : before_(caf::logger::current_logger()) {}
     ~LoggerHolder() {
-        if (!held_one_before_) caf::logger::set_current_actor_system(nullptr);
+        if (caf::logger::current_logger() != before_) caf::logger::set_current_actor_system(nullptr);
     }
     LoggerHolder(const LoggerHolder&) = delete;
     LoggerHolder& operator=(const LoggerHolder&) = delete;
 
 private:
-    const bool held_one_before_;
+    const caf::logger* const before_;
 };
 
 }  // namespace rondo

@@ -55,7 +55,8 @@ void Router::put_back_kept() {
 void Router::learn_ages() {
     for (const ConversationHead& head : std::exchange(options_.kept, {})) {
         const ConversationTable::Entry* const entry = conversations_.find(head.name);
-        if (entry != nullptr && entry->number == head.number && !entry->session)
+        if (entry == nullptr || entry->number != head.number || entry->session) continue;
+        if (entry->used_at <= ages_known_at_ - clock_is_right_after)  // not since the start
             conversations_.used(head.name, now() - age_of(head));
     }
 }
