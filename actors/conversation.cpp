@@ -183,9 +183,12 @@ Conversation::Border Conversation::answered_border(std::string_view answer, std:
     if (!ids.empty() && model_->tokenizer->is_special(ids.back())) ids = ids.first(ids.size() - 1);
     if (model_->tokenizer->decode(ids) == answer) return {-1, std::string(answer), {ids.begin(), ids.end()}};
     Detokenizer detokenizer(*model_->tokenizer);
-    std::string spelled;
-    size_t count = 0;
-    for (; count < ids.size() && answer.starts_with(spelled); ++count) spelled += detokenizer.push(ids[count]);
+    size_t spelled = 0, count = 0;  // bytes, and the ids that spell them
+    for (bool same = true; count < ids.size() && same; ++count) {
+        const std::string piece = detokenizer.push(ids[count]);
+        same = answer.substr(std::min(spelled, answer.size())).starts_with(piece);
+        spelled += piece.size();
+    }
     // The last of those may have spelled what was not said, and the ones before it the bytes of one character.
     for (size_t back = 0; back <= character_tokens_max && count > 0; ++back, --count) {
         const std::span<const int32_t> said = ids.first(count);

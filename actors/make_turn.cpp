@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/places.hpp"
 #include "config/limits.hpp"
 #include "model/batch.hpp"
 #include "model/text/chat_template.hpp"
@@ -27,7 +28,9 @@ size_t content_bytes_max(const Runtime& runtime) {
 
 std::string flow_of(const Ask& ask) {
     const ConversationName& name = ask.conversation;
-    return name.tenant + '\n' + (name.id.empty() ? '\n' + std::to_string(ask.id) : name.id);
+    if (!name.id.empty()) return name.tenant + '\n' + name.id;
+    // All answers of one request are one flow, so that it stands in front of nobody.
+    return name.tenant + "\n\n" + (ask.places ? 'r' + std::to_string(ask.places->number()) : std::to_string(ask.id));
 }
 
 size_t text_bytes(const Ask& ask, const Conversation& conversation) {

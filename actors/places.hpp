@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <utility>
@@ -22,6 +24,8 @@ public:
         if (load_) load_->places_held -= left_;
     }
 
+    /// Another one for each request of this process.
+    uint64_t number() const { return number_; }
     size_t turns() const { return turns_; }
     /// By the router: the places that are held for turns to come.
     size_t held() const { return left_; }
@@ -43,6 +47,9 @@ public:
     }
 
 private:
+    static inline std::atomic<uint64_t> numbers_{0};
+
+    const uint64_t number_ = ++numbers_;
     const size_t turns_;
     std::shared_ptr<Load> load_;
     size_t left_ = 0;

@@ -284,10 +284,11 @@ void Restoring::cancel(uint64_t number, bool hangs) {
     UnderWay& own = found->second;
     const bool waits =
         std::ranges::any_of(own.waiting, [](const Waiting& one) { return !one.offer->was_taken_back(); });
+    if (!hangs) own.beside = {};  // its turn has left
+    own.is_unwanted = !hangs;
     if (waits && !hangs) return;
     own.cancelled = true;
     own.hangs = own.hangs || hangs;
-    if (!hangs) own.beside = {};  // its turn has left
     std::vector<Waiting> waiting = std::exchange(own.waiting, {});
     if (hangs) {
         count(own.tenant, {.failed = own.arrival->end() - own.arrival->begin()});
@@ -299,12 +300,16 @@ void Restoring::cancel(uint64_t number, bool hangs) {
 }
 
 void Restoring::let_go_of_taken_back() {
-    for (auto& [number, own] : under_way_)
-        std::erase_if(own.waiting, [](const Waiting& one) {
+    std::vector<uint64_t> nobodys;  // whoever reads has left, and now the last who waited
+    for (auto& [number, own] : under_way_) {
+        const size_t gone = std::erase_if(own.waiting, [](const Waiting& one) {
             const bool goes = one.offer->was_taken_back();
             if (goes) one.done();
             return goes;
         });
+        if (gone > 0 && own.is_unwanted && own.waiting.empty()) nobodys.push_back(number);
+    }
+    for (const uint64_t number : nobodys) cancel(number, false);
 }
 
 void Restoring::end_waiting() {

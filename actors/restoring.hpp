@@ -79,9 +79,10 @@ private:
         uint64_t disk_bytes = 0;
         uint64_t bytes_before = 0;  // that the disk had to write before them
         double began = 0.0, came_at = 0.0, patience = 0.0;
-        BlockCounts beside;      // that its turn has beside them, or will have once it begins anew
-        bool cancelled = false;  // nobody wants it any more
-        bool hangs = false;      // nothing came for too long
+        BlockCounts beside;        // that its turn has beside them, or will have once it begins anew
+        bool is_unwanted = false;  // by whom it was begun for; others may wait
+        bool cancelled = false;    // nobody wants it any more
+        bool hangs = false;        // nothing came for too long
         std::vector<Waiting> waiting = {};
     };
     UnderWay* that_reads(const StoredRound& round, const PrefixSpace& space);

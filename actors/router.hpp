@@ -66,6 +66,7 @@ private:
     session_actor serving(const ConversationName& name);
     void put_back_kept();
     void learn_ages();
+    Status check_new(const ConversationName& name) const;
     Status make_room(const Tenant& tenant, ConversationTable::Totals more, const ConversationName* stays);
     void leave(const ConversationName& name, ConversationTable::Left why);
     Result<session_actor> find(const ConversationName& name);

@@ -46,9 +46,11 @@ session_actor Router::serving(const ConversationName& name) {
 void Router::put_back_kept() {
     for (const ConversationHead& head : options_.kept)
         conversations_.put_back(head.name, head.number, head.figures, now() - age_of(head));
-    if (!options_.kept.empty()) ages_known_at_ = now() + clock_is_right_after;
     count();
-    watch_ages();
+    if (options_.kept.empty()) return;
+    ages_known_at_ = now() + clock_is_right_after;
+    age_awaited_ = true;  // whoever leaves by age is looked for then
+    delayed_send(this, timespan_of(clock_is_right_after) + std::chrono::milliseconds(1), age_atom::value);
 }
 
 /// Those that nobody has asked for since the start are as old as the clock says by now.
@@ -99,13 +101,18 @@ void Router::leave(const ConversationName& name, ConversationTable::Left why) {
     forget(name, why);
 }
 
-Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
-                                     Session::Options options) {
+/// Whether a conversation of this name can be begun.
+Status Router::check_new(const ConversationName& name) const {
     if (name.id.empty()) return make_error(ErrorCode::invalid_argument, "the conversation's id must not be empty");
     RONDO_TRY(check_name(name));
     if (conversations_.find(name) != nullptr)
         return make_error(ErrorCode::invalid_argument, "there is a conversation of that id; the id must be another");
-    if (options_.newer(name)) return missing(name);
+    return options_.newer(name) ? Status(missing(name)) : Status::ok();
+}
+
+Result<session_actor> Router::create(const ConversationName& name, Conversation conversation,
+                                     Session::Options options) {
+    RONDO_TRY(check_new(name));
     const ConversationFigures figures = figures_of(conversation);
     RONDO_TRY(make_room(name.tenant, {1, figures.bytes}, nullptr));
     options.keeper = options_.store;
@@ -175,7 +182,6 @@ void Router::count() {
 
 void Router::leave_by_age() {
     age_awaited_ = false;
-    if (now() < ages_known_at_) return watch_ages();
     learn_ages();
     for (const ConversationName& name : conversations_.too_old(now())) leave(name, ConversationTable::Left::age);
     watch_ages();
@@ -187,7 +193,7 @@ void Router::watch_ages() {
     const std::optional<double> next = conversations_.next_too_old();
     if (!next) return;
     age_awaited_ = true;
-    const caf::timespan wait = timespan_of(std::max(std::max(*next, ages_known_at_) - now(), 0.0));
+    const caf::timespan wait = timespan_of(std::max(*next - now(), 0.0));
     delayed_send(this, wait + std::chrono::milliseconds(1), age_atom::value);
 }
 
@@ -200,6 +206,10 @@ caf::result<ConversationPagePtr> Router::list(const PageOf& wanted) {
 caf::typed_response_promise<ConversationInfoPtr> Router::fork(const ConversationName& from,
                                                               const ConversationName& to) {
     auto promise = make_response_promise<ConversationInfoPtr>();
+    if (const Status is_new = check_new(to); !is_new) {  // before the copy, of which the store keeps more than one then
+        promise.deliver(to_caf(is_new.error()));
+        return promise;
+    }
     const Result<session_actor> session = find(from);
     if (!session) {
         promise.deliver(to_caf(session.error()));

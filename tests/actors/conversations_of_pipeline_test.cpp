@@ -135,6 +135,29 @@ TEST(ConversationsOfAPipeline, StayWhereATurnIsRefused) {
     EXPECT_EQ(stage.inside().load().left_for_room, 1U);
 }
 
+/// A copy of a conversation is made for a fork that can be.
+TEST(ConversationsOfAPipeline, AForkToOneThatIsThereIsRefused) {
+    Stage stage(small_settings());
+    for (const char* name : {"a", "b"}) {
+        Heard heard;
+        stage.engine().ask(chat(name, "Hello!", 1), heard.callbacks());
+        stage.run();
+    }
+    std::vector<ErrorCode> errors;
+    int made = 0;
+    const auto fork = [&](caf::event_based_actor* self, const front_actor& front) {
+        for (const char* to : {"b", "", "c"})
+            self->request(front, caf::infinite, fork_atom::value, ConversationName{"t", "a"}, ConversationName{"t", to})
+                .then([&](const ConversationInfoPtr&) { ++made; },
+                      [&](const caf::error& error) { errors.push_back(from_caf(error, "?").code); });
+    };
+    stage.system().spawn(fork, stage.engine().front());
+    stage.run();
+    EXPECT_EQ(errors, std::vector(2, ErrorCode::invalid_argument));
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(stage.inside().load().conversations, 3U);
+}
+
 /// Texts count by their bytes: a tenant who sends much loses his own old ones.
 TEST(ConversationsOfAPipeline, LeaveForWantOfMemoryForTexts) {
     Stage stage(settings_of({testing::demo_pool(1365), "devices.cpu.threads=1", "server.conversations_mib=1"}));
