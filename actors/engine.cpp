@@ -13,8 +13,6 @@
 
 namespace rondo {
 
-Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
-
 namespace {
 
 /// Ends of engines that came in a callback, each on a thread of its own. The process's end waits for them, unless it is
@@ -63,6 +61,8 @@ EndsUnderWay& ends_under_way() {
 }
 
 }  // namespace
+
+Engine::Engine(std::unique_ptr<EngineInside> inside) : inside_(std::move(inside)) {}
 
 /// Actors that call a host back wait for it, so the end of an engine in there cannot wait for them.
 Engine::~Engine() {

@@ -39,7 +39,7 @@ struct ConversationToKeep {
 /// removes records that are marked: else a conversation that is removed later would leave them behind.
 class KeptConversations {
 public:
-    /// How conversations are named on the disk; by itself as Shelf::name does.
+    /// How conversations are named on the disk: as Shelf::name does, but for tests, which give two the same name.
     using NameOf = std::function<StoreName(const ConversationName&)>;
     explicit KeptConversations(KvStore& store, NameOf name_of = {});
 
@@ -79,7 +79,7 @@ private:
         Path path;
     };
     struct Known {
-        ConversationName conversation;  // another one may come to have the same name, by design
+        ConversationName conversation;  // whose the name is
         uint64_t number = 0;
         StoreName tenant{};
         bool on_shelf = false;  // as it was kept last, or it will be with the next commit

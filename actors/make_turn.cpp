@@ -79,7 +79,6 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     const Tenant& tenant = ask.conversation.tenant;
     Conversation::Prompt prompt;
     std::vector<int32_t> ids = ask.ids;
-    RONDO_TRY(check_ask(ask, *runtime));
     if (ids.empty())
         RONDO_TRY(fits_bytes(content_bytes(ask.messages) + content_bytes(conversation.preamble), *runtime));
     if (ask.warms) {
@@ -104,6 +103,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     options.continues_text = options.continues_text || !ask.ids.empty();
+    RONDO_TRY(check_ids(ids, model.spec.vocabulary));  // a conversation's may come from a disk
     RONDO_ASSIGN(const size_t method, runtime->method(ask.method));
     DecodeAttention decode = runtime->methods[method].decode;
     const int64_t budget_tokens = ask.budget_tokens == decode.budget_tokens ? 0 : ask.budget_tokens;

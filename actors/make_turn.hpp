@@ -22,7 +22,8 @@ struct NewTurn {
     TurnPtr turn;
     Conversation::Prompt prompt;
 };
-/// A turn of a conversation as it is asked for, or what is wrong with that here. It renders and tokenizes its text, on
+/// A turn of a conversation as it is asked for, or what is wrong with that here, beyond what `check_ask` finds, which
+/// the router has called. It renders and tokenizes its text, on
 /// any thread; `stop` may be requested on another, and the error is then ErrorCode::cancelled.
 Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, const RuntimePtr& runtime,
                           const std::stop_token& stop = {});

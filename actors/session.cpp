@@ -106,7 +106,7 @@ Status Session::check_no_turn() const {
 
 caf::typed_response_promise<ConversationInfoPtr> Session::change(std::function<Status(Conversation&)> how) {
     auto promise = make_response_promise<ConversationInfoPtr>();
-    // Whoever asked has heard by then that it was not done in time, and may have asked again.
+    // Whoever asked has heard by then that it was not done in time, and may have asked again. His time began earlier.
     const double too_late = now() + static_cast<double>(answers_within.count()) - 1.0;
     auto changed = answering<ConversationInfoPtr>(
         promise, [this, how = std::move(how), too_late]() -> Result<ConversationInfoPtr> {

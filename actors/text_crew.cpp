@@ -1,7 +1,5 @@
 #include "actors/text_crew.hpp"
 
-#include <utility>
-
 namespace rondo {
 
 TextCrew::TextCrew(const Options& options)
@@ -29,8 +27,7 @@ void TextCrew::stop() {
     threads_.clear();
 }
 
-bool TextCrew::add(TextQueue::Text text, uint64_t& id) {
-    const TextQueue::Taken taken = queue_.add(std::move(text), id);
+bool TextCrew::begin(TextQueue::Taken taken) {
     if (taken == TextQueue::Taken::begins) {
         if (own_threads_) {
             begun_.release();
@@ -39,11 +36,6 @@ bool TextCrew::add(TextQueue::Text text, uint64_t& id) {
         }
     }
     return taken != TextQueue::Taken::refused;
-}
-
-bool TextCrew::add(const Tenant& tenant, size_t bytes, TextQueue::Job job) {
-    uint64_t id = 0;
-    return add({tenant, tenant, 0, bytes, std::move(job)}, id);
 }
 
 void TextCrew::end() {

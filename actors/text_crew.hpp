@@ -3,6 +3,7 @@
 #include <atomic>
 #include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "actors/text_queue.hpp"
@@ -27,14 +28,17 @@ public:
     TextCrew& operator=(const TextCrew&) = delete;
 
     /// False: too many wait. `id` is set to what `remove` takes it back by.
-    bool add(TextQueue::Text text, uint64_t& id);
-    bool add(const Tenant& tenant, size_t bytes, TextQueue::Job job);
+    bool add(TextQueue::Text text, uint64_t& id) { return begin(queue_.add(std::move(text), id)); }
+    bool add(const Tenant& tenant, size_t bytes, TextQueue::Job job) {
+        return begin(queue_.add(tenant, bytes, std::move(job)));
+    }
     /// Takes back one that waits; nothing happens to others.
     void remove(uint64_t id) { queue_.remove(id); }
     /// Lets nobody in any more, drops what waits, and returns when no thread works.
     void end();
 
 private:
+    bool begin(TextQueue::Taken taken);
     void work();
     void stop();
 

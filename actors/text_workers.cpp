@@ -29,10 +29,6 @@ TextCrew::Options TextWorkers::crew_options(size_t threads, const Options& optio
 TextWorkers::TextWorkers(const Options& options)
     : options_(options), short_(crew_options(1, options)), long_(crew_options(2, options)) {}
 
-TextWorkers::~TextWorkers() {
-    end();
-}
-
 Result<TextWorkers::Place> TextWorkers::add(TextQueue::Text text) {
     Place place{text.bytes <= options_.short_bytes_max, 0};
     // One that is larger than all the room there is finds it when nobody else is there.

@@ -23,8 +23,6 @@ public:
         bool several_tenants = false;                ///< who share all that
     };
     explicit TextWorkers(const Options& options);
-    /// After `end`.
-    ~TextWorkers();
 
     /// Whether a text of so many bytes is done sooner where it is. Without own threads none is, so that a test goes the
     /// whole way.
@@ -50,8 +48,8 @@ private:
 
     const Options options_;
     std::mutex mutex_;
-    TurnPace pace_;  // of texts
-    TextCrew short_, long_;
+    TurnPace pace_;          // of texts
+    TextCrew short_, long_;  // last: their threads use all of the above
 };
 
 }  // namespace rondo

@@ -46,7 +46,7 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
     }
     if (model.tokenizer != nullptr) {
         RONDO_TRY(check_vocabulary(model.spec, model.tokenizer->vocabulary(), path.string()));
-        end_with(model.tokenizer->find(files.eos_token), model.spec);
+        if (!files.eos_token.empty()) end_with(model.tokenizer->find(files.eos_token), model.spec);
     }
     if (!files.chat_template.empty()) {
         auto parsed = ChatTemplate::parse(files.chat_template, path.string() + ": chat template");

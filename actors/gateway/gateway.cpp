@@ -24,11 +24,10 @@ constexpr size_t texts_at_once = 2;
 /// A body of so many bytes is parsed in 2 ms at the most, whatever is in it; larger ones wait for a thread of theirs.
 constexpr size_t parsed_at_once_bytes_max = size_t{32} << 10;
 
-/// What needs no key, as `route` has it.
-bool is_open_to_all(const HttpRequest& request) {
+/// Whether it needs no key.
+bool is_open_to_all(std::string_view path) {
     constexpr std::string_view open[] = {"/", "/health", "/ready", "/metrics"};
-    return request.method == "OPTIONS" || request.path.starts_with("/page/") ||
-           std::ranges::count(open, request.path) > 0;
+    return path.starts_with("/page/") || std::ranges::count(open, path) > 0;
 }
 
 /// As it says: what comes in chunks says nothing.
@@ -72,7 +71,8 @@ Result<std::unique_ptr<Gateway>> Gateway::start(Engine& engine, Options options)
     };
     http.turn_away = [raw = gateway.get()](const HttpRequest& request) -> std::optional<std::string> {
         const bool has_key = raw->keys_.tenant_of(request.header("authorization")).has_value();
-        if (has_key || (is_open_to_all(request) && has_small_body(request))) return {};
+        const bool may_go_on = is_open_to_all(request.path) || request.method == "OPTIONS";  // `route` decides then
+        if (has_key || (may_go_on && has_small_body(request))) return {};
         return wrong_api_key().body();
     };
     RONDO_ASSIGN(gateway->server_,
@@ -135,12 +135,12 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     };
     if (const auto foreign = foreign_page(exchange->request(), options_.server)) return exchange->send_error(*foreign);
     if (method == "OPTIONS" && !options_.server.cors_origin.empty()) return exchange->send(204, "text/plain", "");
+    if (!is_open_to_all(path) && !let_in(*exchange)) return exchange->send_error(wrong_api_key());
     if (path == "/") return only("GET", [&] { page(*exchange, "index.html"); });
     if (path.starts_with("/page/")) return only("GET", [&] { page(*exchange, path.substr(6)); });
     if (path == "/health") return only("GET", [&] { health(*exchange, false); });
     if (path == "/ready") return only("GET", [&] { health(*exchange, true); });
     if (path == "/metrics") return only("GET", [&] { metrics(*exchange); });
-    if (!let_in(*exchange)) return exchange->send_error(wrong_api_key());
     if (path == "/v1/models") return only("GET", [&] { exchange->send_json(200, models_response(served_models())); });
     if (constexpr std::string_view models = "/v1/models/"; path.starts_with(models))
         return only("GET", [&] { model(*exchange, decode_rest(path.substr(models.size()))); });

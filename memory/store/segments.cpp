@@ -69,6 +69,11 @@ Block header_of(uint64_t segment, const Segments::Salt& salt) {
     return block;
 }
 
+/// A file that is not to be opened, such as one with another name, says nothing about the disk.
+bool is_unopened(const Status& cleared) {
+    return cleared.error().code == ErrorCode::invalid_argument;
+}
+
 }  // namespace
 
 std::string Segments::name_of(uint64_t segment) {
@@ -280,13 +285,8 @@ Status Segments::give_back(const RecordPlace& place) {
     file.used -= place.bytes;
     file.dead += place.bytes;
     Status cleared = clear(place);
-    if (!cleared) clear_later(place, cleared.error());
+    if (!cleared) (is_unopened(cleared) ? unopened_ : uncleared_).push_back(place);
     return cleared;
-}
-
-/// A file that is not to be opened, such as one with another name, says nothing about the disk.
-void Segments::clear_later(const RecordPlace& place, const Error& why) {
-    (why.code == ErrorCode::invalid_argument ? unopened_ : uncleared_).push_back(place);
 }
 
 Status Segments::clear_again() {
@@ -295,13 +295,13 @@ Status Segments::clear_again() {
         uncleared_.pop_front();
         const Status cleared = clear(place);
         if (cleared) continue;
-        clear_later(place, cleared.error());
-        if (!uncleared_.empty()) return cleared;
+        (is_unopened(cleared) ? unopened_ : uncleared_).push_back(place);
+        if (!is_unopened(cleared)) return cleared;
     }
     if (unopened_.empty()) return Status::ok();
     const RecordPlace place = unopened_.front();  // one each time
     unopened_.pop_front();
-    if (const Status cleared = clear(place); !cleared) clear_later(place, cleared.error());
+    if (const Status cleared = clear(place); !cleared) (is_unopened(cleared) ? unopened_ : uncleared_).push_back(place);
     return Status::ok();
 }
 

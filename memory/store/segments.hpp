@@ -127,7 +127,6 @@ private:
     /// False: the bytes are zeros, and their space does not come back.
     Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros = false);
     Status clear(const RecordPlace& place);
-    void clear_later(const RecordPlace& place, const Error& why);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 

@@ -78,18 +78,21 @@ bool goes_soon(const std::weak_ptr<const Runtime>& runtime) {
 /// CAF's logger lives as long as a thread that has met its system, and a system as long as its logger.
 TEST(EngineEnd, WaitsForNoThreadThatHasAsked) {
     auto engine = must(Engine::open(small_settings()));
-    std::promise<void> asked, ended;
+    std::promise<void> asked, ended, let_go;
     std::thread asker([&] {
         (void)engine->ask(chat("c", "Hello!", 1)).get();
         asked.set_value();
-        ended.get_future().wait();
+        let_go.get_future().wait();
     });
     asked.get_future().wait();
-    std::thread([&] {
+    std::thread ending([&] {
         engine.reset();
         ended.set_value();
-    }).detach();
+    });
+    EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    let_go.set_value();
     asker.join();
+    ending.join();
 }
 
 /// The actor that calls back is one of those that the end waits for.
