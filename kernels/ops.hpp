@@ -81,7 +81,7 @@ struct KvEntry {
 
 /// What one sequence's rows attend to in a layer instead of all its keys: entries chosen for each KV head, and all of
 /// the sequence's own keys from `tail_begin` on. No entries and a tail that begins at 0 is dense attention.
-struct SelectedKeys {
+struct AttendedKeys {
     const KvEntry* entries = nullptr;  ///< [kv_heads, stride]; every row sees their keys
     const int32_t* counts = nullptr;   ///< [kv_heads] or none
     int32_t stride = 0;
@@ -149,7 +149,7 @@ public:
     virtual Status attend(const AttendArgs& args) = 0;
     /// Attention over chosen keys: `selected` [sequences] in host memory, read before this returns; their entries are
     /// counted from `atoms` (KvPool::atoms).
-    virtual Status attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) = 0;
+    virtual Status attend_selected(const AttendArgs& args, const AttendedKeys* selected, const std::byte* atoms) = 0;
     /// Attention of one sequence's rows over chosen lines; work in proportion to what they cover.
     virtual Status attend_lines(const AttendArgs& args, const LineTables& lines) = 0;
     /// out [kv_heads, keys] f32: each key's softmax weights, summed over the rows, mean over the heads of its group.
@@ -167,7 +167,7 @@ public:
     /// row, which sees all of args.keys; args.row_keys is not read. out [kv_heads, columns] f32 has 16 columns an atom:
     /// a KV head's entries, then the sequence's blocks from the tail's first on. It is zero where no key counts.
     /// `selected` is one, in host memory, with entries.
-    virtual Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
+    virtual Status score_selected(const Tensor& out, const ScoreArgs& args, const AttendedKeys& selected,
                                   const std::byte* atoms) = 0;
     /// Copies `count` keys with their values from one slot (atom·16 + token, counted from `atoms`) to another. A source
     /// of −1 writes zeros. Destinations are ascending where they share an atom; no slot is both read and written.

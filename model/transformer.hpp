@@ -74,7 +74,7 @@ private:
     Buffer input_;              // [rows, D, H·d or F]: what the next product multiplies
     Buffer product_;            // [rows, (H + 2G)·d or 2F] f32: what it gives before attention, before the activation
     Buffer taken_;              // [rows, D or H·d] f32: of the rows whose logits are wanted
-    std::vector<SelectedKeys> selected_;  // by sequence that decodes
+    std::vector<AttendedKeys> selected_;  // by sequence that decodes
     StepSeconds seconds_;
 };
 

@@ -15,12 +15,12 @@ constexpr int64_t tail_keys = kv_block_tokens;
 using Chosen = std::vector<std::vector<int32_t>>;
 
 /// What the newest row of a context attends to.
-struct Selection {
+struct Attended {
     const Context* context = nullptr;
     std::vector<KvEntry> entries;
     std::vector<int32_t> counts;
 
-    SelectedKeys keys() const {
+    AttendedKeys keys() const {
         return {entries.data(), counts.data(), static_cast<int32_t>(entries.size() / counts.size()),
                 static_cast<int32_t>(context->keys() - tail_keys)};
     }
@@ -31,9 +31,9 @@ struct Selection {
     }
 };
 
-Selection where_they_lie(const Context& context, const Chosen& chosen) {
+Attended where_they_lie(const Context& context, const Chosen& chosen) {
     const size_t stride = context.block_begin().size() - 1;
-    Selection made{&context, std::vector<KvEntry>(chosen.size() * stride), {}};
+    Attended made{&context, std::vector<KvEntry>(chosen.size() * stride), {}};
     for (size_t head = 0; head < chosen.size(); ++head) {
         KvEntry* const entries = made.entries.data() + head * stride;
         int32_t count = 0;
@@ -48,8 +48,8 @@ Selection where_they_lie(const Context& context, const Chosen& chosen) {
 }
 
 /// The chosen keys copied together, into atoms from this one on. Each KV head has as many, and fills its last atom.
-Selection copied(const Context& context, const Chosen& chosen, int32_t first_atom) {
-    Selection made{&context, {}, {}};
+Attended copied(const Context& context, const Chosen& chosen, int32_t first_atom) {
+    Attended made{&context, {}, {}};
     std::vector<int32_t> from, to;
     int32_t slot = first_atom * kv_block_tokens;
     for (size_t head = 0; head < chosen.size(); ++head) {
@@ -115,10 +115,10 @@ public:
                                                            for (const Context& context : contexts_) attend(context);
                                                        },
                                                        [&] {
-                                                           for (const Selection& selection : copies_) attend(selection);
+                                                           for (const Attended& attended : copies_) attend(attended);
                                                        },
                                                        [&] {
-                                                           for (const Selection& selection : lying_) attend(selection);
+                                                           for (const Attended& attended : lying_) attend(attended);
                                                        }};
         std::vector<double> seconds = seconds_in_turn(rounds, works);
         const size_t counts[] = {contexts_.size(), copies_.size(), lying_.size()};
@@ -128,7 +128,7 @@ public:
     std::vector<double> bytes() const {
         const int64_t atoms = contexts_[0].keys() / kv_block_tokens * store_.shape().kv_heads;
         double lying = 0.0;
-        for (const Selection& selection : lying_) lying += selection.bytes();
+        for (const Attended& attended : lying_) lying += attended.bytes();
         return {static_cast<double>(atoms) * static_cast<double>(store_.atom().bytes()), copies_[0].bytes(),
                 lying / static_cast<double>(lying_.size())};
     }
@@ -140,9 +140,9 @@ private:
                                    Tensor::of(out_.data(), DType::f32, 1, columns));
     }
     void attend(const Context& context) { expect(store_.device().ops().attend(args_of(context))); }
-    void attend(const Selection& selection) {
-        const SelectedKeys keys = selection.keys();
-        expect(store_.device().ops().attend_selected(args_of(*selection.context), &keys, store_.atoms()));
+    void attend(const Attended& attended) {
+        const AttendedKeys keys = attended.keys();
+        expect(store_.device().ops().attend_selected(args_of(*attended.context), &keys, store_.atoms()));
     }
     void check(const Context& context, const Chosen& chosen, const char* of) {
         Deviation sum;
@@ -166,7 +166,7 @@ private:
     std::mt19937_64 random_{6};
     std::vector<float> q_, out_;
     std::vector<Context> contexts_;
-    std::vector<Selection> copies_, lying_;
+    std::vector<Attended> copies_, lying_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ int64_t rows_per_tile(int group) {
 
 struct Call {
     const AttendArgs& args;
-    const SelectedKeys* selected;
+    const AttendedKeys* selected;
     const std::byte* atoms;
 
     int group() const { return args.heads / args.kv.heads; }
@@ -101,7 +101,7 @@ AttendTile tile_of(const Call& call, const Work& work, Scratch* scratch) {
 
 }  // namespace
 
-Status Attend::run(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) {
+Status Attend::run(const AttendArgs& args, const AttendedKeys* selected, const std::byte* atoms) {
     const Call call{args, selected, atoms};
     const int64_t d = args.kv.atom.head_dim;
     assert(args.heads % args.kv.heads == 0 && args.q.columns == args.heads * d);

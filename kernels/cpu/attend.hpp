@@ -19,7 +19,7 @@ class Attend {
 public:
     Attend(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}
     /// Without `selected` every row attends to all keys it sees.
-    Status run(const AttendArgs& args, const SelectedKeys* selected = nullptr, const std::byte* atoms = nullptr);
+    Status run(const AttendArgs& args, const AttendedKeys* selected = nullptr, const std::byte* atoms = nullptr);
 
 private:
     struct PerThread {

@@ -102,7 +102,7 @@ Status CpuOps::attend(const AttendArgs& args) {
     return guarded([&] { return attend_.run(args); });
 }
 
-Status CpuOps::attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) {
+Status CpuOps::attend_selected(const AttendArgs& args, const AttendedKeys* selected, const std::byte* atoms) {
     return guarded([&] { return attend_.run(args, selected, atoms); });
 }
 
@@ -122,7 +122,7 @@ Status CpuOps::score_blocks(const Tensor& out, const ScoreArgs& args) {
     return guarded([&] { return score_blocks_.run(out, args); });
 }
 
-Status CpuOps::score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
+Status CpuOps::score_selected(const Tensor& out, const ScoreArgs& args, const AttendedKeys& selected,
                               const std::byte* atoms) {
     return guarded([&] { return score_.selected(out, args, selected, atoms); });
 }

@@ -17,7 +17,7 @@ TileKeys block_keys(const KvLayer& kv, const SequenceTables& tables, int sequenc
 }
 
 KeyList::KeyList(const KvLayer& kv, const SequenceTables& tables, int sequence, int head, int64_t visible,
-                 const SelectedKeys* selected, const std::byte* atoms)
+                 const AttendedKeys* selected, const std::byte* atoms)
     : kv_(kv), tables_(tables), sequence_(sequence), head_(head), atoms_(atoms) {
     const int32_t* const begin = tables.block_begin + sequence * tables.blocks_stride;
     const int64_t blocks = tables.block_count[sequence];

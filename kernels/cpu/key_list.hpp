@@ -19,7 +19,7 @@ class KeyList {
 public:
     /// For a row that sees the first `visible` keys. Without `selected` (null) it attends to all of them.
     KeyList(const KvLayer& kv, const SequenceTables& tables, int sequence, int head, int64_t visible,
-            const SelectedKeys* selected, const std::byte* atoms);
+            const AttendedKeys* selected, const std::byte* atoms);
 
     int64_t count() const { return entry_count_ + blocks_end_ - blocks_begin_; }
     /// Atoms [first, first + count).

@@ -83,7 +83,7 @@ Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
 }
 
 /// Scores in f32 on every CPU: the keys are few, and attention has just read them.
-Status Score::selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected, const std::byte* atoms) {
+Status Score::selected(const Tensor& out, const ScoreArgs& args, const AttendedKeys& selected, const std::byte* atoms) {
     const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
     assert(out.rows == kv_heads && out.dtype == DType::f32 && args.q.rows == 1 && selected.counts != nullptr);
     pool_.run(kv_heads, [&](int64_t head, int thread) {

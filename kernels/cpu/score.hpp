@@ -16,7 +16,7 @@ public:
     Score(ThreadPool& pool, Bf16Way bf16) : pool_(pool), bf16_(bf16), scratch_(static_cast<size_t>(pool.threads())) {}
     Status keys(const Tensor& out, const ScoreArgs& args);
     Status rows(const ScoreArgs& args, const Ops::ConsumeRows& consume);
-    Status selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected, const std::byte* atoms);
+    Status selected(const Tensor& out, const ScoreArgs& args, const AttendedKeys& selected, const std::byte* atoms);
 
 private:
     struct PerThread {

@@ -21,7 +21,7 @@ Status not_here(const char* op) {
 
 }  // namespace
 
-Status CudaOps::attend_selected(const AttendArgs&, const SelectedKeys*, const std::byte*) {
+Status CudaOps::attend_selected(const AttendArgs&, const AttendedKeys*, const std::byte*) {
     return not_here("attention to chosen keys");
 }
 
@@ -41,7 +41,7 @@ Status CudaOps::score_blocks(const Tensor&, const ScoreArgs&) {
     return not_here("scoring blocks");
 }
 
-Status CudaOps::score_selected(const Tensor&, const ScoreArgs&, const SelectedKeys&, const std::byte*) {
+Status CudaOps::score_selected(const Tensor&, const ScoreArgs&, const AttendedKeys&, const std::byte*) {
     return not_here("scoring chosen keys");
 }
 

@@ -54,12 +54,12 @@ public:
     Status append_kv(const KvLayer& kv, const Tensor& k, const Tensor& v, const int32_t* slots) override;
     Status read_kv(const Tensor& k, const Tensor& v, const KvLayer& kv, const int32_t* slots) override;
     Status attend(const AttendArgs& args) override;
-    Status attend_selected(const AttendArgs& args, const SelectedKeys* selected, const std::byte* atoms) override;
+    Status attend_selected(const AttendArgs& args, const AttendedKeys* selected, const std::byte* atoms) override;
     Status attend_lines(const AttendArgs& args, const LineTables& lines) override;
     Status score_keys(const Tensor& out, const ScoreArgs& args) override;
     Status score_rows(const ScoreArgs& args, const ConsumeRows& consume) override;
     Status score_blocks(const Tensor& out, const ScoreArgs& args) override;
-    Status score_selected(const Tensor& out, const ScoreArgs& args, const SelectedKeys& selected,
+    Status score_selected(const Tensor& out, const ScoreArgs& args, const AttendedKeys& selected,
                           const std::byte* atoms) override;
     Status move_kv(const KvAtom& atom, std::byte* atoms, const int32_t* from, const int32_t* to,
                    int64_t count) override;

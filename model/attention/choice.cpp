@@ -93,11 +93,11 @@ Status Choice::gather() {
         // Without room for copies a view does as well, if more slowly; keys that are to be given up must be copied.
         if (gathered_ == 0)
             place_ = how_.method->evicts() || selected_.blocks_short(chosen) == BlockCounts{}
-                         ? SelectedKv::Place::copied
-                         : SelectedKv::Place::where_they_lie;
+                         ? ChosenKv::Place::copied
+                         : ChosenKv::Place::where_they_lie;
         Status set = selected_.set_layer(gathered_, kv_, chosen, place_);
-        if (!set && place_ == SelectedKv::Place::copied && !how_.method->evicts()) {  // others took the room meanwhile
-            place_ = SelectedKv::Place::where_they_lie;
+        if (!set && place_ == ChosenKv::Place::copied && !how_.method->evicts()) {  // others took the room meanwhile
+            place_ = ChosenKv::Place::where_they_lie;
             set = selected_.set_layer(gathered_, kv_, chosen, place_);
         }
         RONDO_TRY(set);
@@ -215,7 +215,7 @@ void Choice::count_into(StepAttentionStats& stats) {
     masses_.clear();
 }
 
-void Choice::swap_result(std::shared_ptr<KeyLists>& lists, SelectedKv& kv) {
+void Choice::swap_result(std::shared_ptr<KeyLists>& lists, ChosenKv& kv) {
     assert(complete());
     how_.before.reset();
     assert(lists.use_count() <= 1);

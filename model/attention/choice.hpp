@@ -9,8 +9,8 @@
 #include "config/result.hpp"
 #include "kernels/device.hpp"
 #include "kernels/ops.hpp"
+#include "memory/chosen_kv.hpp"
 #include "memory/device_table.hpp"
-#include "memory/selected_kv.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/attention/heavy_sums.hpp"
 #include "model/attention/key_lists.hpp"
@@ -69,7 +69,7 @@ public:
     void count_into(StepAttentionStats& stats);
     /// Gives what a complete choice has made for what served before it (lists may be null), which goes with `clear` or
     /// the next `begin`. Nobody else holds those lists.
-    void swap_result(std::shared_ptr<KeyLists>& lists, SelectedKv& kv);
+    void swap_result(std::shared_ptr<KeyLists>& lists, ChosenKv& kv);
     /// Of a method that accumulates: what the chosen keys and the window's were worth.
     std::unique_ptr<HeavySums> take_sums() { return std::move(sums_); }
 
@@ -97,8 +97,8 @@ private:
     Buffer scores_;                                      // [layers scored and not chosen in, kv_heads, keys] f32
     std::vector<float> host_scores_;
     std::span<const float> weights_;  // the same where the host can read them
-    SelectedKv::Place place_ = SelectedKv::Place::copied;
-    SelectedKv selected_;
+    ChosenKv::Place place_ = ChosenKv::Place::copied;
+    ChosenKv selected_;
     std::shared_ptr<KeyLists> lists_;
     std::unique_ptr<HeavySums> sums_;
     StepAttentionStats stats_;

@@ -149,9 +149,9 @@ Status ChosenKeys::work_now() {
     return Status::ok();
 }
 
-Result<SelectedKeys> ChosenKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+Result<AttendedKeys> ChosenKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
     static_cast<void>(step), static_cast<void>(kv);
-    return serving_ ? copies_.keys(layer, tail_begin_) : SelectedKeys{};
+    return serving_ ? copies_.keys(layer, tail_begin_) : AttendedKeys{};
 }
 
 bool ChosenKeys::ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const {

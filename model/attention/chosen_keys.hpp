@@ -20,7 +20,7 @@ public:
     Status keep_queries(Device& device, int layer, const Tensor& q, int64_t keys) final {
         return ring_.keep(device, layer, q, keys);
     }
-    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
+    Result<AttendedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
     void after_prefill(Device& device, const SequenceKv& kv) final;
     void before_step(SequenceKv& kv) final;
     void after_step(const SequenceKv& kv) final;
@@ -47,7 +47,7 @@ protected:
     virtual int64_t first_needed() const { return tail_begin_; }
     virtual void count_step(int64_t keys);
     int64_t attended(int64_t keys) const;
-    SelectedKv& copies() { return copies_; }
+    ChosenKv& copies() { return copies_; }
 
     const ModelSpec& spec_;
     KvPool& pool_;
@@ -63,11 +63,11 @@ private:
     Status advance(int layers);
 
     Options options_;
-    SelectionTriggers triggers_;
+    ChoiceTriggers triggers_;
     QueryRing ring_;
     bool serving_ = false;
     std::shared_ptr<KeyLists> lists_;  // of the choice that serves; the next one reads them too
-    SelectedKv copies_;                // of those keys
+    ChosenKv copies_;                  // of those keys
     int64_t tail_begin_ = 0;
     bool choosing_ = false;
     std::unique_ptr<Choice> choice_;  // begun and not taken, or made and not due

@@ -22,13 +22,13 @@ void HeavyKeys::count_step(int64_t keys) {
     if (serving()) stats_.keys_scored += attended(keys);
 }
 
-Result<SelectedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
-    if (!serving()) return SelectedKeys{};
+Result<AttendedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+    if (!serving()) return AttendedKeys{};
     {
         const Stopwatch watch(stats_.gather_seconds);
         RONDO_TRY(leave_window(layer, kv));
     }
-    const SelectedKeys keys = copies().keys(layer, tail_begin());
+    const AttendedKeys keys = copies().keys(layer, tail_begin());
     const Stopwatch watch(stats_.score_seconds);
     RONDO_TRY(add(layer, step, keys, kv));
     return keys;
@@ -45,7 +45,7 @@ Status HeavyKeys::leave_window(int layer, const SequenceKv& kv) {
 }
 
 /// What the step weighs the keys with that it attends to.
-Status HeavyKeys::add(int layer, const ScoreArgs& step, const SelectedKeys& attended, const SequenceKv& kv) {
+Status HeavyKeys::add(int layer, const ScoreArgs& step, const AttendedKeys& attended, const SequenceKv& kv) {
     const LayerGroup group = pool_.shape().group_of(layer);
     const auto begins = kv.block_begin(group);
     const int64_t columns = (attended.stride + std::ssize(begins) - 1) * kv_block_tokens;

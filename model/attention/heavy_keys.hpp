@@ -14,7 +14,7 @@ class HeavyKeys final : public ChosenKeys {
 public:
     HeavyKeys(const ModelSpec& spec, KvPool& pool, Device& device, const Options& options, QueryRing ring);
 
-    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
+    Result<AttendedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
     std::span<const std::vector<int32_t>> chosen(int layer) const override { return sums_->chosen(layer); }
 
 private:
@@ -22,7 +22,7 @@ private:
     int64_t first_needed() const override { return sums_->first_needed(); }
     void count_step(int64_t keys) override;
     Status leave_window(int layer, const SequenceKv& kv);
-    Status add(int layer, const ScoreArgs& step, const SelectedKeys& attended, const SequenceKv& kv);
+    Status add(int layer, const ScoreArgs& step, const AttendedKeys& attended, const SequenceKv& kv);
 
     std::unique_ptr<HeavySums> sums_;  // once a choice serves
     Buffer weights_;                   // [kv_heads, columns] f32

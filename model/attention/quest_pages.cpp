@@ -94,7 +94,7 @@ int64_t QuestPages::bytes_beside() const {
     return static_cast<int64_t>(floats * sizeof(float));
 }
 
-Result<SelectedKeys> QuestPages::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+Result<AttendedKeys> QuestPages::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
     const Stopwatch watch(stats_.score_seconds);
     Layer& own = layers_[static_cast<size_t>(layer)];
     if (layer == 0) {
@@ -104,7 +104,7 @@ Result<SelectedKeys> QuestPages::keys_of_step(int layer, const ScoreArgs& step, 
     if (layer < quest_dense_layers || kv.tokens() <= budget_) {
         for (std::vector<int32_t>& pages : own.pages) pages.clear();
         attended_ += std::ssize(own.pages) * kv.tokens();
-        return SelectedKeys{};
+        return AttendedKeys{};
     }
     RONDO_TRY(extend(layer, kv));
     assert(step.q.rows == 1 && step.q.dtype == DType::f32);
@@ -113,10 +113,10 @@ Result<SelectedKeys> QuestPages::keys_of_step(int layer, const ScoreArgs& step, 
         choose_for_head(own, static_cast<int>(head),
                         {step.q.row<const float>(0) + head * columns, static_cast<size_t>(columns)});
     });
-    const SelectedKeys chosen = mark(layer, kv);
+    const AttendedKeys chosen = mark(layer, kv);
     RONDO_TRY(entries_.send(*device_));
     RONDO_TRY(counts_.send(*device_));
-    return SelectedKeys{entries_.data(), counts_.data(), chosen.stride, chosen.tail_begin};
+    return AttendedKeys{entries_.data(), counts_.data(), chosen.stride, chosen.tail_begin};
 }
 
 /// Takes the keys that are new since the last time into the bounds of their pages.
@@ -170,12 +170,12 @@ void QuestPages::choose_for_head(Layer& layer, int head, std::span<const float> 
 }
 
 /// The last page, in which every head's choice ends, is the tail; entries mark the others.
-SelectedKeys QuestPages::mark(int layer, const SequenceKv& kv) {
+AttendedKeys QuestPages::mark(int layer, const SequenceKv& kv) {
     const Layer& own = layers_[static_cast<size_t>(layer)];
     const LayerGroup group = pool_->shape().group_of(layer);
     const auto begins = kv.block_begin(group), blocks = kv.blocks(group);
     const int32_t last = begins[begins.size() - 2];
-    SelectedKeys chosen;
+    AttendedKeys chosen;
     chosen.stride = static_cast<int32_t>(own.pages[0].size()) - 1;
     chosen.tail_begin = last;
     entries_.host().clear();

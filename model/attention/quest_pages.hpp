@@ -23,7 +23,7 @@ public:
     static Result<std::unique_ptr<QuestPages>> create(const ModelSpec& spec, const KvPool& pool, Device& device,
                                                       int64_t budget_keys);
 
-    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
+    Result<AttendedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
     void after_prefill(Device& device, const SequenceKv& kv) override;
     void before_step(SequenceKv& kv) override;
     void after_step(const SequenceKv& kv) override;
@@ -54,7 +54,7 @@ private:
     QuestPages(const ModelSpec& spec, const KvPool& pool, Device& device, int64_t budget_keys);
     Status extend(int layer, const SequenceKv& kv);
     void choose_for_head(Layer& layer, int head, std::span<const float> queries);
-    SelectedKeys mark(int layer, const SequenceKv& kv);
+    AttendedKeys mark(int layer, const SequenceKv& kv);
 
     const KvPool* pool_;
     Device* device_;

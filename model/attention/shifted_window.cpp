@@ -28,7 +28,7 @@ void ShiftedWindow::serve(Choice& choice) {
     positions_.host().clear();
 }
 
-Result<SelectedKeys> ShiftedWindow::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
+Result<AttendedKeys> ShiftedWindow::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
     if (serving()) {
         const Stopwatch watch(stats_.gather_seconds);
         const auto count = static_cast<int32_t>(chosen(layer).front().size());

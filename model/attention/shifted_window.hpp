@@ -16,7 +16,7 @@ public:
     static Result<std::unique_ptr<ShiftedWindow>> create(const ModelSpec& spec, KvPool& pool, Device& device,
                                                          const Options& options, QueryRing ring);
 
-    Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
+    Result<AttendedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) override;
 
 private:
     struct Layer {

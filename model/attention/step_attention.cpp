@@ -46,7 +46,7 @@ StepAttention::Options StepAttention::options_of(const DecodeAttention& settings
 int64_t StepAttention::prompt_rows(const DecodeAttention& settings) {
     const Options options = options_of(settings);
     if (options.method == nullptr) return 1;
-    const SelectionTriggers triggers = options.method->triggers();
+    const ChoiceTriggers triggers = options.method->triggers();
     if (!triggers.after_prefill && triggers.every == 0) return 1;
     const int64_t looked_at = int64_t{options.method->queries()} * options.observe_every;
     return std::max(looked_at - (triggers.after_prefill ? 0 : triggers.first), int64_t{1});

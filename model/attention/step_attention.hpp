@@ -48,7 +48,7 @@ public:
     virtual Status keep_queries(Device& device, int layer, const Tensor& q, int64_t keys);
     /// What a step's row `step` attends to in a layer, once its key is in the pool; `counts` null: everything. What a
     /// mechanism does at every step it does here, in order of the layers. Valid until the next call.
-    virtual Result<SelectedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) = 0;
+    virtual Result<AttendedKeys> keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) = 0;
 
     /// A prompt is complete: decode steps are counted from here, and the first choice begins if it is due. `device`
     /// has computed the last of the prompt.

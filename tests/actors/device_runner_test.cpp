@@ -14,7 +14,7 @@ using testing::must;
 /// A choice behind each step, by the step's query.
 class ByTheNewestQuery : public DecodeSelection {
 public:
-    SelectionTriggers triggers() const override { return {.every = 1, .first = 1}; }
+    ChoiceTriggers triggers() const override { return {.every = 1, .first = 1}; }
     int queries() const override { return 1; }
     bool wanted(int64_t) const override { return true; }
     void select(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {

@@ -46,7 +46,7 @@ inline Turn make_bare_turn(const RuntimePtr& runtime, TurnId id, std::vector<int
 /// Once, and without a look at any query.
 class FirstKey : public DecodeSelection {
 public:
-    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return 0; }
     bool wanted(int64_t) const override { return true; }
     void select(const KeyScores&, uint64_t, std::span<std::vector<int32_t>> chosen) const override {

@@ -71,7 +71,7 @@ TEST(EvalFaults, DensePassedOffAsSparseIsFound) {
 class ShuffledHeads final : public DecodeSelection {
 public:
     explicit ShuffledHeads(const DecodeAttention& settings) : method_(make_decode_selection(settings)) {}
-    SelectionTriggers triggers() const override { return method_->triggers(); }
+    ChoiceTriggers triggers() const override { return method_->triggers(); }
     int queries() const override { return method_->queries(); }
     bool wanted(int64_t keys) const override { return method_->wanted(keys); }
     void select(const KeyScores& scores, uint64_t seed, std::span<std::vector<int32_t>> chosen) const override {

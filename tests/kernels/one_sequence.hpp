@@ -87,7 +87,7 @@ protected:
     }
 
     /// Of each KV head some random keys before `tail`, as marks on the atoms where they lie.
-    SelectedKeys mark(const Case& c, const std::vector<std::set<int64_t>>& chosen, int64_t tail) {
+    AttendedKeys mark(const Case& c, const std::vector<std::set<int64_t>>& chosen, int64_t tail) {
         std::vector<std::vector<KvEntry>> by_head;
         size_t stride = 0;
         for (size_t head = 0; head < chosen.size(); ++head) {

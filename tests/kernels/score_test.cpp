@@ -177,7 +177,7 @@ TEST_P(Score, ChosenKeysAreWeighedAsTheRowAttendsToThem) {
             const Case c = make_case(shape, ++seed);
             const int64_t keys = c.paged.keys(), tail = keys - 1 - static_cast<int64_t>(seed % 20);
             const auto chosen = some_keys(c, tail, seed % 2 == 0 ? 0.0 : 0.3, seed);
-            const SelectedKeys selected = mark(c, chosen, tail);
+            const AttendedKeys selected = mark(c, chosen, tail);
             ScoreArgs args;
             args.q = upload(c.q, DType::f32);
             args.heads = shape.heads;

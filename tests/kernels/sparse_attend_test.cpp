@@ -37,7 +37,7 @@ TEST_P(SparseAttend, ADecodeRowAttendsToTheChosenKeysAndTheTail) {
                 const Case c = make_case({.heads = 14, .kv_heads = 2, .kv = kv, .rounds = rounds}, ++seed);
                 const int64_t tail = c.paged.keys() - 1 - static_cast<int64_t>(seed % 21);
                 const auto chosen = some_keys(c, tail, share, seed);
-                const SelectedKeys selected = mark(c, chosen, tail);
+                const AttendedKeys selected = mark(c, chosen, tail);
                 const AttendArgs args = args_of(c, Rows::invariant);
                 expect_ok(ops().attend_selected(args, &selected, c.atoms()));
                 SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << c.paged.keys() << " keys, " << share);
@@ -56,7 +56,7 @@ TEST_P(SparseAttend, WithoutEntriesItIsDenseBitForBit) {
     for (DType kv : kv_types) {
         const Case c = make_case({.kv = kv, .rounds = {17, 900}}, 5);
         const AttendArgs dense = args_of(c, Rows::invariant), chosen = args_of(c, Rows::invariant);
-        const SelectedKeys nothing;
+        const AttendedKeys nothing;
         expect_ok(ops().attend(dense));
         expect_ok(ops().attend_selected(chosen, &nothing, c.atoms()));
         EXPECT_EQ(download_bytes(dense.out), download_bytes(chosen.out));
@@ -104,7 +104,7 @@ TEST_P(SparseAttend, MovedKeysAttendAsThoseWhereTheyLay) {
         }
         expect_ok(
             ops().move_kv(c.kv.atom, const_cast<std::byte*>(c.atoms()), upload(from), upload(to), std::ssize(from)));
-        const SelectedKeys selected{upload(entries), upload(counts), static_cast<int32_t>(stride),
+        const AttendedKeys selected{upload(entries), upload(counts), static_cast<int32_t>(stride),
                                     static_cast<int32_t>(tail)};
         const AttendArgs args = args_of(c, Rows::invariant);
         expect_ok(ops().attend_selected(args, &selected, c.atoms()));

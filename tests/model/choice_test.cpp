@@ -89,7 +89,7 @@ protected:
     /// What it has chosen, by layer and KV head.
     std::vector<std::vector<int32_t>> result(Choice& choice) {
         std::shared_ptr<KeyLists> lists;
-        SelectedKv copies(*engine_.pool, *engine_.device);
+        ChosenKv copies(*engine_.pool, *engine_.device);
         choice.swap_result(lists, copies);
         return lists->of_head;
     }

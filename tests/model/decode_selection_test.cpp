@@ -74,7 +74,7 @@ TEST(DecodeSelection, MethodsKeepToTheClaimsOfTheirRows) {
                                                       .lag_steps = 2,
                                                       .window = 20});
         ASSERT_NE(selection, nullptr);
-        const SelectionTriggers triggers = selection->triggers();
+        const ChoiceTriggers triggers = selection->triggers();
         const bool again = row.when == ChoosesWhen::again;
         EXPECT_EQ(triggers.after_prefill, !again);
         EXPECT_EQ(triggers.every, again ? 8 : row.when == ChoosesWhen::every_step ? 1 : 0);
@@ -90,7 +90,7 @@ TEST(DecodeSelection, MethodsKeepToTheClaimsOfTheirRows) {
 /// All that a method says and chooses, as text.
 std::string behaviour(const DecodeAttention& settings) {
     const auto selection = make_decode_selection(settings);
-    const SelectionTriggers triggers = selection->triggers();
+    const ChoiceTriggers triggers = selection->triggers();
     std::ostringstream text;
     text << triggers.after_prefill << ' ' << triggers.every << ' ' << triggers.first << ' ' << triggers.once << ' '
          << selection->queries() << ' ' << selection->evicts() << selection->accumulates() << selection->shifts();

@@ -33,7 +33,7 @@ class Everything final : public DecodeSelection {
 public:
     explicit Everything(const DecodeAttention& settings) : method_(make_decode_selection(settings)) {}
 
-    SelectionTriggers triggers() const override { return method_->triggers(); }
+    ChoiceTriggers triggers() const override { return method_->triggers(); }
     int queries() const override { return method_->queries(); }
     bool evicts() const override { return method_->evicts(); }
     bool accumulates() const override { return method_->accumulates(); }

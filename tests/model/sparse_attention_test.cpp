@@ -254,7 +254,7 @@ TEST_P(SparseAttention, WithoutRoomForCopiesTheChoiceIsTheSame) {
 class EverySecondKey : public DecodeSelection {
 public:
     explicit EverySecondKey(std::function<void(int64_t)> after_layer) : after_layer_(std::move(after_layer)) {}
-    SelectionTriggers triggers() const override { return {.every = 8}; }
+    ChoiceTriggers triggers() const override { return {.every = 8}; }
     int queries() const override { return 4; }
     bool wanted(int64_t) const override { return true; }
     void select(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {

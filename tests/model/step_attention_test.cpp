@@ -20,7 +20,7 @@ using testing::need;
 /// Chooses all keys after every step and writes down what its query thought of them: dense attention's weights.
 class Recorder : public DecodeSelection {
 public:
-    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true, .every = 1}; }
     int queries() const override { return 1; }
     bool wanted(int64_t) const override { return true; }
     void select(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
@@ -274,7 +274,7 @@ protected:
         return chosen;
     }
     /// What entries and tail mean, by KV head.
-    std::vector<std::set<int64_t>> meant(const SelectedKeys& selected) {
+    std::vector<std::set<int64_t>> meant(const AttendedKeys& selected) {
         const std::vector<int32_t> all = slots();
         std::vector<std::set<int64_t>> keys(kv_heads);
         for (int head = 0; head < kv_heads; ++head) {
@@ -292,7 +292,7 @@ protected:
         }
         return keys;
     }
-    Result<SelectedKeys> choose(QuestPages& pages, int of_layer, std::vector<float>& q) {
+    Result<AttendedKeys> choose(QuestPages& pages, int of_layer, std::vector<float>& q) {
         ScoreArgs step;
         step.q = Tensor::of(q.data(), DType::f32, 1, heads * d);
         return pages.keys_of_step(of_layer, step, *kv_);
@@ -322,7 +322,7 @@ TEST_P(QuestPagesTest, AreTheBestByANaiveBoundAtEveryStep) {
         std::vector<float> q = random_floats(heads * d);
         for (int dense = 0; dense < quest_dense_layers; ++dense)
             EXPECT_EQ(need(choose(*pages, dense, q)).counts, nullptr);
-        const SelectedKeys selected = need(choose(*pages, layer, q));
+        const AttendedKeys selected = need(choose(*pages, layer, q));
         ASSERT_NE(selected.counts, nullptr);
         const auto expected = naive(q, 4);
         ASSERT_EQ(meant(selected), expected) << "step " << i;

@@ -19,7 +19,7 @@ public:
 
     /// Adds the same history to each sequence; `done` hears which share of it is computed.
     Status prefill(std::span<const int32_t> ids, const std::function<void(double)>& done);
-    /// Puts all back to a length, and begins an answer: attended to as the settings say, or to everything. Selections
+    /// Puts all back to a length, and begins an answer: attended to as the settings say, or to everything. Choices
     /// are spread over the steps, as those of conversations that began at different times are.
     Status begin(int64_t tokens, bool dense);
     /// One token for each, and their logits brought to the host: what the pipeline does in a step.

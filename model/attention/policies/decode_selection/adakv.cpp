@@ -63,7 +63,7 @@ public:
           window_(window_within(settings.window, budget())),
           max_pool_(max_pool_of(settings, published_pool)) {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(window_); }
     bool evicts() const override { return true; }
 

@@ -18,7 +18,7 @@ void BudgetSelection::select(const KeyScores& scores, uint64_t seed, std::span<s
     if (wanted(scores.keys)) choose(scores, seed, chosen);
 }
 
-SelectionTriggers reselection_triggers(const DecodeAttention& settings) {
+ChoiceTriggers choice_triggers(const DecodeAttention& settings) {
     return {.every = settings.reselect_every, .first = settings.cold_tokens};
 }
 

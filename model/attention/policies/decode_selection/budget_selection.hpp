@@ -23,7 +23,7 @@ private:
 };
 
 /// Of methods that choose anew while they answer, progressive and the controls beside it.
-SelectionTriggers reselection_triggers(const DecodeAttention& settings);
+ChoiceTriggers choice_triggers(const DecodeAttention& settings);
 
 /// The max pool that settings ask for; what they leave open is as the method has it.
 MaxPool max_pool_of(const DecodeAttention& settings, MaxPool of_method);

@@ -10,7 +10,7 @@
 namespace rondo {
 
 /// When a method chooses anew.
-struct SelectionTriggers {
+struct ChoiceTriggers {
     bool after_prefill = false;  ///< once, before the first decode step
     int every = 0;               ///< decode steps between two choices; 0: never again
     int first = 0;               ///< decode steps before the first choice, which attend to everything
@@ -31,7 +31,7 @@ struct KeyScores {
 class DecodeSelection {
 public:
     virtual ~DecodeSelection() = default;
-    virtual SelectionTriggers triggers() const = 0;
+    virtual ChoiceTriggers triggers() const = 0;
     /// Queries whose attention scores the keys: so many of the last; 0: `select` asks for no scores.
     virtual int queries() const = 0;
     /// Keys that are not chosen are given up for good, and their memory with them.

@@ -19,7 +19,7 @@ public:
           heavy_(budget() / 2),
           max_pool_(max_pool_of(settings, 1)) {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
     int queries() const override { return queries_; }
     bool evicts() const override { return true; }
     bool accumulates() const override { return true; }

@@ -12,9 +12,9 @@ namespace {
 class Oracle final : public BudgetSelection {
 public:
     Oracle(const DecodeAttention& settings, std::vector<std::pair<int32_t, int32_t>> gold)
-        : BudgetSelection(settings), triggers_(reselection_triggers(settings)), gold_(std::move(gold)) {}
+        : BudgetSelection(settings), triggers_(choice_triggers(settings)), gold_(std::move(gold)) {}
 
-    SelectionTriggers triggers() const override { return triggers_; }
+    ChoiceTriggers triggers() const override { return triggers_; }
     int queries() const override { return 0; }
 
 protected:
@@ -39,7 +39,7 @@ protected:
     }
 
 private:
-    SelectionTriggers triggers_;
+    ChoiceTriggers triggers_;
     std::vector<std::pair<int32_t, int32_t>> gold_;
 };
 

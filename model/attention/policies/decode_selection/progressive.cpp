@@ -18,7 +18,7 @@ class Progressive final : public BudgetSelection {
 public:
     explicit Progressive(const DecodeAttention& settings)
         : BudgetSelection(settings),
-          triggers_(reselection_triggers(settings)),
+          triggers_(choice_triggers(settings)),
           queries_(std::min(settings.observe, settings.reselect_every)),
           kept_{.budget = budget(),
                 .recent = window_within(settings.reselect_every, budget()),
@@ -26,7 +26,7 @@ public:
         kept_.sinks = std::min<int64_t>(settings.sinks, kept_.budget - kept_.recent);
     }
 
-    SelectionTriggers triggers() const override { return triggers_; }
+    ChoiceTriggers triggers() const override { return triggers_; }
     int queries() const override { return queries_; }
 
 protected:
@@ -35,7 +35,7 @@ protected:
     }
 
 private:
-    SelectionTriggers triggers_;
+    ChoiceTriggers triggers_;
     int queries_;
     KeptKeys kept_;
 };

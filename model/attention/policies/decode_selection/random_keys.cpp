@@ -21,9 +21,9 @@ private:
 class RandomKeys final : public BudgetSelection {
 public:
     explicit RandomKeys(const DecodeAttention& settings)
-        : BudgetSelection(settings), triggers_(reselection_triggers(settings)) {}
+        : BudgetSelection(settings), triggers_(choice_triggers(settings)) {}
 
-    SelectionTriggers triggers() const override { return triggers_; }
+    ChoiceTriggers triggers() const override { return triggers_; }
     int queries() const override { return 0; }
 
 protected:
@@ -44,7 +44,7 @@ protected:
     }
 
 private:
-    SelectionTriggers triggers_;
+    ChoiceTriggers triggers_;
 };
 
 }  // namespace

@@ -10,9 +10,9 @@ namespace {
 class Recent final : public BudgetSelection {
 public:
     explicit Recent(const DecodeAttention& settings)
-        : BudgetSelection(settings), triggers_(reselection_triggers(settings)) {}
+        : BudgetSelection(settings), triggers_(choice_triggers(settings)) {}
 
-    SelectionTriggers triggers() const override { return triggers_; }
+    ChoiceTriggers triggers() const override { return triggers_; }
     int queries() const override { return 0; }
 
 protected:
@@ -21,7 +21,7 @@ protected:
     }
 
 private:
-    SelectionTriggers triggers_;
+    ChoiceTriggers triggers_;
 };
 
 }  // namespace

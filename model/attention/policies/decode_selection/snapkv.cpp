@@ -17,7 +17,7 @@ public:
                 .recent = window_within(settings.window, budget()),
                 .max_pool = max_pool_of(settings, published_pool)} {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true}; }
     int queries() const override { return static_cast<int>(kept_.recent); }
     bool evicts() const override { return true; }
 

@@ -16,7 +16,7 @@ public:
     explicit StreamingLlm(const DecodeAttention& settings)
         : BudgetSelection(settings), sinks_(std::min<int64_t>(settings.sinks, budget() - 1)), shifts_(settings.shift) {}
 
-    SelectionTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
+    ChoiceTriggers triggers() const override { return {.after_prefill = true, .every = 1, .once = true}; }
     int queries() const override { return 0; }
     bool evicts() const override { return true; }
     bool shifts() const override { return shifts_; }

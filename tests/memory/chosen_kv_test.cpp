@@ -1,4 +1,4 @@
-#include "memory/selected_kv.hpp"
+#include "memory/chosen_kv.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ void need(const Status& status) {
 }
 
 /// A sequence of four rounds whose keys and values are known, in a pool of two layer groups.
-class SelectedKvTest : public ::testing::Test {
+class ChosenKvTest : public ::testing::Test {
 protected:
     static constexpr int layers = 3, kv_heads = 3, heads = 6, d = 32;
     static constexpr int64_t columns = kv_heads * d;
     using Chosen = std::vector<std::vector<int32_t>>;
 
-    SelectedKvTest() {
+    ChosenKvTest() {
         for (const int64_t round : {5, 33, 7, 55}) {
             kv_.begin_round();
             need(kv_.extend(round));
@@ -69,7 +69,7 @@ protected:
         return chosen;
     }
 
-    std::vector<float> attend(int layer, const std::vector<float>& q, const SelectedKeys& keys) {
+    std::vector<float> attend(int layer, const std::vector<float>& q, const AttendedKeys& keys) {
         const LayerGroup group = pool_->shape().group_of(layer);
         const int32_t row_begin[] = {0, 1}, length = static_cast<int32_t>(kv_.tokens()),
                       count = static_cast<int32_t>(kv_.blocks(group).size());
@@ -126,9 +126,9 @@ protected:
     std::vector<std::vector<float>> k_, v_;  // by layer, [keys, kv_heads · d]
 };
 
-TEST_F(SelectedKvTest, ARowAttendsToJustWhatEachHeadChose) {
-    for (const auto place : {SelectedKv::Place::copied, SelectedKv::Place::where_they_lie}) {
-        SelectedKv selected(*pool_, *device_);
+TEST_F(ChosenKvTest, ARowAttendsToJustWhatEachHeadChose) {
+    for (const auto place : {ChosenKv::Place::copied, ChosenKv::Place::where_they_lie}) {
+        ChosenKv selected(*pool_, *device_);
         for (int round = 0; round < 8; ++round) {
             selected.clear();
             const int64_t tail = kv_.tokens() - 1 - static_cast<int64_t>(random_() % 20);
@@ -140,7 +140,7 @@ TEST_F(SelectedKvTest, ARowAttendsToJustWhatEachHeadChose) {
                 need(selected.set_layer(layer, kv_, chosen.back(), place));
             }
             EXPECT_EQ(selected.keys_chosen(), keys);
-            EXPECT_EQ(selected.blocks_held() > 0, place == SelectedKv::Place::copied);
+            EXPECT_EQ(selected.blocks_held() > 0, place == ChosenKv::Place::copied);
             for (int layer = 0; layer < layers; ++layer) {
                 const std::vector<float> q = noise(heads * d);
                 expect_attends(layer, q, attend(layer, q, selected.keys(layer, tail)),
@@ -151,13 +151,13 @@ TEST_F(SelectedKvTest, ARowAttendsToJustWhatEachHeadChose) {
 }
 
 /// What a method gives up may be another sequence's at once.
-TEST_F(SelectedKvTest, CopiesOutliveTheBlocksTheyCameFrom) {
+TEST_F(ChosenKvTest, CopiesOutliveTheBlocksTheyCameFrom) {
     const int64_t tail = 80;
-    SelectedKv selected(*pool_, *device_);
+    ChosenKv selected(*pool_, *device_);
     std::vector<Chosen> chosen;
     for (int layer = 0; layer < layers; ++layer) {
         chosen.push_back(some(tail));
-        need(selected.set_layer(layer, kv_, chosen.back(), SelectedKv::Place::copied));
+        need(selected.set_layer(layer, kv_, chosen.back(), ChosenKv::Place::copied));
     }
     const size_t free = pool_->blocks_free(LayerGroup::upper);
     kv_.release_before(tail);
@@ -174,8 +174,8 @@ TEST_F(SelectedKvTest, CopiesOutliveTheBlocksTheyCameFrom) {
 }
 
 /// By layer and head: 16 keys an atom, and a block has one for each layer and head of its group.
-TEST_F(SelectedKvTest, RaggedCopiesTakeTheAtomsTheyNeed) {
-    SelectedKv selected(*pool_, *device_);
+TEST_F(ChosenKvTest, RaggedCopiesTakeTheAtomsTheyNeed) {
+    ChosenKv selected(*pool_, *device_);
     const auto first = [](int32_t count) {
         std::vector<int32_t> keys(static_cast<size_t>(count));
         for (int32_t i = 0; i < count; ++i) keys[static_cast<size_t>(i)] = i;
@@ -187,8 +187,7 @@ TEST_F(SelectedKvTest, RaggedCopiesTakeTheAtomsTheyNeed) {
         const auto others = need(pool_->acquire(group, pool_->blocks_free(group) - 5));
         EXPECT_EQ(selected.blocks_short(ragged), (BlockCounts{2 + 4, 2 + 4})) << "with some for the steps that follow";
     }
-    for (int layer = 0; layer < layers; ++layer)
-        need(selected.set_layer(layer, kv_, ragged, SelectedKv::Place::copied));
+    for (int layer = 0; layer < layers; ++layer) need(selected.set_layer(layer, kv_, ragged, ChosenKv::Place::copied));
     EXPECT_EQ(selected.blocks_held(), 2 + 2);
     selected.clear();
     EXPECT_EQ(selected.blocks_held(), 0);

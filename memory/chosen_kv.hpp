@@ -15,9 +15,9 @@ namespace rondo {
 /// The keys of a sequence that were chosen for each layer and KV head, as the entries kernels attend to. They are
 /// copied together into atoms of their own: a decode step streams through these, and the sequence's blocks may go.
 /// Where the pool has no room for copies, the keys are marked where they lie.
-class SelectedKv {
+class ChosenKv {
 public:
-    SelectedKv(KvPool& pool, Device& device);
+    ChosenKv(KvPool& pool, Device& device);
 
     /// Nothing is chosen; atoms go back to the pool.
     void clear();
@@ -34,7 +34,7 @@ public:
     /// choose as many keys as `chosen` has. Some blocks more are counted for the sequences that go on.
     BlockCounts blocks_short(std::span<const std::vector<int32_t>> chosen) const;
     /// What a row of this sequence attends to in a layer: the chosen keys, and all from `tail_begin` on.
-    SelectedKeys keys(int layer, int64_t tail_begin) const;
+    AttendedKeys keys(int layer, int64_t tail_begin) const;
 
     int64_t blocks_held() const;
     /// Keys chosen in all layers and KV heads.

@@ -1,4 +1,4 @@
-#include "memory/selected_kv.hpp"
+#include "memory/chosen_kv.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -7,25 +7,25 @@
 
 namespace rondo {
 
-SelectedKv::SelectedKv(KvPool& pool, Device& device)
+ChosenKv::ChosenKv(KvPool& pool, Device& device)
     : pool_(&pool), device_(&device), layers_(static_cast<size_t>(pool.shape().layers)) {
     clear();
 }
 
-void SelectedKv::clear() {
+void ChosenKv::clear() {
     for (const LayerGroup group : layer_groups) leases_[group] = pool_->acquire(group, 0).value();  // cannot fail
     atoms_used_ = {};
     for (Layer& layer : layers_) layer.counts.host().clear();
     keys_chosen_ = 0;
 }
 
-int64_t SelectedKv::blocks_held() const {
+int64_t ChosenKv::blocks_held() const {
     int64_t held = 0;
     for (const KvLease& lease : leases_.values) held += static_cast<int64_t>(lease.blocks().size());
     return held;
 }
 
-Status SelectedKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_t>& atoms) {
+Status ChosenKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_t>& atoms) {
     const int32_t each = pool_->atoms_each_block(group);
     const auto held = static_cast<int32_t>(leases_[group].blocks().size()) * each;
     const int32_t wanted = atoms_used_[group] + static_cast<int32_t>(count);
@@ -42,8 +42,8 @@ Status SelectedKv::take_atoms(LayerGroup group, size_t count, std::vector<int32_
 }
 
 /// Where a key lies; `block` is where the search begins, so that ascending keys cost a walk.
-int32_t SelectedKv::source_slot(const KvPool& pool, const SequenceKv& kv, int layer, int head, int32_t key,
-                                size_t& block) {
+int32_t ChosenKv::source_slot(const KvPool& pool, const SequenceKv& kv, int layer, int head, int32_t key,
+                              size_t& block) {
     const LayerGroup group = pool.shape().group_of(layer);
     const auto begins = kv.block_begin(group);
     while (begins[block + 1] <= key) ++block;
@@ -52,7 +52,7 @@ int32_t SelectedKv::source_slot(const KvPool& pool, const SequenceKv& kv, int la
     return pool.atom_index(id, layer, head) * kv_block_tokens + key - begins[block];
 }
 
-Status SelectedKv::copy_keys(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen) {
+Status ChosenKv::copy_keys(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen) {
     const LayerGroup group = pool_->shape().group_of(layer);
     size_t atoms_wanted = 0;
     for (const auto& keys : chosen) atoms_wanted += ceil_div<size_t>(keys.size(), kv_block_tokens);
@@ -82,7 +82,7 @@ Status SelectedKv::copy_keys(int layer, const SequenceKv& kv, std::span<const st
                                   static_cast<int64_t>(from.size()));
 }
 
-Status SelectedKv::mark_keys(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen) {
+Status ChosenKv::mark_keys(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen) {
     Layer& made = layers_[static_cast<size_t>(layer)];
     const auto begins = kv.block_begin(pool_->shape().group_of(layer));
     for (size_t head = 0; head < chosen.size(); ++head) {
@@ -101,8 +101,7 @@ Status SelectedKv::mark_keys(int layer, const SequenceKv& kv, std::span<const st
     return Status::ok();
 }
 
-Status SelectedKv::set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen,
-                             Place place) {
+Status ChosenKv::set_layer(int layer, const SequenceKv& kv, std::span<const std::vector<int32_t>> chosen, Place place) {
     Layer& made = layers_[static_cast<size_t>(layer)];
     const size_t blocks = kv.blocks(pool_->shape().group_of(layer)).size();
     size_t longest = 0;
@@ -130,7 +129,7 @@ Status SelectedKv::set_layer(int layer, const SequenceKv& kv, std::span<const st
     return made.counts.send(*device_);
 }
 
-Status SelectedKv::replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places) {
+Status ChosenKv::replace(int layer, const SequenceKv& kv, int32_t key, std::span<const int32_t> places) {
     from_.host().clear();
     to_.host().clear();
     for (size_t head = 0; head < places.size(); ++head) {
@@ -145,13 +144,13 @@ Status SelectedKv::replace(int layer, const SequenceKv& kv, int32_t key, std::sp
                                   to_.data(), std::ssize(from_.host()));
 }
 
-int32_t SelectedKv::slot_of_copy(int layer, int head, int32_t place) const {
+int32_t ChosenKv::slot_of_copy(int layer, int head, int32_t place) const {
     const Layer& made = layers_[static_cast<size_t>(layer)];
     const auto entry = static_cast<size_t>(head * made.stride + place / kv_block_tokens);
     return made.entries.host()[entry].atom * kv_block_tokens + place % kv_block_tokens;
 }
 
-BlockCounts SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {
+BlockCounts ChosenKv::blocks_short(std::span<const std::vector<int32_t>> chosen) const {
     constexpr int64_t left_for_steps = 4;
     int64_t atoms = 0;
     for (const auto& keys : chosen) atoms += ceil_div<int64_t>(std::ssize(keys), kv_block_tokens);
@@ -166,7 +165,7 @@ BlockCounts SelectedKv::blocks_short(std::span<const std::vector<int32_t>> chose
     return enough ? BlockCounts{} : wanted;
 }
 
-SelectedKeys SelectedKv::keys(int layer, int64_t tail_begin) const {
+AttendedKeys ChosenKv::keys(int layer, int64_t tail_begin) const {
     const Layer& made = layers_[static_cast<size_t>(layer)];
     if (made.counts.host().empty()) return {};
     return {made.entries.data(), made.counts.data(), made.stride, static_cast<int32_t>(tail_begin)};
