@@ -25,10 +25,10 @@ public:
         none_.wait_for(lock, patience, [this] { return count_ == 0; });
     }
     void begin(std::unique_ptr<EngineInside> inside) {
-        inside->shut_down();
         // A host's system must not go before it.
         caf::actor_registry* const host = inside->has_own_system() ? nullptr : &inside->system().registry();
         if (host != nullptr) host->inc_running();
+        inside->shut_down();
         {
             const std::lock_guard lock(mutex_);
             ++count_;

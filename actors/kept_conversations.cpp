@@ -138,6 +138,12 @@ bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const
 }
 
 Status KeptConversations::keep(const ConversationToKeep& conversation) {
+    Status kept = put(conversation);
+    if (!kept) unwritten_.insert_or_assign(conversation.key.name, kept.error());
+    return kept;
+}
+
+Status KeptConversations::put(const ConversationToKeep& conversation) {
     const StoreName name = name_of(conversation.key.name);
     if (is_removed(name, conversation.key.number)) return Status::ok();
     if (newer_.contains(name)) return newer_wrote_it();
@@ -221,74 +227,6 @@ Status KeptConversations::changed(size_t bytes) {
 }
 
 /// Only then may go what a conversation refers to no more. Until that has gone it is marked.
-Status KeptConversations::commit() {
-    if (changed_ == 0) return Status::ok();
-    static_cast<void>(remove_again());
-    changed_ = changed_bytes_ = 0;
-    const std::set<StoreName> changing = std::exchange(changing_, {});
-    std::set<StoreName> relisted = std::exchange(relisted_, {});
-    Manifest::Changes changes = std::exchange(changes_, {});
-    const Status listed = write_lists(changes, relisted);
-    const std::vector<StoreName> settled = this->settled();
-    if (changing.empty() && relisted.empty() && settled.empty()) return listed;
-    for (const StoreName& record : settled) Shelf::unmark(changes, record);
-    for (const StoreName& record : gone_)
-        if (!owners_.has_owner(record)) Shelf::mark_unlisted(changes, record);
-    if (const Status committed = store_.manifest().commit(std::move(changes)); !committed) {
-        failed(changing, relisted);
-        return changing.empty() && relisted.empty() ? listed : committed;  // marks may stay
-    }
-    for (const StoreName& record : settled) unlisted_.erase(record);
-    for (const StoreName& name : changing) unremoved_.erase(name);  // another one has its place
-    if (gone_.empty()) return listed;
-    std::ranges::copy_if(gone_, std::inserter(unlisted_, unlisted_.end()),
-                         [this](const StoreName& record) { return !owners_.has_owner(record); });
-    ++changed_;  // their marks go next
-    const Status released = remove_nobodys(std::exchange(gone_, {}));
-    return listed ? released : listed;
-}
-
-/// Each list once, however many records have come to it. Of `names` those stay whose lists are in the changes.
-Status KeptConversations::write_lists(Manifest::Changes& changes, std::set<StoreName>& names) {
-    Status first;
-    std::erase_if(names, [&](const StoreName& name) {
-        const auto found = known_.find(name);
-        if (found == known_.end() || !found->second.on_shelf) return true;
-        const std::set<StoreName>& own = owners_.records_of(name);
-        const std::vector<StoreName> records(own.begin(), own.end());
-        Status put = shelf_.put_records(changes, name, found->second.tenant, records);
-        found->second.on_shelf = put.is_ok();
-        if (first) first = std::move(put);
-        return !found->second.on_shelf;
-    });
-    return first;
-}
-
-/// Marked records that need no mark once all lists are on the disk: a conversation there has them, or nobody ever will.
-std::vector<StoreName> KeptConversations::settled() {
-    std::vector<StoreName> records;
-    // What the disk refused to remove is still there, though nobody owns it.
-    if (unlisted_.empty() || !store_.remove_again()) return records;
-    const std::set<StoreName> going(gone_.begin(), gone_.end());
-    for (const StoreName& record : unlisted_) {
-        const std::set<StoreName>& owners = owners_.owners_of(record);
-        const bool is_settled =
-            owners.empty() ? !going.contains(record) : std::ranges::any_of(owners, [this](const StoreName& name) {
-                const auto known = known_.find(name);
-                return known != known_.end() && known->second.on_shelf;
-            });
-        if (is_settled) records.push_back(record);
-    }
-    return records;
-}
-
-/// What these conversations have on the shelf is older than what is known of them, until they are kept again.
-void KeptConversations::failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted) {
-    for (const StoreName& name : changing)
-        if (const auto known = known_.find(name); known != known_.end()) known->second.on_shelf = false;
-    relisted_.insert(relisted.begin(), relisted.end());
-}
-
 /// Read by a session that counts from 0 again how often rounds went.
 Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& conversation) {
     const StoreName name = name_of(conversation);
@@ -302,6 +240,7 @@ Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& c
 
 Status KeptConversations::remove(const ConversationKey& key) {
     const StoreName name = name_of(key.name);
+    unwritten_.erase(key.name);
     if (is_removed(name, key.number) || is_anothers(name, key.name)) return Status::ok();
     if (newer_.contains(name)) return newer_wrote_it();
     if (removed_.insert_or_assign(name, key.number).second) removed_in_order_.push_back(name);
@@ -316,6 +255,7 @@ Status KeptConversations::remove(const ConversationKey& key) {
     Status released;
     if (const auto found = known_.find(name); found != known_.end()) {
         known_.erase(found);
+        unwritten_.erase(key.name);  // as commit() may have found out
         const std::set<StoreName> records = owners_.records_of(name);
         for (const StoreName& record : records) owners_.remove(name, record);
         shorten_path(name, 0);

@@ -60,6 +60,8 @@ public:
     /// An error: some of what has changed is not on the disk, and will be with the next change of the same
     /// conversation.
     Status commit();
+    /// An error: what the disk has of some conversation is older than what was to be kept last, and why of one.
+    Status all_written() const { return unwritten_.empty() ? Status::ok() : Status(unwritten_.begin()->second); }
 
     size_t count() const { return known_.size(); }
     int64_t count_of(const Tenant& tenant) const;
@@ -92,6 +94,7 @@ private:
     StoreName name_of(const ConversationName& name) const {
         return name_of_ ? name_of_(name) : shelf_.name(name.tenant, name.id);
     }
+    Status put(const ConversationToKeep& conversation);
     Known& known(const ConversationKey& key, const StoreName& name);
     /// The name is another conversation's. Without keys names are a hash that is no secret, so somebody could search
     /// for an id that has the name of another tenant's conversation.
@@ -106,7 +109,7 @@ private:
     void remove_left_behind(const Result<Shelf::Headless>& headless);
     Status write_lists(Manifest::Changes& changes, std::set<StoreName>& names);
     std::vector<StoreName> settled();
-    void failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted);
+    void failed(const std::set<StoreName>& changing, const std::set<StoreName>& relisted, const Error& why);
     bool is_nobodys(const StoreName& record) const;
     Status remove_nobodys(std::vector<StoreName> records);
     Status remove_again();
@@ -127,6 +130,7 @@ private:
     std::set<StoreName> changing_;   // whose
     std::set<StoreName> relisted_;   // conversations on the shelf that have more records than their lists there say
     std::set<StoreName> unlisted_;   // records that are marked so on the disk
+    std::map<ConversationName, Error> unwritten_;  // that changed last in vain
     size_t changed_ = 0, changed_bytes_ = 0;
     std::vector<StoreName> gone_;  // records that a conversation has given up with them
     std::shared_ptr<KeptConversations*> self_ = std::make_shared<KeptConversations*>(this);  // for who tells it

@@ -175,7 +175,8 @@ bool Restoring::could_begin_anew(const Turn& turn, UnderWay& own) {
     own.beside = more;
     if (pool_holds_all()) return false;
     for (auto& [number, other] : under_way_) {
-        const bool begins_anew = !other.cancelled && other.arrival && other.arrival->patience() != Arrival::for_ever;
+        const bool begins_anew =
+            !other.cancelled && !other.is_unwanted && other.arrival && other.arrival->patience() != Arrival::for_ever;
         if (!begins_anew) continue;
         other.arrival->wait_for_ever();
         for (const LayerGroup group : layer_groups) other.beside[group] -= std::ssize(other.kv->blocks(group));

@@ -151,6 +151,7 @@ Result<session_actor> Router::session_for(const Ask& asked) {
     const ConversationTable::Entry* const known = conversations_.find(name);
     if (known == nullptr && (asked.goes_on || asked.warms)) return missing(name);
     if (known == nullptr) {
+        RONDO_TRY(check_further_members(asked.messages));  // nothing leaves for a turn that cannot be
         Session::Options options = options_.session;
         options.begun_by_turn = asked.ids.empty();  // token ids become no rounds
         return create(name, Conversation(model_), std::move(options));

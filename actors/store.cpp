@@ -166,7 +166,8 @@ Store::Promise Store::drain() {
     drains_.push_back(promise);
     if (drains_.size() > 1) return promise;
     writer_->when_idle([this] {
-        const Status committed = commit();
+        Status committed = commit();
+        if (committed) committed = opened_.conversations->all_written();
         tell_figures();  // first: whoever waits may look
         for (Promise& drain : std::exchange(drains_, {}))
             committed ? drain.deliver(true) : drain.deliver(to_caf(committed.error()));

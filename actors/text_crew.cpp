@@ -15,22 +15,33 @@ TextCrew::TextCrew(const Options& options)
 
 void TextCrew::work() {
     for (;;) {
-        begun_.acquire();
-        if (over_) return;
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, [this] { return begun_ > 0 || is_over_; });
+            if (is_over_) return;
+            --begun_;
+        }
         queue_.work();
     }
 }
 
 void TextCrew::stop() {
-    over_ = true;
-    begun_.release(std::ssize(threads_));
+    {
+        const std::lock_guard lock(mutex_);
+        is_over_ = true;
+    }
+    changed_.notify_all();
     threads_.clear();
 }
 
 bool TextCrew::begin(TextQueue::Taken taken) {
     if (taken == TextQueue::Taken::begins) {
         if (own_threads_) {
-            begun_.release();
+            {
+                const std::lock_guard lock(mutex_);
+                ++begun_;
+            }
+            changed_.notify_one();
         } else {
             queue_.work();
         }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <atomic>
-#include <semaphore>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -44,8 +44,10 @@ private:
 
     TextQueue queue_;
     const bool own_threads_;
-    std::counting_semaphore<> begun_{0};  // texts that found a thread free, or the end
-    std::atomic<bool> over_{false};
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    size_t begun_ = 0;  // texts that found a thread free and that none has begun with
+    bool is_over_ = false;
     std::vector<std::jthread> threads_;
 };
 

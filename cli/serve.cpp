@@ -109,11 +109,15 @@ Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std:
     return std::min(over.load(), Clock::now()) + end_time;
 }
 
-/// Ends the process at this time, even if the engine's end still waits, such as for a long step of a device.
-void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why) {
-    std::thread([end, why] {
+/// Ends the process at this time, even if the engine's end still waits, such as for a long step of a device, or if
+/// nobody reads what the process has to say.
+void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why, std::shared_ptr<LineWriter> log) {
+    std::thread([end, why, log = std::move(log)] {
         std::this_thread::sleep_until(end);
-        if (why) std::fprintf(stderr, "rondo: %s\n", why->message.c_str());
+        if (why) {
+            log->write("rondo: " + why->message + '\n');
+            log->settle();
+        }
         std::_Exit(why ? EXIT_FAILURE : EXIT_SUCCESS);
     }).detach();
 }
@@ -170,13 +174,11 @@ Status serve(const ServeOptions& options) {
     gateway_options.log.write = [log](const std::string& line) { log->write(line); };
     gateway_options.log.failures_only = options.quiet;
     RONDO_ASSIGN(const auto gateway, Gateway::start(*engine, std::move(gateway_options)));
-    for (const std::string& note : gateway->notes()) std::fprintf(stderr, "rondo: %s\n", note.c_str());
+    for (const std::string& note : gateway->notes()) log->write("rondo: " + note + '\n');
     if (server.api_keys_file.empty() && !is_loopback(server.host)) {
-        std::fprintf(
-            stderr,
-            "rondo: whoever reaches %s may ask here, for there are no API keys; server.api_keys_file must name "
-            "a file of them to let in nobody else\n",
-            server.host.c_str());
+        log->write("rondo: whoever reaches " + server.host +
+                   " may ask here, for there are no API keys; server.api_keys_file must name a file of them to let in "
+                   "nobody else\n");
     }
     log->settle();  // what was said comes before the line that it serves
     const Url url{.host = server.host, .port = gateway->port(), .path = {}};
@@ -187,7 +189,7 @@ Status serve(const ServeOptions& options) {
     const Clock::time_point end =
         drain(*engine, *gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds), *log);
     const std::optional<Error> why = gave_up->why();
-    end_at_the_latest(end, why);
+    end_at_the_latest(end, why, log);
     return why ? Status(*why) : Status::ok();
 }
 

@@ -65,6 +65,7 @@ private:
         asio::steady_timer pause;
     };
     Error refused(const std::string& reason) const;
+    NetError listen_on_all(const tcp::resolver::results_type& found);
     NetError listen_on(tcp::endpoint endpoint, bool is_one_of_several);
     void serve();
     void accept(Listener& listener);
@@ -112,18 +113,31 @@ Status AsioHttpServer::listen() {
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
                                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
     if (error || found.empty()) return refused("no such address");
+    for (int tries = 0; tries < 8; ++tries) {
+        error = listen_on_all(found);
+        // Any free port of the first address may be taken at the second.
+        if (options_.port != 0 || error != asio::error::address_in_use) break;
+    }
+    return error ? Status(refused(error.message())) : Status::ok();
+}
+
+/// Addresses of a kind that this machine has not are left out, if there are others. All others are listened on, or
+/// none.
+NetError AsioHttpServer::listen_on_all(const tcp::resolver::results_type& found) {
+    listeners_.clear();
+    port_ = 0;
     NetError last;
     std::set<asio::ip::address> seen;  // a hosts file may name one twice
     for (const auto& one : found) {
         if (!seen.insert(one.endpoint().address()).second) continue;
-        error = listen_on(one.endpoint(), found.size() > 1);
+        const NetError error = listen_on(one.endpoint(), found.size() > 1);
+        if (!error) continue;
         const bool has_no_such =
             error == asio::error::address_family_not_supported || error == boost::system::errc::address_not_available;
-        if (error && !has_no_such) return refused(error.message());
-        if (error) last = error;
+        if (!has_no_such) return error;
+        last = error;
     }
-    if (listeners_.empty()) return refused(last.message());
-    return {};
+    return listeners_.empty() ? last : NetError();
 }
 
 /// A name's addresses share the port that the first one found.

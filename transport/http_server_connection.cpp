@@ -151,7 +151,9 @@ size_t BodyBytes::all() const {
 
 BodyBytes::Held HttpConnection::hold_body(size_t bytes) {
     if (bytes == body_bytes_) return {};
-    return shared_.bodies.hold(network_, std::exchange(body_bytes_, bytes), bytes);
+    const BodyBytes::Held held = shared_.bodies.hold(network_, body_bytes_, bytes);  // without memory it throws
+    body_bytes_ = bytes;
+    return held;
 }
 
 std::optional<std::string> HttpConnection::turned_away() const {

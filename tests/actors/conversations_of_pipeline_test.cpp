@@ -120,6 +120,7 @@ TEST(ConversationsOfAPipeline, StayWhereATurnIsRefused) {
         [&](Ask& ask) { ask.messages[0].content = too_long; },
         [&](Ask& ask) { ask.messages[0].content = too_long, ask.conversation.id = "a"; },
         [](Ask& ask) { ask.messages[0].content = "caf\xE9"; },
+        [](Ask& ask) { ask.messages[0].more_json = "{"; },
         [](Ask& ask) { ask.options.tokens_max = 0; },
         [](Ask& ask) { ask.method = "quest"; },
         [](Ask& ask) { ask.budget_tokens = 64; },

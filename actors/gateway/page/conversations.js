@@ -140,9 +140,10 @@ export class Conversations {
         const session = await api.fork_session(conversation.id);
         const copy = new Conversation(session.id);
         copy.take_listed(session);
-        this.all.splice(this.all.indexOf(conversation), 0, copy);
+        this.all.splice(Math.max(0, this.all.indexOf(conversation)), 0, copy);
+        this.changed('list');
         const title = [...(conversation.title ?? '')].slice(0, 150).join(''); // whole characters
-        if (title) await this.rename(copy, `${title} · fork`);
+        if (title) await this.rename(copy, `${title} · fork`).catch(() => {}); // a title is no reason to fail
         return copy;
     }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <iostream>
 #include <sstream>
 
@@ -94,6 +95,38 @@ TEST_F(ConversationsKillTest, DISABLED_Child) {
     DiskFaults::begin(plan);
     work();
     DiskFaults::end();
+}
+
+/// Whoever waits for all to be on the disk must hear of it, also when the disk has gone on since.
+TEST_F(ConversationsKillTest, WhatAFullDiskRefusedIsNotWrittenUntilItIsKeptAgain) {
+    start();
+    const auto change = [&](uint64_t number) {
+        ConversationHead head;
+        head.name = key(number).name;
+        head.number = number;
+        return kept_->keep({key(number), write_head(head), std::vector<std::byte>(200, std::byte{7})});
+    };
+    const auto refuse = [&](const std::function<Status()>& work) {
+        DiskFaults::begin({.folder = options_.path, .kind = DiskFaults::Kind::no_space, .from = 1, .count = 1 << 20});
+        const Status refused = work();
+        DiskFaults::end();
+        EXPECT_FALSE(refused);
+    };
+    keep(key(1));
+    keep(key(2));
+    EXPECT_TRUE(kept_->all_written());
+    for (const uint64_t number : {1, 2}) {
+        ASSERT_TRUE(change(number));
+        refuse([&] { return kept_->commit(); });
+    }
+    EXPECT_FALSE(kept_->all_written());
+    EXPECT_TRUE(kept_->commit()) << "there is nothing to write";
+    EXPECT_FALSE(kept_->all_written());
+    keep(key(1));
+    EXPECT_FALSE(kept_->all_written()) << "the other is not";
+    ASSERT_TRUE(change(2));
+    EXPECT_TRUE(kept_->remove(key(2)));
+    EXPECT_TRUE(kept_->all_written());
 }
 
 class ConversationsKilledAtBoundaries : public ConversationsKillTest,
