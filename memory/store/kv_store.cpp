@@ -184,7 +184,8 @@ Status KvStore::give_back(const RecordPlace& place) {
 
 /// Each of the three is tried, whatever becomes of the others.
 Status KvStore::forget_removed() {
-    const Status removed = remove_again(), cleared = segments_->clear_again(), forgotten = manifest_->forget_removed();
+    const Status removed = remove_again(), cleared = segments_->clear_all_again(),
+                 forgotten = manifest_->forget_removed();
     RONDO_TRY(removed);
     RONDO_TRY(cleared);
     return forgotten;

@@ -64,8 +64,11 @@ public:
     /// Gives the record's space back: nobody reads it any more, and no byte of it is on the disk when it returns. An
     /// error: its bytes take space until the disk lets them go, which `clear_again` asks for.
     Status give_back(const RecordPlace& place);
-    /// Tries each of those again, until one fails; the next time another one is the first.
+    /// Tries each of those again, until one fails; the next time another one is the first. Of those in files that
+    /// cannot be opened one is tried, and what becomes of it is no error.
     Status clear_again();
+    /// Tries all of them. An error: some are still on the disk.
+    Status clear_all_again();
     /// Nothing more is written to this one: what it was to make durable is not.
     void leave(uint64_t segment);
     /// Some that were given back are still on the disk.
@@ -127,6 +130,7 @@ private:
     /// False: the bytes are zeros, and their space does not come back.
     Result<bool> punch(uint64_t segment, uint64_t offset, uint64_t bytes, bool may_be_zeros = false);
     Status clear(const RecordPlace& place);
+    Status clear_unopened(size_t count);
     void remove_empty();
     Status keep_in(uint64_t segment, std::span<const RecordPlace> records);
 

@@ -63,7 +63,7 @@ Status run(const PreTokenizer::Split& step, Pieces& pieces) {
     std::vector<size_t> ends;
     ends.reserve(pieces.ends.size());
     const bool removes = step.behavior == Behavior::removed;
-    bool from_start = pieces.from_start;
+    bool from_start = pieces.from_start, goes_on = pieces.goes_on;
     size_t begin = 0;
     for (const size_t end : pieces.ends) {
         const std::string_view piece(pieces.text.data() + begin, end - begin);
@@ -72,7 +72,7 @@ Status run(const PreTokenizer::Split& step, Pieces& pieces) {
         join(parts, step.behavior);
         for (const Part& part : parts) {
             if (part.range.begin == part.range.end) continue;
-            if (ends.empty() && begin + part.range.begin > 0) from_start = false;
+            if (ends.empty() && begin + part.range.begin > 0) from_start = goes_on = false;
             if (removes) kept += piece.substr(part.range.begin, part.range.end - part.range.begin);
             ends.push_back(removes ? kept.size() : begin + part.range.end);
         }
@@ -81,6 +81,7 @@ Status run(const PreTokenizer::Split& step, Pieces& pieces) {
     if (removes) pieces.text = std::move(kept);
     pieces.ends = std::move(ends);
     pieces.from_start = from_start;
+    pieces.goes_on = goes_on;
     return Status::ok();
 }
 
@@ -107,7 +108,8 @@ Status rewrite_pieces(Pieces& pieces, Rewrite rewrite) {
 
 Status run(const PreTokenizer::Prefix& step, Pieces& pieces) {
     return rewrite_pieces(pieces, [&](std::string& out, std::string_view piece, bool first) {
-        const bool wanted = !step.only_at_start || (first && pieces.from_start);
+        const bool goes_on = first && pieces.goes_on, is_start = first && pieces.from_start;
+        const bool wanted = !goes_on && (!step.only_at_start || is_start);
         if (wanted && !piece.starts_with(step.text)) out += step.text;
         out += piece;
     });

@@ -16,6 +16,7 @@ struct Pieces {
     std::string text;
     std::vector<size_t> ends;
     bool from_start = false;    ///< the first piece begins where the user's text does
+    bool goes_on = false;       ///< the first piece goes on with a word that stands before it
     std::stop_token stop = {};  ///< whether anybody still wants the pieces
 };
 

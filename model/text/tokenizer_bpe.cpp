@@ -111,6 +111,7 @@ Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, bool
         pieces.text = normal.substr(segment.begin, segment.end - segment.begin);
         pieces.ends = {pieces.text.size()};
         pieces.from_start = from_start && segment.begin == 0;
+        pieces.goes_on = goes_on && segment.begin == 0;
         pieces.stop = run.stop;
         RONDO_TRY(parts_.pretokenizer.run(pieces));
         size_t begin = 0;

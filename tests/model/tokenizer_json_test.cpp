@@ -229,6 +229,12 @@ TEST(TokenizerJson, GoesOnBehindATokenAsInOneText) {
     EXPECT_EQ(ids_of(*prepends, "<x>ab"), (std::vector<int32_t>{9, 2, 0, 1}));
     EXPECT_EQ(prepends->encode_behind(9, "ab", true, {}).value(), (std::vector<int32_t>{2, 0, 1}));
     EXPECT_EQ(prepends->encode_behind(0, "b<x>a", true, {}).value(), (std::vector<int32_t>{1, 9, 2, 0}));
+    Json always = file;
+    always["pre_tokenizer"]["prepend_scheme"] = "always";
+    const auto each = load(always);
+    EXPECT_EQ(ids_of(*each, "a<x>b"), (std::vector<int32_t>{2, 0, 9, 2, 1}));
+    EXPECT_EQ(each->encode_behind(0, "b<x>a", true, {}).value(), (std::vector<int32_t>{1, 9, 2, 0}));
+    EXPECT_EQ(each->encode_behind(9, "b", true, {}).value(), (std::vector<int32_t>{2, 1}));
     for (const std::string text : {"ab", " ab", "a<x>b", "  <y>  a"}) {
         std::vector<int32_t> whole = ids_of(*tokenizer, "<x>" + text);
         EXPECT_EQ(behind(9, text), std::vector<int32_t>(whole.begin() + 1, whole.end())) << text;

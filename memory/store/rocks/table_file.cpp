@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -69,6 +70,22 @@ bool each_entry_of(std::string_view block, const TableFile::Each& each) {
     });
 }
 
+/// What the kernel remembers is no proof that the disk reads.
+bool reads_byte(int file, uint64_t at) {
+    char byte = 0;
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    return pread(file, &byte, 1, static_cast<off_t>(at)) == 1;
+}
+
+/// The file that each database has beside its tables.
+bool reads_current(const std::string& table) {
+    const std::string path = table.substr(0, table.rfind('/') + 1) + "CURRENT";
+    const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const bool reads = file >= 0 && reads_byte(file, 0);
+    if (file >= 0) close(file);
+    return reads;
+}
+
 /// Null: the block is compressed in another way, or it is damaged.
 std::optional<std::string> expanded(std::string_view block, char compression) {
     if (compression == as_it_is) return std::string(block);
@@ -116,10 +133,23 @@ Result<std::string> TableFile::read(uint64_t offset, uint64_t bytes) const {
     return found;
 }
 
-/// Whether the disk reads the file's first or last bytes. One that reads nothing may come back.
+/// Whether the disk reads the file's first or last bytes, or another file: a table may lie in one sector. A disk that
+/// reads nothing may come back.
 bool TableFile::reads_others() const {
-    char byte = 0;
-    return pread(file_, &byte, 1, 0) == 1 || pread(file_, &byte, 1, static_cast<off_t>(bytes_ - 1)) == 1;
+    return reads_byte(file_, 0) || reads_byte(file_, bytes_ - 1) || reads_current(path_);
+}
+
+/// All up to the first that the disk does not read.
+Result<std::string> TableFile::read_beginning() const {
+    constexpr uint64_t sector = 4096;
+    std::string found;
+    while (found.size() < bytes_) {
+        const auto more = read(found.size(), std::min(sector, bytes_ - found.size()));
+        if (!more && more.error().code == ErrorCode::corrupt) break;
+        if (!more) return more.error();
+        found += *more;
+    }
+    return found;
 }
 
 /// Its last bytes. They have no checksum: what they lead to has one.
@@ -256,7 +286,7 @@ Result<int64_t> TableFile::each_entry(const Each& each, const Lost& lost) const 
 /// Blocks of entries are the first in the file, one behind the other, and each ends where its checksum says so. False:
 /// there are none. Whether there are more behind the last one nobody knows.
 Result<bool> TableFile::search_entries(const Each& each, const Lost& lost) const {
-    RONDO_ASSIGN(const std::string file, read(0, bytes_));
+    RONDO_ASSIGN(const std::string file, read_beginning());
     const std::string_view all = file;
     KeysBetween between;
     const Each take = [&](const RocksEntry& entry) {

@@ -58,6 +58,7 @@ private:
     Error damaged(const std::string& what) const;
     Result<std::string> read(uint64_t offset, uint64_t bytes) const;
     bool reads_others() const;
+    Result<std::string> read_beginning() const;
     Result<Footer> footer() const;
     Result<std::string> block(const Block& where, BlockChecksum checksum, const char* name) const;
     Result<std::vector<Block>> entry_blocks(const Footer& footer) const;

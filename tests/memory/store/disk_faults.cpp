@@ -188,7 +188,9 @@ ssize_t pass_read(const char* name, int file, off_t offset, size_t bytes, const 
     const std::string path = path_of(file);
     const auto begin = static_cast<uint64_t>(offset);
     if (const auto& bad = all.plan.bad_byte)
-        if (!path.ends_with('/' + bad->file) || bad->at < begin || bad->at >= begin + bytes) return call();
+        if (!path.ends_with('/' + bad->file) || bad->at / piece_bytes < begin / piece_bytes ||
+            bad->at / piece_bytes > (begin + bytes - 1) / piece_bytes)
+            return call();
     if (!armed || !all.is_below(path) || all.meet(name, path, true) == Fate::goes_on) return call();
     return refuse();
 }

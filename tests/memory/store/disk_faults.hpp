@@ -35,7 +35,7 @@ public:
             std::string file;
             uint64_t at = 0;
         };
-        std::optional<Byte> bad_byte = {};  ///< calls that read it are the only boundaries
+        std::optional<Byte> bad_byte = {};  ///< calls that read its sector are the only boundaries
     };
     /// From now on.
     static void begin(const Plan& plan);

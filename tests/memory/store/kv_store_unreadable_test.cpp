@@ -200,8 +200,11 @@ TEST_P(KvStoreUnreadableTest, AFileThatIsNotToBeOpenedRefusesNothing) {
         else
             std::filesystem::create_hard_link(file, folder_.path() + "/copy");
         EXPECT_EQ(store_->remove(name_of(one_)).is_ok(), is_removed) << "its bytes are there, and are said to be";
+        EXPECT_EQ(store_->forget_removed().is_ok(), is_removed);
+        EXPECT_EQ(store_->forget_removed().is_ok(), is_removed) << "each time it is asked";
         for (int i = 0; i < 3; ++i) EXPECT_EQ(write(round("t", nullptr, 10'000 + 100 * i, 64)), Refusal::none) << i;
         std::filesystem::remove(folder_.path() + "/copy");
+        EXPECT_TRUE(store_->forget_removed());
         EXPECT_EQ(write(one_), Refusal::none);
         EXPECT_TRUE(check(one_));
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(store_->remove(name_of(round("t", nullptr, 10'000 + 100 * i, 64))));

@@ -175,10 +175,10 @@ TEST_F(ManifestRescueTest, ARepairedOneGoesOn) {
 }
 
 /// At each start it would turn the store off, and at run time nothing removed would leave the files.
-TEST_F(ManifestRescueTest, ASectorThatTheDiskDoesNotReadCostsItsBlock) {
-    const auto fails = [this](const std::string& table) {
+TEST_F(ManifestRescueTest, ASectorThatTheDiskDoesNotReadCostsWhatLiesThere) {
+    const auto fails = [this](uint64_t at) {
         DiskFaults::Plan plan{path_, DiskFaults::Kind::io_error, 1, 1'000'000};
-        plan.bad_byte = {table, files().at(table).size() / 3};
+        plan.bad_byte = {names_of(files(), ".sst").at(0), at};
         DiskFaults::begin(plan);
     };
     const auto some_are_left = [](const Manifest& manifest) {
@@ -189,25 +189,52 @@ TEST_F(ManifestRescueTest, ASectorThatTheDiskDoesNotReadCostsItsBlock) {
         return left;
     };
     make();
-    fails(names_of(files(), ".sst").at(0));
-    Pairs left;
+    const uint64_t size = files().at(names_of(files(), ".sst").at(0)).size();
+    for (const uint64_t at : {size / 3, size - 1}) {  // among entries; where the table says what lies where
+        make();
+        fails(at);
+        Pairs left;
+        {
+            const auto opened = open();
+            EXPECT_TRUE(opened.repaired) << at;
+            EXPECT_THAT(opened.note, HasSubstr("blocks of its tables")) << at;
+            left = some_are_left(*opened.manifest);
+        }
+        EXPECT_GT(DiskFaults::end().size(), 0U);
+        EXPECT_EQ(all(*open().manifest), left) << at;
+        make();
+        {
+            const auto opened = open();
+            fails(at);
+            EXPECT_TRUE(opened.manifest->forget_removed()) << at;
+            some_are_left(*opened.manifest);
+            EXPECT_TRUE(put(*opened.manifest, some_pairs(200, 1)));
+        }
+        EXPECT_GT(DiskFaults::end().size(), 0U);
+    }
+}
+
+/// Of its file nothing is read then, and yet the disk reads.
+TEST_F(ManifestRescueTest, ATableThatLiesInSuchASectorIsLostAlone) {
+    const Pairs behind = some_pairs(120, 30);
+    {
+        const auto opened = open();
+        ASSERT_TRUE(put(*opened.manifest, some_pairs(0, 3)));
+        ASSERT_TRUE(opened.manifest->forget_removed());
+        ASSERT_TRUE(put(*opened.manifest, behind));
+    }
+    const std::string table = names_of(files(), ".sst").at(0);
+    ASSERT_LT(files().at(table).size(), 4096U);
+    DiskFaults::Plan plan{path_, DiskFaults::Kind::io_error, 1, 1'000'000};
+    plan.bad_byte = {table, 0};
+    DiskFaults::begin(plan);
     {
         const auto opened = open();
         EXPECT_TRUE(opened.repaired);
-        EXPECT_THAT(opened.note, HasSubstr("damaged are 1 blocks of its tables"));
-        left = some_are_left(*opened.manifest);
-    }
-    DiskFaults::end();
-    EXPECT_EQ(all(*open().manifest), left);
-    make();
-    {
-        const auto opened = open();
-        fails(names_of(files(), ".sst").at(0));
-        EXPECT_TRUE(opened.manifest->forget_removed());
-        some_are_left(*opened.manifest);
-        EXPECT_TRUE(put(*opened.manifest, some_pairs(200, 1)));
+        EXPECT_EQ(all(*opened.manifest), behind);
     }
     EXPECT_GT(DiskFaults::end().size(), 0U);
+    EXPECT_EQ(all(*open().manifest), behind);
 }
 
 TEST_F(ManifestRescueTest, WhoReadsAloneIsToldAndChangesNothing) {
