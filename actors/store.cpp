@@ -96,7 +96,7 @@ Store::behavior_type Store::make_behavior() {
         [this](drain_atom) { return drain(); },
         [this](pump_atom) {
             opened_.tasks->run();
-            commit();
+            static_cast<void>(commit());  // it counts what fails
             give_room();
             tell_figures();
             look_at_folder();
@@ -107,7 +107,7 @@ Store::behavior_type Store::make_behavior() {
 void Store::on_exit() {
     figures_->serves = false;
     if (opened_.conversations) {
-        commit();
+        static_cast<void>(commit());
         const bool forgets = forgets_at_ && opened_.store->is_there();
         if (forgets) static_cast<void>(opened_.conversations->forget_removed());
     }

@@ -82,7 +82,7 @@ void DiskUring::submit(DiskWork work) {
 
 void DiskUring::wake() const {
     const uint64_t one = 1;
-    static_cast<void>(::write(wakes_, &one, sizeof(one)));  // a full counter wakes too
+    [[maybe_unused]] const ssize_t wrote = ::write(wakes_, &one, sizeof(one));  // a full counter wakes too
 }
 
 /// It does little, and the disk waits for it. So it does not go behind others, as those who prove do.

@@ -12,7 +12,23 @@
 
 namespace rondo {
 
+namespace pcre2 {
+
+struct Free {
+    void operator()(pcre2_code* p) const { pcre2_code_free(p); }
+    void operator()(pcre2_compile_context* p) const { pcre2_compile_context_free(p); }
+    void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
+    void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
+    void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Free>;
+
+}  // namespace pcre2
+
 namespace {
+
+using pcre2::Owned;
 
 // A match is first looked for within a window of the text, which bounds what an attempt can read, and with few steps,
 // as PCRE2 counts them. What needs more is run again on the whole text, with a look at the clock between its items.
@@ -31,16 +47,6 @@ std::string pcre2_message(int code) {
     pcre2_get_error_message(code, text.data(), text.size());
     return reinterpret_cast<const char*>(text.data());
 }
-
-struct Free {
-    void operator()(pcre2_code* p) const { pcre2_code_free(p); }
-    void operator()(pcre2_compile_context* p) const { pcre2_compile_context_free(p); }
-    void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
-    void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
-    void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Free>;
 
 Owned<pcre2_code> compiled(std::string_view pattern, uint32_t more, pcre2_compile_context* context, int& error) {
     // Oniguruma's ^ and $ stand at every line. PCRE2_UCP gives \R, \X and letter case their Unicode meaning.

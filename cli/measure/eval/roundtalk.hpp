@@ -42,9 +42,9 @@ struct DialogueOptions {
 
     int rounds = 10;
     CountRange facts_per_round = {1, 4};
-    CountRange filler = {0, 4};  ///< sentences beside the point
-    std::vector<Task> tasks;     ///< each round's is one of these; empty: the mix the model was trained on
-    std::optional<Place> place;
+    CountRange filler = {0, 4};    ///< sentences beside the point
+    std::vector<Task> tasks = {};  ///< each round's is one of these; empty: the mix the model was trained on
+    std::optional<Place> place = {};
 };
 
 /// Where something stands that an answer needs: bytes of a round's message, or of its answer.
