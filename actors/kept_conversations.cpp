@@ -138,14 +138,16 @@ bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const
 }
 
 Status KeptConversations::keep(const ConversationToKeep& conversation) {
-    Status kept = put(conversation);
-    if (!kept) unwritten_.insert_or_assign(conversation.key.name, kept.error());
-    return kept;
+    const Result<size_t> bytes = put(conversation);
+    if (bytes) return *bytes > 0 ? changed(*bytes) : Status::ok();
+    unwritten_.insert_or_assign(conversation.key.name, bytes.error());
+    return bytes.error();
 }
 
-Status KeptConversations::put(const ConversationToKeep& conversation) {
+/// Among the changes that are committed next: how many bytes. Of one that is removed none are.
+Result<size_t> KeptConversations::put(const ConversationToKeep& conversation) {
     const StoreName name = name_of(conversation.key.name);
-    if (is_removed(name, conversation.key.number)) return Status::ok();
+    if (is_removed(name, conversation.key.number)) return 0;
     if (newer_.contains(name)) return newer_wrote_it();
     if (is_anothers(name, conversation.key.name)) return anothers_name();
     Known& known = this->known(conversation.key, name);
@@ -168,7 +170,7 @@ Status KeptConversations::put(const ConversationToKeep& conversation) {
     known.on_shelf = true;
     changing_.insert(name);
     relisted_.erase(name);
-    return changed(conversation.head.size() + conversation.body.size() + records.size() * sizeof(StoreName));
+    return conversation.head.size() + conversation.body.size() + records.size() * sizeof(StoreName);
 }
 
 /// Of its origin's records it has those that hold what it begins with, and not others that are as long: of prompts that
@@ -226,7 +228,6 @@ Status KeptConversations::changed(size_t bytes) {
     return changed_bytes_ > bytes_max ? commit() : Status::ok();
 }
 
-/// Only then may go what a conversation refers to no more. Until that has gone it is marked.
 /// Read by a session that counts from 0 again how often rounds went.
 Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& conversation) {
     const StoreName name = name_of(conversation);

@@ -8,6 +8,7 @@
 
 namespace rondo {
 
+/// Only then may go what a conversation refers to no more. Until that has gone it is marked.
 Status KeptConversations::commit() {
     if (changed_ == 0) return Status::ok();
     static_cast<void>(remove_again());
@@ -82,6 +83,7 @@ void KeptConversations::failed(const std::set<StoreName>& changing, const std::s
         unwritten_.insert_or_assign(known->second.conversation, why);
     }
     relisted_.insert(relisted.begin(), relisted.end());
+    if (!relisted.empty()) ++changed_;  // the next commit writes their lists
 }
 
 }  // namespace rondo

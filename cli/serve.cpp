@@ -111,10 +111,10 @@ Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std:
 
 /// Ends the process at this time, even if the engine's end still waits, such as for a long step of a device, or if
 /// nobody reads what the process has to say.
-void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why, std::shared_ptr<LineWriter> log) {
-    std::thread([end, why, log = std::move(log)] {
+void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why, std::weak_ptr<LineWriter> log_of) {
+    std::thread([end, why, log_of = std::move(log_of)] {
         std::this_thread::sleep_until(end);
-        if (why) {
+        if (const auto log = log_of.lock(); log && why) {  // else whoever called says it
             log->write("rondo: " + why->message + '\n');
             log->settle();
         }

@@ -230,6 +230,7 @@ void Manifest::note_failure(const rocksdb::Status& status) {
 }
 
 Status Manifest::write(Changes& changes, bool removes) {
+    is_forgotten_ = false;
     rocksdb::WriteOptions durable;
     durable.sync = true;
     rocksdb::Status status = rocksdb::Status::NoSpace("since an earlier error");
@@ -275,6 +276,7 @@ bool Manifest::is_there() const {
 }
 
 Status Manifest::forget_removed() {
+    if (is_forgotten_ && !failed_) return Status::ok();
     Status forgotten = closed();
     if (!failed_) forgotten = forget();
     if (forgotten) return forgotten;
@@ -295,6 +297,7 @@ Status Manifest::forget() {
     // Looks for all files that nobody needs, also those that a killed process has left.
     if (status.ok()) status = database_->EnableFileDeletions(true);
     note_failure(status);
+    is_forgotten_ = status.ok();
     return status_of_rocksdb(status);
 }
 

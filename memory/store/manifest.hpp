@@ -89,6 +89,7 @@ private:
     std::unique_ptr<rocksdb::Env> env_;      // outlives the database
     std::unique_ptr<rocksdb::DB> database_;  // null: it could not be opened again
     bool failed_ = false;                    // it must be opened again before it is written to
+    bool is_forgotten_ = false;              // nothing was written since its files were rewritten
     bool proves_all_ = true;                 // when it is opened next
     std::string note_;                       // of the latest repair
     rocksdb::FileLock* lock_ = nullptr;      // of a manifest that is read alone; others have their database's

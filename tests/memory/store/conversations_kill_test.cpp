@@ -129,6 +129,21 @@ TEST_F(ConversationsKillTest, WhatAFullDiskRefusedIsNotWrittenUntilItIsKeptAgain
     EXPECT_TRUE(kept_->all_written());
 }
 
+/// Else the next start would take it for a record that nobody has.
+TEST_F(ConversationsKillTest, AListThatAFullDiskRefusedIsWrittenNext) {
+    start();
+    keep(key(1));
+    const Round first = round("t", nullptr, 0, 32);
+    ASSERT_EQ(write(first), KvStore::Refusal::none);
+    ASSERT_TRUE(kept_->tie(key(1), name_of(first)));
+    DiskFaults::begin({.folder = options_.path, .kind = DiskFaults::Kind::no_space, .from = 1, .count = 1 << 20});
+    EXPECT_FALSE(kept_->commit());
+    DiskFaults::end();
+    EXPECT_TRUE(kept_->commit());
+    EXPECT_EQ(start().size(), 1U);
+    EXPECT_NE(store_->index().find(name_of(first)), nullptr);
+}
+
 class ConversationsKilledAtBoundaries : public ConversationsKillTest,
                                         public ::testing::WithParamInterface<DiskFaults::Kind> {};
 
