@@ -42,6 +42,7 @@ KeptConversations::KeptConversations(KvStore& store, NameOf name_of)
 /// A record of this name that is written later is a new record: no conversation owns it yet.
 void KeptConversations::is_gone(const StoreName& record) {
     std::erase(gone_, record);
+    orphans_.erase(record);
     owners_.is_gone(record);
 }
 
@@ -235,6 +236,9 @@ Result<std::vector<std::byte>> KeptConversations::body(const ConversationName& c
     const bool changes = changing_.contains(name);
     // On a full disk what is there is read, whatever becomes of others' changes.
     if (const Status committed = commit(); !committed && changes) return committed.error();
+    // What is on the disk then is the one that was removed.
+    if (leaving_.contains(name) || unremoved_.contains(name))
+        return make_error(ErrorCode::not_found, "the conversation was removed");
     if (const auto found = known_.find(name); found != known_.end()) found->second.cuts.clear();
     return shelf_.body(name);
 }
@@ -250,20 +254,28 @@ Status KeptConversations::remove(const ConversationKey& key) {
         removed_in_order_.pop_front();
     }
     // A conversation that was never kept has nothing on the disk.
-    if (!known_.contains(name) && !unremoved_.contains(name)) return Status::ok();
-    static_cast<void>(commit());  // it goes whether that was written or not, and what it gave up before
-    static_cast<void>(remove_nobodys(std::exchange(gone_, {})));
-    Status released;
-    if (const auto found = known_.find(name); found != known_.end()) {
-        known_.erase(found);
-        unwritten_.erase(key.name);  // as commit() may have found out
-        const std::set<StoreName> records = owners_.records_of(name);
-        for (const StoreName& record : records) owners_.remove(name, record);
-        shorten_path(name, 0);
-        // What the disk refuses to remove leaves with those that leave next.
-        released = remove_nobodys({records.begin(), records.end()});
+    const auto found = known_.find(name);
+    if (found == known_.end()) return Status::ok();
+    known_.erase(found);
+    for (const StoreName& record : std::set<StoreName>(owners_.records_of(name))) {
+        owners_.remove(name, record);
+        orphans_.insert(record);
     }
-    unremoved_.insert(name);
+    shorten_path(name, 0);
+    changing_.erase(name);  // what it was to be is of no matter
+    leaving_.insert(name);
+    return Status::ok();
+}
+
+Status KeptConversations::clear_removed() {
+    if (leaving_.empty()) return remove_again();
+    static_cast<void>(commit());  // they go whether that was written or not, and what they gave up before
+    static_cast<void>(remove_nobodys(std::exchange(gone_, {})));
+    // What the disk refuses to remove leaves with those that leave next.
+    const Status released = remove_nobodys({orphans_.begin(), orphans_.end()});
+    orphans_.clear();
+    unremoved_.insert(leaving_.begin(), leaving_.end());
+    leaving_.clear();
     const Status removed = remove_again();
     return released ? removed : released;
 }
@@ -272,14 +284,9 @@ Status KeptConversations::remove(const ConversationKey& key) {
 Status KeptConversations::remove_again() {
     if (unremoved_.empty()) return Status::ok();
     RONDO_TRY(store_.remove_again());
-    Status first;
-    std::erase_if(unremoved_, [&](const StoreName& name) {
-        Status removed = shelf_.remove(name);
-        const bool is_gone = removed.is_ok();
-        if (first) first = std::move(removed);
-        return is_gone;
-    });
-    return first;
+    RONDO_TRY(shelf_.remove(std::vector<StoreName>(unremoved_.begin(), unremoved_.end())));
+    unremoved_.clear();
+    return Status::ok();
 }
 
 Status KeptConversations::tie(const ConversationKey& key, const StoreName& record) {
@@ -324,7 +331,7 @@ Status KeptConversations::remove_nobodys(std::vector<StoreName> records) {
 }
 
 Status KeptConversations::forget_removed() {
-    const Status committed = commit(), removed = remove_again(), forgotten = store_.forget_removed();
+    const Status committed = commit(), removed = clear_removed(), forgotten = store_.forget_removed();
     RONDO_TRY(committed);
     RONDO_TRY(removed);
     return forgotten;

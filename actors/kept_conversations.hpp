@@ -51,8 +51,10 @@ public:
     std::function<bool(const ConversationName&)> newer() const;
     Status keep(const ConversationToKeep& conversation);
     Result<std::vector<std::byte>> body(const ConversationName& name);
-    /// It is in no file any more when `forget_removed` has returned, and what is told of it later is not kept.
+    /// What is told of it later is not kept. It leaves the disk with `clear_removed`.
     Status remove(const ConversationKey& key);
+    /// All that were removed, in one go. They are in no file any more when `forget_removed` has returned.
+    Status clear_removed();
     Status forget_removed();
     /// Of this conversation's KV a record is stored. Whose a new record is must be told before the next `commit`.
     Status tie(const ConversationKey& key, const StoreName& record);
@@ -125,6 +127,8 @@ private:
     std::set<StoreName> newer_;  // that a newer version wrote
     std::map<StoreName, uint64_t> removed_;  // the number of the last one of a name that was
     std::deque<StoreName> removed_in_order_;
+    std::set<StoreName> leaving_;    // that were removed, and are on the disk until they are cleared
+    std::set<StoreName> orphans_;    // the records of these
     std::set<StoreName> unremoved_;  // that the disk did not let go: tried again
     Manifest::Changes changes_;      // that are not on the disk yet
     std::set<StoreName> changing_;   // whose

@@ -29,6 +29,7 @@ Status KeptConversations::commit() {
     for (const StoreName& record : settled) unlisted_.erase(record);
     for (const StoreName& name : changing) {
         unremoved_.erase(name);  // another one has its place
+        leaving_.erase(name);
         if (const auto known = known_.find(name); known != known_.end()) unwritten_.erase(known->second.conversation);
     }
     if (gone_.empty()) return listed;
@@ -60,7 +61,8 @@ std::vector<StoreName> KeptConversations::settled() {
     std::vector<StoreName> records;
     // What the disk refused to remove is still there, though nobody owns it.
     if (unlisted_.empty() || !store_.remove_again()) return records;
-    const std::set<StoreName> going(gone_.begin(), gone_.end());
+    std::set<StoreName> going = orphans_;
+    going.insert(gone_.begin(), gone_.end());
     for (const StoreName& record : unlisted_) {
         const std::set<StoreName>& owners = owners_.owners_of(record);
         const bool is_settled =

@@ -64,13 +64,13 @@ Store::behavior_type Store::make_behavior() {
             return ConversationBytesPtr(std::make_shared<std::vector<std::byte>>(std::move(*body)));
         },
         [this](remove_atom, const ConversationKey& key, bool soon) -> caf::result<bool> {
-            const Status removed = opened_.conversations->remove(key);
-            if (!removed) ++figures_->conversations_failed;
-            forgets_later_ = forgets_later_ || !soon;
-            if (soon || !removed) forget_after(removed ? forgets_after : forgets_again_after);
-            tell_figures();
-            if (!removed) return to_caf(removed.error());
-            return true;
+            if (const Status removed = opened_.conversations->remove(key); !removed) {
+                ++figures_->conversations_failed;
+                return to_caf(removed.error());
+            }
+            removals_.push_back({make_response_promise<bool>(), soon});
+            commit_soon();
+            return removals_.back().done;
         },
         [this](list_atom, const std::string& tenant) { return use_of(tenant); },
         [this](expire_atom) {
@@ -97,6 +97,7 @@ Store::behavior_type Store::make_behavior() {
         [this](pump_atom) {
             opened_.tasks->run();
             static_cast<void>(commit());  // it counts what fails
+            clear_removed();
             give_room();
             tell_figures();
             look_at_folder();
@@ -108,6 +109,7 @@ void Store::on_exit() {
     figures_->serves = false;
     if (opened_.conversations) {
         static_cast<void>(commit());
+        clear_removed();
         const bool forgets = forgets_at_ && opened_.store->is_there();
         if (forgets) static_cast<void>(opened_.conversations->forget_removed());
     }
@@ -168,6 +170,7 @@ Store::Promise Store::drain() {
     writer_->when_idle([this] {
         Status committed = commit();
         if (committed) committed = opened_.conversations->all_written();
+        clear_removed();
         tell_figures();  // first: whoever waits may look
         for (Promise& drain : std::exchange(drains_, {}))
             committed ? drain.deliver(true) : drain.deliver(to_caf(committed.error()));
@@ -216,6 +219,20 @@ Status Store::commit() {
     const Status committed = opened_.conversations->commit();
     if (!committed) ++figures_->conversations_failed;
     return committed;
+}
+
+/// Those that leave together, such as by age, wait for the disk once.
+void Store::clear_removed() {
+    if (removals_.empty()) return;
+    const Status removed = opened_.conversations->clear_removed();
+    bool soon = false;
+    for (Removal& one : std::exchange(removals_, {})) {
+        soon = soon || one.soon;
+        forgets_later_ = forgets_later_ || !one.soon;
+        removed ? one.done.deliver(true) : one.done.deliver(to_caf(removed.error()));
+        if (!removed) ++figures_->conversations_failed;
+    }
+    if (soon || !removed) forget_after(removed ? forgets_after : forgets_again_after);
 }
 
 /// What is written to a folder that was removed is lost at the end, so nobody is told that it is kept.

@@ -39,6 +39,7 @@ private:
     void tell_queue();
     void commit_soon();
     Status commit();
+    void clear_removed();
     void look_at_folder();
     void give_room();
     void forget_after(double seconds);
@@ -58,6 +59,11 @@ private:
     double forgets_from_ = 0.0;         // not before
     bool forgets_later_ = true;         // what left by itself, or before the start, with the next ageing
     bool gives_up_soon_ = false;
+    struct Removal {
+        Promise done;
+        bool soon = false;  // its bytes are wanted to go
+    };
+    std::vector<Removal> removals_;  // of conversations that are on the disk still
     struct Put {
         Promise copied;
         uint64_t bytes = 0;  // of the blocks that it holds

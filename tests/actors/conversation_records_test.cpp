@@ -49,6 +49,10 @@ protected:
         ASSERT_TRUE(kept_->keep(begun));
         ASSERT_TRUE(kept_->commit());
     }
+    void remove(const ConversationKey& key) {
+        ASSERT_TRUE(kept_->remove(key));
+        ASSERT_TRUE(kept_->clear_removed());
+    }
     /// It was on its way since the conversation had had so many cuts.
     void written(const ConversationKey& key, const Round& round) {
         ASSERT_EQ(write(round), KvStore::Refusal::none);
@@ -76,7 +80,7 @@ TEST_F(ConversationRecordsTest, WhatIsRefusedToTheShelfLeavesNoRoundsBehind) {
     written(key(1), second_);
     const std::vector<std::byte> head(Shelf::head_bytes_max + 1);
     EXPECT_FALSE(kept_->keep({key(1, 1), head, {}, {}, 32}));
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_FALSE(is_there(first_));
     EXPECT_FALSE(is_there(second_)) << "it was taken back before";
 }
@@ -119,7 +123,7 @@ TEST_F(ConversationRecordsTest, AForkKeepsWhatItsOriginTakesBack) {
     EXPECT_TRUE(is_there(second_)) << "the fork's";
     written(key(1, 0), third_);
     EXPECT_FALSE(is_there(third_)) << "behind the fork";
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     EXPECT_FALSE(is_there(second_));
     EXPECT_TRUE(is_there(first_));
 }
@@ -129,7 +133,7 @@ TEST_F(ConversationRecordsTest, AForkTakesBackWhatItsOriginStillWrites) {
     keep(key(2, 1), 32);
     written(key(1), first_);
     written(key(1), second_);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_TRUE(is_there(first_));
     EXPECT_FALSE(is_there(second_));
 }
@@ -140,7 +144,7 @@ TEST_F(ConversationRecordsTest, AForkHasNothingOfWhatItsOriginSaysInstead) {
     keep(key(1, 1), 32);
     written(key(1, 1), other_);
     ASSERT_TRUE(is_there(other_));
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_FALSE(is_there(other_));
 }
 
@@ -150,7 +154,7 @@ TEST_F(ConversationRecordsTest, AForkHasNothingOfAPromptThatBecameNoRound) {
     written(key(1), other_);
     fork(key(2), {&first_, &second_});
     written(key(1), second_);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_TRUE(is_there(first_));
     EXPECT_TRUE(is_there(second_));
     EXPECT_FALSE(is_there(other_));
@@ -161,11 +165,11 @@ TEST_F(ConversationRecordsTest, AForkHasWhatItsMethodsComputed) {
     written(key(1), first_);
     written(key(1), sparse);
     fork(key(2), {&first_, &sparse}, 1, {"another", method});
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_TRUE(is_there(first_));
     EXPECT_TRUE(is_there(sparse));
     fork(key(3), {&first_, &sparse}, 2, {"another"});
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     EXPECT_TRUE(is_there(first_));
     EXPECT_FALSE(is_there(sparse));
 }
@@ -173,15 +177,15 @@ TEST_F(ConversationRecordsTest, AForkHasWhatItsMethodsComputed) {
 TEST_F(ConversationRecordsTest, AForkHasWhatARemovedOriginStillWrites) {
     fork(key(2), {&first_, &second_});
     fork(key(3), {&first_, &second_}, 2);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     written(key(1), first_);
     EXPECT_TRUE(is_there(first_));
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     written(key(1), second_);
     EXPECT_TRUE(is_there(second_)) << "the fork's fork has it";
     written(key(1), third_);
     EXPECT_FALSE(is_there(third_));
-    ASSERT_TRUE(kept_->remove(key(3)));
+    remove(key(3));
     EXPECT_FALSE(is_there(first_));
     EXPECT_FALSE(is_there(second_));
 }
@@ -190,15 +194,15 @@ TEST_F(ConversationRecordsTest, AForkHasWhatARemovedOriginStillWrites) {
 TEST_F(ConversationRecordsTest, OfAChainOfForksTheLastHaveWhatTheirOriginsStillWrite) {
     for (uint64_t number = 2; number <= 1'001; ++number)
         ASSERT_TRUE(kept_->keep({key(number), {}, {}, key(number - 1).name, {}, first_.ids}));
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     written(key(1), first_);
     EXPECT_FALSE(is_there(first_)) << "no fork of it is noted any more";
-    ASSERT_TRUE(kept_->remove(key(991)));
+    remove(key(991));
     written(key(991), first_);
     EXPECT_TRUE(is_there(first_));
     for (uint64_t number = 992; number <= 1'001; ++number) {
         EXPECT_TRUE(is_there(first_)) << number;
-        ASSERT_TRUE(kept_->remove(key(number)));
+        remove(key(number));
     }
     EXPECT_FALSE(is_there(first_));
 }
@@ -207,13 +211,13 @@ TEST_F(ConversationRecordsTest, OfAChainOfForksTheLastHaveWhatTheirOriginsStillW
 TEST_F(ConversationRecordsTest, OfAChainOfRemovedForksTheLastHasWhatTheirOriginsStillWrite) {
     for (uint64_t number = 2; number <= 200; ++number) {
         ASSERT_TRUE(kept_->keep({key(number), {}, {}, key(number - 1).name, {}, first_.ids}));
-        ASSERT_TRUE(kept_->remove(key(number - 1)));
+        remove(key(number - 1));
     }
     written(key(1), first_);
     EXPECT_FALSE(is_there(first_)) << "no fork of it is noted any more";
     written(key(190), first_);
     EXPECT_TRUE(is_there(first_)) << "the last one has it";
-    ASSERT_TRUE(kept_->remove(key(200)));
+    remove(key(200));
     EXPECT_FALSE(is_there(first_));
 }
 
@@ -222,13 +226,13 @@ TEST_F(ConversationRecordsTest, AForkThatIsBegunTwiceHasOnlyTheSecondOrigin) {
     keep(key(3));
     fork(key(2), {&first_, &second_});
     fork(key(2), {&first_}, 3);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     written(key(1), first_);
     EXPECT_FALSE(is_there(first_));
     written(key(3), first_);
-    ASSERT_TRUE(kept_->remove(key(3)));
+    remove(key(3));
     EXPECT_TRUE(is_there(first_)) << "the fork's";
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     EXPECT_FALSE(is_there(first_));
     written(key(1), first_);
     EXPECT_FALSE(is_there(first_)) << "the fork is removed";
@@ -239,6 +243,7 @@ TEST_F(ConversationRecordsTest, OneThatWasNeverKeptIsRemovedWithoutTheDisk) {
     {
         const NoMoreBytes disk;
         EXPECT_TRUE(kept_->remove(key(9)));
+        EXPECT_TRUE(kept_->clear_removed());
     }
     keep(key(9));
     EXPECT_EQ(kept_->count(), 1U) << "it comes too late";
@@ -286,7 +291,8 @@ TEST_F(ConversationRecordsTest, WhatTheDiskDoesNotLetGoLeavesLater) {
     ASSERT_EQ(heads(), 1);
     {
         const NoMoreBytes disk;
-        EXPECT_FALSE(kept_->remove(key(1)));
+        EXPECT_TRUE(kept_->remove(key(1)));
+        EXPECT_FALSE(kept_->clear_removed());
         EXPECT_FALSE(is_there(first_)) << "not found from now on";
     }
     ASSERT_TRUE(kept_->forget_removed());
@@ -304,9 +310,12 @@ TEST_F(ConversationRecordsTest, WhatIsBegunAgainIsNotTheOldOne) {
     const ConversationKey again{key(1).name, 2};
     {
         const NoMoreBytes disk;
-        EXPECT_FALSE(kept_->remove(key(1)));
+        EXPECT_TRUE(kept_->remove(key(1)));
+        EXPECT_FALSE(kept_->clear_removed());
+        EXPECT_FALSE(kept_->body(key(1).name));
         ASSERT_TRUE(kept_->keep({again, {}, fresh, {}, {}}));
         EXPECT_FALSE(kept_->commit());
+        EXPECT_FALSE(kept_->body(key(1).name));
     }
     ASSERT_TRUE(kept_->forget_removed());
     EXPECT_FALSE(kept_->body(key(1).name));
@@ -316,13 +325,33 @@ TEST_F(ConversationRecordsTest, WhatIsBegunAgainIsNotTheOldOne) {
     EXPECT_EQ(kept_->body(key(1).name).value(), fresh);
 }
 
+/// What was to be of the first one does not matter, nor does what it gave up.
+TEST_F(ConversationRecordsTest, OneThatIsRemovedAndBegunAgainBeforeTheDiskHasHeardOfItIsTheSecond) {
+    const std::vector<std::byte> old(100, std::byte{7}), fresh(100, std::byte{8});
+    written(key(1), first_);
+    written(key(1), second_);
+    ASSERT_TRUE(kept_->keep({key(1, 1), {}, old, {}, 32}));
+    ASSERT_TRUE(kept_->remove(key(1)));
+    const ConversationKey again{key(1).name, 2};
+    ASSERT_TRUE(kept_->keep({again, {}, fresh, {}, {}}));
+    ASSERT_TRUE(kept_->clear_removed());
+    EXPECT_EQ(kept_->body(again.name).value(), fresh);
+    EXPECT_FALSE(is_there(first_));
+    EXPECT_FALSE(is_there(second_));
+    ASSERT_TRUE(kept_->keep({again, {}, old, {}, {}}));
+    ASSERT_TRUE(kept_->remove(again));
+    ASSERT_TRUE(kept_->clear_removed());
+    EXPECT_FALSE(kept_->body(again.name));
+    EXPECT_EQ(kept_->count(), 0U);
+}
+
 TEST_F(ConversationRecordsTest, AnotherOfTheSameNameHasNothingOfAFork) {
     fork(key(2), {&first_, &second_});
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     const ConversationKey again{key(2).name, 3};
     keep(again);
     written(key(1), first_);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_FALSE(is_there(first_));
 }
 
@@ -335,9 +364,9 @@ TEST_F(ConversationRecordsTest, WhatHadLeftAndIsWrittenAgainIsItsNewOwners) {
     EXPECT_FALSE(is_there(first_));
     keep(key(2));
     written(key(2), first_);
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_TRUE(is_there(first_)) << "the second's alone";
-    ASSERT_TRUE(kept_->remove(key(2)));
+    remove(key(2));
     EXPECT_FALSE(is_there(first_));
 }
 
@@ -351,7 +380,7 @@ TEST_F(ConversationRecordsTest, WhatHadLeftAndIsWrittenAgainForItselfIsThere) {
     keep(key(1, 1), 32);
     EXPECT_TRUE(is_there(first_));
     EXPECT_FALSE(is_there(second_));
-    ASSERT_TRUE(kept_->remove(key(1)));
+    remove(key(1));
     EXPECT_FALSE(is_there(first_));
 }
 

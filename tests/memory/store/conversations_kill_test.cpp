@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <sstream>
@@ -46,6 +47,10 @@ protected:
         ASSERT_TRUE(kept_->keep({key, write_head(head), body, std::move(fork_of), tokens_left, std::move(ids)}));
         ASSERT_TRUE(kept_->commit());
     }
+    void remove(const ConversationKey& key) {
+        ASSERT_TRUE(kept_->remove(key));
+        ASSERT_TRUE(kept_->clear_removed());
+    }
     /// All of them are found together, and then the store hears whose they are.
     void store(const ConversationKey& key, const std::vector<Round>& rounds) {
         for (const Round& one : rounds) {
@@ -67,7 +72,7 @@ protected:
         keep(key(1, 1), 32);
         store(key(3), {other});  // before it is kept
         keep(key(3));
-        ASSERT_TRUE(kept_->remove(key(2)));
+        remove(key(2));
         ASSERT_TRUE(kept_->forget_removed());
     }
     std::string task(DiskFaults::Kind kind, int64_t at, bool in_middle) const {
@@ -126,6 +131,7 @@ TEST_F(ConversationsKillTest, WhatAFullDiskRefusedIsNotWrittenUntilItIsKeptAgain
     EXPECT_FALSE(kept_->all_written()) << "the other is not";
     ASSERT_TRUE(change(2));
     EXPECT_TRUE(kept_->remove(key(2)));
+    EXPECT_TRUE(kept_->clear_removed());
     EXPECT_TRUE(kept_->all_written());
 }
 
@@ -142,6 +148,31 @@ TEST_F(ConversationsKillTest, AListThatAFullDiskRefusedIsWrittenNext) {
     EXPECT_TRUE(kept_->commit());
     EXPECT_EQ(start().size(), 1U);
     EXPECT_NE(store_->index().find(name_of(first)), nullptr);
+}
+
+/// Ten thousand that leave by age must not wait for the disk ten thousand times.
+TEST_F(ConversationsKillTest, ThoseThatLeaveTogetherWaitForTheDiskOnce) {
+    constexpr uint64_t count = 300;
+    queue_ = DiskQueue::open({8, DiskQueue::Way::threads}).value();
+    start();
+    Round all[] = {round("t", nullptr, 0, 32), round("t", nullptr, 1000, 32), round("t", nullptr, 2000, 32)};
+    for (uint64_t number = 1; number <= count; ++number) {
+        ConversationHead head;
+        head.name = key(number).name;
+        head.number = number;
+        ASSERT_TRUE(kept_->keep({key(number), write_head(head), std::vector<std::byte>(20, std::byte{7})}));
+        if (number <= std::size(all)) store(key(number), {all[number - 1]});
+    }
+    ASSERT_TRUE(kept_->commit());
+    DiskFaults::begin({.folder = options_.path});
+    for (uint64_t number = 1; number <= count; ++number) ASSERT_TRUE(kept_->remove(key(number)));
+    ASSERT_TRUE(kept_->clear_removed());
+    const std::vector<std::string> met = DiskFaults::end();
+    EXPECT_LE(std::ranges::count(met, "fdatasync .log"), 3);
+    EXPECT_GE(std::ranges::count(met, "fdatasync .log"), 1);
+    EXPECT_EQ(store_->index().count(), 0U);
+    EXPECT_TRUE(start().empty());
+    EXPECT_EQ(store_->index().count(), 0U);
 }
 
 class ConversationsKilledAtBoundaries : public ConversationsKillTest,
@@ -169,6 +200,7 @@ TEST_P(ConversationsKilledAtBoundaries, NoRecordOutlivesItsConversation) {
             ASSERT_TRUE(store_);
             left_to_remove += std::ssize(heads);
             for (const ConversationHead& head : heads) EXPECT_TRUE(kept_->remove({head.name, head.number}));
+            EXPECT_TRUE(kept_->clear_removed());
             EXPECT_EQ(store_->index().count(), 0U);
             EXPECT_TRUE(start().empty());
             EXPECT_EQ(store_->index().count(), 0U) << "after another start";
