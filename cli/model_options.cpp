@@ -39,6 +39,20 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
 
 }  // namespace
 
+namespace {
+
+/// An option's check: a word that `parse` does not take is wrong use. Its error says what is wrong with which option.
+template <class Parse>
+auto taken_by(Parse parse) {
+    return [parse](const std::string& word) {
+        if (const auto parsed = parse(word); !parsed)
+            throw CLI::ParseError(parsed.error().message, CLI::ExitCodes::ValidationError);
+        return std::string();
+    };
+}
+
+}  // namespace
+
 std::string_view name_of(MemorySettings::KvType type) {
     switch (type) {
         case MemorySettings::KvType::bf16:
@@ -60,8 +74,11 @@ void ModelOptions::add_place(CLI::App& app) {
     app.add_option("--config", config_file, "pipeline file (config/reference.yaml documents every key)")
         ->type_name("FILE");
     app.add_option("--set", overrides, "a.b=c: a key of the pipeline file (may be repeated)")->allow_extra_args(false);
-    app.add_option("--weights", weights, "auto, or random:SEED to run a config.json without weights");
-    app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL")->type_name("{cpu,cuda}");
+    app.add_option("--weights", weights, "auto, or random:SEED to run a config.json without weights")
+        ->check(taken_by(parse_weights_choice));
+    app.add_option("--device", device, "cpu, cpu:THREADS, cuda or cuda:ORDINAL")
+        ->type_name("{cpu,cuda}")
+        ->check(taken_by(parse_device));
     app.add_option("--threads", threads, "threads of a CPU device (default: all cores)")->check(CLI::Range(1, 1024));
     app.add_option("--kv", kv, "type of the KV cache")->check(CLI::IsMember({"bf16", "f32", "int8"}));
 }
@@ -73,7 +90,8 @@ void ModelOptions::add_all(CLI::App& app) {
     for (const std::string_view name : names_of_methods(MethodSlot::any))
         names += (names.empty() ? "{" : ",") + std::string(name);
     app.add_option("--method", method, "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)")
-        ->type_name(names + "}");
+        ->type_name(names + "}")
+        ->check(taken_by(method_settings));
 }
 
 namespace {

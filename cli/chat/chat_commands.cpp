@@ -64,7 +64,8 @@ Status ChatCommands::say(const std::string& message) {
     }
     last_ = std::move(*end);
     const bool stopped = last_->outcome == TurnOutcome::cancelled;
-    std::printf(stopped ? " [stopped]\n" : "\n");
+    const bool cut = terminal_ && last_->outcome == TurnOutcome::length;
+    std::printf("%s\n", stopped ? " [stopped]" : cut ? " [cut: it has as many tokens as it may have]" : "");
     if (stopped && !terminal_) return make_error(ErrorCode::cancelled, "stopped by Ctrl-C");
     return Status::ok();
 }

@@ -235,5 +235,14 @@ TEST(ChatTerminal, TakesWhatIsTypedBeyondAscii) {
     EXPECT_EQ(chat.end(), 0);
 }
 
+TEST(ChatTerminal, TellsOfAnAnswerThatWasCut) {
+    RondoTerminal chat({"chat", "--max-tokens", "3"});
+    chat.until_prompt();
+    EXPECT_THAT(chat.say("What is the code of the red box?"),
+                HasSubstr(" [cut: it has as many tokens as it may have]\n"));
+    EXPECT_EQ(chat.say("/rewind 0"), "");
+    leave(chat);
+}
+
 }  // namespace
 }  // namespace rondo

@@ -18,7 +18,8 @@ TEST(MethodPhase, TheOtherPhasesMethodIsRefused) {
                    "loopserve, or one");
     expect_failure(run_rondo({"score", "--text", "Hello", "--method", "progressive"}),
                    "--method progressive says how answers attend, and score runs prompts");
-    expect_failure(run_rondo({"score", "--text", "Hello", "--method", "sparse"}), "--method \"sparse\": must be ");
+    expect_error(run_rondo({"score", "--text", "Hello", "--method", "sparse"}), 2, "--method \"sparse\": must be ");
+    expect_error(run_rondo({"score", "--text", "Hello", "--device", "gpu"}), 2, "device is \"gpu\", must be ");
 }
 
 TEST(MethodPhase, TheFlagWinsOverTheFile) {
