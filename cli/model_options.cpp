@@ -1,5 +1,7 @@
 #include "cli/model_options.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -298,6 +300,16 @@ Status write_file(const std::string& path, const std::string& text) {
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (std::fclose(file) == 0 && written) return Status::ok();
     return make_error(ErrorCode::io, path + " could not be written whole");
+}
+
+Status check_writable(const std::string& path) {
+    if (path.empty()) return Status::ok();
+    std::error_code none;
+    const std::filesystem::path file = path, parent = file.has_parent_path() ? file.parent_path() : ".";
+    if (std::filesystem::is_directory(file, none))
+        return make_error(ErrorCode::io, path + " cannot be written: " + std::strerror(EISDIR));
+    if (::access(std::filesystem::exists(file, none) ? path.c_str() : parent.c_str(), W_OK) == 0) return Status::ok();
+    return make_error(ErrorCode::io, path + " cannot be written: " + std::strerror(errno));
 }
 
 }  // namespace rondo::cli

@@ -69,6 +69,8 @@ Result<std::string> read_standard_input(size_t bytes_max);
 Result<std::optional<std::string>> read_line(size_t bytes_max);
 Result<std::string> read_file(const std::string& path, size_t bytes_max);
 Status write_file(const std::string& path, const std::string& text);
+/// Whether a file can be written, before what it is to tell is measured; an empty path is no file.
+Status check_writable(const std::string& path);
 /// No text of more bytes fits into a context of this many tokens: what is longer is refused before it is tokenized.
 size_t text_bytes_max(int64_t context_tokens);
 

@@ -17,6 +17,7 @@ each number, first byte lowest, with scale and minimum replaced (BLOCKS); "f32" 
 
 attention.json has one model of more layers, and of a dialogue what tools/attention_figures.py says of its attention.
 """
+import argparse
 import json
 import os
 
@@ -181,4 +182,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

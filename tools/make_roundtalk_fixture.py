@@ -5,6 +5,7 @@ standard deviation over 2,000 dialogues of what a dialogue has in all. Only peop
 
 usage: tools/make_roundtalk_fixture.py
 """
+import argparse
 import itertools
 import json
 import pathlib
@@ -103,4 +104,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

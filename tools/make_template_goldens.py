@@ -5,6 +5,7 @@ snippets.json. Needs python3-jinja2; only people run it.
 
 usage: tools/make_template_goldens.py
 """
+import argparse
 import json
 import pathlib
 
@@ -211,4 +212,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

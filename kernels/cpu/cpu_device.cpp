@@ -197,6 +197,7 @@ Result<std::unique_ptr<Device>> make_cpu_device(int threads, Bf16Way bf16) {
         return make_error(ErrorCode::out_of_range, "threads of a CPU device are " + std::to_string(threads) +
                                                        ", must be 0 (all cores) to " + std::to_string(threads_max));
     }
+    RONDO_TRY(cpu::check_cpu_variable());
     RONDO_ASSIGN(const Bf16Way way, cpu::choose_bf16_way(bf16, cpu::cache_folder()));
     try {
         return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? cpu::usable_cores() : threads, way));

@@ -3,6 +3,7 @@
 #include <hwy/targets.h>
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #if defined(__x86_64__)
@@ -68,9 +69,13 @@ const CpuFeatures& machine() {
     return features;
 }
 
+std::string_view tier_of_environment() {
+    const char* const value = std::getenv("RONDO_CPU");
+    return value != nullptr ? value : "";
+}
+
 CpuFeatures lowered_by_environment(CpuFeatures features) {
-    const char* value = std::getenv("RONDO_CPU");
-    const std::string_view tier = value != nullptr ? value : "";
+    const std::string_view tier = tier_of_environment();
     if (tier == "portable") return {};
     if (tier == "avx2") {
         hwy::DisableTargets(HWY_AVX2 - 1);  // those after AVX2, whose bits are lower
@@ -89,6 +94,14 @@ CpuFeatures& current() {
 
 const CpuFeatures& cpu_features() {
     return current();
+}
+
+Status check_cpu_variable() {
+    const std::string_view tier = tier_of_environment();
+    for (const std::string_view known : {"", "portable", "avx2", "avx512", "amx"})
+        if (tier == known) return Status::ok();
+    return make_error(ErrorCode::invalid_argument, "the environment variable RONDO_CPU is \"" + std::string(tier) +
+                                                       "\", must be portable, avx2, avx512 or amx");
 }
 
 CpuTier cpu_tier() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "config/result.hpp"
+
 namespace rondo::cpu {
 
 /// What the kernels under a target attribute need of the machine (and of its operating system). Where all are false,
@@ -16,9 +18,11 @@ struct CpuFeatures {
 /// `amx` implies avx512 and avx512_bf16.
 enum class CpuTier { portable, avx512, amx };
 
-/// Detected once, at the first call, then lowered to what the environment variable RONDO_CPU names (portable, avx2,
-/// avx512 or amx; anything else leaves it alone).
+/// Detected once, at the first call, then lowered to what the environment variable RONDO_CPU names: portable, avx2,
+/// avx512, or amx, which leaves it alone.
 const CpuFeatures& cpu_features();
+/// Whether RONDO_CPU names one of these, or nothing.
+Status check_cpu_variable();
 CpuTier cpu_tier();
 
 /// Sets the features, each limited to what the machine has. For tests, while no kernel is running.

@@ -246,6 +246,7 @@ TEST_F(Bench, ADrawingIsWrittenBesideTheFigures) {
         run_rondo({"bench", "decode", "--tokens", "2", "--repeat", "1", "--plot", "/no/such/folder/plot.svg"});
     EXPECT_EQ(nowhere.status, 1);
     EXPECT_THAT(nowhere.err, HasSubstr("/no/such/folder/plot.svg cannot be written"));
+    EXPECT_EQ(nowhere.out, "") << "it is said before anything is measured";
 }
 
 TEST_F(Bench, BadListsAreRefused) {

@@ -351,6 +351,7 @@ TEST(MultiTurn, ReportsToPeopleAndDraws) {
     const auto nowhere = run_rondo(small(server.url(), {"--plot", "/no/such/folder/plot.svg"}));
     EXPECT_EQ(nowhere.status, 1);
     EXPECT_THAT(nowhere.err, HasSubstr("/no/such/folder/plot.svg cannot be written"));
+    EXPECT_EQ(nowhere.out, "") << "it is said before anything is measured";
 }
 
 TEST(MultiTurn, SendsTheKeyOfAFile) {

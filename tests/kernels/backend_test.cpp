@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+
 namespace rondo::test {
 namespace {
 
@@ -32,6 +35,19 @@ TEST(ParseDevice, RefusesEverythingElseInOneLine) {
                   std::string::npos)
             << parsed.error().message;
     }
+}
+
+/// A tier that was misspelt would be measured as another.
+TEST(OpenDevice, RefusesATierThatIsNone) {
+    const char* const before = std::getenv("RONDO_CPU");
+    const std::string kept = before != nullptr ? before : "";
+    setenv("RONDO_CPU", "avx51", 1);
+    const auto refused = open_device({.threads = 1});
+    before != nullptr ? setenv("RONDO_CPU", kept.c_str(), 1) : unsetenv("RONDO_CPU");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message,
+              "the environment variable RONDO_CPU is \"avx51\", must be portable, avx2, avx512 or amx");
+    EXPECT_TRUE(open_device({.threads = 1}));
 }
 
 TEST(OpenDevice, OpensACpu) {

@@ -107,7 +107,10 @@ CLI::App* add_one(CLI::App& command, Action& run, const std::shared_ptr<BenchOpt
     one->add_flag("--json", options->json);
     one->callback([options, lengths, &run, bench] {
         options->is_sweep = lengths->count() > 0;
-        run = [options, bench] { return bench(*options); };
+        run = [options, bench]() -> Status {
+            RONDO_TRY(check_writable(options->plot_file));
+            return bench(*options);
+        };
     });
     return one;
 }

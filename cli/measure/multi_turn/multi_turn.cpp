@@ -74,6 +74,7 @@ const char* mode_of(const Options& options) {
 }
 
 Status bench_multi_turn(const Options& options) {
+    RONDO_TRY(check_writable(options.plot_file));
     ReplayOptions how;
     RONDO_ASSIGN(how.workload, options.workload.resolve());
     how.seed = options.seed;
