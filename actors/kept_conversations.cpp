@@ -139,16 +139,16 @@ bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const
 }
 
 Status KeptConversations::keep(const ConversationToKeep& conversation) {
-    const Result<size_t> bytes = put(conversation);
-    if (bytes) return *bytes > 0 ? changed(*bytes) : Status::ok();
+    const StoreName name = name_of(conversation.key.name);
+    if (is_removed(name, conversation.key.number)) return Status::ok();
+    const Result<size_t> bytes = put(conversation, name);
+    if (bytes) return changed(*bytes);
     unwritten_.insert_or_assign(conversation.key.name, bytes.error());
     return bytes.error();
 }
 
-/// Among the changes that are committed next: how many bytes. Of one that is removed none are.
-Result<size_t> KeptConversations::put(const ConversationToKeep& conversation) {
-    const StoreName name = name_of(conversation.key.name);
-    if (is_removed(name, conversation.key.number)) return 0;
+/// Among the changes that are committed next: how many bytes.
+Result<size_t> KeptConversations::put(const ConversationToKeep& conversation, const StoreName& name) {
     if (newer_.contains(name)) return newer_wrote_it();
     if (is_anothers(name, conversation.key.name)) return anothers_name();
     Known& known = this->known(conversation.key, name);

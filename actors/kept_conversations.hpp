@@ -96,7 +96,7 @@ private:
     StoreName name_of(const ConversationName& name) const {
         return name_of_ ? name_of_(name) : shelf_.name(name.tenant, name.id);
     }
-    Result<size_t> put(const ConversationToKeep& conversation);
+    Result<size_t> put(const ConversationToKeep& conversation, const StoreName& name);
     Known& known(const ConversationKey& key, const StoreName& name);
     /// The name is another conversation's. Without keys names are a hash that is no secret, so somebody could search
     /// for an id that has the name of another tenant's conversation.

@@ -18,7 +18,8 @@ class RecordWriter {
 public:
     template <std::integral T>
     void put(T value) {
-        put(std::as_bytes(std::span(&value, 1)));
+        bytes_.resize(bytes_.size() + sizeof(value));
+        std::memcpy(bytes_.data() + bytes_.size() - sizeof(value), &value, sizeof(value));
     }
     void put(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
     template <std::integral T>

@@ -255,7 +255,7 @@ TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {
         {"'messages'", [](Ask& one) { one.template_variables = R"({"messages": []})"; }},
         {"'eos_token'", [](Ask& one) { one.template_variables = R"({"eos_token": "x"})"; }},
         {"template's variables", [](Ask& one) { one.template_variables = std::string(1 << 20, ' ') + "{}"; }},
-        {"a message's further members", [](Ask& one) { one.messages[0].more_json = "{\"name\":"; }},
+        {"further members", [](Ask& one) { one.messages[0].more_json = "{\"name\":"; }},
         {"min_tokens", [](Ask& one) { one.options.tokens_min = -1; }},
         {"", [](Ask& one) { one.options.tokens_max = -1; }},
         {"", [](Ask& one) { one.options.sampling.temperature = std::numeric_limits<float>::quiet_NaN(); }},

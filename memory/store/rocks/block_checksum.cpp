@@ -61,6 +61,7 @@ void GrowingChecksum::add(std::string_view bytes) {
 }
 
 uint32_t GrowingChecksum::with(char compression) const {
+    const std::array<char, 32> last{compression};  // GCC warns of what an update of fewer bytes does not read
     switch (kind_) {
         case BlockChecksum::none:
             return 0;
@@ -68,12 +69,12 @@ uint32_t GrowingChecksum::with(char compression) const {
             return masked_crc32c(crc32c({&compression, 1}, state_->crc));
         case BlockChecksum::xxh32: {
             XXH32_state_t state = state_->xxh32;
-            XXH32_update(&state, &compression, 1);
+            XXH32_update(&state, last.data(), 1);
             return XXH32_digest(&state);
         }
         case BlockChecksum::xxh64: {
             XXH64_state_t state = state_->xxh64;
-            XXH64_update(&state, &compression, 1);
+            XXH64_update(&state, last.data(), 1);
             return static_cast<uint32_t>(XXH64_digest(&state));
         }
         case BlockChecksum::xxh3:
