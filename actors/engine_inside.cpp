@@ -1,7 +1,9 @@
 #include "actors/engine_inside.hpp"
 
 #include <algorithm>
+#include <future>
 #include <system_error>
+#include <thread>
 
 #include "actors/admission.hpp"
 #include "actors/cache.hpp"
@@ -41,6 +43,24 @@ Status check_pool(const Settings& settings, size_t block_bytes) {
                                                     std::to_string(block_bytes) + " bytes are the least");
 }
 
+/// Where the system gives no more threads CAF ends the process, or waits for ever. So as many as an engine starts are
+/// there together before, and gone again.
+Status check_threads(size_t count) {
+    std::promise<void> end;
+    const std::shared_future<void> ended = end.get_future().share();
+    std::vector<std::jthread> all;
+    Status there;
+    try {
+        while (all.size() < count) all.emplace_back([ended] { ended.wait(); });
+    } catch (const std::system_error& error) {
+        there = make_error(ErrorCode::out_of_memory, "the engine wants " + std::to_string(count) +
+                                                         " threads, and the system gives " +
+                                                         std::to_string(all.size()) + ": " + error.what());
+    }
+    end.set_value();
+    return there;
+}
+
 /// None stays none.
 template <class News>
 std::function<void(News)> guarded(std::function<void(News)> callback) {
@@ -55,6 +75,9 @@ Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Eng
     options.gave_up = guarded(std::move(options.gave_up));
     std::unique_ptr<EngineInside> made(new EngineInside());
     RONDO_TRY(made->load_all(settings, options));
+    constexpr size_t of_stages_and_texts = 8;
+    RONDO_TRY(check_threads((options.host == nullptr ? workers() : 0) + made->runtime_->devices.size() +
+                            of_stages_and_texts));
     const LoggerHolder lets_go;
     try {
         made->run_on(options.host);
