@@ -46,9 +46,9 @@ Status check_pool(const Settings& settings, size_t block_bytes) {
 /// Where the system gives no more threads CAF ends the process, or waits for ever. So as many as an engine starts are
 /// there together before, and gone again.
 Status check_threads(size_t count) {
+    std::vector<std::jthread> all;  // ends behind the promise, for which they wait
     std::promise<void> end;
     const std::shared_future<void> ended = end.get_future().share();
-    std::vector<std::jthread> all;
     Status there;
     try {
         while (all.size() < count) all.emplace_back([ended] { ended.wait(); });
@@ -75,9 +75,9 @@ Result<std::unique_ptr<Engine>> EngineInside::open(const Settings& settings, Eng
     options.gave_up = guarded(std::move(options.gave_up));
     std::unique_ptr<EngineInside> made(new EngineInside());
     RONDO_TRY(made->load_all(settings, options));
-    constexpr size_t of_stages_and_texts = 8;
+    constexpr size_t of_stages_and_texts = 8, of_a_store = 9;
     RONDO_TRY(check_threads((options.host == nullptr ? workers() : 0) + made->runtime_->devices.size() +
-                            of_stages_and_texts));
+                            of_stages_and_texts + (settings.memory.disk.path.empty() ? 0 : of_a_store)));
     const LoggerHolder lets_go;
     try {
         made->run_on(options.host);

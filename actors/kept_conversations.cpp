@@ -141,6 +141,8 @@ bool KeptConversations::is_removed(const StoreName& name, uint64_t number) const
 Status KeptConversations::keep(const ConversationToKeep& conversation) {
     const StoreName name = name_of(conversation.key.name);
     if (is_removed(name, conversation.key.number)) return Status::ok();
+    // Else its list would take the other's place, and a kill would leave records behind that nobody has.
+    if (leaving_.contains(name)) static_cast<void>(clear_removed());
     const Result<size_t> bytes = put(conversation, name);
     if (bytes) return changed(*bytes);
     unwritten_.insert_or_assign(conversation.key.name, bytes.error());

@@ -29,7 +29,6 @@ Status KeptConversations::commit() {
     for (const StoreName& record : settled) unlisted_.erase(record);
     for (const StoreName& name : changing) {
         unremoved_.erase(name);  // another one has its place
-        leaving_.erase(name);
         if (const auto known = known_.find(name); known != known_.end()) unwritten_.erase(known->second.conversation);
     }
     if (gone_.empty()) return listed;

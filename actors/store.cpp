@@ -225,6 +225,7 @@ Status Store::commit() {
 void Store::clear_removed() {
     if (removals_.empty()) return;
     const Status removed = opened_.conversations->clear_removed();
+    if (figures_->serves) tell_figures();  // first: whoever waits may look
     bool soon = false;
     for (Removal& one : std::exchange(removals_, {})) {
         soon = soon || one.soon;

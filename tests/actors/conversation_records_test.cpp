@@ -334,6 +334,8 @@ TEST_F(ConversationRecordsTest, OneThatIsRemovedAndBegunAgainBeforeTheDiskHasHea
     ASSERT_TRUE(kept_->remove(key(1)));
     const ConversationKey again{key(1).name, 2};
     ASSERT_TRUE(kept_->keep({again, {}, fresh, {}, {}}));
+    ASSERT_TRUE(kept_->commit());
+    EXPECT_FALSE(is_there(first_));
     ASSERT_TRUE(kept_->clear_removed());
     EXPECT_EQ(kept_->body(again.name).value(), fresh);
     EXPECT_FALSE(is_there(first_));

@@ -198,6 +198,7 @@ TEST_F(LeftBehindConversationsTest, AListIsWrittenWithTheNextChange) {
     start();
     EXPECT_TRUE(is_stored(1));
     ASSERT_TRUE(kept_->remove(key(1)));
+    ASSERT_TRUE(kept_->clear_removed());
     EXPECT_FALSE(is_stored(1));
 }
 
@@ -239,6 +240,7 @@ TEST_F(LeftBehindConversationsTest, AListIsWrittenOnceHoweverManyRecordsCome) {
     EXPECT_LT(bytes_written() - before, uint64_t{1} << 20);
     start();
     ASSERT_TRUE(kept_->remove(key(0)));
+    ASSERT_TRUE(kept_->clear_removed());
     EXPECT_EQ(store_->index().count(), 0U);
 }
 

@@ -73,6 +73,10 @@ protected:
         store(key(3), {other});  // before it is kept
         keep(key(3));
         remove(key(2));
+        ASSERT_TRUE(kept_->remove(key(3)));
+        ASSERT_TRUE(kept_->remove(key(1, 1)));
+        keep({key(1).name, 4, 0});  // another one, before the disk has heard of that
+        ASSERT_TRUE(kept_->clear_removed());
         ASSERT_TRUE(kept_->forget_removed());
     }
     std::string task(DiskFaults::Kind kind, int64_t at, bool in_middle) const {
