@@ -199,8 +199,9 @@ Result<std::unique_ptr<Device>> make_cpu_device(int threads, Bf16Way bf16) {
     }
     RONDO_TRY(cpu::check_cpu_variable());
     RONDO_ASSIGN(const Bf16Way way, cpu::choose_bf16_way(bf16, cpu::cache_folder()));
+    if (threads == 0) threads = cpu::usable_cores();
     try {
-        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads == 0 ? cpu::usable_cores() : threads, way));
+        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(threads, way));
     } catch (const std::exception& error) {
         return make_error(ErrorCode::out_of_memory,
                           "a CPU device of " + std::to_string(threads) + " threads cannot start: " + error.what());
