@@ -1,31 +1,15 @@
 // Which stored records belong to a conversation, when rounds go while others are on their way to the disk.
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include "actors/kept_conversations.hpp"
+#include "tests/actors/no_more_bytes.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
 namespace rondo {
 namespace {
 
-/// While it lives no file of this process grows.
-class NoMoreBytes {
-public:
-    NoMoreBytes() {
-        signal(SIGXFSZ, SIG_IGN);
-        getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit none{0, before_.rlim_max};
-        setrlimit(RLIMIT_FSIZE, &none);
-    }
-    ~NoMoreBytes() { setrlimit(RLIMIT_FSIZE, &before_); }
-    NoMoreBytes(const NoMoreBytes&) = delete;
-    NoMoreBytes& operator=(const NoMoreBytes&) = delete;
-
-private:
-    rlimit before_{};
-};
+using testing::NoMoreBytes;
 
 class ConversationRecordsTest : public testing::StoreTest {
 protected:
