@@ -39,10 +39,6 @@ Result<std::string> read_bounded(std::istream& in, const std::string& where, siz
     return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// An option's check: a word that `parse` does not take is wrong use. Its error says what is wrong with which option.
 template <class Parse>
 auto taken_by(Parse parse) {

@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <fstream>
 #include <random>
 
 #include "actors/kept_conversations.hpp"
 #include "memory/store/manifest_keys.hpp"
+#include "tests/actors/no_more_bytes.hpp"
 #include "tests/flip_bit.hpp"
 #include "tests/memory/store/kv_store_fixture.hpp"
 
@@ -20,23 +19,7 @@ namespace fs = std::filesystem;
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-/// While it lives no file of this process grows.
-class DiskWithoutSpace {
-public:
-    DiskWithoutSpace() {
-        signal(SIGXFSZ, SIG_IGN);
-        getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit none{0, before_.rlim_max};
-        setrlimit(RLIMIT_FSIZE, &none);
-    }
-    ~DiskWithoutSpace() { setrlimit(RLIMIT_FSIZE, &before_); }
-    DiskWithoutSpace(const DiskWithoutSpace&) = delete;
-    DiskWithoutSpace& operator=(const DiskWithoutSpace&) = delete;
-
-private:
-    rlimit before_{};
-};
+using testing::NoMoreBytes;
 
 class LeftBehindConversationsTest : public testing::StoreTest {
 protected:
@@ -174,7 +157,7 @@ TEST_F(LeftBehindConversationsTest, ARecordWhoseConversationTheDiskDidNotTakeGoe
     ASSERT_TRUE(kept_->commit());
     ASSERT_EQ(write(round_of(2)), KvStore::Refusal::none);
     {
-        const DiskWithoutSpace disk;
+        const NoMoreBytes disk;
         ASSERT_TRUE(kept_->tie(key(1), name_of(round_of(2))));
         EXPECT_FALSE(kept_->commit());
     }
@@ -190,7 +173,7 @@ TEST_F(LeftBehindConversationsTest, AListIsWrittenWithTheNextChange) {
     keep(2);
     ASSERT_EQ(write(round_of(1)), KvStore::Refusal::none);
     {
-        const DiskWithoutSpace disk;
+        const NoMoreBytes disk;
         ASSERT_TRUE(kept_->tie(key(1), name_of(round_of(1))));
         EXPECT_FALSE(kept_->commit());
     }
