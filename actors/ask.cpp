@@ -2,6 +2,7 @@
 
 #include "actors/gateway/bodies/conversation_id.hpp"
 #include "config/limits.hpp"
+#include "model/model.hpp"
 #include "model/text/chat_template.hpp"
 #include "model/text/template_variables.hpp"
 
@@ -24,6 +25,10 @@ Status check_name(const ConversationName& name) {
         return wrong("the conversation's id must have at most " + std::to_string(bytes_max) +
                      " bytes, all printable UTF-8");
     return Status::ok();
+}
+
+bool Ask::tells_thoughts(const Model& model) const {
+    return thoughts_apart && ids.empty() && model.shows_thoughts;
 }
 
 Status Ask::check() const {

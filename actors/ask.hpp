@@ -36,6 +36,8 @@ struct Ask {
 
     listener_actor listener;  ///< hears of this turn alone
 
+    /// Thoughts are told apart: it is wanted, and there may be some.
+    bool tells_thoughts(const Model& model) const;
     /// What can be known without the conversation: each field in its range.
     Status check() const;
 };

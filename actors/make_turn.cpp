@@ -103,6 +103,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
     options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     options.continues_text = options.continues_text || !ask.ids.empty();
+    options.thinks_first = ask.tells_thoughts(model);
     RONDO_TRY(check_ids(ids, model.spec.vocabulary));  // a conversation's may come from a disk
     RONDO_ASSIGN(const size_t method, runtime->method(ask.method));
     DecodeAttention decode = runtime->methods[method].decode;

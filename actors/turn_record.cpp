@@ -40,7 +40,7 @@ TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double 
       attention_(attention_of(turn)) {
     usage_.prompt_tokens = turn.prompt_tokens;
     timings_.queued = now - arrived;
-    if (ask.thoughts_apart && ask.ids.empty() && model_.shows_thoughts) begin_thoughts(turn);
+    if (ask.tells_thoughts(model_)) begin_thoughts(turn);
 }
 
 void TurnRecord::enter(TurnStage stage, double now) {
@@ -82,9 +82,7 @@ void TurnRecord::count_restored(const Turn& turn) {
 }
 
 void TurnRecord::begin_thoughts(const Turn& turn) {
-    constexpr size_t looked_at = 16;  // more ids than the tag and line breaks behind it ever take
-    const std::span<const int32_t> prompt(turn.ids);
-    thoughts_.emplace(begins_thought(model_.tokenizer->decode(prompt.last(std::min(prompt.size(), looked_at)), true)));
+    thoughts_.emplace(model_.ends_in_thought(turn.ids));
 }
 
 /// Tags that are special tokens are no text, so they are put where they stood.

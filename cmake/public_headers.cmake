@@ -11,6 +11,7 @@ set(RONDO_PUBLIC_HEADERS
   config/prefill_methods.inc
   config/result.hpp
   config/settings.hpp
+  model/format/answer_format.hpp
   model/generate_options.hpp
   model/sampling_params.hpp
   model/text/chat_message.hpp)

@@ -43,6 +43,15 @@ inline constexpr int logprobs_max = 20;
 inline constexpr size_t stop_strings_max = 16;
 inline constexpr size_t stop_string_bytes_max = 256;
 inline constexpr size_t stop_ids_max = 64;
+// Of the JSON Schema that an answer must keep to, and of the grammar it becomes.
+inline constexpr size_t schema_bytes_max = size_t{256} << 10;
+inline constexpr size_t schema_values_max = size_t{1} << 14;
+inline constexpr size_t format_nodes_max = size_t{1} << 15;
+inline constexpr size_t format_choices_max = 1024;  // of a list in it: values, schemas, names
+inline constexpr size_t regex_bytes_max = 4096;
+inline constexpr size_t regex_depth_max = 32;                   // of groups in groups
+inline constexpr size_t format_places_max = 4096;               // at which a text may be at once
+inline constexpr int32_t format_depth_max = 256;                // of rules within rules
 inline constexpr size_t settings_bytes_max = size_t{64} << 10;  // of a YAML file or an override
 inline constexpr size_t settings_values_max = 4096;             // in it
 inline constexpr size_t settings_depth_max = 16;

@@ -17,6 +17,9 @@ Status GenerateOptions::check(int64_t vocabulary) const {
                                                        ", must be 0 to max_tokens, which is " +
                                                        std::to_string(tokens_max));
     }
+    if (tokens_min > 0 && format != nullptr)
+        return make_error(ErrorCode::invalid_argument, "min_tokens is " + std::to_string(tokens_min) +
+                                                           ", must be 0 where the answer has a format, which ends it");
     RONDO_TRY(sampling.check(vocabulary));
     if (stop_ids.size() > limits::stop_ids_max) {
         return make_error(ErrorCode::out_of_range, std::to_string(stop_ids.size()) + " stop ids, must be at most " +
@@ -32,7 +35,10 @@ Status GenerateOptions::check(int64_t vocabulary) const {
 
 Status GenerateOptions::check(const Model& model) const {
     RONDO_TRY(check(model.spec.vocabulary));
-    if (stops.empty() || model.tokenizer != nullptr) return {};
+    if (model.tokenizer != nullptr || (stops.empty() && format == nullptr)) return {};
+    if (format != nullptr)
+        return make_error(ErrorCode::invalid_argument,
+                          "an answer's format, but model " + model.name + " has no tokenizer; must be left out");
     return make_error(ErrorCode::invalid_argument,
                       "a stop string, but model " + model.name + " has no tokenizer; must be stop ids");
 }
@@ -57,9 +63,19 @@ Answer::Answer(const Model& model, GenerateOptions options, std::span<const int3
       stops_(options_.stops),
       text_(detokenizer(model, options_, prompt)) {
     sampler_.observe_prompt(prompt);
-    if (options_.tokens_min == 0) return;
+    if (options_.tokens_min == 0 && options_.format == nullptr) return;
     ending_ = options_.stop_ids;
     if (!options_.ignore_eos) ending_.insert(ending_.end(), model.spec.eos_ids.begin(), model.spec.eos_ids.end());
+    if (options_.format != nullptr) begin_format(prompt);
+}
+
+void Answer::begin_format(std::span<const int32_t> prompt) {
+    using Begins = AnswerFormat::Begins;
+    Begins begins = Begins::with_answer;
+    if (options_.thinks_first)
+        begins = model_.ends_in_thought(prompt) ? Begins::within_thought : Begins::maybe_with_thought;
+    format_ = std::make_unique<FormatProgress>(options_.format, begins, model_.sorted_tokens(), ending_,
+                                               model_.spec.vocabulary);
 }
 
 bool Answer::ends(int32_t id) const {
@@ -69,7 +85,9 @@ bool Answer::ends(int32_t id) const {
 
 AnswerPiece Answer::next(std::span<float> logits) {
     const bool may_end = tokens_ >= options_.tokens_min;
-    const Sampled sampled = sampler_.next(logits, may_end ? std::span<const int32_t>() : ending_);
+    const auto allowed = format_ != nullptr ? format_->allowed() : std::span<const uint64_t>();
+    if (format_ != nullptr && allowed.empty()) return stuck();
+    const Sampled sampled = sampler_.next(logits, may_end ? std::span<const int32_t>() : ending_, allowed);
     AnswerPiece piece;
     piece.id = sampled.id;
     if (options_.sampling.logprobs >= 0) {
@@ -82,7 +100,20 @@ AnswerPiece Answer::next(std::span<float> logits) {
         piece.text = stops_.push(text_->push(sampled.id), stopped_, may_end);
         cut_ = stopped_;
     }
+    if (!stopped_ && format_ != nullptr) {
+        format_->take(model_.answer_bytes(sampled.id));
+        stopped_ = format_->is_whole();
+    }
     piece.over = stopped_ || tokens_ >= options_.tokens_max;
+    return piece;
+}
+
+/// No token of the vocabulary goes on with the format: the answer is cut off here.
+AnswerPiece Answer::stuck() {
+    AnswerPiece piece;
+    piece.id = model_.spec.eos_ids.empty() ? 0 : model_.spec.eos_ids.front();
+    piece.over = true;
+    ++tokens_;
     return piece;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/format/format_progress.hpp"
 #include "model/generate_options.hpp"
 #include "model/model.hpp"
 #include "model/sampler.hpp"
@@ -41,15 +42,18 @@ public:
 
 private:
     bool ends(int32_t id) const;
+    void begin_format(std::span<const int32_t> prompt);
+    AnswerPiece stuck();
 
     const Model& model_;
     GenerateOptions options_;
     Sampler sampler_;
     StopStrings stops_;
     std::unique_ptr<Detokenizer> text_;  // none without a tokenizer
+    std::unique_ptr<FormatProgress> format_;
     int64_t tokens_ = 0;
     bool stopped_ = false, cut_ = false;  // cut: by a stop string
-    std::vector<int32_t> ending_;         // ids that end the answer, where there is a `tokens_min`
+    std::vector<int32_t> ending_;         // ids that end the answer, where there is a `tokens_min` or a format
 };
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 namespace rondo {
 
+class AnswerFormat;
 struct Model;
 
 /// How an answer is made, and where it ends.
@@ -19,7 +21,10 @@ struct GenerateOptions {
     std::vector<std::string> stops = {};
     std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
     bool ignore_eos = false;
-    bool special_text = false;    ///< special tokens are part of the text, but for the one that ends the answer
+    bool special_text = false;  ///< special tokens are part of the text, but for the one that ends the answer
+    /// What the answer must be: it ends where that is complete, and no end token, stop id or `tokens_min` is before it.
+    std::shared_ptr<const AnswerFormat> format = {};
+    bool thinks_first = false;    ///< before that it may think; an engine sets this from Ask::thoughts_apart
     bool continues_text = false;  ///< the answer goes on with the prompt's text; behind Ask::ids it does
 
     /// Every field in its range; else an error that names field and range.

@@ -103,6 +103,22 @@ bool Model::ends_answer(int32_t id) const {
     return std::find(spec.eos_ids.begin(), spec.eos_ids.end(), id) != spec.eos_ids.end();
 }
 
+bool Model::ends_in_thought(std::span<const int32_t> prompt) const {
+    constexpr size_t looked_at = 16;  // more ids than the tag and line breaks behind it ever take
+    return begins_thought(tokenizer->decode(prompt.last(std::min(prompt.size(), looked_at)), true));
+}
+
+std::string Model::answer_bytes(int32_t id) const {
+    if (id == thought_begin_id) return std::string(Thoughts::begin_tag);
+    if (id == thought_end_id) return std::string(Thoughts::end_tag);
+    return tokenizer->bytes_of(id, false);
+}
+
+const SortedTokens& Model::sorted_tokens() const {
+    return tokens_by_bytes->get(std::min(tokenizer->vocabulary(), spec.vocabulary),
+                                [this](int32_t id) { return answer_bytes(id); });
+}
+
 Result<Model> load_model_text(const std::filesystem::path& path) {
     RONDO_ASSIGN(const ModelFiles files, open_model_files(path, {}, WeightsNeed::not_read));
     return text_side(files, path);

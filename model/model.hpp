@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/result.hpp"
 #include "kernels/device.hpp"
 #include "memory/store/record_header.hpp"
+#include "model/format/sorted_tokens.hpp"
 #include "model/model_files.hpp"
 #include "model/text/chat_template.hpp"
 #include "model/text/tokenizer.hpp"
@@ -30,6 +32,7 @@ struct Model {
     int32_t thought_end_id = -1;
     std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
     StoreName fingerprint{};           ///< of configuration and weights, if it was asked for
+    std::unique_ptr<TokensByBytes> tokens_by_bytes = std::make_unique<TokensByBytes>();
 
     /// A conversation as its template writes it, up to where the model's answer begins. `variables_json` is what else
     /// the template is given, as check_template_variables allows it.
@@ -41,6 +44,12 @@ struct Model {
     /// Plain text as ids, with the special tokens the model wants around it.
     Result<std::vector<int32_t>> encode_text(std::string_view text, const std::stop_token& stop = {}) const;
     bool ends_answer(int32_t id) const;
+    /// Whether an answer to this prompt begins within a thought.
+    bool ends_in_thought(std::span<const int32_t> prompt) const;
+    /// The bytes that a token adds to an answer, the tags of thoughts among them.
+    std::string answer_bytes(int32_t id) const;
+    /// The vocabulary by its bytes, sorted when it is first asked for. Needs a tokenizer.
+    const SortedTokens& sorted_tokens() const;
 };
 
 /// Tokenizer and template only; weights need not be there.

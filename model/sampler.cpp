@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 #include "config/limits.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 /// JSON has no −Inf, so an impossible token's log-probability is this.
 constexpr float logprob_min = -9999.0F;
+constexpr float impossible = -std::numeric_limits<float>::infinity();
 
 std::string written(double value) {
     char text[32];
@@ -28,6 +30,15 @@ Status in_range(const std::string& field, double value, const NumberRange& range
     return make_error(ErrorCode::out_of_range, field + ": is " + written(value) + ", must be " +
                                                    (range.low_included ? "" : "above ") + written(range.low) + " to " +
                                                    written(range.high));
+}
+
+/// What is allowed can be chosen, however unlikely: a broken logit is made a small one.
+void keep_allowed(std::span<float> logits, std::span<const uint64_t> allowed) {
+    for (size_t id = 0; id < logits.size(); ++id) {
+        const bool may_come = (allowed[id / 64] >> (id % 64) & 1) != 0;
+        logits[id] =
+            may_come ? (logits[id] > impossible ? logits[id] : std::numeric_limits<float>::lowest()) : impossible;
+    }
 }
 
 bool penalises(const SamplingParams& params) {
@@ -86,10 +97,11 @@ Sampler::Seen* Sampler::remember(int32_t id) {
     return &seen_[static_cast<size_t>(at)];
 }
 
-Sampled Sampler::next(std::span<float> logits, std::span<const int32_t> never) {
+Sampled Sampler::next(std::span<float> logits, std::span<const int32_t> never, std::span<const uint64_t> allowed) {
     if (params_.logprobs >= 0) note_logprobs(logits);
     penalise(logits);
-    for (const int32_t id : never) logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+    for (const int32_t id : never) logits[static_cast<size_t>(id)] = impossible;
+    if (!allowed.empty()) keep_allowed(logits, allowed);
     const float largest = blocks_.scan(logits);
     const bool sampled = params_.temperature > 0.0F && std::isfinite(largest);
     const int32_t id = sampled ? draw(logits, largest) : blocks_.argmax(logits, largest);
@@ -112,7 +124,7 @@ void Sampler::note_logprobs(std::span<const float> logits) {
 
 float Sampler::logprob(float logit) const {
     // Equal to the largest covers +Inf, from which nothing can be subtracted; the first comparison is false for NaN.
-    if (!(logit > -std::numeric_limits<float>::infinity())) return logprob_min;
+    if (!(logit > impossible)) return logprob_min;
     const double below = logit == raw_largest_ ? 0.0 : static_cast<double>(logit) - raw_largest_;
     return std::max(logprob_min, static_cast<float>(below - raw_log_mass_));
 }

@@ -27,8 +27,9 @@ public:
     /// Tokens already in the context (the prompt), for the repetition penalty.
     void observe_prompt(std::span<const int32_t> ids);
     /// Chooses from the logits [vocabulary] (changed in place) and remembers the choice. `never` are ids of the
-    /// vocabulary that are not chosen this time, as long as another one can be.
-    Sampled next(std::span<float> logits, std::span<const int32_t> never = {});
+    /// vocabulary that are not chosen this time, as long as another one can be. `allowed` has a bit for each id that
+    /// may be chosen; empty: all.
+    Sampled next(std::span<float> logits, std::span<const int32_t> never = {}, std::span<const uint64_t> allowed = {});
 
 private:
     /// A token of the context and how often the answer has it.

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "config/result.hpp"
+
+namespace rondo {
+
+class ByteGrammar;
+
+/// What an answer's text must be. Immutable, and shared by all answers that must be the same.
+class AnswerFormat {
+public:
+    ~AnswerFormat();
+    /// A JSON object.
+    static std::shared_ptr<const AnswerFormat> json_object();
+    /// JSON that a schema describes, given as JSON itself. `where` stands before what is wrong with it.
+    static Result<std::shared_ptr<const AnswerFormat>> json_schema(std::string_view schema, const std::string& where);
+
+    /// Where the model's text begins. What it thinks before its answer may be anything.
+    enum class Begins : uint8_t { with_answer, maybe_with_thought, within_thought };
+
+    const ByteGrammar& grammar() const { return *grammar_; }
+    /// The node of the grammar that it begins with.
+    int32_t begin(Begins begins) const;
+
+private:
+    AnswerFormat();
+    void finish(int32_t json);
+
+    std::unique_ptr<ByteGrammar> grammar_;
+    int32_t answer_;  // a rule, defined last
+    int32_t with_answer_, within_thought_, maybe_with_thought_;
+};
+
+}  // namespace rondo
