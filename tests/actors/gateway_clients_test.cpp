@@ -329,6 +329,17 @@ TEST_P(ThinkingModel, TellsItsThoughtsApart) {
     EXPECT_FALSE(server.answer(completions, {{"prompt", "Hello"}})["choices"][0].contains("reasoning_content"));
 }
 
+TEST_P(ThinkingModel, HasAFormatBehindThem) {
+    ModelServer server(GetParam() ? "thinking_format" : "thinking_format_plain", words(GetParam()));
+    json body = thinking();
+    body["response_format"] = {{"type", "json_schema"},
+                               {"json_schema", {{"name", "n"}, {"schema", {{"enum", {"red", "blue"}}}}}}};
+    const json choice = server.answer(chats, body)["choices"][0];
+    EXPECT_EQ(choice["message"]["reasoning_content"], right);
+    EXPECT_THAT(choice["message"]["content"].get<std::string>(), ::testing::AnyOf("\"red\"", "\"blue\""));
+    EXPECT_EQ(choice["finish_reason"], "stop");
+}
+
 TEST_P(ThinkingModel, LeavesThemInTheTextWhereThatIsSet) {
     ModelServer server(GetParam() ? "thinking_off" : "thinking_off_plain", words(GetParam()), {"server.reasoning=off"});
     const json message = server.answer(chats, thinking())["choices"][0]["message"];

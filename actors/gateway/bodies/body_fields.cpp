@@ -86,10 +86,12 @@ const Json* BodyFields::find(std::string_view name) {
 }
 
 void BodyFields::wrong(std::string_view name, std::string_view is, std::string_view right, std::string_view code) {
-    if (has_problem()) return;
-    const std::string param = path_ + std::string(name);
-    *problem_ =
-        bad_field(param, std::string(code), param + " is " + std::string(is) + ", must be " + std::string(right));
+    refuse(name, std::string(code),
+           path_ + std::string(name) + " is " + std::string(is) + ", must be " + std::string(right));
+}
+
+void BodyFields::refuse(std::string_view name, std::string code, std::string message) {
+    if (!has_problem()) *problem_ = bad_field(path_ + std::string(name), std::move(code), std::move(message));
 }
 
 void BodyFields::wrong_type(std::string_view name, const Json& value, std::string_view right) {
@@ -243,9 +245,8 @@ std::optional<BodyFields> BodyFields::within(std::string_view name, const Json& 
 
 void BodyFields::refuse_unless(std::string_view name, const Json& harmless) {
     const Json* value = find(name);
-    if (value == nullptr || *value == harmless || has_problem()) return;
-    const std::string param = path_ + std::string(name);
-    *problem_ = bad_field(param, "unsupported_parameter", param + " is not supported and must be left out");
+    if (value == nullptr || *value == harmless) return;
+    refuse(name, "unsupported_parameter", path_ + std::string(name) + " is not supported and must be left out");
 }
 
 void BodyFields::refuse_others() {

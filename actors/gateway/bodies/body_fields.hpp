@@ -63,6 +63,8 @@ public:
     void wrong(std::string_view name, std::string_view is, std::string_view right,
                std::string_view code = "invalid_value");
     void missing(std::string_view name, std::string_view right);
+    /// Notes what is wrong with a member in these words.
+    void refuse(std::string_view name, std::string code, std::string message);
     bool has_problem() const { return problem_->has_value(); }
 
     std::optional<double> checked_number(std::string_view name, const Json& value, const NumberRange& range);

@@ -1,6 +1,7 @@
 #include "actors/gateway/bodies/chat_request.hpp"
 
 #include "actors/gateway/bodies/chat_messages.hpp"
+#include "actors/gateway/bodies/response_format.hpp"
 #include "config/limits.hpp"
 
 namespace rondo {
@@ -34,17 +35,6 @@ void read_logprobs(BodyFields& fields, SamplingParams& into) {
     }
 }
 
-void read_formats(BodyFields& fields) {
-    if (const Json* format = fields.find("response_format")) {
-        auto within = fields.within("response_format", *format, "{\"type\": \"text\"}");
-        if (!within) return;
-        within->refuse_unless("type", "text");
-        within->refuse_unless("json_schema", nullptr);
-        within->refuse_others();
-    }
-    fields.refuse_unless("modalities", Json::array({"text"}));
-}
-
 /// Tools may be named as long as none is to be called; then they change nothing.
 void read_tools(BodyFields& fields, const char* list_name, const char* choice_name) {
     const Json* choice = fields.find(choice_name);
@@ -65,6 +55,7 @@ void read_tools(BodyFields& fields, const char* list_name, const char* choice_na
 void refuse_unsupported(BodyFields& fields) {
     read_tools(fields, "tools", "tool_choice");
     read_tools(fields, "functions", "function_call");
+    fields.refuse_unless("modalities", Json::array({"text"}));
     fields.refuse_unless("verbosity", "medium");
     fields.refuse_unless("echo", false);
     fields.refuse_unless("add_generation_prompt", true);
@@ -91,7 +82,7 @@ void read_labels(BodyFields& fields) {
 }  // namespace
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary) {
-    return read_body<ChatRequest>(body, [vocabulary](BodyFields& fields, ChatRequest& request) {
+    return read_body<ChatRequest>(body, [body, vocabulary](BodyFields& fields, ChatRequest& request) {
         read_messages(fields, "messages", request.messages);
         if (request.messages.empty()) fields.missing("messages", "a list of messages");
         read_answer_fields(fields, vocabulary, request);
@@ -100,7 +91,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabul
         read_tokens_min(fields, request);
         read_template_fields(fields, request.for_template);
         read_logprobs(fields, request.options.sampling);
-        read_formats(fields);
+        read_response_format(fields, body, request);
         refuse_unsupported(fields);
         read_labels(fields);
     });

@@ -1,5 +1,6 @@
 #include "actors/gateway/bodies/completion_request.hpp"
 
+#include "actors/gateway/bodies/response_format.hpp"
 #include "config/limits.hpp"
 
 namespace rondo {
@@ -56,11 +57,12 @@ void read_echo(BodyFields& fields, CompletionRequest& into) {
 
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body, int64_t vocabulary) {
     constexpr int64_t tokens_max_default = 16;  // OpenAI's
-    return read_body<CompletionRequest>(body, [vocabulary](BodyFields& fields, CompletionRequest& request) {
+    return read_body<CompletionRequest>(body, [body, vocabulary](BodyFields& fields, CompletionRequest& request) {
         request.options.tokens_max = tokens_max_default;
         read_prompt(fields, vocabulary, request);
         read_answer_fields(fields, vocabulary, request);
         read_tokens_min(fields, request);
+        read_response_format(fields, body, request);
         fields.whole("logprobs", 0, limits::logprobs_max, request.options.sampling.logprobs);
         read_echo(fields, request);
         if (request.prompts.size() * static_cast<size_t>(request.n) > limits::prompts_max) {
