@@ -10,6 +10,7 @@
 #include "cli/terminal_text.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
+#include "model/format/answer_format.hpp"
 
 namespace rondo::cli {
 
@@ -23,6 +24,7 @@ struct GenerateCall {
     SamplingParams sampling;
     std::vector<std::string> stops;
     std::vector<int32_t> stop_ids;
+    std::string schema_file;
     bool ignore_eos = false;
     bool json = false;
 };
@@ -98,9 +100,13 @@ nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt
 Status generate(const GenerateCall& options) {
     RONDO_TRY(
         options.sampling.check(limits::vocabulary_max));  // before a model is loaded; its own vocabulary comes later
+    GenerateOptions how;
+    if (!options.schema_file.empty()) {
+        RONDO_ASSIGN(const std::string schema, read_file(options.schema_file, limits::schema_bytes_max));
+        RONDO_ASSIGN(how.format, AnswerFormat::json_schema(schema, options.schema_file));
+    }
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model));
-    GenerateOptions how;
     how.tokens_max = options.tokens_max;
     how.sampling = options.sampling;
     how.stops = options.stops;
@@ -161,6 +167,8 @@ void add_generate(CLI::App& app, Action& run) {
         ->allow_extra_args(false);
     command->add_option("--stop-id", options->stop_ids, "end the answer at this token id (may be repeated)")
         ->allow_extra_args(false);
+    command->add_option("--json-schema", options->schema_file, "JSON Schema that the text must keep to")
+        ->type_name("FILE");
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {

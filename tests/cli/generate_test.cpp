@@ -94,6 +94,22 @@ TEST(Generate, StopStringEndsTheTextBeforeIt) {
     EXPECT_LE(by_id.at("ids").size(), 4U);
 }
 
+TEST(Generate, ASchemaMakesTheTextJson) {
+    const TemporaryFolder folder;
+    folder.write("schema.json", R"({"properties":{"code":{"type":"integer","minimum":1000,"maximum":9999},
+        "sure":{"type":"boolean"}},"required":["code","sure"]})");
+    folder.write("wrong.json", R"({"properties":{"code":{"multipleOf":3}}})");
+    const auto made = run_json(generate({"--prompt", question, "--json-schema", folder.path() / "schema.json"}, 100));
+    EXPECT_EQ(made.at("finish_reason"), "stop");
+    const auto json = nlohmann::json::parse(made.at("text").get<std::string>());
+    EXPECT_GE(json.at("code").get<int>(), 1000);
+    EXPECT_LE(json.at("code").get<int>(), 9999);
+    EXPECT_TRUE(json.at("sure").is_boolean());
+    expect_failure(run_rondo(generate({"--json-schema", folder.path() / "wrong.json"})),
+                   "wrong.json.properties.code.multipleOf must be left out");
+    expect_failure(run_rondo(generate({"--json-schema", "/none.json"})), "/none.json");
+}
+
 TEST(Generate, IgnoreEosGoesOn) {
     const std::string prompt = "<|user|>" + std::string(question) + "<|end|><|assistant|>";
     const auto stopped = run_json(generate({"--prompt", prompt}, 40)).at("ids").get<Ids>();

@@ -80,6 +80,26 @@ test('gives logprobs that are probabilities', async () => {
     }
 });
 
+test('answers in JSON of a schema, as a whole and as a stream', async () => {
+    const properties = { sure: { type: 'boolean' }, code: { type: 'integer', minimum: 1000, maximum: 9999 } };
+    const schema = { type: 'object', properties, required: ['sure', 'code'], additionalProperties: false };
+    const response_format = { type: 'json_schema', json_schema: { name: 'code', strict: true, schema } };
+    const reply = await client.chat.completions.parse({
+        model: 'demo_model', messages: [{ role: 'user', content: fact }], temperature: 0, response_format });
+    const { parsed, content } = reply.choices[0].message;
+    assert.deepEqual(Object.keys(parsed), ['sure', 'code']);
+    assert.equal(typeof parsed.sure, 'boolean');
+    assert.ok(parsed.code >= 1000 && parsed.code <= 9999);
+    let text = '';
+    for await (const chunk of await ask({ response_format, stream: true })) text += chunk.choices[0]?.delta?.content ?? '';
+    assert.equal(text, content);
+    await assert.rejects(ask({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema: { not: {} } } } }), (error) => {
+        assert.equal(error.status, 400);
+        assert.equal(error.param, 'response_format.json_schema.schema');
+        return true;
+    });
+});
+
 test('answers twice for n=2', async () => {
     const unsure = { messages: [{ role: 'user', content: 'qzx' }], temperature: 2, ignore_eos: true };
     const reply = await ask({ ...unsure, n: 2, seed: 3, max_tokens: 20 });
