@@ -120,7 +120,7 @@ Result<ModelFiles> open_folder(const fs::path& folder, std::string name, const W
         RONDO_ASSIGN(out.weights, random_weights(out.spec, *choice.random_seed, choice.random_dtype, where));
         return out;
     }
-    RONDO_ASSIGN(out.weights, open_safetensors(folder, where));
+    RONDO_ASSIGN(out.weights, open_safetensors(folder, where, out.spec.tied_embeddings));
     RONDO_TRY(check_weights(out.spec, *out.weights, where));
     return out;
 }

@@ -89,11 +89,20 @@ Status check_layout(const std::vector<FileTensor>& tensors, std::span<const std:
     return make_error(ErrorCode::corrupt, where + ": " + std::to_string(rest) + " bytes after the last tensor");
 }
 
-Result<std::unique_ptr<WeightsFile>> open_single(MappedFile file, const std::string& where) {
+/// A tied model has one table under two names. Programs that write it once may keep either; the embedding's is given.
+void name_tied_table(std::vector<FileTensor>& tensors) {
+    constexpr std::string_view embedding = "model.embed_tokens.weight", head = "lm_head.weight";
+    if (std::ranges::count(tensors, embedding, &FileTensor::name) > 0) return;
+    const auto table = std::ranges::find(tensors, head, &FileTensor::name);
+    if (table != tensors.end()) table->name = embedding;
+}
+
+Result<std::unique_ptr<WeightsFile>> open_single(MappedFile file, const std::string& where, bool tied) {
     RONDO_TRY(check_downloaded(file.bytes(), where));
     RONDO_ASSIGN(auto tensors, parse_safetensors(file.bytes(), where));
     std::vector<MappedFile> files;
     files.push_back(std::move(file));
+    if (tied) name_tied_table(tensors);
     return make_mapped_weights(std::move(files), std::move(tensors), where);
 }
 
@@ -191,10 +200,11 @@ Result<std::map<std::string, std::vector<std::string>>> parse_safetensors_index(
     return shards;
 }
 
-Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::path& folder, const std::string& name) {
+Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::path& folder, const std::string& name,
+                                                      bool tied) {
     const std::string single = name + "/model.safetensors";
     auto whole = MappedFile::open(folder / "model.safetensors", single);
-    if (whole) return open_single(std::move(whole).value(), single);
+    if (whole) return open_single(std::move(whole).value(), single, tied);
     if (whole.error().code != ErrorCode::not_found) return whole.error();
 
     const std::string index_name = name + "/model.safetensors.index.json";
@@ -219,6 +229,7 @@ Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::pat
         files.push_back(std::move(*file));
         RONDO_TRY(take_shard(files.back(), names, where, tensors));
     }
+    if (tied) name_tied_table(tensors);
     return make_mapped_weights(std::move(files), std::move(tensors), index_name);
 }
 

@@ -24,7 +24,9 @@ Result<std::map<std::string, std::vector<std::string>>> parse_safetensors_index(
                                                                                 const std::string& where);
 
 /// model.safetensors of a folder, or the shards that its model.safetensors.index.json lists; not_found if it has
-/// neither. `name` stands for the folder in errors.
-Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::path& folder, const std::string& name);
+/// neither. `name` stands for the folder in errors. The table of a `tied` model has the embedding's name, also where
+/// the file has it under the output matrix's alone.
+Result<std::unique_ptr<WeightsFile>> open_safetensors(const std::filesystem::path& folder, const std::string& name,
+                                                      bool tied = false);
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "kernels/backend.hpp"
 #include "model/files/spec_tensors.hpp"
 #include "model/model.hpp"
 #include "model/random_weights.hpp"
@@ -252,6 +253,34 @@ TEST(ModelFiles, TiedModelMayHaveAnOutputMatrixOrNot) {
     EXPECT_EQ(files_error(folder.path()), "none");
     folder.write("config.json", tiny_config);
     EXPECT_THAT(files_error(folder.path()), HasSubstr("'lm_head.weight' is missing"));
+}
+
+/// safetensors' save_model writes a shared tensor once, under the name that sorts first.
+TEST(ModelFiles, TheTableOfATiedModelMayHaveTheNameOfTheOutputMatrix) {
+    const TemporaryFolder folder;
+    nlohmann::json config = nlohmann::json::parse(tiny_config);
+    config["tie_word_embeddings"] = true;
+    folder.write("config.json", config.dump());
+    const std::string only_head = weights_after([](auto& t) { t.erase(t.begin()); });
+    folder.write("model.safetensors", only_head);
+    ASSERT_EQ(files_error(folder.path()), "none");
+    const auto device = open_device(*parse_device("cpu:1"));
+    const auto model = load_model(folder.path(), {}, **device);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(&model->weights->output_head(), model->weights->embedding.get());
+
+    std::filesystem::rename(folder.path() / "model.safetensors", folder.path() / "shard.safetensors");
+    nlohmann::json index;
+    for (const SpecTensor& tensor : spec_tensors(tiny_spec()))
+        if (tensor.name != "model.embed_tokens.weight") index["weight_map"][tensor.name] = "shard.safetensors";
+    folder.write("model.safetensors.index.json", index.dump());
+    EXPECT_EQ(files_error(folder.path()), "none");
+    // Without a tie they are two tables.
+    folder.write("config.json", tiny_config);
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("'model.embed_tokens.weight' is missing"));
+    config["vocab_size"] = 11;
+    folder.write("config.json", config.dump());
+    EXPECT_THAT(files_error(folder.path()), HasSubstr("has shape [10, 8]; the model needs [11, 8]"));
 }
 
 TEST(ModelFiles, TypeThatCannotBeUsedIsNamed) {
