@@ -1,5 +1,6 @@
 #include "model/model_files.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <utility>
@@ -40,11 +41,52 @@ Result<std::string> optional_text(const fs::path& path, size_t bytes_max) {
     return std::string();
 }
 
+/// A file of a model's folder that holds a JSON object; an empty one where the file is absent.
+struct JsonFile {
+    std::string where;
+    nlohmann::json object = nlohmann::json::object();
+
+    static Result<JsonFile> open(const fs::path& path) {
+        JsonFile out{path_text(path)};
+        RONDO_ASSIGN(const std::string text, optional_text(path, limits::config_bytes_max));
+        if (!text.empty()) {
+            RONDO_ASSIGN(out.object, parse_json_object(text, out.where));
+        }
+        return out;
+    }
+    JsonFields fields() const { return JsonFields(object, where); }
+};
+
 /// A special token, written as a string or as an object with its content.
-Result<std::string> token_text(const JsonFields& fields, const std::string& where, const std::string& key) {
+Result<std::string> token_text(const JsonFile& file, const std::string& key) {
+    const JsonFields fields = file.fields();
     const auto* value = fields.find(key);
     if (value == nullptr || !value->is_object()) return fields.text(key, "");
-    return JsonFields(*value, where, key + ".", JsonFields::Nulls::refused).text("content", "");
+    return JsonFields(*value, file.where, key + ".", JsonFields::Nulls::refused).text("content", "");
+}
+
+/// The tokens that Hugging Face's tokenizer classes have where no file says any.
+struct ClassTokens {
+    std::string_view tokenizer_class, bos, eos;
+};
+constexpr ClassTokens class_tokens[] = {{"LlamaTokenizer", "<s>", "</s>"},
+                                        {"Qwen2Tokenizer", "", "<|endoftext|>"},
+                                        {"GPT2Tokenizer", "<|endoftext|>", "<|endoftext|>"}};
+
+/// As tokenizer_config.json says; else, as in older models, special_tokens_map.json; else the tokenizer's class. A null
+/// says that there is no such token.
+Status read_special_tokens(const JsonFile& config, const JsonFile& map, std::string_view type, ModelFiles& out) {
+    if (type.ends_with("Fast")) type.remove_suffix(4);
+    const auto* known = std::ranges::find(class_tokens, type, &ClassTokens::tokenizer_class);
+    const auto read = [&](const char* key, std::string_view by_class) -> Result<std::string> {
+        for (const JsonFile* file : {&config, &map})
+            if (file->object.contains(key)) return token_text(*file, key);
+        return std::string(by_class);
+    };
+    const bool is_known = known != std::end(class_tokens);
+    RONDO_ASSIGN(out.bos_token, read("bos_token", is_known ? known->bos : ""));
+    RONDO_ASSIGN(out.eos_token, read("eos_token", is_known ? known->eos : ""));
+    return {};
 }
 
 /// A template as a string, or the one named "default" of a list.
@@ -61,8 +103,7 @@ Result<std::string> template_text(const JsonFields& fields, const std::string& w
 }
 
 /// Hugging Face's classes of Llama tokenizers add these tokens themselves, whatever tokenizer.json says.
-Status read_around_text(const JsonFields& fields, ModelFiles& out) {
-    RONDO_ASSIGN(const std::string type, fields.text("tokenizer_class", ""));
+Status read_around_text(const JsonFields& fields, std::string_view type, ModelFiles& out) {
     if (type != "LlamaTokenizer" && type != "LlamaTokenizerFast") return {};
     RONDO_ASSIGN(const bool begins, fields.boolean("add_bos_token", true));
     RONDO_ASSIGN(const bool ends, fields.boolean("add_eos_token", false));
@@ -75,23 +116,19 @@ Status read_around_text(const JsonFields& fields, ModelFiles& out) {
 }
 
 Status read_tokenizer_config(const fs::path& folder, ModelFiles& out) {
-    const fs::path path = folder / "tokenizer_config.json";
-    const std::string where = path_text(path);
-    RONDO_ASSIGN(const std::string text, optional_text(path, limits::config_bytes_max));
-    if (!text.empty()) {
-        RONDO_ASSIGN(const auto config, parse_json_object(text, where));
-        const JsonFields fields(config, where);
-        RONDO_ASSIGN(out.bos_token, token_text(fields, where, "bos_token"));
-        RONDO_ASSIGN(out.eos_token, token_text(fields, where, "eos_token"));
-        RONDO_ASSIGN(out.chat_template, template_text(fields, where));
-        RONDO_TRY(read_around_text(fields, out));
-    }
+    RONDO_ASSIGN(const JsonFile config, JsonFile::open(folder / "tokenizer_config.json"));
+    RONDO_ASSIGN(const JsonFile map, JsonFile::open(folder / "special_tokens_map.json"));
+    const JsonFields fields = config.fields();
+    RONDO_ASSIGN(const std::string type, fields.text("tokenizer_class", ""));
+    RONDO_TRY(read_special_tokens(config, map, type, out));
+    RONDO_ASSIGN(out.chat_template, template_text(fields, config.where));
+    RONDO_TRY(read_around_text(fields, type, out));
     // A file of its own is the newer way and goes before the configuration's.
     RONDO_ASSIGN(std::string own, optional_text(folder / "chat_template.jinja", limits::template_bytes_max));
     if (!own.empty()) out.chat_template = std::move(own);
     if (out.chat_template.size() <= limits::template_bytes_max) return {};
     return make_error(ErrorCode::out_of_range,
-                      where + ": chat_template of " + std::to_string(out.chat_template.size()) +
+                      config.where + ": chat_template of " + std::to_string(out.chat_template.size()) +
                           " bytes, must be at most " + std::to_string(limits::template_bytes_max));
 }
 
