@@ -1,6 +1,7 @@
 #include "model/text/chat_template.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <set>
 
@@ -13,9 +14,15 @@
 
 namespace rondo {
 
+/// What a template expects of messages, where templates differ.
+struct ExpectedOfMessages {
+    bool none_for_no_content = false;  ///< None, not "", where a message has no content
+    bool text_for_arguments = false;   ///< the arguments of a tool call as JSON text, not as a dict
+};
+
 struct ChatTemplate::Program {
     std::string source;
-    bool asks_for_no_content = false;
+    ExpectedOfMessages expected;
     std::set<std::string, std::less<>> words;
     jinja::Block block;
 };
@@ -87,16 +94,39 @@ bool asks_for_no_content(std::string_view source) {
     return false;
 }
 
+/// `value` with each dict at the end of the way as its JSON text. The way leads through lists and the named members.
+Value with_json_text(jinja::Runtime& runtime, const Value& value, std::span<const std::string_view> way) {
+    if (const auto* list = value.sequence()) {
+        std::vector<Value> items;
+        for (const Value& item : list->items) items.push_back(with_json_text(runtime, item, way));
+        return runtime.list(std::move(items));
+    }
+    const auto* dict = value.dict();
+    if (dict == nullptr) return value;
+    if (way.empty()) {
+        jinja::TextBuilder text(runtime);
+        jinja::print_json(text, value, {});
+        return text.finish();
+    }
+    auto entries = dict->entries;
+    for (auto& [name, member] : entries)
+        if (*name.text() == way.front()) member = with_json_text(runtime, member, way.subspan(1));
+    return runtime.dict(std::move(entries));
+}
+
 /// No content is None for a template that asks for that, and "" for others, which may append it.
-Value message_dict(jinja::Runtime& runtime, const ChatMessage& message, bool asks_for_none) {
+Value message_dict(jinja::Runtime& runtime, const ChatMessage& message, const ExpectedOfMessages& expected) {
+    constexpr std::array<std::string_view, 3> arguments{"tool_calls", "function", "arguments"};
     std::vector<std::pair<Value, Value>> members{{runtime.text("role"), runtime.text(message.role)},
                                                  {runtime.text("content"), runtime.text(message.content)}};
     if (!message.more_json.empty()) {
-        const Value more = jinja::parse_json(runtime, message.more_json, "a message's further members");
+        Value more = jinja::parse_json(runtime, message.more_json, "a message's further members");
         if (!more.dict()) jinja::fail("wants a message's further members as a JSON object");
+        if (expected.text_for_arguments) more = with_json_text(runtime, more, arguments);
         for (const auto& [name, value] : more.dict()->entries) {
             if (*name.text() == "content") {
-                if (asks_for_none && message.content.empty() && value.is<std::nullptr_t>()) members[1].second = value;
+                if (expected.none_for_no_content && message.content.empty() && value.is<std::nullptr_t>())
+                    members[1].second = value;
             } else if (*name.text() != "role") {
                 members.emplace_back(name, value);
             }
@@ -107,11 +137,11 @@ Value message_dict(jinja::Runtime& runtime, const ChatMessage& message, bool ask
 
 /// The variables a template finds, as Hugging Face passes them: `tools` and `documents` are None unless given, a
 /// special token the model lacks is not defined.
-void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const jinja::Dict* extra, bool asks_for_none,
-                  jinja::Scope& context) {
+void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const jinja::Dict* extra,
+                  const ExpectedOfMessages& expected, jinja::Scope& context) {
     auto& variables = context.variables;
     std::vector<Value> messages;
-    for (const ChatMessage& message : input.messages) messages.push_back(message_dict(runtime, message, asks_for_none));
+    for (const ChatMessage& message : input.messages) messages.push_back(message_dict(runtime, message, expected));
     variables["messages"] = runtime.list(std::move(messages));
     variables["add_generation_prompt"] = input.add_generation_prompt;
     variables["tools"] = nullptr;
@@ -126,6 +156,20 @@ void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const
     }
 }
 
+/// Whether the template writes a tool call, and its arguments not as Python prints a dict.
+bool writes_call(const ChatTemplate& program) {
+    ChatTemplateInput input;
+    input.messages = {{"user", "a"},
+                      {"assistant", "",
+                       R"({"content":null,"tool_calls":[{"id":"call00001","type":"function",)"
+                       R"("function":{"name":"f","arguments":{"a":"b"}}}]})"}};
+    input.add_generation_prompt = false;
+    input.bos_token = "<s>";
+    input.eos_token = "</s>";
+    const auto text = program.render(input);
+    return text && text->find("{'a': 'b'}") == std::string::npos;
+}
+
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::string& where) {
@@ -136,13 +180,19 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::str
     try {
         auto program = std::make_unique<Program>();
         program->source = source;
-        program->asks_for_no_content = asks_for_no_content(source);
+        program->expected.none_for_no_content = asks_for_no_content(source);
         std::vector<jinja::Token> tokens = jinja::tokenize(source);
         for (const jinja::Token& token : tokens)
             if (token.kind == jinja::Token::Kind::name || token.kind == jinja::Token::Kind::text)
                 program->words.insert(token.text);
         program->block = jinja::Parser(std::move(tokens)).parse();
-        return ChatTemplate(std::move(program));
+        bool& text_for_arguments = program->expected.text_for_arguments;
+        ChatTemplate made(std::move(program));
+        if (made.names("arguments") && !writes_call(made)) {
+            text_for_arguments = true;
+            text_for_arguments = writes_call(made);
+        }
+        return made;
     } catch (const jinja::Fault& fault) {
         return describe(where, fault.line, fault);
     } catch (const std::bad_alloc&) {
@@ -168,7 +218,7 @@ Result<std::string> ChatTemplate::render(const ChatTemplateInput& input, const s
             extra = jinja::parse_json(runtime, input.extra_json, "the further variables");
             if (!extra.dict()) jinja::fail("wants its further variables as a JSON object");
         }
-        fill_context(runtime, input, extra.dict(), program_->asks_for_no_content, context);
+        fill_context(runtime, input, extra.dict(), program_->expected, context);
         jinja::TextBuilder out(runtime);
         jinja::Evaluator(runtime, context).run(program_->block, out);
         if (out.str().size() > limits::template_output_bytes_max)

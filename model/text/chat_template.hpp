@@ -32,7 +32,8 @@ struct ChatTemplateInput {
 
 /// A compiled Jinja template of a model. Immutable, safe to share. A construct it does not know is an error of `parse`
 /// that names it and the line; what the template raises itself (raise_exception) is an error of `render`. `stop` may be
-/// requested on another thread; the error is then ErrorCode::cancelled.
+/// requested on another thread; the error is then ErrorCode::cancelled. Some templates join the arguments of a tool
+/// call to text, others look into them: `parse` tries which, and `render` gives text or a dict.
 class ChatTemplate {
 public:
     static Result<ChatTemplate> parse(std::string_view source, const std::string& where);
