@@ -39,6 +39,7 @@ constexpr size_t starts_unwatched_max = 512;  // places where a match was looked
 // Of one thread's processor time. Sound patterns take some twenty nanoseconds for a byte.
 constexpr int64_t time_base_ns = 100'000'000;
 constexpr int64_t time_per_byte_ns = 1'500;
+constexpr size_t jit_stack_bytes_min = size_t{32} << 10;
 constexpr size_t jit_stack_bytes_max = size_t{64} << 20;
 constexpr uint32_t heap_kib_max = 256 << 10;  // of the interpreter, where there is no JIT
 
@@ -84,7 +85,7 @@ struct TokenizerRegex::Code {
 struct TokenizerRegex::Finder::Scratch {
     Owned<pcre2_match_context> context{pcre2_match_context_create(nullptr)};
     Owned<pcre2_match_data> match{pcre2_match_data_create(1, nullptr)};
-    Owned<pcre2_jit_stack> stack{pcre2_jit_stack_create(32 << 10, jit_stack_bytes_max, nullptr)};
+    Owned<pcre2_jit_stack> stack = {};  // a mapping of its own, so it is made only for what a window is too small for
     std::stop_token stop = {};
     int64_t over_at_ns = 0;
     size_t unwatched = 0, position = 0;
@@ -138,7 +139,6 @@ TokenizerRegex::Finder::Finder(const TokenizerRegex& regex, size_t text_bytes, c
     pcre2_set_heap_limit(context, heap_kib_max);
     pcre2_set_match_limit(context, window_steps_max);
     pcre2_set_callout(context, Scratch::on_item, scratch_.get());
-    if (scratch_->stack) pcre2_jit_stack_assign(context, nullptr, scratch_->stack.get());
 }
 
 /// A match that begins before `starts_end`, of which nothing at or behind `window_end` has been looked at; an error
@@ -154,6 +154,10 @@ int TokenizerRegex::Finder::run_window(std::string_view text, size_t start, size
 /// The same on the whole text, for as long as there is time.
 int TokenizerRegex::Finder::run_watched(std::string_view text, size_t start, size_t starts_end) const {
     pcre2_match_context* const context = scratch_->context.get();
+    if (!scratch_->stack) {
+        scratch_->stack.reset(pcre2_jit_stack_create(jit_stack_bytes_min, jit_stack_bytes_max, nullptr));
+        pcre2_jit_stack_assign(context, nullptr, scratch_->stack.get());
+    }
     scratch_->position = start;
     pcre2_set_match_limit(context, UINT32_MAX);
     pcre2_set_offset_limit(context, starts_end - 1);
@@ -164,14 +168,14 @@ int TokenizerRegex::Finder::run_watched(std::string_view text, size_t start, siz
 }
 
 Result<bool> TokenizerRegex::Finder::match_at(std::string_view text, size_t start, ByteRange& match) {
-    if (!scratch_->context || !scratch_->match || !scratch_->stack)
+    if (!scratch_->context || !scratch_->match)
         return make_error(ErrorCode::out_of_memory, "no memory to run a tokenizer's regex");
     for (;;) {
         const size_t window_end = character_at(text, start + window_bytes);
         const bool last = window_end == text.size();
         const size_t starts_end = last ? text.size() + 1 : character_at(text, start + window_bytes / 2);
         int found = run_window(text, start, window_end, starts_end);
-        if (found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_MATCHLIMIT)
+        if (found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT)
             found = run_watched(text, start, starts_end);
         const PCRE2_SIZE* range = pcre2_get_ovector_pointer(scratch_->match.get());
         const size_t starts = found >= 0 && range[0] >= start ? range[0] - start + 1 : starts_end - start;
