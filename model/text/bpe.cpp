@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 namespace rondo {
 
@@ -16,34 +17,38 @@ uint64_t pair_of(int32_t left, int32_t right) {
 
 }  // namespace
 
-void BpeMerges::add(int32_t left, int32_t right, Merge merge) {
+Status BpeMerges::add(int32_t left, int32_t right, Merge merge) {
     if (2 * (used_ + 1) > slots_.size()) grow();
-    Slot& slot = slots_[slot_of(pair_of(left, right))];
+    const TablePlace place = place_of(pair_of(left, right));
+    if (place.is_chosen())
+        return make_error(ErrorCode::corrupt, "the merge of tokens " + std::to_string(left) + " and " +
+                                                  std::to_string(right) +
+                                                  " has the hash of too many others; no merges have that by chance");
+    Slot& slot = slots_[place.slot];
     if (slot.pair == free_pair) ++used_;
     slot = {pair_of(left, right), merge};
+    return Status::ok();
 }
 
 const BpeMerges::Merge* BpeMerges::find(int32_t left, int32_t right) const {
     if (slots_.empty()) return nullptr;
-    const Slot& slot = slots_[slot_of(pair_of(left, right))];
+    const Slot& slot = slots_[place_of(pair_of(left, right)).slot];
     return slot.pair == free_pair ? nullptr : &slot.merge;
 }
 
-size_t BpeMerges::slot_of(uint64_t pair) const {
+TablePlace BpeMerges::place_of(uint64_t pair) const {
     // Two rounds of multiply and fold: ids are dense, so both halves of the pair must reach the low bits.
     uint64_t hash = pair * 0x9E3779B97F4A7C15;
     hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93;
-    const size_t mask = slots_.size() - 1;
-    size_t slot = (hash ^ hash >> 32) & mask;
-    while (slots_[slot].pair != free_pair && slots_[slot].pair != pair) slot = (slot + 1) & mask;
-    return slot;
+    return place_in_table(hash ^ hash >> 32, slots_.size(),
+                          [&](size_t slot) { return slots_[slot].pair != free_pair && slots_[slot].pair != pair; });
 }
 
 void BpeMerges::grow() {
     std::vector<Slot> before(slots_.empty() ? 1024 : 2 * slots_.size());
     before.swap(slots_);
     for (const Slot& slot : before)
-        if (slot.pair != free_pair) slots_[slot_of(slot.pair)] = slot;
+        if (slot.pair != free_pair) slots_[place_of(slot.pair).slot] = slot;
 }
 
 void BpeMerger::look_up(uint32_t at) {

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "config/result.hpp"
+#include "model/text/table_place.hpp"
+
 namespace rondo {
 
 /// The merges of a byte-pair encoding. Immutable after loading, safe to share between threads.
@@ -16,8 +19,8 @@ public:
         int32_t id;     ///< of the merged token
     };
 
-    /// A pair that is there already takes the new rank and id.
-    void add(int32_t left, int32_t right, Merge merge);
+    /// A pair that is there already takes the new rank and id. Pairs that were chosen to have one hash are an error.
+    Status add(int32_t left, int32_t right, Merge merge);
     /// nullptr when the pair does not merge.
     const Merge* find(int32_t left, int32_t right) const;
 
@@ -28,7 +31,7 @@ private:
     };
     static constexpr uint64_t free_pair = ~uint64_t{0};
 
-    size_t slot_of(uint64_t pair) const;
+    TablePlace place_of(uint64_t pair) const;
     void grow();
 
     std::vector<Slot> slots_;  // open addressing, a power of two

@@ -139,8 +139,9 @@ Status read_merges(const GgufVocabulary& gguf, BpeParts& parts) {
                                                           in_quotes(names[n]) + ", which is not in the vocabulary");
         }
         // Of a pair that is listed again the first place counts, as in llama.cpp.
-        if (may_result(parts.vocabulary.kind(ids[2])) && parts.merges.find(ids[0], ids[1]) == nullptr)
-            parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
+        if (may_result(parts.vocabulary.kind(ids[2])) && parts.merges.find(ids[0], ids[1]) == nullptr) {
+            RONDO_TRY(parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]}));
+        }
     }
     return Status::ok();
 }
@@ -188,8 +189,9 @@ Status scored_merges(const GgufVocabulary& gguf, BpeParts& parts) {
         size_t cut = content.empty() ? 0 : unicode::length_of(content[0]);
         for (; cut < content.size(); cut += unicode::length_of(content[cut])) {
             const int32_t left = vocabulary.find(content.substr(0, cut)), right = vocabulary.find(content.substr(cut));
-            if (may_result(vocabulary.kind(left)) && may_result(vocabulary.kind(right)))
-                parts.merges.add(left, right, {rank, id});
+            if (may_result(vocabulary.kind(left)) && may_result(vocabulary.kind(right))) {
+                RONDO_TRY(parts.merges.add(left, right, {rank, id}));
+            }
         }
     }
     return Status::ok();

@@ -87,8 +87,9 @@ Status read_merges(const MergeTexts& merges, const std::string& where, BpeParts&
         }
         // Special tokens come from the template alone, never from merging a user's words. Of a pair that is listed
         // again the last place counts, as in Hugging Face's tokenizers.
-        if (parts.vocabulary.kind(ids[2]) != Kind::special)
-            parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
+        if (parts.vocabulary.kind(ids[2]) != Kind::special) {
+            RONDO_TRY(parts.merges.add(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]}));
+        }
     }
     return Status::ok();
 }

@@ -8,6 +8,7 @@
 
 #include "config/limits.hpp"
 #include "config/result.hpp"
+#include "model/text/table_place.hpp"
 
 namespace rondo {
 
@@ -25,7 +26,8 @@ public:
 
     /// Takes ids below this only, so that a small file cannot ask for a large table.
     void bound_ids(int64_t ids_max) { ids_max_ = std::min(ids_max, limits::vocabulary_max); }
-    /// The id must be free and within the bound. Of two tokens with the same content the first is found.
+    /// The id must be free and within the bound. Of two tokens with the same content the first is found. Contents that
+    /// were chosen to have one hash are an error, so finding takes as long with any vocabulary.
     Status add(int64_t id, std::string_view content, Kind kind);
     void set_kind(int32_t id, Kind kind) { entries_[id].kind = kind; }
 
@@ -43,7 +45,7 @@ private:
     };
 
     void grow();
-    size_t slot_of(std::string_view content) const;
+    TablePlace place_of(std::string_view content) const;
 
     std::string text_;
     std::vector<Entry> entries_;  // by id

@@ -1,17 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/text/chat_template.hpp"
+#include "tests/model/one_hash.hpp"
 
 namespace rondo {
 namespace {
@@ -68,29 +66,9 @@ TEST(JinjaBounds, RefusesMoreArgumentsAndLongerNamesThanATemplateNeeds) {
     EXPECT_THAT(outcome_of("{{ " + std::string(1025, 'x') + " }}"), HasSubstr("a name longer than 1024 bytes"));
 }
 
-/// ASCII keys of two words that libstdc++ gives one hash. It is a Murmur hash: whatever the first word is, one second
-/// word leads to the wanted state.
-std::vector<std::string> keys_of_one_hash(size_t count) {
-    constexpr uint64_t factor = 0xC6A4A7935BD1E995, seed = 0xC70F6907, ascii = 0x7F7F7F7F7F7F7F7F;
-    uint64_t inverse = factor;
-    for (int i = 0; i < 6; ++i) inverse *= 2 - factor * inverse;
-    const auto fold = [](uint64_t word) { return word ^ word >> 47; };
-    std::mt19937_64 random(17);
-    std::vector<std::string> keys;
-    while (keys.size() < count) {
-        const uint64_t first = random() & ascii;
-        const uint64_t state = ((seed ^ 16 * factor) ^ fold(first * factor) * factor) * factor;
-        const std::array<uint64_t, 2> words{first, fold(state * inverse) * inverse};
-        if ((words[1] & ~ascii) != 0) continue;
-        keys.emplace_back(16, '\0');
-        std::memcpy(keys.back().data(), words.data(), 16);
-    }
-    return keys;
-}
-
 /// The arguments of a call come from a user, who may choose what they are called.
 TEST(JinjaBounds, KeysOfOneHashAreNoSlowerThanOthers) {
-    const std::vector<std::string> keys = keys_of_one_hash(200'000);
+    const std::vector<std::string> keys = testing::keys_of_one_hash(200'000);
 #ifdef __GLIBCXX__
     const std::hash<std::string_view> hash;
     ASSERT_EQ(hash(keys.front()), hash(keys.back()));

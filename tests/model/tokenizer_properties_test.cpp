@@ -68,7 +68,7 @@ TEST(TokenizerProperties, MergerDoesWhatTheTextbookDoes) {
         for (int m = 0; m < 30; ++m) {
             // Ranks repeat, as equal scores do, and a pair may come again with another result.
             const auto left = static_cast<int32_t>(random() % next), right = static_cast<int32_t>(random() % next);
-            merges.add(left, right, {static_cast<uint32_t>(random() % 12), next++});
+            ASSERT_TRUE(merges.add(left, right, {static_cast<uint32_t>(random() % 12), next++}));
         }
         BpeMerger merger(merges);
         for (int word = 0; word < 20; ++word) {
