@@ -51,28 +51,23 @@ void BpeMerges::grow() {
         if (slot.pair != free_pair) slots_[place_of(slot.pair).slot] = slot;
 }
 
-void BpeMerger::look_up(uint32_t at) {
+void BpeMerger::look_up(std::span<const int32_t> ids, uint32_t at) {
     Symbol& symbol = symbols_[at];
-    symbol.merged = -1;
-    if (symbol.next == none) return;
-    if (const auto* merge = merges_->find(symbol.id, symbols_[symbol.next].id)) {
+    symbol.rank = none;
+    const uint32_t next = at + symbol.length;
+    if (next == ids.size()) return;
+    if (const auto* merge = merges_->find(ids[at], ids[next])) {
         symbol.rank = merge->rank;
-        symbol.merged = merge->id;
         queue_.push_back(static_cast<uint64_t>(merge->rank) << 32 | at);
     }
 }
 
-void BpeMerger::merge(std::span<const int32_t> symbols, std::vector<int32_t>& out) {
-    if (symbols.size() < 2) {
-        out.insert(out.end(), symbols.begin(), symbols.end());
-        return;
-    }
-    const auto count = static_cast<uint32_t>(symbols.size());
-    symbols_.resize(count);
+void BpeMerger::merge(std::span<int32_t> ids, std::vector<int32_t>& out) {
+    const auto count = static_cast<uint32_t>(ids.size());
+    symbols_.assign(count, {1, none});
     queue_.clear();
-    for (uint32_t i = 0; i < count; ++i)
-        symbols_[i] = {symbols[i], i == 0 ? none : i - 1, i + 1 < count ? i + 1 : none, 0, -1};
-    for (uint32_t i = 0; i < count; ++i) look_up(i);
+    queue_.reserve(count);
+    for (uint32_t i = 0; i < count; ++i) look_up(ids, i);
     std::make_heap(queue_.begin(), queue_.end(), std::greater<>());
     for (size_t taken = 1; !queue_.empty(); ++taken) {
         if (taken % looks_apart == 0 && stop_.stop_requested()) break;
@@ -81,21 +76,20 @@ void BpeMerger::merge(std::span<const int32_t> symbols, std::vector<int32_t>& ou
         const auto at = static_cast<uint32_t>(queue_.back());
         queue_.pop_back();
         Symbol& left = symbols_[at];
-        if (left.merged < 0 || left.rank != rank) continue;
+        if (left.rank != rank) continue;
 
-        Symbol& right = symbols_[left.next];
-        left.id = left.merged;
-        left.next = right.next;
-        right.merged = -1;
-        if (left.next != none) symbols_[left.next].previous = at;
-        for (const uint32_t changed : {left.previous, at}) {
+        const uint32_t middle = at + left.length, end = middle + symbols_[middle].length;
+        ids[at] = merges_->find(ids[at], ids[middle])->id;
+        symbols_[middle].rank = none;
+        left.length = symbols_[end - 1].length = end - at;
+        for (const uint32_t changed : {at == 0 ? none : at - symbols_[at - 1].length, at}) {
             if (changed == none) continue;
             const size_t queued = queue_.size();
-            look_up(changed);
+            look_up(ids, changed);
             if (queue_.size() > queued) std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
         }
     }
-    for (uint32_t at = 0; at != none; at = symbols_[at].next) out.push_back(symbols_[at].id);
+    for (uint32_t at = 0; at < count; at += symbols_[at].length) out.push_back(ids[at]);
 }
 
 }  // namespace rondo

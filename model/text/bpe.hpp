@@ -15,7 +15,7 @@ namespace rondo {
 class BpeMerges {
 public:
     struct Merge {
-        uint32_t rank;  ///< the lowest is done first, the leftmost of equals
+        uint32_t rank;  ///< the lowest is done first, the leftmost of equals; below 2^32 - 1
         int32_t id;     ///< of the merged token
     };
 
@@ -43,18 +43,17 @@ private:
 class BpeMerger {
 public:
     explicit BpeMerger(const BpeMerges& merges, std::stop_token stop = {}) : merges_(&merges), stop_(std::move(stop)) {}
-    /// Appends the tokens that `symbols` (fewer than 2^32) become.
-    void merge(std::span<const int32_t> symbols, std::vector<int32_t>& out);
+    /// Appends the tokens that `ids` (fewer than 2^32) become; they themselves are used up, to save memory.
+    void merge(std::span<int32_t> ids, std::vector<int32_t>& out);
 
 private:
+    /// Begins at the place of its first id, where the merged token's id stands.
     struct Symbol {
-        int32_t id;
-        uint32_t previous, next;  // neighbours still alive; `none` at the ends
-        uint32_t rank;            // of the merge with the next one
-        int32_t merged;           // what that merge gives; -1 when there is none, or this symbol is gone
+        uint32_t length;  // in ids; stands at its last place too, so that the next symbol finds it
+        uint32_t rank;    // of the merge with the next one; `none` where there is none, and where no symbol begins
     };
 
-    void look_up(uint32_t at);
+    void look_up(std::span<const int32_t> ids, uint32_t at);
 
     const BpeMerges* merges_;
     std::stop_token stop_;

@@ -132,6 +132,7 @@ void BpeTokenizer::encode_word(std::string_view word, Run& run) const {
         }
     }
     run.symbols.clear();
+    run.symbols.reserve(word.size());  // what it would grow by is much with a long word
     bool after_unknown = false;
     for (size_t at = 0; at < word.size();) {
         const std::string_view character = word.substr(at, unicode::length_of(word[at]));

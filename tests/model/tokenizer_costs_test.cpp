@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include "model/text/bpe.hpp"
+#include "tests/counting_allocator.hpp"
 #include "tests/model/one_hash.hpp"
 #include "tests/model/tokenizer_fixture.hpp"
 
@@ -35,6 +36,18 @@ TEST(TokenizerCosts, MillionsOfMergesAreNot) {
         for (int32_t right = 0; right < 2000; ++right) ASSERT_TRUE(merges.add(left, right, {0, left})) << left;
     EXPECT_EQ(merges.find(1234, 567)->id, 1234);
     EXPECT_EQ(merges.find(2000, 0), nullptr);
+}
+
+TEST(TokenizerCosts, AWordTakesFewTimesItsSizeOfMemory) {
+    const auto tokenizer = load(golden_file("sentencepiece.json")["tokenizer"]);
+    ASSERT_NE(tokenizer, nullptr);
+    std::mt19937 random(7);
+    std::string word((size_t{1} << 20) + 1000, ' ');
+    for (char& letter : word) letter = static_cast<char>('a' + random() % 26);
+    testing::begin_peak();
+    ASSERT_GT(ids_of(*tokenizer, word).size(), word.size() / 2);
+    // Its ids, what merges may come and the queue of merges take twenty bytes of a letter.
+    EXPECT_LT(testing::peak_bytes(), static_cast<int64_t>(30 * word.size()));
 }
 
 /// A message between two special tokens is a text of its own, of which a conversation has thousands.
