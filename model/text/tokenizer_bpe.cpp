@@ -84,8 +84,9 @@ Result<std::vector<int32_t>> BpeTokenizer::encode_behind(int32_t before, std::st
 
 Status BpeTokenizer::encode_all(std::string_view text, int32_t before, Run& run) const {
     std::vector<AddedTokens::Segment> segments;
-    parts_.added.split(text, run.special, segments);
+    parts_.added.split(text, run.special, run.stop, segments);
     for (const auto& segment : segments) {
+        if (run.stop.stop_requested()) break;
         if (segment.id >= 0) {
             run.ids.push_back(segment.id);
         } else {
@@ -94,14 +95,13 @@ Status BpeTokenizer::encode_all(std::string_view text, int32_t before, Run& run)
             RONDO_TRY(encode_segment(text.substr(segment.begin, segment.end - segment.begin), is_first && before < 0,
                                      goes_on, run));
         }
-        if (run.stop.stop_requested()) break;
     }
     return Status::ok();
 }
 
 Status BpeTokenizer::encode_segment(std::string_view text, bool from_start, bool goes_on, Run& run) const {
     RONDO_ASSIGN(const std::string normal, parts_.normalizer.apply(std::string(text), goes_on));
-    parts_.added_normalized.split(normal, run.special, run.segments);
+    parts_.added_normalized.split(normal, run.special, run.stop, run.segments);
     for (const auto& segment : run.segments) {
         if (segment.id >= 0) {
             run.ids.push_back(segment.id);

@@ -93,7 +93,7 @@ Status read_vocabulary(const GgufVocabulary& gguf, BpeParts& parts) {
         token.text = content;
         token.id = static_cast<int32_t>(i);
         token.special = *kind == Kind::special;
-        parts.added.add(std::move(token));
+        RONDO_TRY(parts.added.add(std::move(token)));
     }
     return Status::ok();
 }

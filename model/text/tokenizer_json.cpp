@@ -60,8 +60,8 @@ Status read_added_token(const Json& value, const std::string& where, BpeParts& p
             return fields.wrong("content",
                                 "text that the normalizer makes no longer than " + std::to_string(most) + " bytes");
     }
-    (normalized ? parts.added_normalized : parts.added).add(std::move(token));
-    return Status::ok();
+    const Status added = (normalized ? parts.added_normalized : parts.added).add(std::move(token));
+    return added ? added : make_error(added.error().code, where + ": " + added.error().message);
 }
 
 Status read_added_tokens(const Json& tree, const std::string& where, BpeParts& parts) {
