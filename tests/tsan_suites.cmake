@@ -1,36 +1,7 @@
 # Read by ctest: adds a test for each suite of `program` that `filter` takes, and a test that fails for whatever of the
 # filter takes none.
 
-# matches(OUT NAME PATTERN): PATTERN as GoogleTest reads it.
-function(matches out name pattern)
-  string(REPLACE "." "[.]" regex "${pattern}")
-  string(REPLACE "*" ".*" regex "${regex}")
-  string(REPLACE "?" "." regex "${regex}")
-  set(${out} FALSE PARENT_SCOPE)
-  if(name MATCHES "^${regex}$")
-    set(${out} TRUE PARENT_SCOPE)
-  endif()
-endfunction()
-
-# list_tests(OUT): the names of all tests that the filter takes, SUITE.TEST.
-function(list_tests out)
-  execute_process(COMMAND ${program} --gtest_list_tests --gtest_filter=${filter} --gtest_output= WORKING_DIRECTORY ${folder}
-    OUTPUT_VARIABLE text ERROR_VARIABLE text_of_error RESULT_VARIABLE status)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${program} must list its tests: ${status} ${text_of_error}")
-  endif()
-  string(REGEX REPLACE "  # [^\n]*" "" text "${text}")  # the values of parameters
-  string(REPLACE "\n" ";" lines "${text}")
-  set(names "")
-  foreach(line IN LISTS lines)
-    if(line MATCHES "^([A-Za-z0-9_/]+)[.]$")
-      set(suite ${CMAKE_MATCH_1})
-    elseif(line MATCHES "^  ([A-Za-z0-9_/]+)$")
-      list(APPEND names ${suite}.${CMAKE_MATCH_1})
-    endif()
-  endforeach()
-  set(${out} "${names}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/gtest_filter.cmake)
 
 # add_suites(NAMES...): a report each, for tools/run_tests.sh to count.
 function(add_suites)
@@ -53,23 +24,14 @@ endfunction()
 # expect_all_match(NAMES...): a suite that was renamed would run no more, and nobody would see it.
 function(expect_all_match)
   string(REGEX REPLACE "-.*" "" taken "${filter}")
-  string(REPLACE ":" ";" patterns "${taken}")
-  foreach(pattern IN LISTS patterns)
-    set(found FALSE)
-    foreach(test IN LISTS ARGN)
-      matches(found ${test} ${pattern})
-      if(found)
-        break()
-      endif()
-    endforeach()
-    if(NOT found)
-      add_test("${name}: no test is named ${pattern}" /bin/false)
-    endif()
+  without_match(lonely "${taken}" ${ARGN})
+  foreach(pattern IN LISTS lonely)
+    add_test("${name}: no test is named ${pattern}" /bin/false)
   endforeach()
 endfunction()
 
 if(EXISTS ${program})
-  list_tests(all)
+  list_tests(all ${program} "${filter}" ${folder})
   add_suites(${all})
   expect_all_match(${all})
 else()
