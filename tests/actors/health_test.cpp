@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "actors/gateway/gateway.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/transport/http_server_fixture.hpp"
+#include "transport/http_client.hpp"
 
 namespace rondo {
 namespace {
 
 using testing::chat;
 using testing::Heard;
+using testing::must;
 using testing::question;
 using testing::small_settings;
 using testing::Stage;
@@ -79,6 +83,28 @@ TEST(Health, FailsOnceThePipelineGaveUp) {
     const Health::Verdict verdict = health.look(std::chrono::steady_clock::now());
     EXPECT_FALSE(verdict.good);
     EXPECT_THAT(verdict.reason, ::testing::HasSubstr("died too often"));
+}
+
+TEST(Health, IsWhatTheServerAnswers) {
+    const auto engine = must(Engine::open(small_settings()));
+    Gateway::Options options;
+    options.server.port = 0;
+    options.log.write = [](const std::string&) {};
+    const auto gateway = must(Gateway::start(*engine, std::move(options)));
+    HttpClient client(must(Url::parse("http://127.0.0.1:" + std::to_string(gateway->port()))));
+    const auto ask = [&client](const char* path) {
+        return must(client.request("GET", path, {}, "", std::chrono::steady_clock::now() + test_patience));
+    };
+    for (const char* path : {"/health", "/ready", "/metrics"}) EXPECT_EQ(ask(path).status, 200) << path;
+    caf::anon_send_exit(inside(*engine).supervisor(), caf::exit_reason::kill);
+    ASSERT_TRUE(becomes_true([&] { return inside(*engine).load().gave_up.load(); }));
+    for (const char* path : {"/health", "/ready"}) {
+        const HttpResponse refusal = ask(path);
+        EXPECT_EQ(refusal.status, 503) << path;
+        EXPECT_THAT(refusal.body, ::testing::HasSubstr(R"("code":"unhealthy")"));
+        EXPECT_THAT(refusal.body, ::testing::HasSubstr("the pipeline has given up"));
+    }
+    EXPECT_EQ(ask("/metrics").status, 200) << "whoever looks for the reason may go on";
 }
 
 }  // namespace
