@@ -279,10 +279,16 @@ TEST_F(Embedding, WhatIsOutOfRangeIsRefusedByAnEnd) {
 
 TEST_F(Embedding, AListenerThatHasDiedCancelsItsTurn) {
     Told told;
-    const AskPtr asked = ask(told, "c");
-    caf::anon_send_exit(asked->listener, caf::exit_reason::kill);
+    Ask asked = *ask(told, "c");
+    asked.options.tokens_max = 200;
+    asked.options.ignore_eos = true;
+    caf::anon_send_exit(asked.listener, caf::exit_reason::kill);
     stage_.run();
-    request(told, asked);
+    request(told, std::make_shared<Ask>(asked));
+    while (told.ids_given.empty()) ASSERT_TRUE(stage_.run_one());
+    for (int i = 0; i < 100 && stage_.run_one(); ++i) {  // its 200 tokens take many more messages
+    }
+    EXPECT_EQ(stage_.inside().load().turns, 0U) << "it is computed for nobody";
     stage_.run();
     EXPECT_EQ(told.ids_given.size(), 1U);
     EXPECT_TRUE(told.ends.empty());
