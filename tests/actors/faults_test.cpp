@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "tests/actors/pipeline_fixture.hpp"
 
 namespace rondo {
@@ -72,10 +74,28 @@ void kill_actor(const Handle& actor) {
     caf::anon_send_exit(actor, exit_kill);
 }
 
-void kill_named(Stage& stage, std::string_view name) {
+std::vector<caf::strong_actor_ptr> all_named(const Stage& stage, std::string_view name) {
+    std::vector<caf::strong_actor_ptr> all;
     for (const caf::strong_actor_ptr& actor : stage.pipeline().actors) {
         const auto* const local = dynamic_cast<caf::local_actor*>(caf::actor_cast<caf::abstract_actor*>(actor));
-        if (local != nullptr && local->name() == name) kill_actor(caf::actor_cast<caf::actor>(actor));
+        if (local != nullptr && local->name() == name) all.push_back(actor);
+    }
+    return all;
+}
+
+void kill_named(const Stage& stage, std::string_view name) {
+    for (const caf::strong_actor_ptr& actor : all_named(stage, name)) kill_actor(caf::actor_cast<caf::actor>(actor));
+}
+
+/// The next message that the stage takes throws, as where there is no memory.
+void throw_in(const Stage& stage, std::string_view name) {
+    const auto throws = [](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+        throw std::bad_alloc();
+    };
+    for (const caf::strong_actor_ptr& actor : all_named(stage, name)) {
+        auto* const local = dynamic_cast<caf::scheduled_actor*>(caf::actor_cast<caf::abstract_actor*>(actor));
+        local->set_default_handler(throws);
+        caf::anon_send(caf::actor_cast<caf::actor>(actor), std::string("which no stage expects"));
     }
 }
 
@@ -112,17 +132,17 @@ const Fault faults[] = {
      }},
 };
 
+/// After the cache has given back everything, if nobody holds any of it.
+size_t free_blocks(Stage& stage) {
+    const auto all = static_cast<int64_t>(stage.inside().pool().blocks_total(LayerGroup::upper));
+    caf::anon_send(stage.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
+    stage.run();
+    return stage.inside().pool().blocks_free(LayerGroup::upper);
+}
+
 class Faults : public ::testing::TestWithParam<std::tuple<Fault, Attends>> {
 protected:
     static bool chooses() { return !std::get<Attends>(GetParam()).settings.empty(); }
-
-    /// After the cache has given back everything, if nobody holds any of it.
-    static size_t free_blocks(Stage& stage) {
-        const auto all = static_cast<int64_t>(stage.inside().pool().blocks_total(LayerGroup::upper));
-        caf::anon_send(stage.pipeline().stages.cache, room_atom::value, BlockCounts{0, all});
-        stage.run();
-        return stage.inside().pool().blocks_free(LayerGroup::upper);
-    }
 
     void expect_as_ever(Stage& stage) const {
         Heard heard;
@@ -184,6 +204,41 @@ INSTANTIATE_TEST_SUITE_P(Each, Faults, ::testing::Combine(::testing::ValuesIn(fa
                              return std::string(std::get<Fault>(info.param).name) + "_" +
                                     std::get<Attends>(info.param).name;
                          });
+
+/// The stage that threw ends, and all others with it, whatever it was at.
+TEST(Supervisor, StartsTheStagesAnewWhenAHandlerThrows) {
+    Engine::Options options;
+    std::vector<std::string> log;
+    options.log = [&](const std::string& line) { log.push_back(line); };
+    Stage stage(small_settings(), std::move(options));
+    const size_t all = free_blocks(stage);
+    int starts = 1;
+    for (const char* name : {"admission", "prefill", "decode", "cache", "selector", "device_runner"}) {
+        for (const bool answers : {false, true}) {
+            SCOPED_TRACE(name + std::string(answers ? " in an answer" : " in a prompt"));
+            Heard heard, next;
+            stage.engine().ask(chat("", question), heard.callbacks());
+            while (answers ? heard.text.empty() : stage.inside().load().running == 0) ASSERT_TRUE(stage.run_one());
+            log.clear();
+            throw_in(stage, name);
+            stage.run();
+            EXPECT_EQ(stage.starts, ++starts);
+            ASSERT_EQ(log.size(), 1U);
+            EXPECT_THAT(log[0], ::testing::StartsWith(std::string("the pipeline's ") + name + " died ("));
+            ASSERT_EQ(heard.ends.size(), 1U);
+            EXPECT_EQ(heard.after_the_end, 0U);
+            EXPECT_EQ(heard.ends[0].outcome, TurnOutcome::failed);
+            EXPECT_EQ(heard.ends[0].error.code, ErrorCode::internal) << heard.ends[0].error.message;
+            EXPECT_EQ(stage.inside().load().turns, 0U);
+            EXPECT_EQ(stage.inside().load().running, 0U);
+            EXPECT_EQ(free_blocks(stage), all);
+            stage.engine().ask(chat("", question), next.callbacks());
+            stage.run();
+            EXPECT_EQ(next.text, right_answer);
+            stage.pass(std::chrono::seconds(120));  // restarts are counted by the minute
+        }
+    }
+}
 
 TEST(Supervisor, GivesUpWhenStagesKeepDying) {
     Engine::Options options;
