@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -19,6 +17,7 @@
 #include "memory/store/manifest_keys.hpp"
 #include "tests/actors/pipeline_fixture.hpp"
 #include "tests/actors/stored_bytes.hpp"
+#include "tests/any_file_has.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 namespace rondo {
@@ -109,17 +108,7 @@ protected:
             EXPECT_THAT(error.message, ::testing::HasSubstr("a newer version"));
         }
     }
-    /// Whether these bytes are in any file of the store's.
-    bool is_anywhere(const std::string& bytes) const {
-        for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-            if (!entry.is_regular_file()) continue;
-            std::ifstream file(entry.path(), std::ios::binary);
-            std::stringstream all;
-            all << file.rdbuf();
-            if (all.str().find(bytes) != std::string::npos) return true;
-        }
-        return false;
-    }
+    bool is_anywhere(const std::string& bytes) const { return testing::any_file_has(folder_.path(), bytes); }
 
     testing::Folder folder_;
     std::unique_ptr<Engine> engine_;

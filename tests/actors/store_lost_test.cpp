@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/actors/store_actor_fixture.hpp"
+#include "tests/any_file_has.hpp"
 
 namespace rondo {
 namespace {
@@ -135,6 +136,24 @@ TEST_F(StoreActorTest, NobodyLeavesByAgeWhileTheClockMayBeWrong) {
     EXPECT_EQ(conversations(), 1U) << "it was used a moment ago, by the clock as it is now";
     stage_->pass(std::chrono::minutes(2));
     EXPECT_EQ(conversations(), 0U);
+}
+
+/// Nobody waits for that: it is done with the next look at what is old.
+TEST_F(StoreActorTest, OfWhatLeftByAgeNoFileHasAnythingLater) {
+    const std::string canary = "Zanzibar", folder = folder_.path() + "/kv";
+    start({"server.conversation_idle_s=60"});
+    stage_->pass(std::chrono::minutes(11));  // what had left before the start is forgotten once
+    stage_->pass(std::chrono::seconds(4));
+    turn(chat("a", "The password of " + canary + " is 7391."));
+    wait_until_written();
+    ASSERT_GT(figures().records, 0U);
+    stage_->pass(std::chrono::minutes(2));
+    run_until([&] { return figures().records == 0; });
+    EXPECT_EQ(stage_->inside().load().left_by_age, 1);
+    EXPECT_TRUE(testing::any_file_has(folder, canary)) << "nothing is tested";
+    stage_->pass(std::chrono::minutes(10));
+    stage_->pass(std::chrono::seconds(4));
+    EXPECT_FALSE(testing::any_file_has(folder, canary));
 }
 
 /// Who leaves by itself leaves the disk too.
