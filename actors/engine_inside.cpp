@@ -179,6 +179,7 @@ void EngineInside::start(const Settings& settings, const Engine::Options& option
     if (opened) routing.newer = opened->newer;
     if (opened) start_store(std::move(*opened), options, hooks.own_threads);
     routing.store = store_;
+    routing.session.taken_within_s = hooks.taken_within_s;
     router_ = system_->spawn<Router>(load_, last_turn_, routing);
     Supervisor::Options supervisor;
     supervisor.log = options.log;

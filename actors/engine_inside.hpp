@@ -31,6 +31,8 @@ public:
         bool own_threads = true;  ///< for runners, selector and texts; off under CAF's test scheduler
         /// Makes the disk of the store; none: the system's is used.
         std::function<std::unique_ptr<DiskQueue>()> disk;
+        /// How long a turn waits for a busy store: longer where it must come back, however busy the machine is.
+        double taken_within_s = OfferedTurn::taken_within_s;
     };
     static Result<std::unique_ptr<Engine>> open(const Settings& settings, Engine::Options options, Hooks hooks);
     static EngineInside& of(Engine& engine) { return *engine.inside_; }

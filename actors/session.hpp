@@ -41,6 +41,7 @@ public:
         ConversationFigures figures = {};  ///< that a list tells of one that has not been read yet
         std::optional<ConversationName> fork_of = {};
         bool begun_by_turn = false;  ///< and not before: a turn that goes on needs one that became a round
+        double taken_within_s = OfferedTurn::taken_within_s;  ///< by the store, or the prompt is computed
     };
     /// Without stages turns wait until the router tells of some.
     Session(caf::actor_config& config, Conversation conversation, ConversationKey key, router_actor router,

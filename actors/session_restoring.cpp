@@ -17,7 +17,7 @@ void Session::restore() {
 /// The turn comes back from the store, or after a while without having been there.
 void Session::offer(TurnPtr turn, caf::timespan timeout, std::function<void(const StageReply&)> answered,
                     std::function<void(const caf::error&)> failed) {
-    look_at_offer_in(OfferedTurn::taken_within_s, asked_);
+    look_at_offer_in(options_.taken_within_s, asked_);
     when_answered(
         request(current_->stages->store, timeout, restore_atom::value, offered_.offer(std::move(turn), asked_)),
         [this, answered](const StageReply& reply) {

@@ -36,6 +36,8 @@ using testing::Stage;
 
 class KeptConversationsTest : public ::testing::Test {
 protected:
+    static constexpr std::chrono::seconds patience{60};
+
     KeptConversationsTest() { start(); }
     Settings settings(const std::vector<std::string>& more = {}) const {
         std::vector<std::string> all{testing::demo_pool(170), "devices.cpu.threads=1", "memory.disk.free_mib=0",
@@ -45,14 +47,16 @@ protected:
     }
     void start(const std::vector<std::string>& more = {}) {
         engine_.reset();
-        engine_ = must(Engine::open(settings(more)));
+        EngineInside::Hooks hooks;
+        hooks.taken_within_s = 60.0;  // what is stored must come back
+        engine_ = must(EngineInside::open(settings(more), {}, std::move(hooks)));
         ASSERT_TRUE(inside(*engine_).store_figures().serves);
     }
     Engine::Reply ask(const std::string& conversation, const std::string& text) {
         return engine_->ask(chat(conversation, text)).get();
     }
     void restart() {
-        ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+        ASSERT_TRUE(engine_->put_away(patience));
         start();
     }
     /// Of a client who keeps his history himself.
@@ -63,7 +67,7 @@ protected:
     }
     /// That are on the disk, once everything is.
     uint64_t records() {
-        EXPECT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+        EXPECT_TRUE(engine_->put_away(patience));
         return inside(*engine_).store_figures().records;
     }
     std::vector<std::string> listed() {
@@ -224,11 +228,11 @@ TEST_F(KeptConversationsTest, NothingIsLeftOfOneThatIsDeleted) {
     ask("a", "The password of " + canary + " is 7391.");
     must(engine_->fork({"t", "a"}, {"t", "fork"}));
     ask("stays", "Hello!");
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    ASSERT_TRUE(engine_->put_away(patience));
     EXPECT_TRUE(is_anywhere(canary));
     const uint64_t records = inside(*engine_).store_figures().records;
     EXPECT_TRUE(must(engine_->remove({"t", "a"})));
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    ASSERT_TRUE(engine_->put_away(patience));
     EXPECT_EQ(inside(*engine_).store_figures().records, records) << "the fork owns it";
     EXPECT_TRUE(must(engine_->remove({"t", "fork"})));
     for (int i = 0; i < 100 && is_anywhere(canary); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -298,7 +302,7 @@ TEST_F(KeptConversationsTest, OfANewerVersionsFormAreNeitherReadNorReplaced) {
         {"head", store::head_letter}, {"body", store::body_letter}, {"list", store::refers_letter}};
     for (const auto& [id, letter] : letters) ask(id, "Hello!");
     ask("old", "Hello!");
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    ASSERT_TRUE(engine_->put_away(patience));
     std::map<std::string, std::string> values;
     with_manifest([&](Manifest& manifest) {
         Manifest::Changes changes;
@@ -314,7 +318,7 @@ TEST_F(KeptConversationsTest, OfANewerVersionsFormAreNeitherReadNorReplaced) {
     start();
     EXPECT_EQ(listed(), std::vector<std::string>{"old"});
     for (const auto& [id, letter] : letters) check_newer(id, "old");
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    ASSERT_TRUE(engine_->put_away(patience));
     with_manifest([&](Manifest& manifest) { EXPECT_EQ(all_of(manifest, letters), values); });
 }
 
@@ -330,7 +334,7 @@ TEST_F(KeptConversationsTest, OneEngineHasTheFolder) {
     const auto second = must(Engine::open(settings({"memory.disk.path=" + folder_.path() + "/./kv"}), options));
     EXPECT_FALSE(inside(*second).store_figures().serves);
     EXPECT_THAT(said, ::testing::ElementsAre(::testing::HasSubstr("another engine of this process has this store")));
-    EXPECT_FALSE(second->put_away(std::chrono::seconds(10))) << "nothing is on the disk";
+    EXPECT_FALSE(second->put_away(patience)) << "nothing is on the disk";
     restart();
     EXPECT_EQ(listed(), std::vector<std::string>{"a"});
 }
@@ -338,7 +342,7 @@ TEST_F(KeptConversationsTest, OneEngineHasTheFolder) {
 TEST_F(KeptConversationsTest, ASessionThatDiesIsReadAgain) {
     ask("a", "The code of the red box is 4817.");
     std::promise<caf::actor> session;
-    ASSERT_TRUE(engine_->put_away(std::chrono::seconds(10)));
+    ASSERT_TRUE(engine_->put_away(patience));
     caf::scoped_actor self(engine_->system());
     Ask asked = chat("a", "Hello!");
     asked.id = engine_->new_turn_id();

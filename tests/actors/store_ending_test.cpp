@@ -63,6 +63,7 @@ protected:
         engine_.reset();
         EngineInside::Hooks hooks;
         hooks.disk = disk_.maker();
+        hooks.taken_within_s = 60.0;  // what is stored must come back
         engine_ = must(
             EngineInside::open(settings_of({testing::demo_pool(21), "devices.cpu.threads=1", "memory.disk.free_mib=0",
                                             "memory.disk.min_tokens=16", "memory.disk.path=" + folder_.path() + "/kv"}),
