@@ -1,24 +1,18 @@
 #include <malloc.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <string>
-#include <thread>
 
-#include "actors/engine_inside.hpp"
 #include "actors/gateway/browsers.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "cli/commands.hpp"
 #include "cli/line_writer.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
+#include "cli/server_end.hpp"
 #include "transport/http_server.hpp"
 #include "transport/http_url.hpp"
 
@@ -34,93 +28,6 @@ struct ServeOptions {
     bool quiet = false;
     int drain_seconds = 30;
 };
-
-/// The reason why the engine gave up serving, if it did; one of its threads tells it.
-class GaveUp {
-public:
-    void tell(Error why) {
-        const std::lock_guard lock(mutex_);
-        why_ = std::move(why);
-    }
-    std::optional<Error> why() const {
-        const std::lock_guard lock(mutex_);
-        return why_;
-    }
-
-private:
-    mutable std::mutex mutex_;
-    std::optional<Error> why_;
-};
-
-/// Under nohup nothing happens when the terminal closes.
-bool hangup_is_ignored() {
-    struct sigaction action {};
-    return sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-/// Blocks the signals that end a server, in this thread and those it starts, so that one place can wait for them.
-sigset_t block_signals() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
-    if (!hangup_is_ignored()) sigaddset(&signals, SIGHUP);  // while it is blocked it would come all the same
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    ::signal(SIGPIPE, SIG_IGN);
-    return signals;
-}
-
-/// Before anything is served, a signal ends the process at once: nothing has to end in good order.
-void end_if_asked(const sigset_t& signals) {
-    constexpr timespec at_once{};
-    if (const int signal = sigtimedwait(&signals, nullptr, &at_once); signal > 0) std::_Exit(128 + signal);
-}
-
-using Clock = std::chrono::steady_clock;
-/// The time between the end of patience and the end of the process; clients are told in its first half.
-constexpr std::chrono::milliseconds end_time{900};
-
-/// Turns under way go on for so long at most, and what they have computed is put away; another signal ends them at
-/// once, but for SIGHUP: a terminal that closes may send it twice. Returns when the process must be gone.
-Clock::time_point drain(Engine& engine, Gateway& gateway, sigset_t signals, std::chrono::seconds patience,
-                        LineWriter& log) {
-    sigdelset(&signals, SIGHUP);
-    std::atomic<Clock::time_point> over = Clock::now() + patience;
-    std::atomic<bool> drained{false};
-    std::thread listener([&] {
-        int signal = 0;
-        sigwait(&signals, &signal);
-        if (drained) return;
-        over = Clock::now();
-        gateway.drain(std::chrono::seconds(0));
-    });
-    if (const size_t turns = inside(engine).load().turns; turns > 0 && patience.count() > 0)
-        log.write("rondo: turns under way: " + std::to_string(turns) + "; they may go on for " +
-                  std::to_string(patience.count()) + " s, and another signal ends them at once\n");
-    gateway.drain(patience);
-    const auto is_under_way = [&] {
-        const Status put_away = inside(engine).put_away(std::chrono::milliseconds(100));
-        return !put_away && put_away.error().code == ErrorCode::timeout;
-    };
-    while (is_under_way() && Clock::now() < over.load()) {
-    }
-    drained = true;
-    pthread_kill(listener.native_handle(), SIGTERM);  // it may still wait for one
-    listener.join();
-    return std::min(over.load(), Clock::now()) + end_time;
-}
-
-/// Ends the process at this time, even if the engine's end still waits, such as for a long step of a device, or if
-/// nobody reads what the process has to say.
-void end_at_the_latest(Clock::time_point end, const std::optional<Error>& why, std::weak_ptr<LineWriter> log_of) {
-    std::thread([end, why, log_of = std::move(log_of)] {
-        std::this_thread::sleep_until(end);
-        if (const auto log = log_of.lock(); log && why) {  // else whoever called says it
-            log->write("rondo: " + why->message + '\n');
-            log->settle();
-        }
-        std::_Exit(why ? EXIT_FAILURE : EXIT_SUCCESS);
-    }).detach();
-}
 
 /// Sets malloc's thresholds. Left alone, malloc learns from the first large text to keep as much in each thread's
 /// arena, up to 64 MiB.
@@ -139,7 +46,7 @@ Status check_address(const ServerSettings& server) {
 
 Status serve(const ServeOptions& options) {
     let_malloc_give_back();
-    const sigset_t signals = block_signals();
+    const ServerEnd end;
     const std::vector<std::string>& overrides = options.model.overrides;
     RONDO_TRY(check_single("--host", options.host, "server.host=", overrides));
     RONDO_TRY(check_single("--port", options.port < 0 ? "" : std::to_string(options.port), "server.port=", overrides));
@@ -154,17 +61,13 @@ Status serve(const ServeOptions& options) {
         RONDO_TRY(ApiKeys::read(server.api_keys_file, server.api_keys_shared).status());
     RONDO_TRY(check_address(server));
 
-    auto gave_up = std::make_shared<GaveUp>();
     Progress progress("loading " + model_path(settings.model.path).filename().string());
     Engine::Options how;
     how.progress = [&](double share) {
         progress.show(share);
-        end_if_asked(signals);
+        end.leave_if_asked();
     };
-    how.gave_up = [gave_up](Error why) {
-        gave_up->tell(std::move(why));
-        ::kill(::getpid(), SIGTERM);
-    };
+    how.gave_up = end.gave_up();
     const auto log = std::make_shared<LineWriter>(STDERR_FILENO);
     how.log = [log](const std::string& line) { log->write("rondo: " + line + '\n'); };
     RONDO_ASSIGN(const auto engine, Engine::open(settings, std::move(how)));
@@ -184,13 +87,7 @@ Status serve(const ServeOptions& options) {
     const Url url{.host = server.host, .port = gateway->port(), .path = {}};
     std::printf("%s on %s: %s/\n", engine->model_name().c_str(), engine->device_names().c_str(), url.origin().c_str());
     std::fflush(stdout);
-    int signal = 0;
-    sigwait(&signals, &signal);
-    const Clock::time_point end =
-        drain(*engine, *gateway, signals, std::chrono::seconds(gave_up->why() ? 0 : options.drain_seconds), *log);
-    const std::optional<Error> why = gave_up->why();
-    end_at_the_latest(end, why, log);
-    return why ? Status(*why) : Status::ok();
+    return end.wait(*engine, *gateway, std::chrono::seconds(options.drain_seconds), log);
 }
 
 }  // namespace
