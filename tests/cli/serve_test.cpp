@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -226,6 +227,31 @@ TEST(Serve, GoesOnWithoutItsTerminalUnderNohup) {
     EXPECT_FALSE(has_signal(server.process(), "SigBlk:", SIGHUP)) << "it would be taken for the order to end";
     ::kill(server.process(), SIGTERM);
     EXPECT_EQ(server.end(), 0);
+}
+
+/// The end of a FIFO that is written to, once somebody reads it; none where nobody does.
+int open_for_reader(const std::string& fifo) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    int descriptor = -1;
+    while ((descriptor = ::open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 &&
+           std::chrono::steady_clock::now() < end)
+        std::this_thread::yield();
+    return descriptor;
+}
+
+/// It waits for the end of its pipeline file, so no machine has loaded the model when the signal comes.
+TEST(Serve, EndsAtOnceByASignalThatComesBeforeItsModelIsThere) {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+        const testing::Folder folder;
+        const std::string file = folder.path() + "/pipeline.yaml";
+        ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+        RondoTerminal server({"serve", "--port", "0", "--config", file});
+        const int writing = open_for_reader(file);
+        ASSERT_GE(writing, 0);
+        ::kill(server.process(), signal);
+        ::close(writing);
+        EXPECT_EQ(server.end(), 128 + signal);
+    }
 }
 
 TEST_F(Streaming, EndsAtASecondCtrlC) {
