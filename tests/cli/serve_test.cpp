@@ -271,6 +271,19 @@ TEST_F(Streaming, EndsAtASecondCtrlC) {
         << "and not by this client's patience of 20";
 }
 
+/// By Ctrl-S: its log goes nowhere, and whoever writes to the terminal waits.
+TEST_F(Streaming, EndsThoughItsTerminalTakesNothing) {
+    server_.type(RondoTerminal::ctrl('S'));
+    HttpClient client(Url::parse(url_).value());
+    for (int i = 0; i < 500; ++i) {
+        const auto answer =
+            client.request("GET", "/v1/models", {}, "", std::chrono::steady_clock::now() + std::chrono::seconds(20));
+        ASSERT_TRUE(answer.is_ok() && answer->status == 200);
+    }
+    ::kill(server_.process(), SIGTERM);
+    EXPECT_EQ(server_.end(), 0);
+}
+
 class Impatient : public Streaming {
 protected:
     Impatient() : Streaming({"--drain-s", "1"}) {}
