@@ -286,13 +286,16 @@ TEST(HttpClient, SaysWhatIsWrongWithAnAnswer) {
 }
 
 TEST(HttpClient, SaysThatNothingListens) {
-    uint16_t port = 0;
-    {
-        const ScriptedServer server(always(""));
-        port = server.port();
-    }
-    HttpClient client(Url::parse("http://127.0.0.1:" + std::to_string(port)).value());
+    const int bound = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);  // so nobody else can take its port
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    ASSERT_EQ(::bind(bound, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    ASSERT_EQ(::getsockname(bound, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    HttpClient client(Url::parse("http://127.0.0.1:" + std::to_string(ntohs(address.sin_port))).value());
     const auto response = client.request("GET", "/", {}, "", soon());
+    ::close(bound);
     ASSERT_FALSE(response);
     EXPECT_EQ(response.error().code, ErrorCode::io);
     EXPECT_THAT(response.error().message, HasSubstr("nothing listens there"));
