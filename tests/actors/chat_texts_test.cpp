@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/actors/pipeline_fixture.hpp"
+#include "tests/cpu_time.hpp"
 #include "tests/folder.hpp"
 
 namespace rondo {
@@ -18,6 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using testing::chat;
+using testing::cpu_time;
 using testing::must;
 using testing::question;
 using testing::right_answer;
@@ -122,13 +124,18 @@ protected:
         while (inside(*engine_).load().turns == 0 && !turn.has_ended()) std::this_thread::yield();
         return id;
     }
-    /// Of one text that takes long.
-    Clock::duration rendering() {
+    /// The time of one text that takes long, and what is computed for it.
+    struct Rendering {
+        Clock::duration time;
+        std::chrono::nanoseconds cpu;
+    };
+    Rendering rendering() {
         HeardTurn turn;
         const auto begun = Clock::now();
+        const auto computed = cpu_time();
         ask(turn, "", huge(question));
         EXPECT_NE(turn.end().outcome, TurnOutcome::failed) << turn.end().error.message;
-        return Clock::now() - begun;
+        return {Clock::now() - begun, cpu_time() - computed};
     }
     /// All that was said before it counts, and nothing else.
     void expect_as_ever(const std::string& conversation, size_t rounds) {
@@ -161,24 +168,24 @@ TEST_F(ChatTexts, TwoHugeOnesAtOnceHoldUpNoShortOne) {
 }
 
 TEST_F(ChatTexts, ACancelEndsTheTurnAndItsRendering) {
-    const Clock::duration whole = rendering();
+    const Rendering whole = rendering();
     expect_as_ever("c", 0);
-    const auto begun = Clock::now();
+    const auto before = cpu_time();
     for (int i = 0; i < 8; ++i) {
         HeardTurn turn;
         const TurnId id = ask(turn, "c", huge(question));
-        std::this_thread::sleep_for(whole / 20);
+        std::this_thread::sleep_for(whole.time / 20);
         engine_->cancel(id);
         EXPECT_EQ(turn.end().outcome, TurnOutcome::cancelled);
         EXPECT_EQ(turn.ends(), 1U);
     }
     expect_as_ever("c", 1);
     expect_as_ever("c", 2);
-    EXPECT_LT(Clock::now() - begun, 4 * whole) << "eight of them would take as much longer";
+    EXPECT_LT(cpu_time() - before, 4 * whole.cpu) << "eight of them would take twice as much";
 }
 
 TEST_F(ChatTexts, ADeadlineEndsATurnWhoseTextWaitsOrIsRendered) {
-    const Clock::duration whole = rendering();
+    const Clock::duration whole = rendering().time;
     std::vector<HeardTurn> turns(6);  // two are rendered, and the others wait
     for (size_t i = 0; i < turns.size(); ++i)
         ask(turns[i], "c" + std::to_string(i), huge(question), std::chrono::duration<double>(whole).count() / 10);
@@ -238,13 +245,13 @@ TEST_F(ChatTexts, StagesThatAreStartedAnewMeanwhileCostNoTurn) {
 }
 
 TEST_F(ChatTexts, AnEngineThatEndsMeanwhileEndsEachTurnOnce) {
-    const Clock::duration whole = rendering();
+    const Rendering whole = rendering();
     std::vector<HeardTurn> turns(10);
     for (size_t i = 0; i < turns.size(); ++i) ask(turns[i], i % 2 == 0 ? "c" : "", huge(question));
-    const auto begun = Clock::now();
+    const auto before = cpu_time();
     pipeline_ = {};
     engine_.reset();
-    EXPECT_LT(Clock::now() - begun, 3 * whole) << "five times as long, if all were rendered";
+    EXPECT_LT(cpu_time() - before, 4 * whole.cpu) << "ten times as much, if all were rendered";
     for (HeardTurn& turn : turns) {
         EXPECT_EQ(turn.end().outcome, TurnOutcome::failed);
         EXPECT_EQ(turn.ends(), 1U);
