@@ -61,18 +61,17 @@ TEST_F(HostedEngine, WhatIsAskedForAfterItsEndFails) {
     EXPECT_EQ(end.error.message, "the engine has ended and serves nothing any more") << "no retry helps";
 }
 
+bool goes_soon(const std::weak_ptr<const Runtime>& runtime) {
+    for (int i = 0; i < 2000 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return runtime.expired();
+}
+
 /// Timers for what never came hold the actors that asked for them, some for as long as a turn may take.
 TEST_F(HostedEngine, NothingOfTheModelOutlivesIt) {
     const std::weak_ptr runtime = inside(*engine).runtime();
     EXPECT_NE(engine->ask(chat("c", "Hello!")).get().end.outcome, TurnOutcome::failed);
     engine.reset();
-    for (int i = 0; i < 500 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_TRUE(runtime.expired());
-}
-
-bool goes_soon(const std::weak_ptr<const Runtime>& runtime) {
-    for (int i = 0; i < 2000 && !runtime.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return runtime.expired();
+    EXPECT_TRUE(goes_soon(runtime));
 }
 
 /// CAF's logger lives as long as a thread that has met its system, and a system as long as its logger.

@@ -90,7 +90,7 @@ TEST_F(GatewayDrain, EndsEveryAnswerWithAnErrorOfItsOwn) {
 
     const auto asked = std::chrono::steady_clock::now();
     ending->drain(milliseconds(100));
-    EXPECT_LT(std::chrono::steady_clock::now() - asked, milliseconds(5100));
+    EXPECT_LT(std::chrono::steady_clock::now() - asked, milliseconds(100) + test_patience);
     for (auto chunk = begun.read_chunk(); chunk && !heard.whole; chunk = begun.read_chunk()) {
         heard.whole = chunk->empty();
         heard.body += *chunk;
@@ -122,7 +122,7 @@ TEST_F(GatewayDrain, IsNotHeldUpByClientsWhoTakeNothing) {
     gone.close();
     const auto begun = std::chrono::steady_clock::now();
     ending->drain(milliseconds(300));
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(5300));
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(300) + test_patience);
     expect_shut_down(reading.read_response());
     EXPECT_TRUE(becomes_true([] { return inside(*engine).load().turns == 0; }));
 }
@@ -140,7 +140,7 @@ TEST_F(GatewayDrain, EndsWhatWaitsToBeTokenized) {
     RawClient(ending->port()).ask("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     const auto begun = std::chrono::steady_clock::now();
     ending->drain(milliseconds(0));
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(5000));
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, test_patience);
     size_t shut_down = 0;
     for (RawClient& client : clients) {
         const RawResponse answer = client.read_response();
@@ -154,7 +154,7 @@ TEST_F(GatewayDrain, EndsWhatWaitsToBeTokenized) {
 TEST_F(GatewayDrain, LetsAnswersComeToTheirEndMeanwhile) {
     const auto ending = open();
     json body = endless(true);
-    body["max_tokens"] = 300;  // longer than it takes to ask, also where tokens are fast
+    body["max_tokens"] = 2000;  // longer than it takes to ask, also where tokens are fast
     RawClient streaming(ending->port()), whole(ending->port());
     streaming.send(post("/v1/chat/completions", body));
     body["stream"] = false;

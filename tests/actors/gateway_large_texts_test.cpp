@@ -50,9 +50,6 @@ TEST_F(GatewayAbuse, ManyLongTextsAreTokenizedOrRefusedAndThePlacesGivenBack) {
 TEST_F(GatewayAbuse, LargeBodiesHoldUpNobodyElse) {
     using Clock = std::chrono::steady_clock;
     const std::string body = body_of_keys();
-    const auto begun = Clock::now();
-    ASSERT_TRUE(parse_body(body).is_ok());
-    const auto parsing = Clock::now() - begun;
     std::atomic<bool> enough{false};
     std::vector<std::thread> flood;
     std::atomic<int> answered{0};
@@ -62,6 +59,9 @@ TEST_F(GatewayAbuse, LargeBodiesHoldUpNobodyElse) {
         });
     }
     ASSERT_TRUE(becomes_true([&] { return answered > 0; }));
+    const auto begun = Clock::now();
+    EXPECT_TRUE(parse_body(body).is_ok());
+    const auto parsing = Clock::now() - begun;  // beside the others', on a machine that may be busy
     std::vector<Clock::duration> waits;
     HttpClient asking = client();
     while (waits.size() < 41) {

