@@ -120,6 +120,7 @@ void DeviceRunner::answer(const Status& status) {
     Piece piece = std::move(*current_);
     current_.reset();
     *at_work_since_ns_ = 0;
+    if (const auto* const chunk = std::get_if<Asked<Chunk>>(&piece)) count_lines(*chunk->work->turn);
     std::visit(
         [&](auto& asked) {
             asked.work->status = status;
@@ -131,6 +132,14 @@ void DeviceRunner::answer(const Status& status) {
     ++progress_->done;
     progress_->last_ns = std::chrono::steady_clock::now().time_since_epoch().count();
     issue_next();
+}
+
+/// Also of a chunk that failed: what its first layers counted must not become the next turn's.
+void DeviceRunner::count_lines(Turn& turn) {
+    SparsePrefill* const lines = (*prompts_)[turn.method].get();
+    if (lines == nullptr) return;
+    turn.prompt_attention += lines->stats();
+    lines->clear_stats();
 }
 
 void DeviceRunner::collect(Step& step) {
@@ -150,10 +159,6 @@ void DeviceRunner::collect(Chunk& chunk) {
     Turn& turn = *chunk.turn;
     turn.computed_seconds += chunk.seconds;
     if (!chunk.open && !chunk.drop) turn.computed_tokens += turn.chunk_rows;
-    if (SparsePrefill* const lines = (*prompts_)[turn.method].get(); lines != nullptr) {
-        turn.prompt_attention += lines->stats();
-        lines->clear_stats();
-    }
     if (chunk.drop || chunk.open || turn.missing() > 0) return;
     turn.take(turn.answer.next(stepper_->chunk_logits()));
     turn.end_prompt(stepper_->device());

@@ -62,6 +62,7 @@ private:
     void refused(const Status& why);
     void complete(const Status& status);
     void answer(const Status& status);
+    void count_lines(Turn& turn);
     void collect(Step& step);
     void collect(Chunk& chunk);
     void collect(ChoiceJob& job);

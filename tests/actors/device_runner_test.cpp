@@ -37,9 +37,8 @@ protected:
         limits.context_tokens = 256;
         std::shared_ptr<Stepper> stepper =
             must(Stepper::create(runtime_->model, *runtime_->pool, *runtime_->devices[0], limits));
-        auto dense = std::make_shared<DeviceRunner::PromptAttention>(1);
-        runner_ = system_->spawn<DeviceRunner>(runtime_, std::move(stepper), std::move(dense),
-                                               std::make_shared<Progress>(1), size_t{0});
+        runner_ = system_->spawn<DeviceRunner>(runtime_, std::move(stepper), prompts_, std::make_shared<Progress>(1),
+                                               size_t{0});
     }
     ~DeviceRunnerTest() override {
         caf::anon_send_exit(runner_, caf::exit_reason::kill);
@@ -90,6 +89,7 @@ protected:
     RuntimePtr runtime_ = testing::small_runtime(64);
     caf::actor_system_config config_;
     std::unique_ptr<caf::actor_system> system_;
+    std::shared_ptr<DeviceRunner::PromptAttention> prompts_ = std::make_shared<DeviceRunner::PromptAttention>(1);
     device_runner_actor runner_;
 };
 
@@ -148,6 +148,30 @@ TEST_F(DeviceRunnerTest, AStepThatIsRefusedIsNotCounted) {
     EXPECT_FALSE(step(chooses)->status);
     EXPECT_FALSE(chooses->step_attention->take_begun());
     EXPECT_EQ(chooses->step_attention->stats().causal, 0);
+}
+
+/// The next turn of the method would have them in its answer.
+TEST_F(DeviceRunnerTest, AChunkThatFailsKeepsWhatItsLayersCounted) {
+    PrefillAttention by_lines;
+    by_lines.method = PrefillAttention::Method::loopserve;
+    (*prompts_)[0] = must(SparsePrefill::create(runtime_->model.spec, *runtime_->devices[0], by_lines));
+    SparsePrefill& lines = *(*prompts_)[0];
+    lines.measure(1);
+    lines.count_dense(prompt, prompt);  // as layers do before one fails
+    const int64_t counted = lines.stats().causal;
+    ASSERT_GT(counted, 0);
+
+    const TurnPtr failing = turn(100), next = turn(100);
+    failing->ids.back() = -1;
+    const auto chunk = std::make_shared<Chunk>();
+    chunk->turn = failing;
+    ask(chunk_atom::value, chunk);
+    ASSERT_FALSE(chunk->status);
+    EXPECT_EQ(failing->prompt_attention.causal, counted);
+
+    lines.measure(0);
+    compute_prompt(next);
+    EXPECT_EQ(next->prompt_attention.causal, 0);
 }
 
 TEST_F(DeviceRunnerTest, ATurnIsOverWhenItsAnswerSaysSoOrTheContextIsFull) {
