@@ -52,14 +52,14 @@ public:
         auto weights = std::make_unique<Weights>();
         weights->spec = spec_;
         RONDO_ASSIGN(weights->embedding, matrix({{"model.embed_tokens.weight"}}));
-        RONDO_ASSIGN(const FileTensor* const first, find("model.layers.0.mlp.down_proj.weight"));
-        weights->activation = first->dtype == DType::bf16 ? DType::bf16 : DType::f32;
+        if (!spec_.tied_embeddings) only_bf16_ = true;  // rows are taken of it, and nothing is multiplied
         weights->layers.resize(static_cast<size_t>(spec_.layers));
         for (int l = 0; l < spec_.layers; ++l) RONDO_TRY(load_layer(l, weights->layers[static_cast<size_t>(l)]));
         RONDO_ASSIGN(weights->final_norm, vector({{"model.norm.weight"}}));
         if (!spec_.tied_embeddings) {
             RONDO_ASSIGN(weights->head, matrix({{"lm_head.weight"}}));
         }
+        weights->activation = only_bf16_ ? DType::bf16 : DType::f32;
         return weights;
     }
 
@@ -117,6 +117,7 @@ private:
             HostMatrix matrix{tensor->data, tensor->dtype, tensor->shape[0], tensor->shape[1], {}};
             if (part.order != nullptr) matrix.row_order = *part.order;
             matrices.push_back(matrix);
+            only_bf16_ = only_bf16_ && tensor->dtype == DType::bf16;
             tensors.push_back(tensor);
         }
         auto packed = device_.ops().pack(matrices);
@@ -167,6 +168,7 @@ private:
     Device& device_;
     const std::function<void(double)>& progress_;
     std::vector<int32_t> q_order_, k_order_;
+    bool only_bf16_ = true;                    // are matrices so far
     std::vector<const FileTensor*> in_order_;  // of loading
     size_t asked_ = 0;                         // of those, how many have been asked for
     size_t bytes_asked_ = 0, bytes_begun_ = 0;

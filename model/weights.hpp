@@ -30,7 +30,7 @@ struct LayerWeights {
 /// A model's weights in one memory space, immutable; devices of that space share them.
 struct Weights {
     ModelSpec spec;
-    DType activation = DType::bf16;           ///< of what flows into products: bf16 where the weights are, else f32
+    DType activation = DType::bf16;           ///< of what flows into products: bf16 where all weights are, else f32
     std::unique_ptr<PackedMatrix> embedding;  ///< [V, D]
     std::unique_ptr<PackedMatrix> head;       ///< [V, D]; none when tied
     Buffer final_norm;                        ///< [D]

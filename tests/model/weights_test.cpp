@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/quant.hpp"
 #include "model/files/spec_tensors.hpp"
 #include "model/model_files.hpp"
 #include "tests/model/tiny_engine.hpp"
@@ -12,6 +13,47 @@ namespace rondo {
 namespace {
 
 using testing::need;
+
+/// A file whose tensors lie as in several parts: the first ones at the highest addresses. Counts what is asked for.
+class Parts final : public WeightsFile {
+public:
+    explicit Parts(const WeightsFile& from) {
+        size_t bytes = 0;
+        for (const FileTensor& tensor : from.tensors()) bytes += tensor.bytes;
+        memory_.resize(bytes);
+        for (const FileTensor& tensor : from.tensors()) {
+            bytes -= tensor.bytes;
+            std::copy_n(tensor.data, tensor.bytes, memory_.data() + bytes);
+            tensors_.push_back(tensor);
+            tensors_.back().data = memory_.data() + bytes;
+        }
+    }
+    const FileTensor* find(std::string_view name) const override {
+        const auto found = std::ranges::find(tensors_, name, &FileTensor::name);
+        return found == tensors_.end() ? nullptr : &*found;
+    }
+    const std::vector<FileTensor>& tensors() const override { return tensors_; }
+    void will_need(const FileTensor& tensor) const override { asked.push_back(tensor.name); }
+    void done_with(const FileTensor& tensor) const override { done.push_back(tensor.name); }
+
+    mutable std::vector<std::string> asked, done;
+
+    /// Keeps one tensor of the file in another type.
+    void convert(std::string_view name, DType type) {
+        const auto tensor = std::ranges::find(tensors_, name, &FileTensor::name);
+        ASSERT_NE(tensor, tensors_.end());
+        std::vector<float> values(static_cast<size_t>(tensor->shape[0] * tensor->shape[1]));
+        dequantize_row(tensor->dtype, tensor->data, values.data(), std::ssize(values));
+        converted_ = golden::encode(values, type);
+        tensor->dtype = type;
+        tensor->data = converted_.data();
+        tensor->bytes = converted_.size();
+    }
+
+private:
+    std::vector<std::byte> memory_, converted_;
+    std::vector<FileTensor> tensors_;
+};
 
 class WeightsLoading : public ::testing::Test {
 protected:
@@ -24,6 +66,27 @@ TEST_F(WeightsLoading, ActivationsAreFloatUnlessWeightsAreBf16) {
     EXPECT_EQ(testing::load_case(model_case, DType::bf16, *device_).weights->activation, DType::bf16);
     EXPECT_EQ(testing::load_case(model_case, DType::f16, *device_).weights->activation, DType::f32);
     EXPECT_EQ(testing::load_case(model_case, DType::q8_0, *device_).weights->activation, DType::f32);
+}
+
+/// Rounded inputs would cost the products of all weights bits that an f16 or f32 weight has.
+TEST_F(WeightsLoading, OneWeightOfAnotherTypeKeepsActivationsInFloat) {
+    for (const char* tying : {"qwen2_gqa1_head32_tied", "qwen2_gqa1_head32_untied"}) {
+        const bool tied = std::string_view(tying).ends_with("_tied");
+        const auto activation = [&](DType type, const char* name, DType other) {
+            const golden::Folder folder(golden::read_case(tying), type);
+            const ModelFiles files = need(open_model_files(folder.path(), {}));
+            Parts parts(*files.weights);
+            parts.convert(name, other);
+            return need(load_weights(files.spec, parts, *device_))->activation;
+        };
+        for (const char* name : {"model.layers.0.mlp.down_proj.weight", "model.layers.1.self_attn.k_proj.weight"}) {
+            EXPECT_EQ(activation(DType::f16, name, DType::bf16), DType::f32) << tying << ", " << name;
+            EXPECT_EQ(activation(DType::bf16, name, DType::f16), DType::f32) << tying << ", " << name;
+            EXPECT_EQ(activation(DType::bf16, name, DType::bf16), DType::bf16) << tying << ", " << name;
+        }
+        EXPECT_EQ(activation(DType::bf16, "model.embed_tokens.weight", DType::f32), tied ? DType::f32 : DType::bf16);
+        if (!tied) EXPECT_EQ(activation(DType::bf16, "lm_head.weight", DType::f32), DType::f32);
+    }
 }
 
 TEST_F(WeightsLoading, TiedModelsShareOneTable) {
@@ -71,35 +134,6 @@ TEST_F(WeightsLoading, ProgressRisesToTheWhole) {
     EXPECT_GT(shares.front(), 0.0);
     EXPECT_DOUBLE_EQ(shares.back(), 1.0);
 }
-
-/// A file whose tensors lie as in several parts: the first ones at the highest addresses. Counts what is asked for.
-class Parts final : public WeightsFile {
-public:
-    explicit Parts(const WeightsFile& from) {
-        size_t bytes = 0;
-        for (const FileTensor& tensor : from.tensors()) bytes += tensor.bytes;
-        memory_.resize(bytes);
-        for (const FileTensor& tensor : from.tensors()) {
-            bytes -= tensor.bytes;
-            std::copy_n(tensor.data, tensor.bytes, memory_.data() + bytes);
-            tensors_.push_back(tensor);
-            tensors_.back().data = memory_.data() + bytes;
-        }
-    }
-    const FileTensor* find(std::string_view name) const override {
-        const auto found = std::ranges::find(tensors_, name, &FileTensor::name);
-        return found == tensors_.end() ? nullptr : &*found;
-    }
-    const std::vector<FileTensor>& tensors() const override { return tensors_; }
-    void will_need(const FileTensor& tensor) const override { asked.push_back(tensor.name); }
-    void done_with(const FileTensor& tensor) const override { done.push_back(tensor.name); }
-
-    mutable std::vector<std::string> asked, done;
-
-private:
-    std::vector<std::byte> memory_;
-    std::vector<FileTensor> tensors_;
-};
 
 TEST_F(WeightsLoading, AsksForTensorsInTheOrderOfLoading) {
     const golden::Folder folder(golden::read_case("qwen2_gqa1_head32_tied"), DType::bf16);
