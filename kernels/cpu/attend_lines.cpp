@@ -11,6 +11,8 @@ namespace rondo::cpu {
 
 namespace {
 
+constexpr int gather_pieces = 8;
+
 /// Rows of one block: all of them are dense rows, or none is.
 struct RowTile {
     int32_t row;  // of the sequence's rows
@@ -22,13 +24,22 @@ struct Call {
     const AttendArgs& args;
     const LineTables& lines;
     const int32_t* column_blocks;
-    const std::byte* gathered;
+    const std::byte* gathered = nullptr;
+    int first_head = 0;  // whose columns are gathered first
 
     const int32_t* block_begin() const { return args.sequences.block_begin; }
     int64_t rows() const { return args.sequences.row_begin[1] - args.sequences.row_begin[0]; }
     int64_t first_key() const { return args.sequences.kv_length[0] - rows(); }
     int kv_head(int head) const { return head / (args.heads / args.kv.heads); }
     int64_t atoms_before(int head) const { return lines.column_begin[head] / kv_block_tokens + head; }
+    /// Where column i of a head is gathered, the first of an atom.
+    size_t gathered_at(int head, int64_t i) const {
+        const int64_t atom = atoms_before(head) - atoms_before(first_head);
+        return static_cast<size_t>(atom + (i - lines.column_begin[head]) / kv_block_tokens) * args.kv.atom.bytes();
+    }
+    size_t gathered_bytes(int begin, int end) const {
+        return static_cast<size_t>(atoms_before(end) - atoms_before(begin)) * args.kv.atom.bytes();
+    }
 };
 
 /// The rows cut at the bounds of blocks.
@@ -44,23 +55,25 @@ int64_t cut_rows(const Call& call, RowTile* tiles) {
     return count;
 }
 
-void gather_columns(const Call& call, int head, int32_t* column_blocks, std::byte* gathered) {
+/// One of the pieces of a head's columns, so that all threads gather when there are few heads.
+void gather_columns(const Call& call, int head, int64_t piece, int32_t* column_blocks, std::byte* gathered) {
     const KvLayer& kv = call.args.kv;
     const SequenceTables& tables = call.args.sequences;
-    const int32_t begin = call.lines.column_begin[head], end = call.lines.column_begin[head + 1];
-    int64_t block = 0;
+    const int32_t head_begin = call.lines.column_begin[head], head_end = call.lines.column_begin[head + 1];
+    const int32_t each = round_up<int32_t>((head_end - head_begin) / gather_pieces + 1, kv_block_tokens);
+    const int64_t begin = head_begin + piece * each, end = std::min<int64_t>(begin + each, head_end);
+    if (begin >= end) return;
+    int64_t block = block_of_key(call.block_begin(), tables.block_count[0], call.lines.columns[begin]);
     KeySource sources[kv_block_tokens];
-    for (int32_t i = begin; i < end; i += kv_block_tokens) {
-        const int count = std::min<int>(kv_block_tokens, end - i);
+    for (int64_t i = begin; i < end; i += kv_block_tokens) {
+        const auto count = static_cast<int>(std::min<int64_t>(kv_block_tokens, end - i));
         for (int t = 0; t < count; ++t) {
             const int32_t key = call.lines.columns[i + t];
             while (call.block_begin()[block + 1] <= key) ++block;
             column_blocks[i + t] = static_cast<int32_t>(block);
             sources[t] = {kv.at(tables.blocks[block], call.kv_head(head)), key - call.block_begin()[block]};
         }
-        std::byte* const atom =
-            gathered + static_cast<size_t>(call.atoms_before(head) + (i - begin) / kv_block_tokens) * kv.atom.bytes();
-        gather_atom(kv.atom, sources, count, atom);
+        gather_atom(kv.atom, sources, count, gathered + call.gathered_at(head, i));
     }
 }
 
@@ -90,7 +103,6 @@ int64_t list_keys(const Call& call, int head, int32_t own, bool dense, uint8_t* 
     int64_t count = 0;
     if (!dense) {
         const int32_t begin = call.lines.column_begin[head], end = call.lines.column_begin[head + 1];
-        const size_t bytes = call.args.kv.atom.bytes();
         for (int32_t i = begin; i < end; i += kv_block_tokens) {
             uint32_t allowed = 0;
             const int filled = std::min<int>(kv_block_tokens, end - i);
@@ -99,8 +111,7 @@ int64_t list_keys(const Call& call, int head, int32_t own, bool dense, uint8_t* 
                 if (block < own && taken[block] == 0) allowed |= 1U << t;
             }
             if (allowed == 0) continue;
-            const auto atom = static_cast<size_t>(call.atoms_before(head) + (i - begin) / kv_block_tokens);
-            list[count++] = {call.gathered + atom * bytes, everyone_sees, static_cast<uint16_t>(allowed),
+            list[count++] = {call.gathered + call.gathered_at(head, i), everyone_sees, static_cast<uint16_t>(allowed),
                              kv_block_tokens};
         }
     }
@@ -113,23 +124,16 @@ int64_t list_keys(const Call& call, int head, int32_t own, bool dense, uint8_t* 
 
 }  // namespace
 
+/// Some heads at a time, because the columns of all of them could take any amount of memory.
 Status AttendLines::run(const AttendArgs& args, const LineTables& lines) {
     assert(args.sequences.sequences == 1 && args.heads % args.kv.heads == 0);
     const int64_t d = args.kv.atom.head_dim, blocks = args.sequences.block_count[0];
-    const int64_t columns = lines.column_begin[args.heads];
-    const int64_t atoms_max = columns / kv_block_tokens + args.heads;
-    auto* const column_blocks = column_blocks_.get<int32_t>(static_cast<size_t>(columns) * sizeof(int32_t));
-    auto* const gathered = gathered_.get(static_cast<size_t>(atoms_max) * args.kv.atom.bytes());
-    const Call call{args, lines, column_blocks, gathered};
-    pool_.run(args.heads,
-              [&](int64_t head, int) { gather_columns(call, static_cast<int>(head), column_blocks, gathered); });
-
+    const auto columns = static_cast<size_t>(lines.column_begin[args.heads]);
+    auto* const column_blocks = column_blocks_.get<int32_t>(columns * sizeof(int32_t));
+    Call call{args, lines, column_blocks};
     auto* const tiles = tiles_.get<RowTile>(static_cast<size_t>(blocks) * sizeof(RowTile));
     const int64_t tile_count = cut_rows(call, tiles);
-    pool_.run_stretches(args.heads * tile_count, [&](int64_t i, int thread) {
-        PerThread& own = scratch_[static_cast<size_t>(thread)];
-        const auto head = static_cast<int>(i / tile_count);
-        const RowTile& rows = tiles[i % tile_count];
+    const auto attend = [&](int head, const RowTile& rows, PerThread& own) {
         auto* const taken = own.taken.get<uint8_t>(static_cast<size_t>(blocks));
         const int64_t head_atoms = ceil_div<int64_t>(lines.column_begin[head + 1] - lines.column_begin[head], 16);
         auto* const list = own.keys.get<TileKeys>(static_cast<size_t>(blocks + head_atoms) * sizeof(TileKeys));
@@ -154,7 +158,23 @@ Status AttendLines::run(const AttendArgs& args, const LineTables& lines) {
             write_tile(tile, 1, sums, args.out, args.sequences.row_begin[0] + row);
             row = end;
         }
-    });
+    };
+    for (int end = 0; end < args.heads;) {
+        call.first_head = end++;
+        while (end < args.heads && call.gathered_bytes(call.first_head, end + 1) <= scratch_kept_bytes) ++end;
+        const int heads = end - call.first_head;
+        auto* const gathered = gathered_.get(call.gathered_bytes(call.first_head, end));
+        call.gathered = gathered;
+        pool_.run(heads * gather_pieces, [&](int64_t task, int) {
+            gather_columns(call, call.first_head + static_cast<int>(task / gather_pieces), task % gather_pieces,
+                           column_blocks, gathered);
+        });
+        pool_.run_stretches(heads * tile_count, [&](int64_t i, int thread) {
+            attend(call.first_head + static_cast<int>(i / tile_count), tiles[i % tile_count],
+                   scratch_[static_cast<size_t>(thread)]);
+        });
+    }
+    gathered_.give_back();
     return Status::ok();
 }
 

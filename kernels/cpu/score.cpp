@@ -24,42 +24,72 @@ void score_tile(const ScoreTile& tile, Scratch& scratch, float* weights, int64_t
     }
 }
 
+/// How the queries of a KV head are cut: some rows in some heads are a part.
+struct Score::Parts {
+    explicit Parts(const ScoreArgs& args)
+        : group(args.heads / args.kv.heads),
+          heads_each(std::min(group, score_queries_max)),
+          head_parts(ceil_div<int64_t>(group, heads_each)),
+          rows_each(std::max<int64_t>(1, score_queries_max / group)),
+          count(ceil_div(args.q.rows, rows_each) * head_parts) {}
+
+    int group, heads_each;
+    int64_t head_parts, rows_each, count;
+};
+
+void Score::sum_part(const ScoreArgs& args, const Parts& parts, int64_t head, int64_t part, int thread, float* sums) {
+    const int64_t stride = score_stride(args.keys);
+    const auto first_head = static_cast<int>(part % parts.head_parts) * parts.heads_each;
+    ScoreTile tile;
+    tile.args = &args;
+    tile.bf16 = bf16_;
+    tile.first_head = static_cast<int>(head) * parts.group + first_head;
+    tile.heads = std::min(parts.heads_each, parts.group - first_head);
+    tile.first_row = part / parts.head_parts * parts.rows_each;
+    tile.queries = static_cast<int>(std::min(parts.rows_each, args.q.rows - tile.first_row)) * tile.heads;
+    PerThread& own = scratch_[static_cast<size_t>(thread)];
+    auto* const weights = own.weights.get<float>(static_cast<size_t>(score_queries_max * stride) * sizeof(float));
+    score_tile(tile, own.kernel, weights, stride);
+    sum_queries(weights, stride, tile.queries, args.keys, 1.0F / static_cast<float>(parts.group), sums);
+}
+
+/// Parts are added up in order, some at a time, because those of all rows could take any amount of memory.
 Status Score::keys(const Tensor& out, const ScoreArgs& args) {
-    const int kv_heads = args.kv.heads, group = args.heads / kv_heads;
-    const int64_t rows = args.q.rows, keys = args.keys;
+    const int64_t kv_heads = args.kv.heads, keys = args.keys, stride = score_stride(keys);
     assert(out.rows == kv_heads && out.columns == keys && out.dtype == DType::f32);
-    if (rows == 0) {
+    if (args.q.rows == 0) {
         for (int64_t head = 0; head < kv_heads; ++head) std::fill_n(out.row<float>(head), keys, 0.0F);
         return Status::ok();
     }
-    const int64_t rows_each = std::max<int64_t>(1, score_queries_max / group);
-    const int heads_each = std::min(group, score_queries_max);
-    const int64_t row_parts = ceil_div(rows, rows_each), head_parts = ceil_div<int64_t>(group, heads_each);
-    const int64_t parts = row_parts * head_parts, stride = score_stride(keys);
-    auto* const partials = partials_.get<float>(static_cast<size_t>(kv_heads * parts * stride) * sizeof(float));
-    pool_.run(kv_heads * parts, [&](int64_t task, int thread) {
-        const int64_t part = task % parts;
-        ScoreTile tile;
-        tile.args = &args;
-        tile.bf16 = bf16_;
-        const auto head_part = static_cast<int>(part % head_parts) * heads_each;
-        tile.first_head = static_cast<int>(task / parts) * group + head_part;
-        tile.heads = std::min(heads_each, group - head_part);
-        tile.first_row = part / head_parts * rows_each;
-        tile.queries = static_cast<int>(std::min(rows_each, rows - tile.first_row)) * tile.heads;
-        PerThread& own = scratch_[static_cast<size_t>(thread)];
-        auto* const weights = own.weights.get<float>(static_cast<size_t>(score_queries_max * stride) * sizeof(float));
-        score_tile(tile, own.kernel, weights, stride);
-        sum_queries(weights, stride, tile.queries, keys, 1.0F / static_cast<float>(group), partials + task * stride);
-    });
-    constexpr int64_t keys_each = 4096;
-    const int64_t pieces = ceil_div(keys, keys_each);
-    pool_.run(kv_heads * pieces, [&](int64_t task, int) {
-        const int64_t head = task / pieces, first = task % pieces * keys_each;
-        sum_queries(partials + head * parts * stride + first, stride, static_cast<int>(parts),
-                    std::min(keys_each, keys - first), 1.0F, out.row<float>(head) + first);
-    });
+    const Parts parts(args);
+    const int64_t fit = static_cast<int64_t>(scratch_kept_bytes / sizeof(float)) / (kv_heads * stride) - 1;
+    const int64_t together = std::min(parts.count, std::max(fit, ceil_div<int64_t>(2 * pool_.threads(), kv_heads)));
+    const int64_t head_floats = (1 + together) * stride;  // the sum so far, then the parts
+    auto* const partials = partials_.get<float>(static_cast<size_t>(kv_heads * head_floats) * sizeof(float));
+    for (int64_t first = 0; first < parts.count; first += together) {
+        const int64_t count = std::min(together, parts.count - first);
+        pool_.run(kv_heads * count, [&](int64_t task, int thread) {
+            const int64_t head = task / count, part = task % count;
+            sum_part(args, parts, head, first + part, thread, partials + head * head_floats + (1 + part) * stride);
+        });
+        constexpr int64_t keys_each = 4096;
+        const int64_t pieces = ceil_div(keys, keys_each);
+        pool_.run(kv_heads * pieces, [&](int64_t task, int) {
+            const int64_t head = task / pieces, key = task % pieces * keys_each;
+            float* const sum = partials + head * head_floats + key;
+            const int before = first == 0 ? 0 : 1;
+            sum_queries(sum + (1 - before) * stride, stride, static_cast<int>(count) + before,
+                        std::min(keys_each, keys - key), 1.0F,
+                        first + count == parts.count ? out.row<float>(head) + key : sum);
+        });
+    }
+    give_back();
     return Status::ok();
+}
+
+void Score::give_back() {
+    for (PerThread& own : scratch_) own.weights.give_back();
+    partials_.give_back();
 }
 
 Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
@@ -79,6 +109,7 @@ Status Score::rows(const ScoreArgs& args, const Ops::ConsumeRows& consume) {
         out.stride = stride;
         consume(static_cast<int>(head), out);
     });
+    give_back();
     return Status::ok();
 }
 

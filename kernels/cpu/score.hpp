@@ -25,10 +25,14 @@ private:
         Scratch keys;
     };
 
+    struct Parts;
+    void sum_part(const ScoreArgs& args, const Parts& parts, int64_t head, int64_t part, int thread, float* sums);
+    void give_back();
+
     ThreadPool& pool_;
     Bf16Way bf16_;
     std::vector<PerThread> scratch_;  // by thread
-    Scratch partials_;
+    Scratch partials_;                // of score_keys: sums of some parts
 };
 
 }  // namespace rondo::cpu

@@ -1,3 +1,5 @@
+#include "kernels/cpu/scratch.hpp"
+#include "tests/kernels/heap_bytes.hpp"
 #include "tests/kernels/one_sequence.hpp"
 
 namespace rondo::test {
@@ -106,6 +108,40 @@ TEST_P(Score, ARowsWeightsAreTheSameBesideAnyOthers) {
             }
         }
     }
+}
+
+TEST_P(Score, WhatTheWeightsOfManyRowsTookIsGivenBack) {
+    const Case c = make_case({.heads = 1, .kv_heads = 1, .head_dim = 32, .rounds = {70'000}, .rows = 256}, 950);
+    const ScoreArgs args = score_args(c, c.paged.keys());
+    ASSERT_GT(static_cast<size_t>(args.q.rows * args.keys) * sizeof(float), cpu::scratch_kept_bytes);
+    const size_t before = heap_bytes();
+    for (int i = 0; i < 2; ++i) {
+        expect_ok(ops().score_rows(args, [](int, const Tensor& rows) { EXPECT_EQ(rows.rows, 256); }));
+        EXPECT_LE(heap_bytes(), before + cpu::scratch_kept_bytes + heap_slack_bytes);
+    }
+}
+
+/// 17 heads are a part of their own for each row, and the parts are more than are summed at a time.
+class ScoreOfManyRows : public Score {};
+INSTANTIATE_TEST_SUITE_P(TwoThreads, ScoreOfManyRows, testing::Values(places[1]));
+
+TEST_P(ScoreOfManyRows, AddsUpTheRowsInOrderInBoundedMemory) {
+    const Case c = make_case({.heads = 17, .kv_heads = 1, .head_dim = 32, .rounds = {16'000}, .rows = 1200}, 960);
+    const ScoreArgs args = score_args(c, c.paged.keys());
+    ASSERT_GT(static_cast<size_t>(args.q.rows * args.keys) * sizeof(float), cpu::scratch_kept_bytes);
+    const Tensor of_row = poisoned(DType::f32, 1, args.keys), out = poisoned(DType::f32, 1, args.keys);
+    std::vector<float> sums(static_cast<size_t>(args.keys));
+    for (int64_t row = 0; row < args.q.rows; ++row) {
+        ScoreArgs one = args;
+        one.q = args.q.slice_rows(row, 1);
+        one.row_keys = args.row_keys + row;
+        expect_ok(ops().score_keys(of_row, one));
+        for (size_t key = 0; key < sums.size(); ++key) sums[key] += of_row.row<float>(0)[key];
+    }
+    const size_t before = heap_bytes();
+    expect_ok(ops().score_keys(out, args));
+    EXPECT_LE(heap_bytes(), before + cpu::scratch_kept_bytes + heap_slack_bytes);
+    EXPECT_EQ(std::memcmp(out.row<float>(0), sums.data(), sums.size() * sizeof(float)), 0);
 }
 
 TEST_P(Score, NoRowsGiveEveryKeyNothing) {

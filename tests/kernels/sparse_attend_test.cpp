@@ -1,3 +1,5 @@
+#include "kernels/cpu/scratch.hpp"
+#include "tests/kernels/heap_bytes.hpp"
 #include "tests/kernels/one_sequence.hpp"
 
 namespace rondo::test {
@@ -158,6 +160,30 @@ TEST_P(SparseAttend, RowsAttendToTheUnionOfTheirLines) {
                         op_tolerance(kv));
         }
     }
+}
+
+TEST_P(SparseAttend, ColumnsOfManyHeadsAreGatheredInBoundedMemory) {
+    const Case c =
+        make_case({.heads = 64, .kv_heads = 1, .head_dim = 32, .kv = DType::f32, .rounds = {8000}, .rows = 2}, 190);
+    std::vector<HeadLines> lines(64);
+    const auto in_columns = [](int head, int64_t key) { return (key + head) % 16 != 0; };
+    for (int head = 0; head < 64; ++head) {
+        HeadLines& own = lines[static_cast<size_t>(head)];
+        own.bands.insert(0);
+        for (int32_t key = 0; key < 8000; ++key)
+            if (in_columns(head, key)) own.columns.insert(own.columns.end(), key);
+    }
+    const AttendArgs args = args_of(c, Rows::bulk);
+    const LineTables tables = tables_of(lines);
+    const size_t before = heap_bytes();
+    expect_ok(ops().attend_lines(args, tables));
+    EXPECT_LE(heap_bytes(), before + cpu::scratch_kept_bytes + heap_slack_bytes);
+    expect_near(args.out,
+                expected(c,
+                         [&](int64_t row, int head, int64_t key) {
+                             return in_columns(head, key) || c.block_of(c.first_key() + row) == c.block_of(key);
+                         }),
+                op_tolerance(DType::f32));
 }
 
 /// Columns, bands, blocks and last rows share everything among themselves, and much of it twice: shapes, chunks and
