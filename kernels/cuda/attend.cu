@@ -9,6 +9,7 @@ constexpr int threads = 128;
 constexpr int warps = threads / 32;
 constexpr int head_dim_max = static_cast<int>(limits::head_size_max);
 constexpr int channels = head_dim_max / threads;  // of one thread, at most
+constexpr int stretch_blocks = 32;
 
 /// The last sequence that begins at or before `row`: an empty one never owns a row, so this is the one that does.
 __device__ int sequence_of(const SequenceTables& sequences, int row) {
@@ -27,8 +28,10 @@ __device__ int sequence_of(const SequenceTables& sequences, int row) {
 
 /// out, q [rows, heads·d]. One block a (row, query head): it walks the sequence's KV blocks in order with an online
 /// softmax in f32, so a row's bits depend on its own keys alone. For each block of 16 keys the warps share out the
-/// scores and then the threads the channels. The grid begins at the first sequence's first row, which in a batch of
-/// prompts and answers stands behind the prompts' rows. Rows that no sequence owns are left alone.
+/// scores and then the threads the channels. Weights are added up by stretches of blocks, and the stretches in order:
+/// one by one, 100,000 weights would lose some tenths of a percent to rounding. The grid begins at the first sequence's
+/// first row, which in a batch of prompts and answers stands behind the prompts' rows. Rows that no sequence owns are
+/// left alone.
 template <DType type>
 __global__ void __launch_bounds__(threads)
     attend_kernel(Rows2d out, Rows2d q, PagedKv kv, SequenceTables sequences, float scale) {
@@ -53,8 +56,20 @@ __global__ void __launch_bounds__(threads)
 
     float largest = -INFINITY;
     float sum = 0.0F;
-    float mean[channels] = {};  // Σ weight · value so far; channel j of this thread is thread + j·threads
-    int turn = 0;
+    float mean[channels] = {};  // Σ weight · value of a stretch; channel j of this thread is thread + j·threads
+    float whole_largest = -INFINITY, whole_sum = 0.0F, whole_mean[channels] = {};  // of the stretches before it
+    const auto end_stretch = [&] {
+        const float shrink = expf(whole_largest - largest);
+        whole_largest = largest;
+        whole_sum = whole_sum * shrink + sum;
+        sum = 0.0F;
+#pragma unroll
+        for (int j = 0; j < channels; ++j) {
+            whole_mean[j] = whole_mean[j] * shrink + mean[j];
+            mean[j] = 0.0F;
+        }
+    };
+    int turn = 0;  // blocks done
     for (int i = 0; i < sequences.block_count[s]; ++i) {
         const int first = block_begin[i];
         if (first >= visible) break;
@@ -67,18 +82,18 @@ __global__ void __launch_bounds__(threads)
             float dot = 0.0F;
             for (int c = thread % 32; c < d; c += 32) dot = fmaf(query[c], atom.key(t, c), dot);
             dot = over_warp<Sum>(dot);
-            if (thread % 32 == 0) scores[turn][t] = dot;
+            if (thread % 32 == 0) scores[turn % 2][t] = dot;
         }
         __syncthreads();
 
         float larger = largest;
-        for (int t = 0; t < keys; ++t) larger = fmaxf(larger, scores[turn][t]);
+        for (int t = 0; t < keys; ++t) larger = fmaxf(larger, scores[turn % 2][t]);
         const float shrink = expf(largest - larger);
         largest = larger;
         sum *= shrink;
         for (float& channel : mean) channel *= shrink;
         for (int t = 0; t < keys; ++t) {
-            const float weight = expf(scores[turn][t] - largest);
+            const float weight = expf(scores[turn % 2][t] - largest);
             sum += weight;
 #pragma unroll
             for (int j = 0; j < channels; ++j) {
@@ -86,12 +101,13 @@ __global__ void __launch_bounds__(threads)
                 if (c < d) mean[j] = fmaf(weight, atom.value(t, c), mean[j]);
             }
         }
-        turn ^= 1;
+        if (++turn % stretch_blocks == 0) end_stretch();
     }
+    end_stretch();
 #pragma unroll
     for (int j = 0; j < channels; ++j) {
         const int c = thread + j * threads;
-        if (c < d) out.store(row, first_channel + c, mean[j] / sum);
+        if (c < d) out.store(row, first_channel + c, whole_mean[j] / whole_sum);
     }
 }
 

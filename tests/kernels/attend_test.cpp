@@ -237,6 +237,23 @@ TEST_P(Attend, StaysExactWhenScoresAreLarge) {
     }
 }
 
+/// Weights that are all the same round the same way when they are added to a large sum: one by one they would err by
+/// some tenths of a percent.
+TEST_P(Attend, ManyEvenKeysCountTheSame) {
+    constexpr int64_t keys = 20'000;
+    const Shape shape{.heads = 1, .kv_heads = 1, .head_dim = 16, .kv = DType::f32};
+    Batch batch = make_batch(shape, {{{keys}, 1}});
+    Sequence& sequence = batch.sequences[0];
+    Matrix k(keys, shape.head_dim), v(keys, shape.head_dim);
+    sequence.q.at(0, 0) = 1.0;
+    k.at(0, 0) = -std::log(0.7) / shape.scale();  // the others weigh 0.7 of it
+    for (int64_t key = keys / 2; key < keys; ++key) v.at(key, 0) = 1.0;
+    const std::vector<int32_t> slots = sequence.paged.slots(0, keys);
+    append(batch.kv, k, v, slots);
+    sequence.stored = read(batch.kv, slots);
+    check(batch);
+}
+
 /// A batch's prompts and its answers are two calls on the same tensors: the tables of the second begin at a later
 /// sequence, and its rows behind those of the first.
 TEST_P(Attend, TablesOfLaterSequencesNameTheirOwnRows) {
