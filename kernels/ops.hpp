@@ -127,9 +127,9 @@ public:
         return make_error(ErrorCode::unsupported, "packed bytes before packing");
     }
     virtual Status matmul(const MatmulArgs& args) = 0;
-    /// Takes what products of so many rows, and as many inputs or outputs, need beside their operands, so that none of
-    /// them asks the device for memory. For whoever sets a model up.
-    virtual Status reserve(int64_t rows, int64_t columns) = 0;
+    /// Takes what this product needs beside its operands, whose data may be absent, so that neither it nor one of fewer
+    /// rows asks the device for memory. For whoever sets a model up.
+    virtual Status reserve(const MatmulArgs& args) = 0;
     /// out[i] = row ids[i] of the table. out f32. A negative id leaves its row alone, as negative slots and indices
     /// below do: so a batch can be padded to the size a captured graph was made for.
     virtual Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) = 0;

@@ -45,11 +45,23 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const Weights& weights,
     RONDO_TRY(allocate(made->input_, weights.activation, std::max({spec.width, q_columns, spec.ffn_width})));
     RONDO_TRY(allocate(made->product_, DType::f32, product_columns));
     RONDO_TRY(allocate(made->taken_, DType::f32, std::max(spec.width, q_columns)));
-    RONDO_TRY(device.ops().reserve(rows_max, std::max(product_columns, spec.width)));
+    RONDO_TRY(made->reserve_products());
     made->selected_.reserve(static_cast<size_t>(rows_max));
     const std::vector<double> frequency = spec.inverse_frequency();
     RONDO_ASSIGN(made->inverse_frequency_, copied_to<double>(device, frequency));
     return made;
+}
+
+Status Transformer::reserve_products() {
+    std::vector<const PackedMatrix*> multiplied{&weights_.output_head()};
+    for (const LayerWeights& layer : weights_.layers)
+        multiplied.insert(multiplied.end(),
+                          {layer.qkv.get(), layer.output.get(), layer.gate_up.get(), layer.down.get()});
+    for (const PackedMatrix* const w : multiplied) {
+        RONDO_TRY(device_.ops().reserve({Tensor::of(nullptr, DType::f32, rows_max_, w->outputs()),
+                                         Tensor::of(nullptr, weights_.activation, rows_max_, w->inputs()), w}));
+    }
+    return Status::ok();
 }
 
 Status Transformer::forward(Batch& batch, LayerRange layers) {

@@ -58,6 +58,8 @@ private:
     Status rms_norm(const Tensor& out, const Tensor& x, const Buffer& weight);
     Status rotate(const Tensor& q, const Tensor& k, const Tensor& angles);
     Status append_kv(const Batch& batch, int layer, const Tensor& k, const Tensor& v);
+    /// Takes what the products of a whole batch need beside their operands.
+    Status reserve_products();
     /// out (+)= x · w, the first `bulk` rows and the others each by their own kernel.
     Status multiply(int64_t bulk, const Tensor& out, const Tensor& x, const PackedMatrix& w, const float* bias,
                     bool accumulate);

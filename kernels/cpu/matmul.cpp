@@ -72,14 +72,14 @@ bool Matmul::multiplies_bf16(const PackedWeight::Segment& segment) const {
 Matmul::Matmul(ThreadPool& pool, Bf16Way bf16)
     : pool_(pool), bf16_(bf16), unpacked_(static_cast<size_t>(pool.threads())) {}
 
-Status Matmul::reserve(int64_t rows, int64_t columns) {
-    const int64_t padded = round_up<int64_t>(columns, 32);
+Status Matmul::reserve(int64_t rows, int64_t inputs) {
+    const int64_t padded = round_up<int64_t>(inputs, 32);
     const auto count = static_cast<size_t>(rows * padded);
     if (count == 0) return Status::ok();
     try {
         (void)bf16_rows_.get(count * sizeof(uint16_t));
         (void)f32_rows_.get(count * sizeof(float));
-        (void)quant_rows_.get(activation_bytes(rows, columns));
+        (void)quant_rows_.get(activation_bytes(rows, inputs));
         const int64_t together = std::min(rows, rows_of_block(padded, 32));
         int64_t wide = 0;  // of all types: with and without minima, with one scale and with two
         for (const DType type : {DType::q8_0, DType::q4_1, DType::q6_k, DType::q2_k})
@@ -88,7 +88,7 @@ Status Matmul::reserve(int64_t rows, int64_t columns) {
         for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(panel, wide)));
     } catch (const std::bad_alloc&) {
         return make_error(ErrorCode::out_of_memory, "the host has no room for products of " + std::to_string(rows) +
-                                                        " rows of " + std::to_string(columns));
+                                                        " rows of " + std::to_string(inputs));
     }
     return Status::ok();
 }

@@ -22,7 +22,7 @@ public:
     Matmul(ThreadPool& pool, Bf16Way bf16);
     Status run(const MatmulArgs& args);
     /// Address space for rows in all these forms; its pages come with use.
-    Status reserve(int64_t rows, int64_t columns);
+    Status reserve(int64_t rows, int64_t inputs);
 
 private:
     struct Inputs;

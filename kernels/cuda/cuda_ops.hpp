@@ -45,7 +45,7 @@ public:
 
     Result<std::unique_ptr<PackedMatrix>> pack(std::span<const HostMatrix> parts) override;
     Status matmul(const MatmulArgs& args) override;
-    Status reserve(int64_t rows, int64_t columns) override;
+    Status reserve(const MatmulArgs& args) override;
     Status embed(const Tensor& out, const int32_t* ids, const PackedMatrix& table) override;
     Status rms_norm(const Tensor& out, const Tensor& x, const float* weight, float eps) override;
     Status head_norm(const Tensor& x, const float* weight, int heads, float eps) override;

@@ -74,29 +74,37 @@ Status add_bias(const Queue& queue, const Tensor& out, const Tensor& x, const fl
                   out.columns);
 }
 
-}  // namespace
+/// What cuBLASLt reads and writes: it takes x in the weight's type and gives f32, or bf16 from bf16. The rest goes
+/// through scratch: x is converted before, bias and rounding to bf16 come after, in f32.
+struct Operands {
+    Tensor x, out;
+};
 
-Status CudaOps::reserve(int64_t rows, int64_t columns) {
-    const size_t bytes = bytes_of(DType::f32, rows * columns);
-    RONDO_TRY(converted_.reserve(bytes));
-    RONDO_TRY(product_.reserve(bytes));
-    return {};
+Result<Operands> place_operands(const MatmulArgs& args, const CudaMatrix& w, Scratch& converted, Scratch& product) {
+    Operands placed{args.x, args.out};
+    auto& [x, out] = placed;
+    if (x.dtype != w.dtype()) {
+        RONDO_ASSIGN(void* memory, converted.reserve(bytes_of(w.dtype(), x.rows * x.columns)));
+        x = Tensor::of(memory, w.dtype(), x.rows, x.columns);
+    }
+    if (out.dtype != DType::f32 && (out.dtype != w.dtype() || args.bias != nullptr)) {
+        RONDO_ASSIGN(void* memory, product.reserve(bytes_of(DType::f32, out.rows * out.columns)));
+        out = Tensor::of(memory, DType::f32, out.rows, out.columns);
+    }
+    return placed;
 }
 
-/// cuBLASLt takes x in the weight's type and gives f32, or bf16 from bf16. The rest goes through scratch: x is
-/// converted before, bias and rounding to bf16 come after, in f32.
+}  // namespace
+
+Status CudaOps::reserve(const MatmulArgs& args) {
+    if (args.rows == Rows::invariant) return {};
+    return place_operands(args, static_cast<const CudaMatrix&>(*args.w), converted_, product_).status();
+}
+
 Result<bool> CudaOps::matmul_bulk(const MatmulArgs& args, const CudaMatrix& w) {
-    Tensor x = args.x;
-    if (x.dtype != w.dtype()) {
-        RONDO_ASSIGN(void* converted, converted_.reserve(bytes_of(w.dtype(), x.rows * x.columns)));
-        x = Tensor::of(converted, w.dtype(), x.rows, x.columns);
-        RONDO_TRY(add_bias(queue_, x, args.x, nullptr));
-    }
-    Tensor out = args.out;
-    if (out.dtype != DType::f32 && (out.dtype != w.dtype() || args.bias != nullptr)) {
-        RONDO_ASSIGN(void* product, product_.reserve(bytes_of(DType::f32, out.rows * out.columns)));
-        out = Tensor::of(product, DType::f32, out.rows, out.columns);
-    }
+    RONDO_ASSIGN(const Operands placed, place_operands(args, w, converted_, product_));
+    const auto& [x, out] = placed;
+    if (x.data != args.x.data) RONDO_TRY(add_bias(queue_, x, args.x, nullptr));
     Product product{out.rows, out.columns, x.columns, w.dtype(), out.dtype, args.accumulate};
     product.x = x.data;
     product.x_stride = x.stride;

@@ -39,6 +39,28 @@ TEST(EmulatedSteps, TakeNoMemoryOfTheGpu) {
     }
 }
 
+/// Products of bf16 weights with bf16 rows, and of f32 with f32, need no memory beside them. Quantized weights are bf16
+/// on a GPU, so a batch's rows are rounded once more.
+TEST(EmulatedSteps, SetUpTakesNoMemoryThatNoProductUses) {
+    constexpr int64_t rows = 512;
+    for (const DType weights : {DType::f32, DType::bf16, DType::f16, DType::q8_0}) {
+        const auto device = need(open_device(need(parse_device("cuda:0"))));
+        const Model model = testing::load_case(golden::read_case("qwen2_gqa7_head64_untied"), weights, *device);
+        const ModelSpec& spec = model.spec;
+        const auto pool = need(KvPool::create(*device, Transformer::kv_shape(spec, DType::bf16, 0), {8, 8}));
+        const size_t free_before = emulated::memory_bytes_free();
+        const auto transformer = need(Transformer::create(*model.weights, *pool, *device, rows));
+        const int64_t d = spec.head_dim, q = spec.heads * d, input = std::max({spec.width, q, spec.ffn_width});
+        const int64_t product = std::max(q + 2 * spec.kv_heads * d, 2 * spec.ffn_width);
+        const size_t own = bytes_of(DType::f32, rows * (d + product + std::max(spec.width, q))) +
+                           bytes_of(model.weights->activation, rows * input) + bytes_of(DType::f32, d);
+        const bool converts = weights == DType::f16 || weights == DType::q8_0;
+        EXPECT_EQ(free_before - emulated::memory_bytes_free(),
+                  own + (converts ? bytes_of(DType::bf16, rows * input) : 0))
+            << traits(weights).name;
+    }
+}
+
 /// A batch that is laid out again while the GPU has yet to read its tables waits until they have gone up.
 TEST(EmulatedSteps, TablesAreNotWrittenBeforeTheyHaveGoneUp) {
     TinyEngine engine(golden::read_case("qwen2_gqa2_head32_tied"), {.device = "cuda:0"});
