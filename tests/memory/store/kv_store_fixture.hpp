@@ -5,17 +5,16 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "config/checked.hpp"
 #include "memory/store/kv_store.hpp"
+#include "tests/any_file_has.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
 /// A store whose thread is the test's, and rounds for it whose bytes are made from their ids.
@@ -215,15 +214,7 @@ protected:
         EXPECT_TRUE(status || status.error().code == ErrorCode::not_found) << status.error().message;
         return status.is_ok();
     }
-    bool any_file_has(std::string_view text) const {
-        for (const auto& entry : std::filesystem::recursive_directory_iterator(options_.path)) {
-            if (!entry.is_regular_file()) continue;
-            std::ostringstream bytes;
-            bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-            if (bytes.str().find(text) != std::string::npos) return true;
-        }
-        return false;
-    }
+    bool any_file_has(std::string_view text) const { return testing::any_file_has(options_.path, text); }
 
     Folder folder_;
     int64_t now_ = 1'800'000'000;

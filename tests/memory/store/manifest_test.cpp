@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "tests/any_file_has.hpp"
 #include "tests/memory/store/child_process.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
@@ -42,14 +43,7 @@ protected:
         for (const auto& [key, value] : pairs) changes.put(key, value);
         return manifest.commit(std::move(changes));
     }
-    bool any_file_has(const std::string& text) const {
-        for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-            std::ostringstream bytes;
-            bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-            if (bytes.str().find(text) != std::string::npos) return true;
-        }
-        return false;
-    }
+    bool any_file_has(const std::string& text) const { return testing::any_file_has(path_, text); }
 
     testing::Folder folder_;
     const std::string path_ = folder_.path() + "/manifest";

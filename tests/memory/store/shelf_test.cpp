@@ -5,13 +5,12 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "memory/store/manifest_keys.hpp"
 #include "memory/store/stored_record.hpp"
+#include "tests/any_file_has.hpp"
 #include "tests/memory/store/random_numbers.hpp"
 #include "tests/memory/store/store_fixture.hpp"
 
@@ -83,15 +82,7 @@ protected:
         EXPECT_EQ(heads(*shelf_).contains(name), shelf_->head(name).is_ok());
         return code(shelf_->head(name));
     }
-    bool any_file_has(std::string_view text) const {
-        for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-            if (!entry.is_regular_file()) continue;
-            std::ostringstream bytes;
-            bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-            if (bytes.str().find(text) != std::string::npos) return true;
-        }
-        return false;
-    }
+    bool any_file_has(std::string_view text) const { return testing::any_file_has(folder_.path(), text); }
 
     testing::Folder folder_;
     std::optional<StoreKeys> keys_;
