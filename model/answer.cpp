@@ -74,8 +74,9 @@ void Answer::begin_format(std::span<const int32_t> prompt) {
     Begins begins = Begins::with_answer;
     if (options_.thinks_first)
         begins = model_.ends_in_thought(prompt) ? Begins::within_thought : Begins::maybe_with_thought;
-    format_ = std::make_unique<FormatProgress>(options_.format, begins, model_.sorted_tokens(), ending_,
-                                               model_.spec.vocabulary);
+    const bool spaced = model_.tokenizer->strips_first_space() && !options_.continues_text;
+    format_ = std::make_unique<FormatProgress>(options_.format, options_.format->begin(begins, spaced),
+                                               model_.sorted_tokens(), ending_, model_.spec.vocabulary);
 }
 
 bool Answer::ends(int32_t id) const {

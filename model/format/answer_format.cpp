@@ -1,5 +1,6 @@
 #include "model/format/answer_format.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -62,35 +63,22 @@ Result<std::shared_ptr<const AnswerFormat>> AnswerFormat::json_schema(std::strin
     return std::shared_ptr<const AnswerFormat>(std::move(made));
 }
 
-AnswerFormat::AnswerFormat()
-    : grammar_(std::make_unique<ByteGrammar>()),
-      answer_(grammar_->rule()),
-      with_answer_(grammar_->call(answer_, ByteGrammar::end)) {
+AnswerFormat::AnswerFormat() : grammar_(std::make_unique<ByteGrammar>()), answer_(grammar_->rule()) {
     const auto line_break = [&](Node next) { return grammar_->text("\n", next); };
-    within_thought_ = thought(*grammar_, grammar_->times(0, line_breaks_max, line_break, with_answer_));
-    const Node tag = grammar_->text(Thoughts::begin_tag, within_thought_);
-    maybe_with_thought_ = grammar_->either(with_answer_, grammar_->times(0, line_breaks_max, line_break, tag));
+    const Node answer = grammar_->call(answer_, ByteGrammar::end);
+    const Node within = thought(*grammar_, grammar_->times(0, line_breaks_max, line_break, answer));
+    const Node tag = grammar_->text(Thoughts::begin_tag, within);
+    const Node maybe = grammar_->either(answer, grammar_->times(0, line_breaks_max, line_break, tag));
+    const auto spaced = [&](Node node) { return grammar_->either(grammar_->text(" ", node), node); };
+    const Node nodes[2][3] = {{answer, maybe, within}, {spaced(answer), spaced(maybe), within}};
+    std::copy(&nodes[0][0], &nodes[0][0] + 6, &begins_[0][0]);
 }
 
 AnswerFormat::~AnswerFormat() = default;
 
-void AnswerFormat::finish(ByteGrammar::Rule json) {
-    // Tokenizers of SentencePiece begin each text with a space.
-    const Node begin = grammar_->call(json, ByteGrammar::end);
-    grammar_->define(answer_, grammar_->either(begin, grammar_->text(" ", begin)));
+void AnswerFormat::finish(int32_t json) {
+    grammar_->define(answer_, grammar_->call(json, ByteGrammar::end));
     grammar_->finish();
-}
-
-int32_t AnswerFormat::begin(Begins begins) const {
-    switch (begins) {
-        case Begins::with_answer:
-            return with_answer_;
-        case Begins::maybe_with_thought:
-            return maybe_with_thought_;
-        case Begins::within_thought:
-            return within_thought_;
-    }
-    return with_answer_;
 }
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,16 +25,18 @@ public:
     enum class Begins : uint8_t { with_answer, maybe_with_thought, within_thought };
 
     const ByteGrammar& grammar() const { return *grammar_; }
-    /// The node of the grammar that it begins with.
-    int32_t begin(Begins begins) const;
+    /// The node of the grammar that it begins with. `spaced`: a space before all is none of the text.
+    int32_t begin(Begins begins, bool spaced = false) const {
+        return begins_[spaced ? 1 : 0][static_cast<size_t>(begins)];
+    }
 
 private:
     AnswerFormat();
     void finish(int32_t json);
 
     std::unique_ptr<ByteGrammar> grammar_;
-    int32_t answer_;  // a rule, defined last
-    int32_t with_answer_, within_thought_, maybe_with_thought_;
+    int32_t answer_;        // a rule, defined last
+    int32_t begins_[2][3];  // without and with a space
 };
 
 }  // namespace rondo

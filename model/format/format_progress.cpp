@@ -19,11 +19,11 @@ void set(std::vector<uint64_t>& bits, int32_t id) {
 
 }  // namespace
 
-FormatProgress::FormatProgress(std::shared_ptr<const AnswerFormat> format, AnswerFormat::Begins begins,
-                               const SortedTokens& tokens, std::vector<int32_t> ends, int64_t vocabulary)
+FormatProgress::FormatProgress(std::shared_ptr<const AnswerFormat> format, int32_t begin, const SortedTokens& tokens,
+                               std::vector<int32_t> ends, int64_t vocabulary)
     : format_(std::move(format)),
       states_(format_->grammar()),
-      state_(states_.begin(format_->begin(begins))),
+      state_(states_.begin(begin)),
       tokens_(&tokens),
       ends_(std::move(ends)),
       words_(static_cast<size_t>(vocabulary + 63) / 64) {}

@@ -17,8 +17,9 @@ namespace rondo {
 /// outlive it.
 class FormatProgress {
 public:
-    /// `ends` are ids that end an answer; they may come where the format may end. All are below `vocabulary`.
-    FormatProgress(std::shared_ptr<const AnswerFormat> format, AnswerFormat::Begins begins, const SortedTokens& tokens,
+    /// `begin` is a node that AnswerFormat::begin gave. `ends` are ids that end an answer; they may come where the
+    /// format may end. All are below `vocabulary`.
+    FormatProgress(std::shared_ptr<const AnswerFormat> format, int32_t begin, const SortedTokens& tokens,
                    std::vector<int32_t> ends, int64_t vocabulary);
 
     /// A bit for each id of the vocabulary. Valid until the next call. Empty: no token of the vocabulary goes on.

@@ -23,7 +23,7 @@ void expect(const testing::Format& format, const Texts& whole, const Texts& not_
 
 TEST(AnswerFormat, AJsonObjectIsOneOfRfc8259) {
     expect(AnswerFormat::json_object(),
-           {"{}", " {}", "{ }", R"({"a":1})", "{\n  \"a\": 1\n}", "{\n\t\"a\": [],\n\t\"b\": {}\n}",
+           {"{}", "{ }", R"({"a":1})", "{\n  \"a\": 1\n}", "{\n\t\"a\": [],\n\t\"b\": {}\n}",
             R"({"a": [1, -2.5, 3e8, 0.1E-2, 1e+9, "x", true, false, null, {"b": [[]]}], "": ""})",
             R"({"\"\\\/\b\f\n\r\t": "\u00e9\uD83D\uDE00\ud7ff"})", "{\"h\xC3\xA9\": \"\xF0\x9F\x98\x80\xEF\xBF\xBF\"}"},
            {"",
@@ -47,6 +47,7 @@ TEST(AnswerFormat, AJsonObjectIsOneOfRfc8259) {
             R"({"a":1}})",
             "{}\n",
             R"({"a":"\x41"})",
+            " {}",
             R"({"a":"\uD83D"})",
             R"({"a":"\uDE00"})",
             R"({"a":"\uD83D\u0041"})",
@@ -165,6 +166,16 @@ TEST(AnswerFormat, ThoughtsComeBeforeTheAnswer) {
     EXPECT_EQ(allowed(format, "1", Begins::within_thought), Allowed::as_beginning);
     EXPECT_EQ(allowed(format, "hm</think>1", Begins::maybe_with_thought), Allowed::no);
     EXPECT_EQ(allowed(format, "<think>", Begins::with_answer), Allowed::no);
+}
+
+TEST(AnswerFormat, ASpaceMayComeBeforeAllThatATokenizerDrops) {
+    const auto format = AnswerFormat::json_object();
+    for (const Begins begins : {Begins::with_answer, Begins::maybe_with_thought}) {
+        GrammarStates states(format->grammar());
+        EXPECT_EQ(states.next(states.begin(format->begin(begins)), ' '), GrammarStates::dead);
+        const auto behind = states.next(states.begin(format->begin(begins, true)), ' ');
+        EXPECT_EQ(behind, states.begin(format->begin(begins)));
+    }
 }
 
 TEST(AnswerFormat, WhatCannotBeKeptIsRefusedByItsPlace) {
