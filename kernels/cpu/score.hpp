@@ -21,7 +21,7 @@ public:
 private:
     struct PerThread {
         Scratch kernel;
-        Scratch weights;
+        Scratch weights{Scratch::Pages::huge};
         Scratch keys;
     };
 

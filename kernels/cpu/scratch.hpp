@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -17,7 +18,11 @@ inline constexpr size_t scratch_kept_bytes = size_t{64} << 20;
 /// doubles it. Contents do not survive the next `get`.
 class Scratch {
 public:
-    Scratch() { grow(size_t{1} << 20); }
+    /// Huge pages are for what is written from end to end: elsewhere a first row would take 2 MiB.
+    enum class Pages : uint8_t { small, huge };
+
+    Scratch() : Scratch(Pages::small) {}
+    explicit Scratch(Pages pages) : pages_(pages) { grow(size_t{1} << 20); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     ~Scratch() { std::free(data_); }
@@ -42,7 +47,7 @@ private:
 
     void grow(size_t bytes) {
         bytes = std::max(bytes, 2 * bytes_);
-        const size_t page = bytes >= 4 * huge_page ? huge_page : 4096;
+        const size_t page = pages_ == Pages::huge && bytes >= 4 * huge_page ? huge_page : 4096;
         bytes = (bytes + page - 1) / page * page;
         void* const data = std::aligned_alloc(page, bytes);
         if (data == nullptr) throw std::bad_alloc();
@@ -52,6 +57,7 @@ private:
         bytes_ = bytes;
     }
 
+    Pages pages_;
     void* data_ = nullptr;
     size_t bytes_ = 0;
 };
