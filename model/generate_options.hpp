@@ -22,7 +22,7 @@ struct GenerateOptions {
     std::vector<int32_t> stop_ids = {};  ///< end the answer as an end token does, also where those are ignored
     bool ignore_eos = false;
     bool special_text = false;  ///< special tokens are part of the text, but for the one that ends the answer
-    /// What the answer must be: it ends where that is complete, and no end token, stop id or `tokens_min` is before it.
+    /// What the answer must be; null: any text. It ends where that is complete, and no end token or stop id before.
     std::shared_ptr<const AnswerFormat> format = {};
     bool thinks_first = false;    ///< before that it may think; an engine sets this from Ask::thoughts_apart
     bool continues_text = false;  ///< the answer goes on with the prompt's text; behind Ask::ids it does

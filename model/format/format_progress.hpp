@@ -34,6 +34,7 @@ private:
     using Bits = std::vector<uint64_t>;
 
     Bits bits_of(State state);
+    void set_tokens(State state, Bits& bits);
 
     std::shared_ptr<const AnswerFormat> format_;
     GrammarStates states_;
