@@ -24,26 +24,10 @@ using Node = ByteGrammar::Node;
 using Rule = ByteGrammar::Rule;
 
 /// What says more than a note, and is not kept: who wrote it counts on it.
-constexpr std::array<std::string_view, 20> refused_words = {"not",
-                                                            "if",
-                                                            "then",
-                                                            "else",
-                                                            "dependentSchemas",
-                                                            "dependentRequired",
-                                                            "dependencies",
-                                                            "patternProperties",
-                                                            "contains",
-                                                            "minContains",
-                                                            "maxContains",
-                                                            "propertyNames",
-                                                            "minProperties",
-                                                            "maxProperties",
-                                                            "multipleOf",
-                                                            "$dynamicRef",
-                                                            "unevaluatedProperties",
-                                                            "unevaluatedItems",
-                                                            "$recursiveRef",
-                                                            "additionalItems"};
+constexpr std::array<std::string_view, 18> refused_words = {
+    "if",          "then",          "else",          "dependentSchemas", "dependentRequired",     "dependencies",
+    "contains",    "minContains",   "maxContains",   "propertyNames",    "patternProperties",     "multipleOf",
+    "$dynamicRef", "$recursiveRef", "minProperties", "maxProperties",    "unevaluatedProperties", "unevaluatedItems"};
 
 /// What says something of values, and so may not stand beside a choice or a reference, which say all of it.
 constexpr std::array<std::string_view, 21> saying_words = {"type",
@@ -81,8 +65,8 @@ std::string pointed_name(std::string_view text) {
 
 bool says_nothing(const Json& schema) {
     const auto has = [&](std::string_view word) { return schema.contains(word); };
-    return schema == true || (schema.is_object() && !has("$ref") && std::ranges::none_of(saying_words, has) &&
-                              std::ranges::none_of(refused_words, has));
+    return schema == true || (schema.is_object() && !has("$ref") && !has("not") &&
+                              std::ranges::none_of(saying_words, has) && std::ranges::none_of(refused_words, has));
 }
 
 class SchemaRules {
@@ -124,6 +108,11 @@ private:
         if (!schema.is_object()) return wrong_schema(path, "", "an object, true or false");
         for (const std::string_view word : refused_words)
             if (schema.contains(word)) return wrong_schema(path, word, "left out; it is not supported");
+        if (schema.contains("not")) {
+            // What is not anything is nothing: so clients write a member that may be absent.
+            if (says_nothing(schema.at("not"))) return ByteGrammar::never;
+            return wrong_schema(path, "not", "left out; it is not supported");
+        }
         for (const std::string_view word : {"$ref", "anyOf", "oneOf", "allOf"})
             if (schema.contains(word)) return alone(schema, word, path);
         if (schema.contains("const") || schema.contains("enum")) return constants(schema, path);
@@ -251,20 +240,24 @@ private:
         RONDO_ASSIGN(const SchemaCount count, count_of(schema, "minItems", "maxItems", path));
         if (schema.contains("uniqueItems") && schema.at("uniqueItems") != false)
             return wrong_schema(path, "uniqueItems", "left out; it is not supported");
+        // Before 2020 `items` was the list, and `additionalItems` what follows it.
+        const bool is_older = schema.contains("items") && schema.at("items").is_array();
+        const std::string_view list_word = is_older ? "items" : "prefixItems";
+        const std::string_view rest_word = is_older ? "additionalItems" : "items";
         std::vector<Rule> first;
-        if (schema.contains("prefixItems")) {
-            const Json& list = schema.at("prefixItems");
+        if (schema.contains(list_word)) {
+            const Json& list = schema.at(list_word);
             if (!list.is_array() || list.size() > limits::format_choices_max)
-                return wrong_schema(path, "prefixItems", "a list of schemas");
+                return wrong_schema(path, list_word, "a list of schemas");
             for (size_t i = 0; i < list.size(); ++i)
-                first.push_back(rule_of(list[i], path + ".prefixItems[" + std::to_string(i) + "]"));
+                first.push_back(rule_of(list[i], path + "." + std::string(list_word) + "[" + std::to_string(i) + "]"));
         }
-        // Without `items` nothing follows what is listed; without either, any values do.
+        // Without a word on the rest nothing follows what is listed; where nothing is listed, any values do.
         int64_t most = count.most;
         Rule rest = parts_.value();
-        if (schema.contains("items")) {
-            rest = rule_of(schema.at("items"), path + ".items");
-            if (schema.at("items") == false) most = bounded(most, std::ssize(first));
+        if (schema.contains(rest_word)) {
+            rest = rule_of(schema.at(rest_word), path + "." + std::string(rest_word));
+            if (schema.at(rest_word) == false) most = bounded(most, std::ssize(first));
         } else if (!first.empty()) {
             most = bounded(most, std::ssize(first));
         }

@@ -85,14 +85,17 @@ std::string_view pattern_of_format(std::string_view format) {
         R"([12]\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8])))";
     static const std::string time = R"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d))";
     static const std::string byte = R"((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d))";
-    static const std::string name = R"([a-z0-9]+(-[a-z0-9]+)*)";
+    // Bounded, so that no model writes a name for ever.
+    static const std::string word = "[a-z0-9]{1,16}";
+    static const std::string host = "(" + word + "(-" + word + R"(){0,2}\.){1,3}[a-z]{2,6})";
     static const std::map<std::string_view, std::string> patterns = {
         {"date", "^" + date + "$"},
         {"time", "^" + time + "$"},
         {"date-time", "^" + date + "T" + time + "$"},
         {"uuid", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
         {"ipv4", "^(" + byte + R"(\.){3})" + byte + "$"},
-        {"email", R"(^[a-z0-9]+([._+-][a-z0-9]+)*@()" + name + R"(\.)+[a-z]{2,24}$)"},
+        {"email", "^" + word + "([._+-]" + word + "){0,3}@" + host + "$"},
+        {"uri", "^https?://" + host + "(/[A-Za-z0-9._~-]{1,32}){0,8}/?$"},
     };
     const auto found = patterns.find(format);
     return found == patterns.end() ? std::string_view() : found->second;

@@ -53,7 +53,7 @@ TEST(ResponseFormat, WhatIsWrongIsNamed) {
           "response_format.json_schema.strict", "true or false"},
          {R"("response_format":{"type":"json_schema","json_schema":{"schema":{},"more":1}})",
           "response_format.json_schema.more", "left out"},
-         {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"items":{"not":{}}}}})",
+         {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"items":{"not":{"type":"null"}}}}})",
           "response_format.json_schema.schema", "response_format.json_schema.schema.items.not must be left out"},
          {R"("min_tokens":1,"response_format":{"type":"json_object"})", "min_tokens", "0"}},
         parse);

@@ -99,6 +99,10 @@ TEST(AnswerFormat, ListsHaveTheirItemsAndCounts) {
            {"[]", "[null]", "[null,true]", "[null,true,1,2]"}, {"[true]", "[null,1]", "[null,true,null]"});
     expect(format_of(R"({"prefixItems":[{"type":"null"}],"minItems":1})"), {"[null]"}, {"[]", "[null,1]"});
     expect(format_of(R"({"prefixItems":[{"type":"null"}],"items":false})"), {"[]", "[null]"}, {"[null,null]"});
+    expect(format_of(R"({"type":"array","items":[{"type":"null"},{"type":"boolean"}],"minItems":2,"maxItems":2})"),
+           {"[null,true]"}, {"[null]", "[null,true,1]"});
+    expect(format_of(R"({"items":[{"type":"null"}],"additionalItems":{"type":"boolean"}})"), {"[]", "[null,true,true]"},
+           {"[true]", "[null,null]"});
     expect(format_of(R"({"items":{"type":"null"},"minItems":1,"maxItems":1})"), {"[null]"}, {"[]", "[null,null]"});
 }
 
@@ -120,6 +124,7 @@ TEST(AnswerFormat, ChoicesAreWhatTheyList) {
     expect(format_of(R"({"anyOf":[{"type":"integer"},{"properties":{"a":{"const":1}},"required":["a"]}]})"),
            {"5", R"({"a":1})"}, {"{}", "5.5"});
     expect(format_of(R"({"allOf":[{"type":"boolean"}],"title":"T","default":true})"), {"true"}, {"1"});
+    expect(format_of(R"({"anyOf":[{"anyOf":[{"not":{}},{"const":"x"}]},{"type":"null"}]})"), {R"("x")", "null"}, {"1"});
     expect(format_of("true"), {"1", "[]", R"("a")"}, {"a"});
     expect(format_of("{}"), {"1", "[]", R"("a")", "null", "-0.5e1"}, {"a", "1 "});
 }
@@ -184,7 +189,8 @@ TEST(AnswerFormat, WhatCannotBeKeptIsRefusedByItsPlace) {
         {"{", "schema: not valid JSON at byte 2"},
         {R"({"type":"text"})", "schema.type must be one or a list of"},
         {R"({"type":[]})", "schema.type must be one or a list of"},
-        {R"({"properties":{"a":{"not":{}}}})", "schema.properties.a.not must be left out; it is not supported"},
+        {R"({"properties":{"a":{"not":{"type":"null"}}}})",
+         "schema.properties.a.not must be left out; it is not supported"},
         {R"({"items":{"multipleOf":2}})", "schema.items.multipleOf must be left out"},
         {R"({"type":"array","uniqueItems":true})", "schema.uniqueItems must be left out"},
         {R"({"properties":[]})", "schema.properties must be an object of schemas"},

@@ -104,7 +104,10 @@ TEST(SchemaPattern, KnownFormatsHaveTheirs) {
     expect_format("date-time", {"2026-11-30T13:15:33Z"}, {"2026-11-30 13:15:33Z", "2026-11-30"});
     expect_format("uuid", {"123e4567-e89b-12d3-a456-426614174000"}, {"123e4567e89b12d3a456426614174000"});
     expect_format("ipv4", {"0.0.0.0", "255.10.9.199"}, {"256.0.0.1", "1.2.3", "01.2.3.4"});
-    expect_format("email", {"a.b@c-d.org", "x+1@mail.example.com"}, {"a@b", "@b.org", "a b@c.org"});
+    expect_format("email", {"a.b@c-d.org", "x+1@mail.example.com"},
+                  {"a@b", "@b.org", "a b@c.org", std::string(17, 'a') + "@b.org"});
+    expect_format("uri", {"https://a-b.example.org/x/Y_1", "http://a.org"},
+                  {"a.org", "ftp://a.org", "https://a.org/ "});
     expect_format("color", {"anything"}, {});
     EXPECT_EQ(allowed(format_of(R"({"format":"date","maxLength":3,"type":"string"})"), "\"abc\""), Allowed::whole);
 }

@@ -93,7 +93,7 @@ test('answers in JSON of a schema, as a whole and as a stream', async () => {
     let text = '';
     for await (const chunk of await ask({ response_format, stream: true })) text += chunk.choices[0]?.delta?.content ?? '';
     assert.equal(text, content);
-    await assert.rejects(ask({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema: { not: {} } } } }), (error) => {
+    await assert.rejects(ask({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema: { multipleOf: 2 } } } }), (error) => {
         assert.equal(error.status, 400);
         assert.equal(error.param, 'response_format.json_schema.schema');
         return true;
