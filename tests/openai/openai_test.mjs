@@ -4,7 +4,10 @@ import { createRequire } from 'node:module';
 import { test, before, after } from 'node:test';
 import { answer, endsTurn, fact, key, serve, turns } from './server.mjs';
 
-const { OpenAI } = createRequire(import.meta.url)('openai');
+const require = createRequire(import.meta.url);
+const { OpenAI } = require('openai');
+const { zodResponseFormat } = require('openai/helpers/zod');
+const { z } = require('zod');
 let server, base, client;
 
 before(async () => {
@@ -98,6 +101,19 @@ test('answers in JSON of a schema, as a whole and as a stream', async () => {
         assert.equal(error.param, 'response_format.json_schema.schema');
         return true;
     });
+});
+
+test('answers in what zod describes', async () => {
+    const entry = z.object({ k: z.string().regex(/^[a-z]{1,8}$/), v: z.union([z.number(), z.boolean()]) });
+    const person = z.object({
+        name: z.string().max(20), email: z.string().email(), born: z.string().datetime().nullable(),
+        age: z.number().int().min(0).max(150), kind: z.enum(['a', 'b']), entries: z.array(entry).min(1).max(2),
+        pair: z.tuple([z.literal('x'), z.boolean()]), more: z.literal('x').optional().nullable(),
+    });
+    const reply = await client.chat.completions.parse({
+        model: 'demo_model', messages: [{ role: 'user', content: fact }], temperature: 0,
+        response_format: zodResponseFormat(person, 'person') });
+    assert.ok(person.safeParse(reply.choices[0].message.parsed).success);
 });
 
 test('answers twice for n=2', async () => {
