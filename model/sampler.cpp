@@ -34,10 +34,18 @@ Status in_range(const std::string& field, double value, const NumberRange& range
 
 /// What is allowed can be chosen, however unlikely: a broken logit is made a small one.
 void keep_allowed(std::span<float> logits, std::span<const uint64_t> allowed) {
-    for (size_t id = 0; id < logits.size(); ++id) {
-        const bool may_come = (allowed[id / 64] >> (id % 64) & 1) != 0;
-        logits[id] =
-            may_come ? (logits[id] > impossible ? logits[id] : std::numeric_limits<float>::lowest()) : impossible;
+    const auto sound = [](float logit) { return logit > impossible ? logit : std::numeric_limits<float>::lowest(); };
+    for (size_t word = 0; word < allowed.size() && !logits.empty(); ++word) {
+        const std::span<float> some = logits.first(std::min<size_t>(64, logits.size()));
+        logits = logits.subspan(some.size());
+        if (allowed[word] == ~uint64_t{0}) {  // most words are all or none
+            std::ranges::transform(some, some.begin(), sound);
+        } else if (allowed[word] == 0) {
+            std::ranges::fill(some, impossible);
+        } else {
+            for (size_t i = 0; i < some.size(); ++i)
+                some[i] = (allowed[word] >> i & 1) != 0 ? sound(some[i]) : impossible;
+        }
     }
 }
 
