@@ -92,6 +92,7 @@ private:
         std::string path;
         Rule rule;
     };
+
     /// One rule for each schema of the text, made later: a schema may refer to itself.
     Rule rule_of(const Json& schema, const std::string& path) {
         if (says_nothing(schema)) return parts_.value();
@@ -121,11 +122,18 @@ private:
 
     Node call(Rule rule) { return grammar_.call(rule, ByteGrammar::end); }
 
-    Result<Node> alone(const Json& schema, std::string_view word, const std::string& path) {
+    /// Beside a word that says all of the values stand no others that say something.
+    static Status check_beside(const Json& schema, std::string_view word, std::initializer_list<std::string_view> taken,
+                               const std::string& path) {
         for (const std::string_view other : saying_words) {
-            if (other != word && schema.contains(other))
+            if (schema.contains(other) && std::ranges::find(taken, other) == taken.end())
                 return wrong_schema(path, other, "left out beside " + std::string(word));
         }
+        return Status::ok();
+    }
+
+    Result<Node> alone(const Json& schema, std::string_view word, const std::string& path) {
+        RONDO_TRY(check_beside(schema, word, {word}, path));
         if (word == "$ref") return reference(schema, path);
         const Json& list = schema.at(word);
         const std::string list_path = path + "." + std::string(word);
@@ -168,6 +176,7 @@ private:
     }
 
     Result<Node> constants(const Json& schema, const std::string& path) {
+        RONDO_TRY(check_beside(schema, schema.contains("enum") ? "enum" : "const", {"type", "enum", "const"}, path));
         RONDO_ASSIGN(const SchemaTypes types, types_of(schema, path));
         const std::string right = "a list of 1 to " + std::to_string(limits::format_choices_max) + " values";
         Json values = Json::array();

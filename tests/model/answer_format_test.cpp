@@ -205,6 +205,8 @@ TEST(AnswerFormat, WhatCannotBeKeptIsRefusedByItsPlace) {
         {R"({"$ref":"#x"})", "schema.$ref must be"},
         {R"({"enum":[]})", "schema.enum must be a list of 1 to 1024 values"},
         {R"({"type":"string","const":1})", "schema.const must be of the type it says"},
+        {R"({"enum":["a","abc"],"maxLength":1})", "schema.maxLength must be left out beside enum"},
+        {R"({"const":1,"minimum":2})", "schema.minimum must be left out beside const"},
         {R"({"enum":[1,2],"const":3})", "schema.const must be one of enum"},
         {R"({"minLength":-1})", "schema.minLength must be a whole number from 0 to"},
         {R"({"minLength":3,"maxLength":2})", "schema.minLength must be no more than maxLength"},
