@@ -37,6 +37,9 @@ Status Ask::check() const {
     if (warms && (conversation.id.empty() || !messages.empty() || !ids.empty()))
         return wrong("a turn that warms a conversation must have its id, and neither messages nor ids");
     if (!warms && messages.empty() && ids.empty()) return wrong("the turn asks nothing: it must have messages or ids");
+    if (tools && (!ids.empty() || options.format))
+        return wrong(ids.empty() ? "tools and an answer's format: that must be the text of their ToolChoice"
+                                 : "tools with a prompt of ids, which no template is given; must be messages");
     if (messages.size() > limits::messages_max)
         return wrong("the turn has " + std::to_string(messages.size()) + " messages; at most " +
                      std::to_string(limits::messages_max) + " may come at once");

@@ -6,6 +6,7 @@
 
 #include "actors/front.hpp"
 #include "model/generate_options.hpp"
+#include "model/tools/tool_use.hpp"
 
 namespace rondo {
 
@@ -24,6 +25,9 @@ struct Ask {
     /// What the chat template is given beside the messages ("enable_thinking" …): a JSON object's text, as
     /// check_template_variables allows it; "" for nothing.
     std::string template_variables;
+    /// Tools that the template is told of and the answer may call; null: none. Then `options` have no format. The calls
+    /// are told apart from the text.
+    std::shared_ptr<const ToolUse> tools;
     /// Whoever asked is told nothing before the end: of an answer that is cut off, nothing was said.
     bool told_at_end = false;
     bool thoughts_apart = false;  ///< what the model thinks before its answer is told apart, where it shows that

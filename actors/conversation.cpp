@@ -33,11 +33,10 @@ std::vector<ChatMessage> Conversation::all_messages() const {
 /// cut it. So the ids of what was said stay as they are, and only what the template adds after them is encoded. A
 /// template may also change what stands earlier (Qwen3's drops old thoughts); then the ids before that place stay.
 Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>& messages,
-                                                  const std::string& variables_json,
-                                                  const std::stop_token& stop) const {
+                                                  const GivenToTemplate& given, const std::stop_token& stop) const {
     std::vector<ChatMessage> all = all_messages();
     all.insert(all.end(), messages.begin(), messages.end());
-    RONDO_ASSIGN(std::string text, model_->render_chat(all, variables_json, stop));
+    RONDO_ASSIGN(std::string text, model_->render_chat(all, given, stop));
     const Start start = known_start_of(text);
     Prompt prompt = prompt_up_to(start.border);
     const int32_t before = prompt.ids.empty() ? -1 : prompt.ids.back();

@@ -55,9 +55,9 @@ public:
         void plan_rounds(std::span<const size_t> ends, size_t begin, std::span<const int32_t> more,
                          const Tokenizer& tokenizer);
     };
-    /// The prompt that `messages`, after all that was said, makes; the template is given `variables_json`, too. Nothing
-    /// changes until `answered`. `stop` may be requested on another thread; the error is then ErrorCode::cancelled.
-    Result<Prompt> prompt(const std::vector<ChatMessage>& messages, const std::string& variables_json = {},
+    /// The prompt that `messages`, after all that was said, makes. Nothing changes until `answered`. `stop` may be
+    /// requested on another thread; the error is then ErrorCode::cancelled.
+    Result<Prompt> prompt(const std::vector<ChatMessage>& messages, const GivenToTemplate& given = {},
                           const std::stop_token& stop = {}) const;
     /// All that is known of it, as the beginning of a prompt: up to the last border that has ids. Rounds behind one
     /// that was dropped have none before they are computed anew.

@@ -113,6 +113,7 @@ std::future<Engine::Reply> Engine::ask(Ask asked) {
     TurnCallbacks callbacks;
     callbacks.on_delta = [gathered](TurnDelta delta) {
         gathered->reply.text += delta.text;
+        add_calls(delta.calls, gathered->reply.calls);
         gathered->reply.ids.insert(gathered->reply.ids.end(), delta.ids.begin(), delta.ids.end());
     };
     callbacks.on_end = [gathered](TurnEnd end) {
@@ -186,6 +187,10 @@ const std::string& Engine::model_name() const {
 
 int64_t Engine::context_tokens() const {
     return inside_->runtime()->context_tokens;
+}
+
+Result<std::shared_ptr<const ToolUse>> Engine::tools(std::string_view list, const ToolChoice& choice) const {
+    return inside_->model().tool_use(list, choice, "tools");
 }
 
 Result<std::vector<int32_t>> Engine::tokenize(std::string_view text) const {

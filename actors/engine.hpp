@@ -73,6 +73,7 @@ public:
     struct Reply {
         std::string text;
         std::vector<int32_t> ids;
+        std::vector<ToolCallPiece> calls;  ///< of tools, each whole
         TurnEnd end;
     };
 
@@ -91,6 +92,9 @@ public:
     Result<int64_t> put_away(const ConversationName& name);
     /// What is known of a conversation is brought to memory, from the disk or by computing it, before it goes on.
     std::future<Reply> warm(const ConversationName& name);
+
+    /// Tools for Ask::tools: a JSON list of functions in OpenAI's form. An error where the model cannot call any.
+    Result<std::shared_ptr<const ToolUse>> tools(std::string_view list, const ToolChoice& choice = {}) const;
 
     /// For whoever may be called back when the engine is gone.
     Asker asker() const;

@@ -38,7 +38,8 @@ size_t text_bytes(const Ask& ask, const Conversation& conversation) {
     const auto bytes_of = [](std::span<const ChatMessage> messages) {
         return content_bytes(messages) + messages.size() * of_a_message;
     };
-    size_t bytes = ask.template_variables.size() + bytes_of(ask.messages) + bytes_of(conversation.preamble);
+    const size_t tools_bytes = ask.tools ? ask.tools->json().size() : 0;
+    size_t bytes = ask.template_variables.size() + tools_bytes + bytes_of(ask.messages) + bytes_of(conversation.preamble);
     for (const Round& round : conversation.rounds())
         bytes += bytes_of(round.asked) + round.answer.size() + of_a_message;
     return bytes;
@@ -61,13 +62,20 @@ Status fits_tokens(int64_t tokens, const Runtime& runtime) {
                                                    " with the answer; it must be shorter (rewind, or drop rounds)");
 }
 
+GenerateOptions options_of(const Ask& ask) {
+    GenerateOptions options = ask.options;
+    if (ask.tools) options.format = ask.tools->format();
+    return options;
+}
+
 }  // namespace
 
 Status check_ask(const Ask& ask, const Runtime& runtime) {
-    RONDO_TRY(fits_bytes(content_bytes(ask.messages), runtime));
+    const size_t tools_bytes = ask.tools ? ask.tools->json().size() : 0;
+    RONDO_TRY(fits_bytes(tools_bytes + content_bytes(ask.messages), runtime));
     RONDO_TRY(fits_tokens(std::ssize(ask.ids), runtime));
     RONDO_TRY(check_texts(ask.messages));
-    RONDO_TRY(ask.options.check(runtime.model));
+    RONDO_TRY(options_of(ask).check(runtime.model));
     RONDO_TRY(check_ids(ask.ids, runtime.model.spec.vocabulary));
     RONDO_ASSIGN(const size_t method, runtime.method(ask.method));
     return runtime.check_budget(method, ask.budget_tokens);
@@ -91,7 +99,8 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         if (!prompt.round_ends.empty()) prompt.ids.resize(static_cast<size_t>(prompt.round_ends.back()));
         ids = prompt.ids;
     } else if (ids.empty()) {
-        RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, ask.template_variables, stop));
+        const GivenToTemplate given{ask.template_variables, ask.tools ? ask.tools->json() : std::string()};
+        RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, given, stop));
         ids = prompt.ids;
     }
     const auto tokens = static_cast<int64_t>(ids.size());
@@ -99,7 +108,7 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         return make_error(ErrorCode::invalid_argument, ask.warms ? "the conversation has no rounds that could be warmed"
                                                                  : "an empty prompt, must be at least one token");
     RONDO_TRY(fits_tokens(tokens, *runtime));
-    GenerateOptions options = ask.options;
+    GenerateOptions options = options_of(ask);
     options.tokens_max = std::min(options.tokens_max, runtime->context_tokens - tokens);
     options.tokens_min = std::min(options.tokens_min, options.tokens_max);
     options.continues_text = options.continues_text || !ask.ids.empty();

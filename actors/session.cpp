@@ -324,7 +324,7 @@ void Session::end_done() {
     if (current_->ask->warms) return end(TurnOutcome::length);
     Answer& answer = current_->turn->answer;
     std::string rest = answer.finish();
-    if (!rest.empty() || current_->record.tells_thoughts()) give({std::move(rest), {}, {}}, true);
+    if (!rest.empty() || current_->record.holds_back()) give({std::move(rest), {}, {}}, true);
     const TurnOutcome outcome = answer.reason() == FinishReason::stop ? TurnOutcome::stop : TurnOutcome::length;
     TurnEnd end = current_->record.end(outcome, {}, false, now());
     remember();

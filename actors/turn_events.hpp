@@ -6,6 +6,7 @@
 
 #include "config/result.hpp"
 #include "model/sampling_params.hpp"
+#include "model/tools/tool_use.hpp"
 
 namespace rondo {
 
@@ -72,13 +73,15 @@ struct TurnDelta {
     std::string text;
     std::vector<int32_t> ids;
     std::vector<std::vector<TokenLogprob>> logprobs;  ///< by id: the chosen one, then the likeliest; when asked for
-    std::string thought = {};  ///< what the model thinks, where the turn tells it apart: `text` is without it then
+    std::vector<ToolCallPiece> calls = {};  ///< of tools, where the turn has some: `text` is without them
+    std::string thought = {};               ///< what the model thinks, where the turn tells it apart: `text` is without it then
 };
 
 /// The one terminal event of a turn.
 struct TurnEnd {
     TurnOutcome outcome = TurnOutcome::failed;
-    Error error;  ///< of a failed turn
+    Error error;         ///< of a failed turn
+    bool calls = false;  ///< the answer calls tools, and the last call is complete
     TurnUsage usage;
     TurnTimings timings;
     TurnAttention attention;

@@ -1,7 +1,10 @@
 #include "actors/turn_record.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <random>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace rondo {
@@ -30,6 +33,16 @@ double& spent_in(TurnTimings& timings, TurnStage stage) {
                                          : timings.decode;
 }
 
+/// Unlike any other, as far as chance goes.
+std::string new_call_id() {
+    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    constexpr size_t characters = 24;  // OpenAI's
+    static thread_local std::mt19937_64 random{std::random_device{}()};
+    std::string id = "call_";
+    for (size_t i = 0; i < characters; ++i) id += letters[random() % letters.size()];
+    return id;
+}
+
 }  // namespace
 
 TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double now)
@@ -41,6 +54,9 @@ TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double 
     usage_.prompt_tokens = turn.prompt_tokens;
     timings_.queued = now - arrived;
     if (ask.tells_thoughts(model_)) begin_thoughts(turn);
+    if (ask.tools == nullptr || ask.tools->style() == nullptr) return;
+    tools_ = ask.tools;
+    calls_.emplace(*tools_->style(), new_call_id);
 }
 
 void TurnRecord::enter(TurnStage stage, double now) {
@@ -116,13 +132,25 @@ std::optional<double> TurnRecord::tell(TurnDelta& delta, bool last, double now) 
     told_ids_.insert(told_ids_.end(), delta.ids.begin(), delta.ids.end());
     answer_ += delta.text;
     if (thoughts_) tell_apart(delta, last);
+    if (calls_) tell_calls(delta, last);
     return gap;
+}
+
+void TurnRecord::tell_calls(TurnDelta& delta, bool last) {
+    CalledTools::Parts parts = calls_->push(delta.text);
+    if (last) {
+        CalledTools::Parts rest = calls_->finish();
+        parts.text += rest.text;
+        std::ranges::move(rest.calls, std::back_inserter(parts.calls));
+    }
+    delta.text = std::move(parts.text);
+    delta.calls = std::move(parts.calls);
 }
 
 TurnEnd TurnRecord::end(TurnOutcome outcome, Error error, bool held, double now) {
     if (held) spent_in(timings_, stage_) += now - entered_;
     figures_ = {outcome, usage_, timings_, attention_};
-    return {outcome, std::move(error), usage_, timings_, attention_};
+    return {outcome, std::move(error), calls_ && calls_->are_whole(), usage_, timings_, attention_};
 }
 
 }  // namespace rondo

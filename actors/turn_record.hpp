@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "actors/turn.hpp"
 #include "actors/turn_events.hpp"
 #include "model/text/thoughts.hpp"
+#include "model/tools/called_tools.hpp"
 
 namespace rondo {
 
@@ -18,7 +20,7 @@ namespace rondo {
 enum class TurnStage : uint8_t { admission, restore, prefill, decode };
 
 /// What is known of one turn under way: its usage and timings, how it attended, what its user was told, and which of
-/// that were thoughts. Plain data; times are seconds of its session's clock.
+/// that were thoughts or calls of tools. Plain data; times are seconds of its session's clock.
 class TurnRecord {
 public:
     TurnRecord(const Ask& ask, const Turn& turn, double arrived, double now);
@@ -31,17 +33,18 @@ public:
     /// What is stored of its prompt is on its way back. Returns how many tokens are computed for the second time, if it
     /// had some before.
     int64_t restored(const Turn& turn);
-    /// More of its answer, as its user is to be told: thoughts apart, if he asked for that. Returns the seconds since
+    /// More of its answer, as its user is to be told: thoughts and calls apart, if he asked for that. Returns the seconds since
     /// what was told before, if that and this have tokens.
     std::optional<double> tell(TurnDelta& delta, bool last, double now);
     /// Its end, and what is remembered of it. `held`: a stage still has the turn.
     TurnEnd end(TurnOutcome outcome, Error error, bool held, double now);
 
-    bool tells_thoughts() const { return thoughts_.has_value(); }
+    /// What it was told, it may not have told on yet.
+    bool holds_back() const { return thoughts_.has_value() || calls_.has_value(); }
     TurnStage stage() const { return stage_; }
     double arrived() const { return arrived_; }
     std::span<const int32_t> told_ids() const { return told_ids_; }
-    const std::string& answer() const { return answer_; }    ///< as far as it was told, thoughts included
+    const std::string& answer() const { return answer_; }    ///< as far as it was told, thoughts and calls included
     const TurnFigures& figures() const { return figures_; }  ///< of its end
     TurnAttention take_attention() { return std::exchange(attention_, {}); }
 
@@ -51,6 +54,7 @@ private:
     void count_restored(const Turn& turn);
     void begin_thoughts(const Turn& turn);
     void tell_apart(TurnDelta& delta, bool last);
+    void tell_calls(TurnDelta& delta, bool last);
 
     const Model& model_;
     const bool special_text_;
@@ -61,6 +65,8 @@ private:
     std::string answer_;
     std::vector<int32_t> told_ids_;
     std::optional<Thoughts> thoughts_;
+    std::shared_ptr<const ToolUse> tools_;
+    std::optional<CalledTools> calls_;
     int64_t let_in_tokens_ = 0;
     TurnUsage usage_;
     TurnTimings timings_;

@@ -14,4 +14,5 @@ set(RONDO_PUBLIC_HEADERS
   model/format/answer_format.hpp
   model/generate_options.hpp
   model/sampling_params.hpp
-  model/text/chat_message.hpp)
+  model/text/chat_message.hpp
+  model/tools/tool_use.hpp)

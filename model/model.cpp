@@ -27,6 +27,20 @@ void find_thoughts(Model& model) {
     if (model.chat_template && model.chat_template->mentions(Thoughts::end_tag)) model.shows_thoughts = true;
 }
 
+/// Special tokens that stand in calls of tools are what one knows calls by, so they are text.
+void find_calls(Model& model) {
+    if (!model.chat_template || model.tokenizer == nullptr) return;
+    model.call_style = find_call_style(*model.chat_template);
+    if (!model.call_style) return;
+    const CallStyle& style = *model.call_style;
+    const std::string all = style.begin + style.between + style.before_id + style.next + style.behind;
+    for (int32_t id = 0; id < model.tokenizer->vocabulary(); ++id) {
+        if (!model.tokenizer->is_special(id) || model.ends_answer(id)) continue;
+        const std::string token = model.tokenizer->bytes_of(id, true);
+        if (!token.empty() && all.find(token) != std::string::npos) model.tokenizer->take_as_text(id);
+    }
+}
+
 /// A base model that was tuned for chats often names the new end in its tokenizer's configuration alone.
 void end_with(int32_t id, ModelSpec& spec) {
     if (id >= 0 && std::ranges::count(spec.eos_ids, id) == 0) spec.eos_ids.push_back(id);
@@ -56,6 +70,7 @@ Result<Model> text_side(const ModelFiles& files, const std::filesystem::path& pa
             model.chat_template_fault = parsed.error();  // plain text needs none
     }
     find_thoughts(model);
+    find_calls(model);
     return model;
 }
 
@@ -68,7 +83,7 @@ void give_back_texts(ModelFiles& files) {
 
 }  // namespace
 
-Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json,
+Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages, const GivenToTemplate& given,
                                        const std::stop_token& stop) const {
     if (tokenizer == nullptr)
         return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; the prompt must be token ids");
@@ -77,18 +92,19 @@ Result<std::string> Model::render_chat(const std::vector<ChatMessage>& messages,
         return make_error(ErrorCode::unsupported,
                           "model " + name + " has no chat template; the prompt must be plain text");
     RONDO_TRY(check_roles(messages));
-    RONDO_TRY(check_template_variables(variables_json));
+    RONDO_TRY(check_template_variables(given.variables_json));
     ChatTemplateInput input;
     input.messages = messages;
-    input.extra_json = variables_json;
+    input.extra_json = given.variables_json;
+    input.tools_json = given.tools_json;
     input.bos_token = bos_token;
     input.eos_token = eos_token;
     return chat_template->render(input, stop);
 }
 
 Result<std::vector<int32_t>> Model::encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop,
-                                                const std::string& variables_json) const {
-    RONDO_ASSIGN(const std::string text, render_chat(messages, variables_json, stop));
+                                                const GivenToTemplate& given) const {
+    RONDO_ASSIGN(const std::string text, render_chat(messages, given, stop));
     return tokenizer->encode(text, true, stop);
 }
 
@@ -97,6 +113,14 @@ Result<std::vector<int32_t>> Model::encode_text(std::string_view text, const std
         return make_error(ErrorCode::unsupported, "model " + name + " has no tokenizer; the prompt must be token ids");
     RONDO_ASSIGN(std::vector<int32_t> ids, tokenizer->encode(text, true, stop));
     return tokenizer->with_template_tokens(std::move(ids));
+}
+
+Result<std::shared_ptr<const ToolUse>> Model::tool_use(std::string_view tools, const ToolChoice& choice,
+                                                       const std::string& where) const {
+    if (!chat_template || !chat_template->names("tools"))
+        return make_error(ErrorCode::unsupported, where + " cannot be told to model " + name +
+                                                      ": its chat template has no word for them; must be left out");
+    return ToolUse::make(tools, choice, call_style ? &*call_style : nullptr, where);
 }
 
 bool Model::ends_answer(int32_t id) const {

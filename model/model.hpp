@@ -15,9 +15,17 @@
 #include "model/model_files.hpp"
 #include "model/text/chat_template.hpp"
 #include "model/text/tokenizer.hpp"
+#include "model/tools/call_style.hpp"
+#include "model/tools/tool_use.hpp"
 #include "model/weights.hpp"
 
 namespace rondo {
+
+/// What a chat template is given beside messages.
+struct GivenToTemplate {
+    std::string variables_json;  ///< as check_template_variables allows them; "" for none
+    std::string tools_json;      ///< as ToolUse::json has them; "" for none
+};
 
 /// A model ready to run in one memory space: packed weights, tokenizer, chat template. Immutable.
 struct Model {
@@ -30,19 +38,23 @@ struct Model {
     bool shows_thoughts = false;    ///< its template or vocabulary has the tags of model/text/thoughts.hpp
     int32_t thought_begin_id = -1;  ///< the tags where they are special tokens, which are no text; else -1
     int32_t thought_end_id = -1;
-    std::unique_ptr<Weights> weights;  ///< none when only the text side was asked for
+    std::optional<CallStyle> call_style;  ///< how it writes calls of tools; none: not at all, or in an unknown way
+    std::unique_ptr<Weights> weights;     ///< none when only the text side was asked for
     StoreName fingerprint{};           ///< of configuration and weights, if it was asked for
     std::unique_ptr<TokensByBytes> tokens_by_bytes = std::make_unique<TokensByBytes>();
 
-    /// A conversation as its template writes it, up to where the model's answer begins. `variables_json` is what else
-    /// the template is given, as check_template_variables allows it.
-    Result<std::string> render_chat(const std::vector<ChatMessage>& messages, const std::string& variables_json = {},
+    /// A conversation as its template writes it, up to where the model's answer begins.
+    Result<std::string> render_chat(const std::vector<ChatMessage>& messages, const GivenToTemplate& given = {},
                                     const std::stop_token& stop = {}) const;
     /// A conversation as token ids, ready for the model's answer.
     Result<std::vector<int32_t>> encode_chat(const std::vector<ChatMessage>& messages, const std::stop_token& stop = {},
-                                             const std::string& variables_json = {}) const;
+                                             const GivenToTemplate& given = {}) const;
     /// Plain text as ids, with the special tokens the model wants around it.
     Result<std::vector<int32_t>> encode_text(std::string_view text, const std::stop_token& stop = {}) const;
+    /// Tools that its answers may call, given as a JSON list, which `where` names in errors. An error also where its
+    /// template is told of none, or writes calls in a way that is not known.
+    Result<std::shared_ptr<const ToolUse>> tool_use(std::string_view tools, const ToolChoice& choice,
+                                                    const std::string& where) const;
     bool ends_answer(int32_t id) const;
     /// Whether an answer to this prompt begins within a thought.
     bool ends_in_thought(std::span<const int32_t> prompt) const;

@@ -82,6 +82,7 @@ void AnswerExchange::grew(size_t index, TurnDelta delta) {
     }
     TurnDelta& all = choices_[index].answer.delta;
     all.text += delta.text;
+    add_calls(delta.calls, all.calls);
     all.thought += delta.thought;
     all.ids.insert(all.ids.end(), delta.ids.begin(), delta.ids.end());
     for (auto& logprobs : delta.logprobs) all.logprobs.push_back(std::move(logprobs));

@@ -77,6 +77,11 @@ void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
     if (!variables) return exchange->send_error(variables.error());
     ask->template_variables = std::move(*variables);
+    ApiResult<std::shared_ptr<const ToolUse>> tools =
+        fit_tools(request->tools, inside(engine_).model(), ask->options.format);
+    if (!tools) return exchange->send_error(tools.error());
+    ask->tools = *std::move(tools);
+    if (ask->tools) ask->options.format = nullptr;  // it is the text's among the tools
     ask->messages = std::move(request->messages);
     if (!request->tokens_max_given) ask->options.tokens_max = engine_.context_tokens();
     AnswerHead head = answer_head("chatcmpl-", *request);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,13 @@ public:
     /// JSON that a schema describes, given as JSON itself. `where` stands before what is wrong with it.
     static Result<std::shared_ptr<const AnswerFormat>> json_schema(std::string_view schema, const std::string& where);
 
+    /// What `build` makes of a new grammar: the node that all answers begin with. Null when there was no room for it.
+    static std::shared_ptr<const AnswerFormat> built_by(const std::function<int32_t(ByteGrammar&)>& build);
+    /// The same within another grammar: the node before `next`.
+    int32_t put_into(ByteGrammar& grammar, int32_t next) const;
+    /// There is no such answer.
+    bool is_empty() const;
+
     /// Where the model's text begins. What it thinks before its answer may be anything.
     enum class Begins : uint8_t { with_answer, maybe_with_thought, within_thought };
 
@@ -32,7 +40,6 @@ public:
 
 private:
     AnswerFormat();
-    void finish(int32_t json);
 
     std::unique_ptr<ByteGrammar> grammar_;
     int32_t answer_;        // a rule, defined last

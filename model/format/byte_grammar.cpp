@@ -96,6 +96,20 @@ ByteGrammar::Node ByteGrammar::call(Rule rule, Node next) {
     return next == never ? never : add({Link::Kind::call, 0, 0, next, rule});
 }
 
+ByteGrammar::Rule ByteGrammar::copy(const ByteGrammar& other, Rule rule) {
+    const auto nodes_before = static_cast<Node>(links_.size()), rules_before = static_cast<Rule>(rules_.size());
+    constexpr Node own = never + 1;  // the first that is not the same in all grammars
+    const auto here = [&](Node node) { return node < own ? node : node - own + nodes_before; };
+    for (Node node = own; node < std::ssize(other.links_); ++node) {
+        Link link = other.link(node);
+        link.next = here(link.next);
+        link.other = link.kind == Link::Kind::call ? link.other + rules_before : here(link.other);
+        add(link);
+    }
+    for (const Node begin : other.rules_) rules_.push_back(here(begin));
+    return rule + rules_before;
+}
+
 void ByteGrammar::finish() {
     drop_endless();
     class_bytes();

@@ -46,6 +46,9 @@ public:
     void define(Rule rule, Node begin) { rules_[static_cast<size_t>(rule)] = begin; }
     Node call(Rule rule, Node next);
 
+    /// A rule of another grammar, with all that it needs.
+    Rule copy(const ByteGrammar& other, Rule rule);
+
     /// More nodes were asked for than there may be: what was built is of no use.
     bool is_full() const { return full_; }
     /// Comes when all is built. Nodes behind which no text ends are none any more, so that a text that has begun can

@@ -1,7 +1,6 @@
 #include "model/format/json_parts.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "model/text/unicode.hpp"
 
@@ -32,8 +31,10 @@ Node hex(ByteGrammar& grammar, int64_t count, Node next) {
     return grammar.times(count, count, digit, next);
 }
 
-/// What stands behind a backslash: a character of UTF-16 is one or both halves of a pair.
-Node escaped(ByteGrammar& grammar, Node next) {
+/// What stands behind a backslash: a character of UTF-16 is one or both halves of a pair. Programs escape only what
+/// must be.
+Node escaped(ByteGrammar& grammar, JsonSpelling spelling, Node next) {
+    if (spelling != JsonSpelling::people) return grammar.any_of("\"\\bfnrt", next);
     const Node low = grammar.text("\\u", grammar.any_of("dD", grammar.any_of("cdefCDEF", hex(grammar, 2, next))));
     const Node from_d =
         grammar.either(grammar.bytes('0', '7', hex(grammar, 2, next)), grammar.any_of("89abAB", hex(grammar, 2, low)));
@@ -55,9 +56,22 @@ std::u32string characters_of(const std::string& text) {
 
 }  // namespace
 
-JsonParts::JsonParts(ByteGrammar& grammar)
+std::string json_written(const nlohmann::ordered_json& value, JsonSpelling spelling) {
+    if (spelling != JsonSpelling::spaced || !value.is_structured()) return value.dump();
+    std::string text(1, value.is_object() ? '{' : '[');
+    for (const auto& [name, item] : value.items()) {
+        if (text.size() > 1) text += ", ";
+        if (value.is_object()) text += nlohmann::json(name).dump() + ": ";
+        text += json_written(item, spelling);
+    }
+    return text += value.is_object() ? '}' : ']';
+}
+
+JsonParts::JsonParts(ByteGrammar& grammar, JsonSpelling spelling)
     : grammar_(&grammar),
+      spelling_(spelling),
       gap_(grammar.rule()),
+      behind_(grammar.rule()),
       value_(grammar.rule()),
       object_(grammar.rule()),
       array_(grammar.rule()),
@@ -65,17 +79,28 @@ JsonParts::JsonParts(ByteGrammar& grammar)
       integer_(grammar.rule()),
       character_(grammar.rule()),
       characters_(grammar.rule()) {
-    const auto blank = [&](Node next) { return grammar.any_of(" \t", next); };
-    const Node line = grammar.text("\n", grammar.times(0, indent_max, blank, ByteGrammar::end));
-    grammar.define(gap_, grammar.either(ByteGrammar::end, grammar.either(grammar.text(" ", ByteGrammar::end), line)));
+    define_gaps();
     define_strings();
     define_numbers();
     define_values();
 }
 
+void JsonParts::define_gaps() {
+    ByteGrammar& grammar = *grammar_;
+    const Node space = grammar.text(" ", ByteGrammar::end);
+    if (spelling_ != JsonSpelling::people) {
+        grammar.define(gap_, ByteGrammar::end);
+        return grammar.define(behind_, spelling_ == JsonSpelling::spaced ? space : ByteGrammar::end);
+    }
+    const auto blank = [&](Node next) { return grammar.any_of(" \t", next); };
+    const Node line = grammar.text("\n", grammar.times(0, indent_max, blank, ByteGrammar::end));
+    grammar.define(gap_, grammar.either(ByteGrammar::end, grammar.either(space, line)));
+    grammar.define(behind_, grammar.call(gap_, ByteGrammar::end));
+}
+
 void JsonParts::define_strings() {
     ByteGrammar& grammar = *grammar_;
-    const Node escape = grammar.text("\\", escaped(grammar, ByteGrammar::end));
+    const Node escape = grammar.text("\\", escaped(grammar, spelling_, ByteGrammar::end));
     grammar.define(character_, grammar.either(plain().utf8(grammar, ByteGrammar::end), escape));
     const auto one = [&](Node next) { return grammar.call(character_, next); };
     grammar.define(characters_, grammar.times(0, -1, one, grammar.text("\"", ByteGrammar::end)));
@@ -136,11 +161,11 @@ Node JsonParts::in_string(const Characters& characters, Node next) {
 }
 
 Node JsonParts::name(const std::string& name, Node next) {
-    return grammar_->text(nlohmann::json(name).dump() + ":", gap(next));
+    return grammar_->text(nlohmann::json(name).dump(), colon(next));
 }
 
 Node JsonParts::other_name(const std::vector<std::string>& names, Node next) {
-    const Node behind = grammar_->text(":", gap(next));
+    const Node behind = colon(next);
     if (names.empty()) return string(0, -1, behind);
     std::vector<std::u32string> sorted;
     for (const std::string& name : names) sorted.push_back(characters_of(name));

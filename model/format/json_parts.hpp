@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,17 +11,27 @@
 
 namespace rondo {
 
-/// JSON's own parts (RFC 8259) as rules of a grammar. White space stands only where people put it, and little of it: a
-/// model that may write any number of spaces may write nothing else. Numbers have so many digits as a double holds.
+/// How JSON is written. White space stands only where people put it, and little of it: a model that may write any number
+/// of spaces may write nothing else. Or it is just as a program writes it: a space behind each comma and colon (Python),
+/// or none at all; such a text is the same when it has been read and written again, numbers aside.
+enum class JsonSpelling : uint8_t { people, spaced, compact };
+
+/// A value as a program writes it with this spelling; for `people` with no white space.
+std::string json_written(const nlohmann::ordered_json& value, JsonSpelling spelling);
+
+/// JSON's own parts (RFC 8259) as rules of a grammar. Numbers have so many digits as a double holds.
 class JsonParts {
 public:
     using Node = ByteGrammar::Node;
     using Rule = ByteGrammar::Rule;
 
-    explicit JsonParts(ByteGrammar& grammar);
+    explicit JsonParts(ByteGrammar& grammar, JsonSpelling spelling = JsonSpelling::people);
 
+    JsonSpelling spelling() const { return spelling_; }
+    /// Beside a bracket.
     Node gap(Node next) { return grammar_->call(gap_, next); }
-    Node comma(Node next) { return grammar_->text(",", gap(next)); }
+    Node comma(Node next) { return grammar_->text(",", grammar_->call(behind_, next)); }
+    Node colon(Node next) { return grammar_->text(":", grammar_->call(behind_, next)); }
     /// The end of a list or an object that holds something.
     Node close(char bracket, Node next) { return gap(grammar_->text({&bracket, 1}, next)); }
     /// A member's name, and what stands between it and its value.
@@ -39,6 +50,7 @@ public:
     Rule integer() const { return integer_; }
 
 private:
+    void define_gaps();
     void define_strings();
     void define_numbers();
     void define_values();
@@ -46,7 +58,9 @@ private:
     Node quoted(Node inner_rest) { return grammar_->text("\"", inner_rest); }
 
     ByteGrammar* grammar_;
-    Rule gap_, value_, object_, array_, number_, integer_;
+    JsonSpelling spelling_;
+    Rule gap_, behind_;  // what may stand beside a bracket; behind a comma or a colon
+    Rule value_, object_, array_, number_, integer_;
     Rule character_, characters_;  // of a string; any number of them and the quote that ends it
 };
 

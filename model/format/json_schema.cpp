@@ -192,7 +192,7 @@ private:
         }
         std::vector<std::string> texts;
         for (const Json& each : values)
-            if (types.has(each)) texts.push_back(each.dump());
+            if (types.has(each)) texts.push_back(json_written(each, parts_.spelling()));
         if (texts.empty()) return wrong_schema(path, schema.contains("enum") ? "enum" : "const", "of the type it says");
         return grammar_.texts(std::move(texts), ByteGrammar::end);
     }

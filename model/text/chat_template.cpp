@@ -145,6 +145,7 @@ void fill_context(jinja::Runtime& runtime, const ChatTemplateInput& input, const
     variables["messages"] = runtime.list(std::move(messages));
     variables["add_generation_prompt"] = input.add_generation_prompt;
     variables["tools"] = nullptr;
+    if (!input.tools_json.empty()) variables["tools"] = jinja::parse_json(runtime, input.tools_json, "the tools");
     variables["documents"] = nullptr;
     if (!input.bos_token.empty()) variables["bos_token"] = runtime.text(input.bos_token);
     if (!input.eos_token.empty()) variables["eos_token"] = runtime.text(input.eos_token);

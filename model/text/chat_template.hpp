@@ -28,6 +28,7 @@ struct ChatTemplateInput {
     std::string eos_token;
     /// Further variables a template may ask for, as JSON text ("enable_thinking": false …); "" for none.
     std::string extra_json;
+    std::string tools_json;  ///< tools that the model may call, as a JSON list's text in OpenAI's form; "" for none
 };
 
 /// A compiled Jinja template of a model. Immutable, safe to share. A construct it does not know is an error of `parse`

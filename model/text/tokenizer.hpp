@@ -13,7 +13,7 @@
 
 namespace rondo {
 
-/// Text ↔ token ids. Immutable after loading, safe to share between threads.
+/// Text ↔ token ids. Immutable once it is loaded, and safe to share between threads then.
 class Tokenizer {
 public:
     virtual ~Tokenizer() = default;
@@ -34,6 +34,8 @@ public:
     /// The bytes a token stands for; empty for an unknown id and, unless `special` is set, for special tokens.
     virtual std::string bytes_of(int32_t id, bool special) const = 0;
     virtual bool is_special(int32_t id) const = 0;
+    /// What such a token stands for is part of every text from now on. Comes before threads share the tokenizer.
+    virtual void take_as_text(int32_t special) = 0;
     /// The id of a token by its exact content, or -1.
     virtual int32_t find(std::string_view token) const = 0;
     /// Whether the decoder drops one leading space of a whole text (SentencePiece's dummy prefix).

@@ -54,6 +54,9 @@ public:
     int64_t vocabulary() const override { return parts_.vocabulary.size(); }
     std::string bytes_of(int32_t id, bool special) const override;
     bool is_special(int32_t id) const override { return parts_.vocabulary.kind(id) == Vocabulary::Kind::special; }
+    void take_as_text(int32_t special) override {
+        if (is_special(special)) parts_.vocabulary.set_kind(special, Vocabulary::Kind::added);
+    }
     int32_t find(std::string_view token) const override { return parts_.vocabulary.find(token); }
     bool strips_first_space() const override { return parts_.decoding.strips_first_space; }
 

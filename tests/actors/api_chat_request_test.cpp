@@ -179,14 +179,7 @@ TEST(ChatRequest, TakesNullForAnyFieldThatIsNotThere) {
 }
 
 TEST(ChatRequest, RefusesWhatItDoesNotSupportByName) {
-    expect_refused({{R"("tools":[{"type":"function"}])", "tools", "not supported"},
-                    {R"("tools":[{"type":"function"}],"tool_choice":"auto")", "tools", "not supported"},
-                    {R"("tools":[{"type":"function"}],"tool_choice":"required")", "tools", "not supported"},
-                    {R"("tools":["f"],"tool_choice":"none")", "tools[0]", "an object"},
-                    {R"("tools":{},"tool_choice":"none")", "tools", "a list"},
-                    {R"("tool_choice":"required")", "tool_choice", "not supported"},
-                    {R"("tool_choice":{"type":"function","function":{"name":"f"}})", "tool_choice", "not supported"},
-                    {R"("functions":[{"name":"f"}])", "functions", "not supported"},
+    expect_refused({{R"("functions":[{"name":"f"}])", "functions", "not supported"},
                     {R"("function_call":{"name":"f"})", "function_call", "not supported"},
                     {R"("verbosity":"low")", "verbosity", "not supported"},
                     {R"("add_generation_prompt":false)", "add_generation_prompt", "not supported"},
@@ -259,7 +252,6 @@ TEST(ChatRequest, BoundsItsLists) {
 TEST(ChatRequest, TakesWhatChangesNothing) {
     for (const char* member :
          {R"("store":true,"metadata":{"a":"b"})", R"("verbosity":"medium")", R"("parallel_tool_calls":true)",
-          R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"none")",
           R"("functions":[{"name":"f"}],"function_call":"none")", R"("tool_choice":"auto")", R"("tool_choice":"none")",
           R"("tools":[],"tool_choice":"auto")", R"("add_generation_prompt":true,"continue_final_message":false)",
           R"("include_stop_str_in_output":false,"echo":false)"}) {

@@ -348,7 +348,7 @@ TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
                                  "test"));
     Conversation conversation(moody);
     const std::string glad = R"({"mood": "Glad: "})";
-    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "one"}}, glad));
+    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "one"}}, {.variables_json = glad, .tools_json = {}}));
     EXPECT_EQ(prompt.ids, must(moody.tokenizer->encode("<|user|>one<|end|><|assistant|>Glad: ", true)));
     const std::vector<int32_t> answer = ended(spelled("Noted."));
     conversation.answered({{"user", "one"}}, "Noted.", prompt, answer);
@@ -356,7 +356,7 @@ TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
     EXPECT_EQ(moody.tokenizer->decode(next, true),
               "<|user|>one<|end|><|assistant|>Noted.<|end|><|user|>two<|end|><|assistant|>");
     for (const char* wrong : {"[1]", "{", R"({"messages": []})", R"({"bos_token": "x"})", R"({"range": 1})"})
-        EXPECT_FALSE(conversation.prompt({{"user", "two"}}, wrong).is_ok()) << wrong;
+        EXPECT_FALSE(conversation.prompt({{"user", "two"}}, {.variables_json = wrong, .tools_json = {}}).is_ok()) << wrong;
 }
 
 TEST_F(ConversationTest, UnknownRolesAreRefused) {

@@ -1,11 +1,8 @@
 // What OpenAI's and vLLM's clients send beyond the plain request.
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/model_server.hpp"
 
 namespace rondo {
 namespace {
@@ -13,77 +10,13 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::chats;
+using testing::completions;
+using testing::ModelServer;
 using testing::must;
 using testing::question;
 
 constexpr const char* right = "The code of the red box is 4817.";
-
-std::string read(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void replace(std::string& text, const std::string& what, const std::string& by) {
-    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
-        text.replace(at, what.size(), by);
-}
-
-/// The demo model with other words for some of its tokens, and another template; a server of its own.
-class ModelServer {
-public:
-    using Words = std::vector<std::pair<std::string, std::string>>;
-
-    ModelServer(const std::string& name, const Words& words, const std::vector<std::string>& settings = {}) {
-        const std::filesystem::path demo = demo_model_path(), folder = folder_.path() + '/' + name;
-        std::filesystem::create_directory(folder);
-        for (const auto& file : std::filesystem::directory_iterator(demo)) {
-            if (!file.is_regular_file()) continue;
-            std::string text = read(file.path());
-            if (file.path().extension() == ".json")
-                for (const auto& [what, by] : words) replace(text, what, by);
-            std::ofstream(folder / file.path().filename(), std::ios::binary) << text;
-        }
-        std::vector<std::string> all{testing::demo_pool(170), "devices.cpu.threads=1", "server.port=0",
-                                     "model.path=" + folder.string()};
-        all.insert(all.end(), settings.begin(), settings.end());
-        const Settings made = testing::settings_of(all);
-        engine_ = must(Engine::open(made));
-        Gateway::Options options;
-        options.server = made.server;
-        gateway_ = must(Gateway::start(*engine_, std::move(options)));
-    }
-
-    HttpResponse call(const std::string& method, const std::string& path, const json& body = nullptr) {
-        HttpClient client(must(Url::parse("http://127.0.0.1:" + std::to_string(gateway_->port()))));
-        return must(client.request(method, path, {}, body.is_null() ? "" : body.dump(),
-                                   std::chrono::steady_clock::now() + std::chrono::seconds(60)));
-    }
-    json answer(const std::string& path, const json& body) {
-        const HttpResponse response = call("POST", path, body);
-        EXPECT_EQ(response.status, 200) << response.body;
-        return json::parse(response.body);
-    }
-    json error(const std::string& path, const json& body, int status = 400) {
-        const HttpResponse response = call("POST", path, body);
-        EXPECT_EQ(response.status, status) << response.body;
-        return json::parse(response.body)["error"];
-    }
-    /// The chunks of a stream.
-    std::vector<json> chunks(const std::string& path, json body) {
-        body["stream"] = true;
-        const HttpResponse response = call("POST", path, body);
-        EXPECT_THAT(response.body, ::testing::EndsWith("data: [DONE]\n\n"));
-        std::vector<json> all;
-        for (size_t at = 0; (at = response.body.find("data: {", at)) != std::string::npos; ++at)
-            all.push_back(json::parse(response.body.substr(at + 6, response.body.find("\n\n", at) - at - 6)));
-        return all;
-    }
-
-private:
-    testing::Folder folder_;
-    std::unique_ptr<Engine> engine_;
-    std::unique_ptr<Gateway> gateway_;
-};
 
 json chat(const json& messages) {
     return {{"messages", messages}, {"temperature", 0}};
@@ -93,8 +26,6 @@ json said(const std::string& text) {
     return chat(json::array({{{"role", "user"}, {"content", text}}}));
 }
 
-constexpr const char* chats = "/v1/chat/completions";
-constexpr const char* completions = "/v1/completions";
 
 class PlainModel : public ::testing::Test {
 protected:
@@ -250,7 +181,7 @@ TEST(ModelWithTools, SaysWhichWereCalledAndByWhom) {
         "{% for m in messages %}{{ '<|' + m.role + '|>' + (m.name + ': ' if m.name else '') + m.content }}"
         "{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments | tojson }}{% endfor %}"
         "{{ '<|end|>' }}{% endfor %}{{ '<|assistant|>' }}{{ mood }}";
-    json config = json::parse(read(demo_model_path() / "tokenizer_config.json"));
+    json config = json::parse(testing::read_file(demo_model_path() / "tokenizer_config.json"));
     const std::string escaped = json(source).dump(), old = json(config["chat_template"]).dump();
     ModelServer server("model_with_tools", {{old, escaped}});
     json body = {

@@ -48,7 +48,9 @@ TEST_F(GatewayFormats, AnAnswerIsOfItsSchema) {
     json body = chat(testing::question);
     body["n"] = 3;
     body["temperature"] = 1.5;
-    for (const json& choice : answer_of(with_schema(body, code))["choices"]) expect_code(choice["message"]["content"]);
+    const json several = answer_of(with_schema(body, code));
+    EXPECT_EQ(several["choices"].size(), 3U);
+    for (const json& choice : several["choices"]) expect_code(choice["message"]["content"]);
 }
 
 TEST_F(GatewayFormats, AStreamIsTheSameText) {

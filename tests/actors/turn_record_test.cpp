@@ -164,7 +164,7 @@ TEST_F(TurnRecordTest, ThoughtsAreToldApartAndStayPartOfTheAnswer) {
     Ask ask;
     ask.thoughts_apart = true;
     TurnRecord record(ask, under_way, 0.0, 0.0);
-    ASSERT_TRUE(record.tells_thoughts());
+    ASSERT_TRUE(record.holds_back());
     std::string text, thought;
     for (TurnDelta one : {delta("", {7}), delta("Hm. ", {1, 2}), delta("", {8}), delta("Yes.", {3}), delta("", {})}) {
         record.tell(one, one.ids.empty(), 1.0);
@@ -180,11 +180,11 @@ TEST_F(TurnRecordTest, ThoughtsAreToldApartAndStayPartOfTheAnswer) {
 TEST_F(TurnRecordTest, ThoughtsStayInTheTextWhereNobodyAskedAndInPlainTexts) {
     runtime_->model.shows_thoughts = true;
     const Turn under_way = turn();
-    EXPECT_FALSE(TurnRecord({}, under_way, 0.0, 0.0).tells_thoughts());
+    EXPECT_FALSE(TurnRecord({}, under_way, 0.0, 0.0).holds_back());
     Ask plain;
     plain.thoughts_apart = true;
     plain.ids = {1};
-    EXPECT_FALSE(TurnRecord(plain, under_way, 0.0, 0.0).tells_thoughts());
+    EXPECT_FALSE(TurnRecord(plain, under_way, 0.0, 0.0).holds_back());
 }
 
 TEST_F(TurnRecordTest, HowItAttendedIsTakenOnce) {

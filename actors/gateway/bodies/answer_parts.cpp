@@ -20,10 +20,10 @@ bool begins_prompt(size_t answer, size_t each_prompt) {
 
 }  // namespace
 
-OrderedJson finish_reason_json(TurnOutcome outcome) {
+OrderedJson finish_reason_json(TurnOutcome outcome, bool calls) {
     switch (outcome) {
         case TurnOutcome::stop:
-            return "stop";
+            return calls ? "tool_calls" : "stop";
         case TurnOutcome::length:
             return "length";
         case TurnOutcome::cancelled:

@@ -29,8 +29,8 @@ struct FinishedAnswer {
 /// The bytes of a token, which may be a part of a UTF-8 character.
 using TokenBytes = std::function<std::string(int32_t)>;
 
-/// "stop" or "length"; null when the turn was cancelled or failed.
-OrderedJson finish_reason_json(TurnOutcome outcome);
+/// "stop", "length" or "tool_calls"; null when the turn was cancelled or failed.
+OrderedJson finish_reason_json(TurnOutcome outcome, bool calls = false);
 /// Why a turn has no answer. `end` is cancelled or failed.
 Error error_of(const TurnEnd& end);
 

@@ -35,26 +35,24 @@ void read_logprobs(BodyFields& fields, SamplingParams& into) {
     }
 }
 
-/// Tools may be named as long as none is to be called; then they change nothing.
-void read_tools(BodyFields& fields, const char* list_name, const char* choice_name) {
-    const Json* choice = fields.find(choice_name);
-    const Json* list = fields.array(list_name, limits::tools_max);
+/// What OpenAI had before tools. Functions may be named as long as none is to be called; then they change nothing.
+void read_functions(BodyFields& fields) {
+    const Json* choice = fields.find("function_call");
+    const Json* list = fields.array("functions", limits::tools_max);
     const bool none_called = choice != nullptr && *choice == "none";
-    if (!none_called && list != nullptr && !list->empty()) {
-        return fields.wrong(list_name, "not supported unless " + std::string(choice_name) + " is none", "left out",
+    if (!none_called && list != nullptr && !list->empty())
+        return fields.wrong("functions", "not supported unless function_call is none", "tools",
                             "unsupported_parameter");
-    }
     for (size_t i = 0; list != nullptr && i < list->size(); ++i)
-        if (!fields.within(item_name(list_name, i), (*list)[i], "an object")) return;
-    // Without tools the model may choose as it likes.
+        if (!fields.within(item_name("functions", i), (*list)[i], "an object")) return;
+    // Without functions the model may choose as it likes.
     if (choice == nullptr || none_called || *choice == "auto") return;
-    fields.wrong(choice_name, "not supported but for none", "\"none\"", "unsupported_parameter");
+    fields.wrong("function_call", "not supported but for none", "tool_choice", "unsupported_parameter");
 }
 
 /// Fields of OpenAI's that ask for what is not there.
 void refuse_unsupported(BodyFields& fields) {
-    read_tools(fields, "tools", "tool_choice");
-    read_tools(fields, "functions", "function_call");
+    read_functions(fields);
     fields.refuse_unless("modalities", Json::array({"text"}));
     fields.refuse_unless("verbosity", "medium");
     fields.refuse_unless("echo", false);
@@ -64,12 +62,11 @@ void refuse_unsupported(BodyFields& fields) {
 }
 
 /// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching. Nothing is
-/// stored beyond what `conversation` says, and no tools are called.
+/// stored beyond what `conversation` says.
 void read_labels(BodyFields& fields) {
     std::string unused;
     bool ignored = false;
     fields.flag("store", ignored);
-    fields.flag("parallel_tool_calls", ignored);
     fields.text("safety_identifier", limits::name_bytes_max, unused);
     fields.text("prompt_cache_key", limits::name_bytes_max, unused);
     fields.text("prompt_cache_retention", limits::name_bytes_max, unused);
@@ -92,6 +89,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabul
         read_template_fields(fields, request.for_template);
         read_logprobs(fields, request.options.sampling);
         read_response_format(fields, body, request);
+        read_tool_fields(fields, body, request.tools);
         refuse_unsupported(fields);
         read_labels(fields);
     });

@@ -6,6 +6,7 @@
 
 #include "actors/gateway/bodies/answer_request.hpp"
 #include "actors/gateway/bodies/template_fields.hpp"
+#include "actors/gateway/bodies/tools.hpp"
 #include "model/text/chat_template.hpp"
 
 namespace rondo {
@@ -14,6 +15,7 @@ namespace rondo {
 struct ChatRequest : AnswerRequest {
     std::vector<ChatMessage> messages;  ///< at least one
     TemplateFields for_template;
+    ToolFields tools;
 };
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary);

@@ -9,12 +9,30 @@ namespace {
 
 constexpr const char* chunk_object = "chat.completion.chunk";
 
-/// A message, or what is new of it. Thoughts come under the name that vLLM gave them, and only where there are some.
+/// A call, or what is new of it: its index is told in a stream, its id and name once.
+OrderedJson call_json(const ToolCallPiece& piece, bool is_message) {
+    OrderedJson json = OrderedJson::object();
+    if (!is_message) json["index"] = piece.index;
+    if (!piece.id.empty()) {
+        json["id"] = piece.id;
+        json["type"] = "function";
+        json["function"]["name"] = piece.name;
+    }
+    json["function"]["arguments"] = piece.arguments;
+    return json;
+}
+
+/// A message, or what is new of it. Thoughts come under the name that vLLM gave them, and only where there are some; a
+/// message of calls alone has no content.
 OrderedJson said(const TurnDelta& delta, bool is_message) {
     OrderedJson json = OrderedJson::object();
     if (is_message) json["role"] = "assistant";
     if (!delta.thought.empty()) json["reasoning_content"] = delta.thought;
-    if (is_message || !delta.text.empty() || delta.thought.empty()) json["content"] = delta.text;
+    if (!delta.text.empty() || (delta.calls.empty() && (is_message || delta.thought.empty())))
+        json["content"] = delta.text;
+    else if (is_message)
+        json["content"] = nullptr;
+    for (const ToolCallPiece& piece : delta.calls) json["tool_calls"].push_back(call_json(piece, is_message));
     return json;
 }
 
@@ -30,7 +48,7 @@ std::string chat_response(const AnswerHead& head, std::span<const FinishedAnswer
         choice.add("index", index);
         choice.add("message", said(answer.delta, true));
         choice.add_text("logprobs", chat_logprobs_text(answer.delta, bytes_of));
-        choice.add("finish_reason", finish_reason_json(answer.end.outcome));
+        choice.add("finish_reason", finish_reason_json(answer.end.outcome, answer.end.calls));
         return std::move(choice).take();
     });
 }
@@ -43,7 +61,7 @@ std::string chat_role_event(const AnswerHead& head, int index) {
 }
 
 std::string chat_delta_event(const AnswerHead& head, int index, const TurnDelta& delta, const TokenBytes& bytes_of) {
-    if (delta.text.empty() && delta.thought.empty() && delta.logprobs.empty()) return {};
+    if (delta.text.empty() && delta.thought.empty() && delta.calls.empty() && delta.logprobs.empty()) return {};
     return event(head, {{"index", index},
                         {"delta", said(delta, false)},
                         {"logprobs", chat_logprobs(delta, bytes_of)},
@@ -55,7 +73,7 @@ std::string chat_finish_event(const AnswerHead& head, int index, const TurnEnd& 
                                    {{"index", index},
                                     {"delta", OrderedJson::object()},
                                     {"logprobs", nullptr},
-                                    {"finish_reason", finish_reason_json(end.outcome)}});
+                                    {"finish_reason", finish_reason_json(end.outcome, end.calls)}});
     chunk["timings"] = timings_json(end.timings);
     chunk["attention"] = attention_json(end.attention);
     return stream_event(json_text(chunk));

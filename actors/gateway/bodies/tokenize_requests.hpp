@@ -7,6 +7,7 @@
 
 #include "actors/gateway/bodies/api_error.hpp"
 #include "actors/gateway/bodies/template_fields.hpp"
+#include "actors/gateway/bodies/tools.hpp"
 #include "model/text/chat_template.hpp"
 
 namespace rondo {
@@ -17,6 +18,7 @@ struct TokenizeRequest {
     bool add_special = true;            ///< of a text: with the tokens the model wants around a prompt
     std::vector<ChatMessage> messages;  ///< empty: it is a text
     TemplateFields for_template;
+    ToolFields tools;
 };
 
 /// POST /detokenize

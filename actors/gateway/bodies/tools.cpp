@@ -1,0 +1,75 @@
+#include "actors/gateway/bodies/tools.hpp"
+
+#include <utility>
+
+#include "config/limits.hpp"
+
+namespace rondo {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* list_field = "tools";
+constexpr const char* choice_field = "tool_choice";
+
+void read_named_choice(BodyFields& choice, ToolChoice& into) {
+    std::string type, name;
+    choice.text("type", limits::name_bytes_max, type);
+    if (type != "function") return choice.wrong("type", type.empty() ? "missing" : "unknown", "function");
+    const Json* function = choice.find("function");
+    if (function == nullptr) return choice.missing("function", "{\"name\": …}");
+    auto named = choice.within("function", *function, "{\"name\": …}");
+    if (!named) return;
+    named->text("name", limits::name_bytes_max, name);
+    if (name.empty()) named->missing("name", "a function's name");
+    named->refuse_others();
+    choice.refuse_others();
+    into.kind = ToolChoice::Kind::required;
+    into.name = std::move(name);
+}
+
+void read_choice(BodyFields& fields, ToolChoice& into) {
+    constexpr std::string_view right = "none, auto, required or {\"type\": \"function\", …}";
+    const Json* choice = fields.find(choice_field);
+    if (choice == nullptr || *choice == "auto") return;
+    if (*choice == "none" || *choice == "required") {
+        into.kind = *choice == "none" ? ToolChoice::Kind::none : ToolChoice::Kind::required;
+    } else if (choice->is_object()) {
+        if (auto named = fields.within(choice_field, *choice, right)) read_named_choice(*named, into);
+    } else {
+        fields.wrong(choice_field, choice->is_string() ? "unknown" : "of another type", right);
+    }
+}
+
+}  // namespace
+
+void read_tool_fields(BodyFields& fields, std::string_view body, ToolFields& into) {
+    fields.flag("parallel_tool_calls", into.choice.several);
+    read_choice(fields, into.choice);
+    const Json* list = fields.array(list_field, limits::tools_max);
+    if (fields.has_problem()) return;
+    if (list != nullptr && !list->empty()) {
+        // A prompt depends on the order of members, which the tree of the body does not keep.
+        into.list = nlohmann::ordered_json::parse(body).at(list_field).dump();
+    } else if (into.choice.kind == ToolChoice::Kind::required) {
+        fields.wrong(choice_field, "there without tools", "left out");
+    }
+}
+
+ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const Model& model,
+                                                    std::shared_ptr<const AnswerFormat> text) {
+    std::shared_ptr<const ToolUse> none;
+    if (fields.list.empty()) return none;
+    ToolChoice choice = fields.choice;
+    choice.text = std::move(text);
+    const bool is_told = model.chat_template && model.chat_template->names("tools");
+    const bool changes_nothing = choice.kind == ToolChoice::Kind::none && !is_told;
+    auto made = changes_nothing ? ToolUse::make(fields.list, choice, nullptr, list_field)
+                                : model.tool_use(fields.list, choice, list_field);
+    if (made) return changes_nothing ? none : *std::move(made);
+    const bool is_unsupported = made.error().code == ErrorCode::unsupported;
+    return bad_field(list_field, is_unsupported ? "unsupported_value" : "invalid_value", made.error().message);
+}
+
+}  // namespace rondo

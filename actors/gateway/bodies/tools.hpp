@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "actors/gateway/bodies/body_fields.hpp"
+#include "model/model.hpp"
+
+namespace rondo {
+
+/// What a request says of tools, before one knows the model.
+struct ToolFields {
+    std::string list;  ///< JSON, with members in the order of the body; "": there are none
+    ToolChoice choice;
+};
+
+/// `tools`, `tool_choice` and `parallel_tool_calls`.
+void read_tool_fields(BodyFields& fields, std::string_view body, ToolFields& into);
+
+/// What they come to for a model, or what is wrong with them there; null where nothing changes by them. `text` is what
+/// an answer that is a text must be, or null.
+ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const Model& model,
+                                                    std::shared_ptr<const AnswerFormat> text);
+
+}  // namespace rondo
