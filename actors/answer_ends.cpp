@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <string>
+
+#include "model/tools/written_calls.hpp"
 
 namespace rondo {
 
@@ -31,19 +34,25 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 /// One look through the text for each message: as templates leave it, and at that place as it was.
-std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages) {
+std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages, const CallStyle* style) {
     std::vector<size_t> ends;
     size_t at = 0, in_vain = 0;
-    for (const ChatMessage& message : messages) {
-        const std::string_view whole = message.content, part = trimmed(whole);
+    const auto pass = [&](std::string_view whole) {
+        const std::string_view part = trimmed(whole);
         const size_t found = find(text, part, at), lead = part.empty() ? 0 : whole.find(part);
         if (found == nowhere) {
             in_vain += text.size() - at;
-            if (in_vain > passes_in_vain * text.size()) break;
-            continue;
+            return false;
         }
         const bool is_whole = found >= at + lead && text.substr(found - lead).starts_with(whole);
         at = is_whole ? found - lead + whole.size() : found + part.size();
+        return !part.empty();
+    };
+    for (const ChatMessage& message : messages) {
+        const std::string calls = written_calls(message, style);
+        const bool has_said = pass(message.content), has_called = !calls.empty() && pass(calls);
+        if (in_vain > passes_in_vain * text.size()) break;
+        if (calls.empty() ? !has_said : !has_called) continue;
         const bool is_new = at > (ends.empty() ? 0 : ends.back()) && at < text.size();
         if (message.role == "assistant" && is_new) ends.push_back(at);
     }

@@ -8,13 +8,16 @@
 
 #include "model/text/chat_message.hpp"
 #include "model/text/tokenizer.hpp"
+#include "model/tools/call_style.hpp"
 
 namespace rondo {
 
 /// Where answers end in the text that a template made of these messages, in bytes and ascending. What a template has
 /// changed is left out, and so is what ends the text; behind many changed ones the rest is not looked for. Behind an
-/// answer stands what ended it, whose KV was not computed when it was given: so that is where its round ended.
-std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages);
+/// answer stands what ended it, whose KV was not computed when it was given: so that is where its round ended. `style`
+/// is how the template writes calls of tools; null where that is not known.
+std::vector<size_t> answer_ends(std::string_view text, std::span<const ChatMessage> messages,
+                                const CallStyle* style = nullptr);
 
 /// How many of `ids` spell no more than so many bytes of their text, for each of these places. Nothing where they do
 /// not spell the text as it is.

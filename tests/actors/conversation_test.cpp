@@ -279,6 +279,20 @@ TEST(AnswerEnds, AreWhereTheTemplateLeftThem) {
     EXPECT_TRUE(answer_ends("", messages).empty());
 }
 
+TEST(AnswerEnds, AreBehindTheCallsOfAnAnswer) {
+    const CallStyle style{"<c>", ":", "", "</c>, <c>", "</c>"};
+    const std::string call = R"({"function":{"name":"f","arguments":{"a":1}}})";
+    const std::string calls = R"({"content":null,"tool_calls":[)" + call + "," + call + "]}";
+    const std::vector<ChatMessage> messages{{"user", "q"}, {"assistant", "", calls}, {"tool", "t"},
+                                            {"assistant", "So", calls}, {"assistant", "d"}, {"user", "u"}};
+    const std::string written = R"(<c>f:{"a": 1}</c>, <c>f:{"a": 1}</c>)";
+    const std::string text = "[q][" + written + "][t][So " + written + "][d][u]";
+    const size_t first = 4 + written.size(), second = first + 8 + written.size();
+    EXPECT_EQ(answer_ends(text, messages, &style), (std::vector<size_t>{first, second, second + 3}));
+    EXPECT_EQ(answer_ends(text, messages), (std::vector<size_t>{first + 7, second + 3}))
+        << "without a style a call has no end, but the text before it";
+}
+
 /// Which takes no longer than a few times through the text.
 TEST(AnswerEnds, OfThousandsThatATemplateChangedAreGivenUp) {
     const std::string text(size_t{4} << 20, 'a');

@@ -149,9 +149,7 @@ TEST_F(GatewayTools, ACallIsAnsweredByItsTool) {
     const json second = server->answer(chats, body);
     EXPECT_FALSE(second["choices"][0]["message"].contains("tool_calls"));
     EXPECT_NE(second["choices"][0]["message"]["content"], "");
-    EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(),
-              first["usage"]["prompt_tokens"].get<int>() - 32)
-        << second;
+    EXPECT_GE(second["usage"]["prompt_tokens_details"]["cached_tokens"], first["usage"]["prompt_tokens"]) << second;
 }
 
 TEST_F(GatewayTools, AConversationGoesOnBehindACall) {
@@ -163,7 +161,7 @@ TEST_F(GatewayTools, AConversationGoesOnBehindACall) {
     body["tool_choice"] = "auto";
     const json second = server->answer(chats, body);
     const auto known = first["usage"]["prompt_tokens"].get<int>() + first["usage"]["completion_tokens"].get<int>();
-    EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(), known - 32) << second;
+    EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(), known - 1) << second;
     const json rounds = json::parse(server->call("GET", "/v1/sessions/tools").body)["rounds"];
     ASSERT_EQ(rounds.size(), 2U);
     EXPECT_THAT(rounds[0]["assistant"].get<std::string>(), HasSubstr("<tool_call>\n{\"name\": \"weather\""));
@@ -210,7 +208,11 @@ TEST_F(GatewayTools, WrongOnesAreRefusedByTheirPlace) {
 /// The mark of its calls is a special token, as Mistral's is; their ids are the model's own.
 TEST(GatewayMarkedTools, AreToldByTheirToken) {
     constexpr const char* marked =
-        R"({% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }})"
+        R"({% if tools %}{{ tools | tojson }}{% endif %}{% set ns = namespace(ids=[]) %}{% for m in messages %})"
+        R"({% for c in m.tool_calls or [] %}{% set ns.ids = ns.ids + [c.id] %}{% endfor %})"
+        R"({% if m.role == 'tool' and m.tool_call_id not in ns.ids %}{{ raise_exception('whose call is this?') }})"
+        R"({% endif %}{{ '<|' + m.role + '|>' }})"
+        R"({{ m.content if not m.tool_calls }})"
         R"({% if m.tool_calls %}{{ '<|system|>[' }}{% for c in m.tool_calls %}{{ (c.function | tojson)[:-1] }})"
         R"({{ ', "id": "' + c.id + '"}' + (', ' if not loop.last else ']') }}{% endfor %}{% endif %}{{ '<|end|>' }})"
         R"({% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %})";
@@ -231,6 +233,22 @@ TEST(GatewayMarkedTools, AreToldByTheirToken) {
     body["tool_choice"] = "none";
     const json second = server.answer(chats, body);
     EXPECT_NE(second["choices"][0]["message"]["content"], "");
+    constexpr int block = 16;
+    EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(),
+              first["usage"]["prompt_tokens"].get<int>() - block)
+        << second;
+    // In a conversation the template is told of the call as a client would tell it: it wants the id of its result.
+    json turn = body;
+    turn["conversation"] = "c";
+    turn["tool_choice"] = "required";
+    turn["messages"] = {body["messages"][0]};
+    EXPECT_EQ(server.answer(chats, turn)["choices"][0]["message"]["tool_calls"][0]["id"], id);
+    turn["tool_choice"] = "none";
+    turn["messages"] = {body["messages"][2]};
+    EXPECT_NE(server.answer(chats, turn)["choices"][0]["message"]["content"], "");
+    turn["messages"][0]["tool_call_id"] = "another";
+    EXPECT_THAT(server.error(chats, turn)["message"].get<std::string>(), HasSubstr("whose call is this?"));
+    EXPECT_EQ(server.call("DELETE", "/v1/sessions/c").status / 100, 2);
     // Where it may call or not, its first token says which; where it must not call, that token does not come.
     const json mark = server.answer("/tokenize", {{"text", "<|system|>"}, {"add_special", false}})["ids"];
     ASSERT_EQ(mark.size(), 1U);

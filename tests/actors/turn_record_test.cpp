@@ -187,6 +187,39 @@ TEST_F(TurnRecordTest, ThoughtsStayInTheTextWhereNobodyAskedAndInPlainTexts) {
     EXPECT_FALSE(TurnRecord(plain, under_way, 0.0, 0.0).holds_back());
 }
 
+TEST_F(TurnRecordTest, CallsAreToldApartBehindThoughtsAndStayPartOfTheAnswer) {
+    runtime_->model.shows_thoughts = true;
+    const Turn under_way = turn();
+    const CallStyle style{"<c>", ":", "", "", "</c>"};
+    Ask ask;
+    ask.thoughts_apart = true;
+    ask.tools = must(ToolUse::make(R"([{"type":"function","function":{"name":"f"}}])", {}, &style, "tools"));
+    TurnRecord record(ask, under_way, 0.0, 0.0);
+    ASSERT_TRUE(record.holds_back());
+    std::string text, thought;
+    std::vector<ToolCallPiece> calls;
+    for (TurnDelta one : {delta("<think>", {1}), delta("a <c> ", {2}), delta("</think>", {3}), delta("So\n<", {4}),
+                          delta("c>f:{", {5}), delta("}</c>", {6}), delta("", {})}) {
+        record.tell(one, one.ids.empty(), 1.0);
+        text += one.text;
+        thought += one.thought;
+        add_calls(one.calls, calls);
+    }
+    EXPECT_EQ(thought, "a <c> ");
+    EXPECT_EQ(text, "So");
+    ASSERT_EQ(calls.size(), 1U);
+    EXPECT_EQ(calls[0].name, "f");
+    EXPECT_EQ(calls[0].arguments, "{}");
+    EXPECT_EQ(calls[0].id.size(), 29U);
+    EXPECT_EQ(record.answer(), "<think>a <c> </think>So\n<c>f:{}</c>");
+    EXPECT_TRUE(record.end(TurnOutcome::stop, {}, false, 2.0).calls);
+    TurnRecord cut(ask, under_way, 0.0, 0.0);
+    TurnDelta half = delta("<c>f:{", {1});
+    cut.tell(half, true, 1.0);
+    EXPECT_EQ(half.calls.size(), 1U);
+    EXPECT_FALSE(cut.end(TurnOutcome::length, {}, false, 2.0).calls);
+}
+
 TEST_F(TurnRecordTest, HowItAttendedIsTakenOnce) {
     Turn under_way = turn();
     TurnRecord record({}, under_way, 0.0, 0.0);
