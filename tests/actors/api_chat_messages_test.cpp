@@ -101,7 +101,8 @@ TEST(ChatMessages, NeverRepeatsWhatWasSaid) {
 TEST(ChatMessages, KeepsWhatAMessageCarriesForTheTemplate) {
     const ChatRequest request = accepted(saying(
         R"([{"role":"user","content":"x","name":"Ann \"A\""},{"role":"assistant","content":null,"refusal":null,)"
-        R"("reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","index":0,"function":{"name":"f",)"
+        R"("reasoning_content":"hm","parsed":{"a":1},"tool_calls":[{"id":"c1","type":"function","index":0,)"
+        R"("function":{"parsed_arguments":{"a":[1]},"name":"f",)"
         R"("arguments":"{\"z\":1,\"a\":{}}"}},{"function":{"name":"g","arguments":""}}]},)"
         R"({"role":"tool","content":"t","tool_call_id":"c1"},{"role":"user","content":"no \"tool_calls\":[ here",)"
         R"("name":"\"tool_calls\":["}])"));

@@ -12,15 +12,6 @@ using testing::ModelServer;
 using testing::must;
 
 
-/// Calls as Qwen and Hermes write them, in the demo model's words.
-constexpr const char* tagged =
-    R"({% if tools %}{{ '<|system|>' }}{% for t in tools %}{{ t | tojson }}{% endfor %}{{ '<|end|>' }}{% endif %})"
-    R"({% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% for c in m.tool_calls or [] %})"
-    R"({{ '\n' if m.content or not loop.first else '' }})"
-    R"({{ '<tool_call>\n{"name": "' + c.function.name + '", "arguments": ' + c.function.arguments | tojson }})"
-    R"({{ '}\n</tool_call>' }}{% endfor %}{{ '<|end|>' }}{% endfor %})"
-    R"({% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %})";
-
 const json weather = json::parse(R"({"type":"function","function":{"name":"weather","description":"Tells it.",
     "parameters":{"type":"object","properties":{"city":{"enum":["Oslo","Rome"]},"days":{"type":"integer","maximum":9,
     "minimum":1}},"required":["city","days"],"additionalProperties":false}}})");
@@ -29,7 +20,8 @@ const json clock_tool = json::parse(R"({"type":"function","function":{"name":"cl
 class GatewayTools : public ::testing::Test {
 protected:
     static void SetUpTestSuite() {
-        server = std::make_unique<ModelServer>("tools_model", ModelServer::Words{}, std::vector<std::string>{}, tagged);
+        const std::string calling = testing::read_file(std::string(RONDO_SOURCE_DIR) + "/tests/fixtures/demo_tools.jinja");
+        server = std::make_unique<ModelServer>("tools_model", ModelServer::Words{}, std::vector<std::string>{}, calling);
     }
     static void TearDownTestSuite() { server.reset(); }
 

@@ -4,13 +4,18 @@
 //   logprobs(messages)        -> [{logprob, top: [logprob, …]}, …]
 //   complete(prompt, most)    -> {text, usage}
 //   abort(messages)           returns when it left a stream of which one chunk had come
-//   tools(messages)           rejects with the client's error
+//   tools(messages)           -> {call: {name, args}, streamed: {name, args}, text}: a call, the same as a stream, and
+//                                what was said behind its result; where there are no tools, the client's error
 // Messages are {role, content}. `base` ends in a slash.
 import { createRequire } from 'node:module';
 
 const require = createRequire(import.meta.url);
 const model = 'demo_model';
-const tool = { type: 'function', function: { name: 'clock', parameters: { type: 'object', properties: {} } } };
+const parameters = {
+    type: 'object', properties: { zone: { enum: ['CET', 'UTC'] } }, required: ['zone'], additionalProperties: false };
+const tool = { type: 'function', function: { name: 'clock', description: 'Tells the time.', parameters } };
+const must_call = { type: 'function', function: { name: 'clock' } };
+const noon = ({ zone }) => `noon in ${zone}`;
 const long = { max_tokens: 3000, ignore_eos: true };  // what an aborted stream would have become
 const usageOf = (usage) => usage && { prompt: usage.prompt_tokens, completion: usage.completion_tokens };
 const logprobsOf = (choice) =>
@@ -44,7 +49,22 @@ export function openai(base, apiKey) {
                 if (chunk.choices[0]?.delta?.content) break;  // leaving the loop aborts
             }
         },
-        tools: (messages) => ask(messages, { tools: [tool] }),
+        async tools(messages) {
+            const calls = [];
+            const called = { name: 'clock', parameters, parse: JSON.parse,
+                             function: (args) => { calls.push(args); return noon(args); } };
+            const runner = client.chat.completions.runTools({
+                model, messages, temperature: 0, tool_choice: must_call,
+                tools: [{ type: 'function', function: called }] });
+            await runner.done();
+            const stream = client.chat.completions.stream({ model, messages, temperature: 0, tools: [tool],
+                                                            tool_choice: must_call });
+            const { function: streamed } = (await stream.finalMessage()).tool_calls[0];
+            const last = await ask(runner.messages, { tools: [tool], tool_choice: 'none' });
+            return { call: { name: 'clock', args: calls[0] },
+                     streamed: { name: streamed.name, args: JSON.parse(streamed.arguments) },
+                     text: last.choices[0].message.content };
+        },
     };
 }
 
@@ -89,16 +109,24 @@ export function vercelAi(base, apiKey) {
                 if (part.type === 'text-delta') abort.abort();
             }
         },
-        tools: (messages) =>
-            generateText({
-                ...ask, messages,
-                tools: { clock: makeTool({ inputSchema: jsonSchema(tool.function.parameters), execute: () => 'noon' }) },
-            }),
+        async tools(messages) {
+            const tools = { clock: makeTool({ description: 'Tells the time.', inputSchema: jsonSchema(parameters),
+                                              execute: noon }) };
+            const calling = { ...ask, messages, tools, toolChoice: { type: 'tool', toolName: 'clock' } };
+            const whole = await generateText(calling);
+            const streamed = (await streamText(calling).toolCalls)[0];
+            const last = await generateText({
+                ...calling, messages: [...messages, ...whole.response.messages], toolChoice: 'none' });
+            const [call] = whole.toolCalls;
+            return { call: { name: call.toolName, args: call.input },
+                     streamed: { name: streamed.toolName, args: streamed.input }, text: last.text };
+        },
     };
 }
 
 export function langchain(base, apiKey) {
     const { ChatOpenAI, OpenAI } = require('@langchain/openai');
+    const { ToolMessage } = require('@langchain/core/messages');
     const common = { model, apiKey, temperature: 0, maxRetries: 0, configuration: { baseURL: base + 'v1' } };
     const client = new ChatOpenAI(common);
     const usageOf = (usage) => usage && { prompt: usage.input_tokens, completion: usage.output_tokens };
@@ -136,7 +164,18 @@ export function langchain(base, apiKey) {
                 if (!abort.signal.aborted) throw error;
             }
         },
-        tools: (messages) => client.bindTools([tool]).invoke(messages),
+        async tools(messages) {
+            const calling = client.bindTools([tool], { tool_choice: must_call });
+            const whole = await calling.invoke(messages);
+            let streamed;
+            for await (const chunk of await calling.stream(messages))
+                streamed = streamed === undefined ? chunk : streamed.concat(chunk);
+            const [call] = whole.tool_calls;
+            const result = new ToolMessage({ content: noon(call.args), tool_call_id: call.id });
+            const last = await client.bindTools([tool], { tool_choice: 'none' }).invoke([...messages, whole, result]);
+            const pick = ({ name, args }) => ({ name, args });
+            return { call: pick(call), streamed: pick(streamed.tool_calls[0]), text: last.content };
+        },
     };
 }
 
@@ -175,6 +214,22 @@ export function llamaindex(base, apiKey) {
                 if (chunk.delta) abort.abort();
             }
         },
-        tools: (messages) => ask(messages, { tools: [tool] }),
+        async tools(messages) {
+            const { FunctionTool } = require('@llamaindex/core/tools');
+            const clock = FunctionTool.from(noon, { name: 'clock', description: 'Tells the time.', parameters });
+            const calling = make({ tool_choice: must_call });
+            const whole = (await calling.chat({ messages, tools: [clock] })).message;
+            let streamed;
+            for await (const chunk of await calling.chat({ messages, tools: [clock], stream: true }))
+                streamed = chunk.options?.toolCall?.[0] ?? streamed;
+            const [call] = whole.options.toolCall;
+            const args = ({ input }) => (typeof input === 'string' ? JSON.parse(input) : input);
+            const result = { id: call.id, result: noon(args(call)), isError: false };
+            const last = await make({ tool_choice: 'none' }).chat({
+                messages: [...messages, whole, { role: 'user', content: result.result, options: { toolResult: result } }],
+                tools: [clock] });
+            return { call: { name: call.name, args: args(call) },
+                     streamed: { name: streamed.name, args: args(streamed) }, text: last.message.content };
+        },
     };
 }

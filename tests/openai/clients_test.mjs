@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { test, before, after } from 'node:test';
 import { langchain, llamaindex, openai, vercelAi } from './clients.mjs';
-import { answer, endsTurn, fact, key, serve, turns } from './server.mjs';
+import { answer, callingModel, endsTurn, fact, key, serve, turns } from './server.mjs';
 
 const makers = {
     'openai': openai, 'ai + @ai-sdk/openai-compatible': vercelAi, '@langchain/openai': langchain,
@@ -14,7 +14,7 @@ const history = [
     ...user('The code of the red box is 4817.'), { role: 'assistant', content: 'OK.' },
     ...user('What is the code of the red box?'),
 ];
-let server;
+let server, calling, model;
 
 const usageIsRight = (usage) => assert.ok(usage?.prompt > 10 && usage.completion > 5, JSON.stringify(usage));
 
@@ -57,8 +57,17 @@ const capabilities = {
         await endsTurn(server.base, before);
         return name === '@llamaindex/openai' ? 'by signal' : 'yes';
     },
-    // Not there: the error must reach whoever called the client, and name the field.
-    async 'tools'(client) {
+    // A call with arguments of its schema, the same as a stream, and a text behind its result.
+    async 'tools'(_, name) {
+        const { call, streamed, text } = await makers[name](calling.base, key).tools(user(fact));
+        assert.equal(call.name, 'clock');
+        assert.ok(['CET', 'UTC'].includes(call.args.zone), JSON.stringify(call));
+        assert.deepEqual(streamed, call);
+        assert.ok(text.length > 0);
+        return 'yes';
+    },
+    // A template that knows none: the error must reach whoever called the client, and name the field.
+    async 'no tools'(client) {
         await assert.rejects(client.tools(user(fact)), (error) => {
             assert.equal(error.status ?? error.statusCode, 400, String(error));
             assert.match(error.message, /\btools\b/);
@@ -78,7 +87,11 @@ const capabilities = {
 
 const rows = Object.fromEntries(Object.keys(makers).map((name) => [name, {}]));
 
-before(async () => { server = await serve(); });
+before(async () => {
+    server = await serve();
+    model = callingModel();
+    calling = await serve('--model', model.folder, '--set', 'server.served_model_names=[demo_model]');
+});
 
 after(async () => {
     const names = Object.keys(capabilities);
@@ -88,6 +101,8 @@ after(async () => {
     if (process.env.CLIENT_TABLE) writeFileSync(process.env.CLIENT_TABLE, table.join('\n') + '\n');
     else console.log(table.join('\n'));
     await server.stop();
+    await calling.stop();
+    model.remove();
 });
 
 for (const [name, make] of Object.entries(makers)) {

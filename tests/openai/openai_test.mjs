@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test, before, after } from 'node:test';
-import { answer, endsTurn, fact, key, serve, turns } from './server.mjs';
+import { answer, callingModel, endsTurn, fact, key, serve, turns } from './server.mjs';
 
 const require = createRequire(import.meta.url);
 const { OpenAI } = require('openai');
@@ -160,4 +160,39 @@ test('refuses a bad parameter with 400 and its name', async () => {
     for (const [name, value] of bad) {
         await assert.rejects(ask({ [name]: value }), (error) => error.status === 400 && error.param?.startsWith(name), name);
     }
+});
+
+test('calls tools with arguments of a zod schema, goes on behind their results, and says where there are none', async () => {
+    const { zodFunction } = require('openai/helpers/zod');
+    const model = callingModel();
+    const calling = await serve('--model', model.folder, '--set', 'server.served_model_names=[demo_model]');
+    const asking = new OpenAI({ apiKey: key, baseURL: calling.base + 'v1', maxRetries: 0 });
+    let tools;
+    try {
+        const parameters = z.object({ city: z.enum(['Oslo', 'Rome']), days: z.number().int().min(1).max(9) });
+        tools = [zodFunction({ name: 'weather', parameters }), zodFunction({ name: 'clock', parameters: z.object({}) })];
+        const messages = [{ role: 'user', content: fact }];
+        const common = { model: 'demo_model', messages, temperature: 0, tools };
+        const reply = await asking.chat.completions.parse({
+            ...common, tool_choice: { type: 'function', function: { name: 'weather' } } });
+        assert.equal(reply.choices[0].finish_reason, 'tool_calls');
+        const { tool_calls: [call], content } = reply.choices[0].message;
+        assert.equal(content, null);
+        assert.ok(['Oslo', 'Rome'].includes(call.function.parsed_arguments.city));
+        const stream = asking.chat.completions.stream({ ...common, tool_choice: 'required', parallel_tool_calls: false });
+        let events = 0;
+        stream.on('tool_calls.function.arguments.delta', () => ++events);
+        const final = await stream.finalChatCompletion();
+        assert.equal(final.choices[0].message.tool_calls.length, 1);
+        assert.equal(final.choices[0].finish_reason, 'tool_calls');
+        assert.ok(events > 0);
+        const last = await asking.chat.completions.create({
+            ...common, tool_choice: 'auto',
+            messages: [...messages, reply.choices[0].message, { role: 'tool', tool_call_id: call.id, content: 'wet' }] });
+        assert.ok(last.choices[0].message.content.length > 0);
+    } finally {
+        await calling.stop();
+        model.remove();
+    }
+    await assert.rejects(ask({ tools }), (error) => error.status === 400 && error.param === 'tools');
 });

@@ -1,9 +1,10 @@
 // A `rondo serve` of the test's own, on the demo model, with API keys; what several tests ask of it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const program = process.env.RONDO ?? 'build/bin/rondo';
 export const key = 'test-key-0123456789';
@@ -33,6 +34,15 @@ export async function serve(...more) {
         assert.equal(code, 0);
     };
     return { base: line.match(/http:\S+\//)[0], stop };
+}
+
+// The demo model with a template that writes calls of tools; `remove` deletes it.
+export function callingModel() {
+    const here = dirname(fileURLToPath(import.meta.url));
+    const demo = join(here, '../../examples/demo_model'), folder = mkdtempSync(join(tmpdir(), 'rondo-calling-'));
+    for (const name of readdirSync(demo)) symlinkSync(join(demo, name), join(folder, name));
+    copyFileSync(join(here, '../fixtures/demo_tools.jinja'), join(folder, 'chat_template.jinja'));
+    return { folder, remove: () => rmSync(folder, { recursive: true }) };
 }
 
 // The turns under way, and those that ended because their client left.

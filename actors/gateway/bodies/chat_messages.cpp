@@ -99,6 +99,7 @@ std::string read_tool_call(BodyFields& fields) {
     called->text("name", limits::name_bytes_max, name);
     if (name.empty()) called->missing("name", "a function's name");
     const std::string arguments = read_arguments(*called);
+    (void)called->find("parsed_arguments");  // OpenAI's client puts the arguments there once more
     called->refuse_others();
     fields.refuse_others();
     return "{\"id\":" + json_text(id) + ",\"type\":\"function\",\"function\":{\"name\":" + json_text(name) +
@@ -135,6 +136,7 @@ void read_companions(BodyFields& fields, ChatMessage& into) {
     } else {
         fields.refuse_unless("tool_calls", Json::array());
     }
+    (void)fields.find("parsed");  // OpenAI's client puts there what it read in the content
     fields.refuse_unless("refusal", "");
     fields.refuse_unless("annotations", Json::array());
     for (const char* name : {"function_call", "audio"}) fields.refuse_unless(name, nullptr);
