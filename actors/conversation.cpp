@@ -25,7 +25,7 @@ std::vector<ChatMessage> Conversation::all_messages() const {
     std::vector<ChatMessage> all = preamble;
     for (const Round& round : rounds_) {
         all.insert(all.end(), round.asked.begin(), round.asked.end());
-        all.push_back(answer_message(round.answer, style()));
+        all.push_back(answer_message(round.answer, model_->style_of_calls()));
     }
     return all;
 }
@@ -44,7 +44,7 @@ Result<Conversation::Prompt> Conversation::prompt(const std::vector<ChatMessage>
     RONDO_ASSIGN(const std::vector<int32_t> more,
                  model_->tokenizer->encode_behind(before, std::string_view(text).substr(start.bytes), true, stop));
     prompt.ids.insert(prompt.ids.end(), more.begin(), more.end());
-    const std::vector<size_t> ends = answer_ends(text, all, style());
+    const std::vector<size_t> ends = answer_ends(text, all, model_->style_of_calls());
     prompt.text = std::move(text.erase(0, start.bytes));
     prompt.plan_rounds(ends, start.bytes, more, *model_->tokenizer);
     return prompt;

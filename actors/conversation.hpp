@@ -95,8 +95,6 @@ private:
     };
 
     std::vector<ChatMessage> all_messages() const;
-    /// How the model writes calls of tools; null where that is not known.
-    const CallStyle* style() const { return model_->call_style ? &*model_->call_style : nullptr; }
     void take_history(std::vector<ChatMessage>& messages);
     void share_tokens(int64_t tokens);
     Status check_round(int64_t round) const;

@@ -39,7 +39,8 @@ size_t text_bytes(const Ask& ask, const Conversation& conversation) {
         return content_bytes(messages) + messages.size() * of_a_message;
     };
     const size_t tools_bytes = ask.tools ? ask.tools->json().size() : 0;
-    size_t bytes = ask.template_variables.size() + tools_bytes + bytes_of(ask.messages) + bytes_of(conversation.preamble);
+    size_t bytes =
+        ask.template_variables.size() + tools_bytes + bytes_of(ask.messages) + bytes_of(conversation.preamble);
     for (const Round& round : conversation.rounds())
         bytes += bytes_of(round.asked) + round.answer.size() + of_a_message;
     return bytes;

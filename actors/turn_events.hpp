@@ -73,8 +73,8 @@ struct TurnDelta {
     std::string text;
     std::vector<int32_t> ids;
     std::vector<std::vector<TokenLogprob>> logprobs;  ///< by id: the chosen one, then the likeliest; when asked for
-    std::vector<ToolCallPiece> calls = {};  ///< of tools, where the turn has some: `text` is without them
-    std::string thought = {};               ///< what the model thinks, where the turn tells it apart: `text` is without it then
+    std::vector<ToolCallPiece> calls = {};            ///< of tools, where the turn has some: `text` is without them
+    std::string thought = {};  ///< what the model thinks, where the turn tells it apart: `text` is without it then
 };
 
 /// The one terminal event of a turn.

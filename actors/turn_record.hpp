@@ -33,8 +33,8 @@ public:
     /// What is stored of its prompt is on its way back. Returns how many tokens are computed for the second time, if it
     /// had some before.
     int64_t restored(const Turn& turn);
-    /// More of its answer, as its user is to be told: thoughts and calls apart, if he asked for that. Returns the seconds since
-    /// what was told before, if that and this have tokens.
+    /// More of its answer, as its user is to be told: thoughts and calls apart, if he asked for that. Returns the
+    /// seconds since what was told before, if that and this have tokens.
     std::optional<double> tell(TurnDelta& delta, bool last, double now);
     /// Its end, and what is remembered of it. `held`: a stage still has the turn.
     TurnEnd end(TurnOutcome outcome, Error error, bool held, double now);

@@ -117,10 +117,7 @@ Result<std::vector<int32_t>> Model::encode_text(std::string_view text, const std
 
 Result<std::shared_ptr<const ToolUse>> Model::tool_use(std::string_view tools, const ToolChoice& choice,
                                                        const std::string& where) const {
-    if (!chat_template || !chat_template->names("tools"))
-        return make_error(ErrorCode::unsupported, where + " cannot be told to model " + name +
-                                                      ": its chat template has no word for them; must be left out");
-    return ToolUse::make(tools, choice, call_style ? &*call_style : nullptr, where);
+    return ToolUse::make_for(chat_template ? &*chat_template : nullptr, style_of_calls(), tools, choice, where);
 }
 
 bool Model::ends_answer(int32_t id) const {

@@ -40,7 +40,7 @@ struct Model {
     int32_t thought_end_id = -1;
     std::optional<CallStyle> call_style;  ///< how it writes calls of tools; none: not at all, or in an unknown way
     std::unique_ptr<Weights> weights;     ///< none when only the text side was asked for
-    StoreName fingerprint{};           ///< of configuration and weights, if it was asked for
+    StoreName fingerprint{};              ///< of configuration and weights, if it was asked for
     std::unique_ptr<TokensByBytes> tokens_by_bytes = std::make_unique<TokensByBytes>();
 
     /// A conversation as its template writes it, up to where the model's answer begins.
@@ -55,6 +55,7 @@ struct Model {
     /// template is told of none, or writes calls in a way that is not known.
     Result<std::shared_ptr<const ToolUse>> tool_use(std::string_view tools, const ToolChoice& choice,
                                                     const std::string& where) const;
+    const CallStyle* style_of_calls() const { return call_style ? &*call_style : nullptr; }
     bool ends_answer(int32_t id) const;
     /// Whether an answer to this prompt begins within a thought.
     bool ends_in_thought(std::span<const int32_t> prompt) const;

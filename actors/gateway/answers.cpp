@@ -65,6 +65,13 @@ ApiResult<std::string> Gateway::template_variables(const TemplateFields& fields,
     return fit_to_template(fields, messages, chat_template ? &*chat_template : nullptr);
 }
 
+ApiResult<std::shared_ptr<const ToolUse>> Gateway::fit_tools(const ToolFields& fields,
+                                                             std::shared_ptr<const AnswerFormat> text) const {
+    const Model& model = inside(engine_).model();
+    return rondo::fit_tools(fields, model.chat_template ? &*model.chat_template : nullptr, model.style_of_calls(),
+                            std::move(text));
+}
+
 AnswerHead Gateway::answer_head(const char* prefix, const AnswerRequest& request) {
     return {new_id(prefix), whole_seconds_since_1970(), model_names().front(), request.stream && request.include_usage};
 }
@@ -77,8 +84,7 @@ void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
     if (!variables) return exchange->send_error(variables.error());
     ask->template_variables = std::move(*variables);
-    ApiResult<std::shared_ptr<const ToolUse>> tools =
-        fit_tools(request->tools, inside(engine_).model(), ask->options.format);
+    ApiResult<std::shared_ptr<const ToolUse>> tools = fit_tools(request->tools, ask->options.format);
     if (!tools) return exchange->send_error(tools.error());
     ask->tools = *std::move(tools);
     if (ask->tools) ask->options.format = nullptr;  // it is the text's among the tools

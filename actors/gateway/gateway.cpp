@@ -198,20 +198,20 @@ void Gateway::tokenize(const std::shared_ptr<Exchange>& exchange) {
         return exchange->send_error(*error);
     ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
     if (!variables) return exchange->send_error(variables.error());
-    const auto tools = fit_tools(request->tools, inside(engine_).model(), nullptr);
+    const auto tools = fit_tools(request->tools, nullptr);
     if (!tools) return exchange->send_error(tools.error());
     GivenToTemplate given{std::move(*variables), *tools ? (*tools)->json() : std::string()};
-    apart(exchange, [runtime = inside(engine_).runtime(), exchange, wanted = std::move(*request),
-                     given = std::move(given)] {
-        const Model& model = runtime->model;
-        const std::stop_token stop = exchange->stop_token();
-        const Result<std::vector<int32_t>> ids =
-            !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, given)
-            : wanted.add_special     ? model.encode_text(wanted.text, stop)
-                                     : model.tokenizer->encode(wanted.text, true, stop);
-        if (!ids) return exchange->send_error(ids.error());
-        exchange->send_json(200, tokenize_response(*ids));
-    });
+    apart(exchange,
+          [runtime = inside(engine_).runtime(), exchange, wanted = std::move(*request), given = std::move(given)] {
+              const Model& model = runtime->model;
+              const std::stop_token stop = exchange->stop_token();
+              const Result<std::vector<int32_t>> ids =
+                  !wanted.messages.empty() ? model.encode_chat(wanted.messages, stop, given)
+                  : wanted.add_special     ? model.encode_text(wanted.text, stop)
+                                           : model.tokenizer->encode(wanted.text, true, stop);
+              if (!ids) return exchange->send_error(ids.error());
+              exchange->send_json(200, tokenize_response(*ids));
+          });
 }
 
 void Gateway::detokenize(const std::shared_ptr<Exchange>& exchange) {

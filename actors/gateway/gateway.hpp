@@ -12,6 +12,7 @@
 #include "actors/gateway/bodies/api_keys.hpp"
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/bodies/template_fields.hpp"
+#include "actors/gateway/bodies/tools.hpp"
 #include "actors/gateway/exchange.hpp"
 #include "actors/gateway/health.hpp"
 #include "actors/gateway/open_exchanges.hpp"
@@ -62,6 +63,8 @@ private:
     ApiResult<Ask> make_ask(const std::string& tenant, const AnswerRequest& request) const;
     ApiResult<std::string> template_variables(const TemplateFields& fields,
                                               const std::vector<ChatMessage>& messages) const;
+    ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields,
+                                                        std::shared_ptr<const AnswerFormat> text) const;
     AnswerHead answer_head(const char* prefix, const AnswerRequest& request);
     /// Answers by one of the above; what may take long does so on a thread for large requests.
     using Answer = void (Gateway::*)(const std::shared_ptr<Exchange>& exchange);

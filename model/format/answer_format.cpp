@@ -29,8 +29,8 @@ std::shared_ptr<const AnswerFormat> AnswerFormat::built_by(const std::function<i
 }
 
 std::shared_ptr<const AnswerFormat> AnswerFormat::json_object() {
-    static const std::shared_ptr<const AnswerFormat> only = built_by(
-        [](ByteGrammar& grammar) { return grammar.call(JsonParts(grammar).object(), ByteGrammar::end); });
+    static const std::shared_ptr<const AnswerFormat> only =
+        built_by([](ByteGrammar& grammar) { return grammar.call(JsonParts(grammar).object(), ByteGrammar::end); });
     return only;
 }
 

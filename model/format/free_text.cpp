@@ -28,36 +28,37 @@ Node by_byte(ByteGrammar& grammar, const std::function<size_t(uint8_t)>& place_o
     return all;
 }
 
-/// So many bytes of the mark stand at the end of a text that ended with `matched` of them, behind one more byte.
-size_t matched_with(std::string_view mark, size_t matched, uint8_t byte) {
-    std::string text(mark.substr(0, matched));
+/// So many bytes of the cue stand at the end of a text that ended with `matched` of them, behind one more byte.
+size_t matched_with(std::string_view cue, size_t matched, uint8_t byte) {
+    std::string text(cue.substr(0, matched));
     text += static_cast<char>(byte);
-    while (!mark.starts_with(text)) text.erase(0, 1);
+    while (!cue.starts_with(text)) text.erase(0, 1);
     return text.size();
 }
 
 }  // namespace
 
-Node free_text(ByteGrammar& grammar, std::string_view mark, Node behind, bool may_end, Node next) {
-    std::vector<ByteGrammar::Rule> matched;  // so many bytes of the mark
-    for (size_t i = 0; i < mark.size(); ++i) matched.push_back(grammar.rule());
+Node free_text(ByteGrammar& grammar, std::string_view cue, Node behind, bool may_end, Node next) {
+    std::vector<ByteGrammar::Rule> matched;  // so many bytes of the cue
+    for (size_t i = 0; i < cue.size(); ++i) matched.push_back(grammar.rule());
     const auto node_at = [&](size_t i) {
-        return i == mark.size() ? behind : grammar.call(matched[i], ByteGrammar::end);
+        return i == cue.size() ? behind : grammar.call(matched[i], ByteGrammar::end);
     };
-    for (size_t i = 0; i < mark.size(); ++i) {
-        const Node more = by_byte(grammar, [&](uint8_t byte) { return matched_with(mark, i, byte); }, node_at);
+    for (size_t i = 0; i < cue.size(); ++i) {
+        const Node more = by_byte(
+            grammar, [&](uint8_t byte) { return matched_with(cue, i, byte); }, node_at);
         grammar.define(matched[i], may_end ? grammar.either(ByteGrammar::end, more) : more);
     }
     return grammar.call(matched[0], next);
 }
 
-Node text_or_marked(ByteGrammar& grammar, std::string_view mark, Node behind, Node next) {
+Node text_or_cued(ByteGrammar& grammar, std::string_view cue, Node behind, Node next) {
     const ByteGrammar::Rule anything = grammar.rule();
     const Node any_text = grammar.call(anything, ByteGrammar::end);
     grammar.define(anything, grammar.either(ByteGrammar::end, grammar.bytes(0, 0xFF, any_text)));
     Node node = behind;
-    for (size_t i = mark.size(); i-- > 0;) {
-        const auto place_of = [&](uint8_t byte) { return byte == static_cast<uint8_t>(mark[i]) ? 1U : 0U; };
+    for (size_t i = cue.size(); i-- > 0;) {
+        const auto place_of = [&](uint8_t byte) { return byte == static_cast<uint8_t>(cue[i]) ? 1U : 0U; };
         const auto node_at = [&](size_t place) { return place == 1 ? node : any_text; };
         node = grammar.either(ByteGrammar::end, by_byte(grammar, place_of, node_at));
     }

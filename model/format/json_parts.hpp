@@ -11,9 +11,9 @@
 
 namespace rondo {
 
-/// How JSON is written. White space stands only where people put it, and little of it: a model that may write any number
-/// of spaces may write nothing else. Or it is just as a program writes it: a space behind each comma and colon (Python),
-/// or none at all; such a text is the same when it has been read and written again, numbers aside.
+/// How JSON is written. White space stands only where people put it, and little of it: a model that may write any
+/// number of spaces may write nothing else. Or it is just as a program writes it: a space behind each comma and colon
+/// (Python), or none at all; such a text is the same when it has been read and written again, numbers aside.
 enum class JsonSpelling : uint8_t { people, spaced, compact };
 
 /// A value as a program writes it with this spelling; for `people` with no white space.

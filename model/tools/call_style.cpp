@@ -8,6 +8,8 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
+constexpr size_t style_bytes_max = 4096;  // of its texts
+constexpr size_t cue_bytes_max = 64;
 // What templates write of themselves has none of these.
 constexpr std::string_view probe_text = "Zq~";
 constexpr std::string_view probe_names[] = {"q1Zf", "q2Zg"};
@@ -73,7 +75,8 @@ std::optional<CallStyle> style_of(std::string_view call) {
     style.between = *std::move(between);
     if (auto before_id = take_before(rest, probe_ids[0])) style.before_id = *std::move(before_id);
     style.behind = rest;
-    const bool is_odd = style.mark().empty() || rest.find(probe_names[0]) < rest.size() || rest.find(probe_ids[0]) < rest.size();
+    const bool is_odd =
+        style.cue().empty() || rest.find(probe_names[0]) < rest.size() || rest.find(probe_ids[0]) < rest.size();
     if (is_odd) return {};
     return style;
 }
@@ -96,7 +99,7 @@ bool is_letter(char c) {
 
 }  // namespace
 
-std::string_view CallStyle::mark() const {
+std::string_view CallStyle::cue() const {
     const std::string_view all(begin);
     const std::string_view trimmed = all.substr(std::min(all.find_first_not_of(blanks), all.size()));
     const bool is_tag = trimmed.size() > 1 && (trimmed[0] == '<' || (trimmed[0] == '[' && is_letter(trimmed[1])));
@@ -105,7 +108,7 @@ std::string_view CallStyle::mark() const {
 }
 
 bool CallStyle::only_first() const {
-    return mark()[0] != '<' && !(mark()[0] == '[' && is_letter(mark()[1]));
+    return cue()[0] != '<' && !(cue()[0] == '[' && is_letter(cue()[1]));
 }
 
 std::optional<CallStyle> find_call_style(const ChatTemplate& chat_template) {
@@ -116,6 +119,9 @@ std::optional<CallStyle> find_call_style(const ChatTemplate& chat_template) {
     if (!style) return {};
     if (const auto two = written(chat_template, "", 2))
         style->next = next_of(in_place_of(*two, *plain, probe_text), *style);
+    const size_t bytes = style->begin.size() + style->between.size() + style->before_id.size() + style->next.size() +
+                         style->behind.size();
+    if (bytes > style_bytes_max || style->cue().size() > cue_bytes_max) return {};
     return style;
 }
 

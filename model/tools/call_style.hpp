@@ -20,8 +20,8 @@ struct CallStyle {
     JsonSpelling spelling = JsonSpelling::spaced;
 
     /// The part of `begin` that tells a call from a text, once white space was left out.
-    std::string_view mark() const;
-    /// The mark may also be the beginning of a text; so it counts where an answer begins with it.
+    std::string_view cue() const;
+    /// The cue may also be the beginning of a text; so it counts where an answer begins with it.
     bool only_first() const;
     /// Characters of an id.
     static constexpr int64_t id_characters = 9;

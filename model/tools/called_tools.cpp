@@ -10,10 +10,10 @@ namespace {
 constexpr std::string_view white_space = " \t\r\n";
 constexpr size_t white_space_max = 64;  // before a call; what is more is text
 
-/// The bytes at the end of `text` that may go on to become `mark`.
-size_t begun_at_end(std::string_view text, std::string_view mark) {
-    for (size_t bytes = std::min(text.size(), mark.size() - 1); bytes > 0; --bytes)
-        if (mark.starts_with(text.substr(text.size() - bytes))) return bytes;
+/// The bytes at the end of `text` that may go on to become `cue`.
+size_t begun_at_end(std::string_view text, std::string_view cue) {
+    for (size_t bytes = std::min(text.size(), cue.size() - 1); bytes > 0; --bytes)
+        if (cue.starts_with(text.substr(text.size() - bytes))) return bytes;
     return 0;
 }
 
@@ -62,20 +62,20 @@ bool CalledTools::advance(Parts& parts) {
 }
 
 bool CalledTools::advance_text(Parts& parts) {
-    const std::string_view mark = style_->mark();
-    const size_t at = style_->only_first() ? 0 : held_.find(mark);
-    const bool may_be_marked = !style_->only_first() || state_ == State::start;
-    if (may_be_marked && at != std::string::npos && held_.compare(at, mark.size(), mark) == 0) {
+    const std::string_view cue = style_->cue();
+    const size_t at = style_->only_first() ? 0 : held_.find(cue);
+    const bool may_be_call = !style_->only_first() || state_ == State::start;
+    if (may_be_call && at != std::string::npos && held_.compare(at, cue.size(), cue) == 0) {
         give_text(text_before(at), parts);
         // The style's beginning, whatever white space the model has put before it.
-        held_.replace(0, held_.find(mark), style_->begin, 0, style_->begin.find(mark));
+        held_.replace(0, held_.find(cue), style_->begin, 0, style_->begin.find(cue));
         state_ = State::begin;
         return true;
     }
     size_t kept = 0;
     if (!style_->only_first()) {
-        kept = held_.size() - text_before(held_.size() - begun_at_end(held_, mark));
-    } else if (state_ == State::start && mark.starts_with(held_)) {
+        kept = held_.size() - text_before(held_.size() - begun_at_end(held_, cue));
+    } else if (state_ == State::start && cue.starts_with(held_)) {
         kept = held_.size();
     }
     if (kept < held_.size()) give_text(held_.size() - kept, parts);
@@ -161,8 +161,7 @@ void CalledTools::begin_call(Parts& parts, std::string id) {
 }
 
 ToolCallPiece& CalledTools::piece(Parts& parts) const {
-    if (parts.calls.empty() || parts.calls.back().index != calls_ - 1)
-        parts.calls.push_back({calls_ - 1, {}, {}, {}});
+    if (parts.calls.empty() || parts.calls.back().index != calls_ - 1) parts.calls.push_back({calls_ - 1, {}, {}, {}});
     return parts.calls.back();
 }
 

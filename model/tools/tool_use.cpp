@@ -8,6 +8,7 @@
 #include "model/files/strict_json.hpp"
 #include "model/format/free_text.hpp"
 #include "model/format/json_schema.hpp"
+#include "model/text/chat_template.hpp"
 #include "model/tools/call_style.hpp"
 #include "model/tools/tool_list.hpp"
 
@@ -73,8 +74,8 @@ Result<std::shared_ptr<const AnswerFormat>> format_of(const std::vector<Tool>& t
                                                       const CallStyle& style, Schemas schemas) {
     Status made;
     auto format = AnswerFormat::built_by([&](ByteGrammar& grammar) -> Node {
-        const std::string_view mark = style.mark();
-        const size_t marked = style.begin.find(mark) + mark.size();
+        const std::string_view cue = style.cue();
+        const size_t cued = style.begin.find(cue) + cue.size();
         Node calls = ByteGrammar::never;
         if (choice.kind != ToolChoice::Kind::none) {
             const bool several = choice.several && choice.name.empty();
@@ -85,12 +86,12 @@ Result<std::shared_ptr<const AnswerFormat>> format_of(const std::vector<Tool>& t
             }
             calls = *named;
         }
-        const Node behind = grammar.text(std::string_view(style.begin).substr(marked), calls);
-        if (choice.kind == ToolChoice::Kind::required) return grammar.text(mark, behind);
+        const Node behind = grammar.text(std::string_view(style.begin).substr(cued), calls);
+        if (choice.kind == ToolChoice::Kind::required) return grammar.text(cue, behind);
         if (choice.text != nullptr)
-            return grammar.either(choice.text->put_into(grammar, ByteGrammar::end), grammar.text(mark, behind));
-        if (style.only_first()) return text_or_marked(grammar, mark, behind, ByteGrammar::end);
-        return free_text(grammar, mark, behind, true, ByteGrammar::end);
+            return grammar.either(choice.text->put_into(grammar, ByteGrammar::end), grammar.text(cue, behind));
+        if (style.only_first()) return text_or_cued(grammar, cue, behind, ByteGrammar::end);
+        return free_text(grammar, cue, behind, true, ByteGrammar::end);
     });
     if (format != nullptr) RONDO_TRY(made);
     return format;
@@ -100,6 +101,15 @@ Result<std::shared_ptr<const AnswerFormat>> format_of(const std::vector<Tool>& t
 
 ToolUse::ToolUse() = default;
 ToolUse::~ToolUse() = default;
+
+Result<std::shared_ptr<const ToolUse>> ToolUse::make_for(const ChatTemplate* chat_template, const CallStyle* style,
+                                                         std::string_view tools, const ToolChoice& choice,
+                                                         const std::string& where) {
+    if (chat_template != nullptr && chat_template->names("tools")) return make(tools, choice, style, where);
+    return make_error(ErrorCode::unsupported, where +
+                                                  " cannot be told to this model: its chat template has no word "
+                                                  "for them; must be left out");
+}
 
 Result<std::shared_ptr<const ToolUse>> ToolUse::make(std::string_view tools_json, const ToolChoice& choice,
                                                      const CallStyle* style, const std::string& where) {
@@ -120,23 +130,27 @@ Result<std::shared_ptr<const ToolUse>> ToolUse::make(std::string_view tools_json
     if (calls_none && (style == nullptr || choice.text != nullptr)) return std::shared_ptr<const ToolUse>(made);
     if (style == nullptr)
         return make_error(ErrorCode::unsupported,
-                          where + " cannot be called: the model's chat template does not write calls as a name with "
-                                  "JSON arguments; tools must be left out");
+                          where +
+                              " cannot be called: the model's chat template does not write calls as a name with "
+                              "JSON arguments; tools must be left out");
     if (choice.text != nullptr && style->only_first() && choice.kind == ToolChoice::Kind::automatic)
         return make_error(ErrorCode::unsupported,
-                          where + " beside a format of the text: this model's calls begin as JSON does, so one could "
-                                  "not tell them apart; must be one of the two");
+                          where +
+                              " beside a format of the text: this model's calls begin as JSON does, so one could "
+                              "not tell them apart; must be one of the two");
     if (!calls_none) made->style_ = std::make_unique<const CallStyle>(*style);
     for (const Schemas schemas : {Schemas::kept_if_possible, Schemas::kept_if_strict}) {
         RONDO_ASSIGN(made->format_, format_of(tools, choice, *style, schemas));
         if (made->format_ != nullptr) break;
     }
     if (made->format_ == nullptr)
-        return make_error(ErrorCode::out_of_range, where + " have schemas that are too large together; must be fewer "
-                                                           "tools, or smaller schemas, or no strict");
+        return make_error(ErrorCode::out_of_range, where +
+                                                       " have schemas that are too large together; must be fewer "
+                                                       "tools, or smaller schemas, or no strict");
     if (made->format_->is_empty())
-        return make_error(ErrorCode::invalid_argument, where + " can be called with no arguments that fit their "
-                                                               "schemas; must be schemas of which there is a value");
+        return make_error(ErrorCode::invalid_argument, where +
+                                                           " can be called with no arguments that fit their "
+                                                           "schemas; must be schemas of which there is a value");
     return std::shared_ptr<const ToolUse>(made);
 }
 

@@ -12,6 +12,7 @@
 
 namespace rondo {
 
+class ChatTemplate;
 struct CallStyle;
 
 /// Whether an answer calls tools, and which.
@@ -22,8 +23,8 @@ struct ToolChoice {
         required    ///< calls
     };
     Kind kind = Kind::automatic;
-    std::string name;     ///< with `required`: the only one that may be called; "": any
-    bool several = true;  ///< an answer may have more than one call
+    std::string name;                               ///< with `required`: the only one that may be called; "": any
+    bool several = true;                            ///< an answer may have more than one call
     std::shared_ptr<const AnswerFormat> text = {};  ///< what an answer that is a text must be; null: any text
 };
 
@@ -53,6 +54,11 @@ public:
     /// how the model writes calls, null where it is known to write none: then the choice must be `none`.
     static Result<std::shared_ptr<const ToolUse>> make(std::string_view tools, const ToolChoice& choice,
                                                        const CallStyle* style, const std::string& where);
+
+    /// The same for a model with this template, which may have no word for tools; null: it has no template.
+    static Result<std::shared_ptr<const ToolUse>> make_for(const ChatTemplate* chat_template, const CallStyle* style,
+                                                           std::string_view tools, const ToolChoice& choice,
+                                                           const std::string& where);
 
     /// The list, for a chat template.
     const std::string& json() const { return json_; }

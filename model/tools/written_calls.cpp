@@ -30,7 +30,7 @@ std::string text_at(const Json& value, std::initializer_list<const char*> way) {
 
 ChatMessage answer_message(std::string answer, const CallStyle* style) {
     ChatMessage message{"assistant", std::move(answer)};
-    if (style == nullptr || message.content.find(style->mark()) == std::string::npos) return message;
+    if (style == nullptr || message.content.find(style->cue()) == std::string::npos) return message;
     int ids = 0;
     CalledTools reader(*style, [&ids] { return "call_" + std::to_string(++ids); });
     CalledTools::Parts parts = reader.push(message.content), rest = reader.finish();
@@ -42,9 +42,8 @@ ChatMessage answer_message(std::string answer, const CallStyle* style) {
     for (const ToolCallPiece& call : calls) {
         const Json arguments = Json::parse(call.arguments, nullptr, false);
         if (!arguments.is_object()) return message;
-        list.push_back({{"id", call.id},
-                        {"type", "function"},
-                        {"function", {{"name", call.name}, {"arguments", arguments}}}});
+        list.push_back(
+            {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", arguments}}}});
     }
     message.content = parts.text + rest.text;
     Json more{{"tool_calls", std::move(list)}};

@@ -1,8 +1,7 @@
-#include "actors/gateway/bodies/tools.hpp"
-
 #include <gtest/gtest.h>
 
 #include "actors/gateway/bodies/chat_request.hpp"
+#include "actors/gateway/bodies/tools.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 
@@ -45,20 +44,21 @@ TEST(ToolFields, SayWhatMayBeCalled) {
 
 TEST(ToolFields, AreRefusedByName) {
     const auto choice = [](const std::string& value) { return one_tool + ",\"tool_choice\":" + value; };
-    expect_refused({{R"("tools":{})", "tools", "a list"},
-                    {R"("tools":"f")", "tools", "a list"},
-                    {R"("tool_choice":"required")", "tool_choice", "there without tools"},
-                    {choice("\"any\""), "tool_choice", "none, auto, required"},
-                    {choice("1"), "tool_choice", "none, auto, required"},
-                    {choice("{}"), "tool_choice.type", "function"},
-                    {choice(R"({"type":"allowed_tools"})"), "tool_choice.type", "function"},
-                    {choice(R"({"type":"function"})"), "tool_choice.function", "missing"},
-                    {choice(R"({"type":"function","function":"f"})"), "tool_choice.function", "name"},
-                    {choice(R"({"type":"function","function":{}})"), "tool_choice.function.name", "missing"},
-                    {choice(R"({"type":"function","function":{"name":"f","x":1}})"), "tool_choice.function.x", "not a field"},
-                    {choice(R"({"type":"function","function":{"name":"f"},"x":1})"), "tool_choice.x", "not a field"},
-                    {one_tool + R"(,"parallel_tool_calls":"no")", "parallel_tool_calls", "true or false"}},
-                   chat_with);
+    expect_refused(
+        {{R"("tools":{})", "tools", "a list"},
+         {R"("tools":"f")", "tools", "a list"},
+         {R"("tool_choice":"required")", "tool_choice", "there without tools"},
+         {choice("\"any\""), "tool_choice", "none, auto, required"},
+         {choice("1"), "tool_choice", "none, auto, required"},
+         {choice("{}"), "tool_choice.type", "function"},
+         {choice(R"({"type":"allowed_tools"})"), "tool_choice.type", "function"},
+         {choice(R"({"type":"function"})"), "tool_choice.function", "missing"},
+         {choice(R"({"type":"function","function":"f"})"), "tool_choice.function", "name"},
+         {choice(R"({"type":"function","function":{}})"), "tool_choice.function.name", "missing"},
+         {choice(R"({"type":"function","function":{"name":"f","x":1}})"), "tool_choice.function.x", "not a field"},
+         {choice(R"({"type":"function","function":{"name":"f"},"x":1})"), "tool_choice.x", "not a field"},
+         {one_tool + R"(,"parallel_tool_calls":"no")", "parallel_tool_calls", "true or false"}},
+        chat_with);
     std::string many = R"("tools":[{})";
     for (size_t i = 0; i < limits::tools_max; ++i) many += ",{}";
     expect_refused({{many + "]", "tools", "128"}}, chat_with);

@@ -283,8 +283,9 @@ TEST(AnswerEnds, AreBehindTheCallsOfAnAnswer) {
     const CallStyle style{"<c>", ":", "", "</c>, <c>", "</c>"};
     const std::string call = R"({"function":{"name":"f","arguments":{"a":1}}})";
     const std::string calls = R"({"content":null,"tool_calls":[)" + call + "," + call + "]}";
-    const std::vector<ChatMessage> messages{{"user", "q"}, {"assistant", "", calls}, {"tool", "t"},
-                                            {"assistant", "So", calls}, {"assistant", "d"}, {"user", "u"}};
+    const std::vector<ChatMessage> messages{{"user", "q"},      {"assistant", "", calls},
+                                            {"tool", "t"},      {"assistant", "So", calls},
+                                            {"assistant", "d"}, {"user", "u"}};
     const std::string written = R"(<c>f:{"a": 1}</c>, <c>f:{"a": 1}</c>)";
     const std::string text = "[q][" + written + "][t][So " + written + "][d][u]";
     const size_t first = 4 + written.size(), second = first + 8 + written.size();
@@ -362,7 +363,8 @@ TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
                                  "test"));
     Conversation conversation(moody);
     const std::string glad = R"({"mood": "Glad: "})";
-    const Conversation::Prompt prompt = must(conversation.prompt({{"user", "one"}}, {.variables_json = glad, .tools_json = {}}));
+    const Conversation::Prompt prompt =
+        must(conversation.prompt({{"user", "one"}}, {.variables_json = glad, .tools_json = {}}));
     EXPECT_EQ(prompt.ids, must(moody.tokenizer->encode("<|user|>one<|end|><|assistant|>Glad: ", true)));
     const std::vector<int32_t> answer = ended(spelled("Noted."));
     conversation.answered({{"user", "one"}}, "Noted.", prompt, answer);
@@ -370,7 +372,8 @@ TEST_F(ConversationTest, ATurnsOwnVariablesReachTheTemplate) {
     EXPECT_EQ(moody.tokenizer->decode(next, true),
               "<|user|>one<|end|><|assistant|>Noted.<|end|><|user|>two<|end|><|assistant|>");
     for (const char* wrong : {"[1]", "{", R"({"messages": []})", R"({"bos_token": "x"})", R"({"range": 1})"})
-        EXPECT_FALSE(conversation.prompt({{"user", "two"}}, {.variables_json = wrong, .tools_json = {}}).is_ok()) << wrong;
+        EXPECT_FALSE(conversation.prompt({{"user", "two"}}, {.variables_json = wrong, .tools_json = {}}).is_ok())
+            << wrong;
 }
 
 TEST_F(ConversationTest, UnknownRolesAreRefused) {

@@ -8,10 +8,10 @@ namespace rondo {
 namespace {
 
 using nlohmann::json;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::chats;
 using testing::completions;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::ModelServer;
 using testing::must;
 using testing::question;
@@ -25,7 +25,6 @@ json chat(const json& messages) {
 json said(const std::string& text) {
     return chat(json::array({{{"role", "user"}, {"content", text}}}));
 }
-
 
 class PlainModel : public ::testing::Test {
 protected:

@@ -6,11 +6,10 @@ namespace rondo {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 using testing::chats;
+using ::testing::HasSubstr;
 using testing::ModelServer;
 using testing::must;
-
 
 const json weather = json::parse(R"({"type":"function","function":{"name":"weather","description":"Tells it.",
     "parameters":{"type":"object","properties":{"city":{"enum":["Oslo","Rome"]},"days":{"type":"integer","maximum":9,
@@ -20,8 +19,10 @@ const json clock_tool = json::parse(R"({"type":"function","function":{"name":"cl
 class GatewayTools : public ::testing::Test {
 protected:
     static void SetUpTestSuite() {
-        const std::string calling = testing::read_file(std::string(RONDO_SOURCE_DIR) + "/tests/fixtures/demo_tools.jinja");
-        server = std::make_unique<ModelServer>("tools_model", ModelServer::Words{}, std::vector<std::string>{}, calling);
+        const std::string calling =
+            testing::read_file(std::string(RONDO_SOURCE_DIR) + "/tests/fixtures/demo_tools.jinja");
+        server =
+            std::make_unique<ModelServer>("tools_model", ModelServer::Words{}, std::vector<std::string>{}, calling);
     }
     static void TearDownTestSuite() { server.reset(); }
 
@@ -197,9 +198,9 @@ TEST_F(GatewayTools, WrongOnesAreRefusedByTheirPlace) {
     EXPECT_THAT(server->error(chats, body)["message"].get<std::string>(), HasSubstr("min_tokens"));
 }
 
-/// The mark of its calls is a special token, as Mistral's is; their ids are the model's own.
-TEST(GatewayMarkedTools, AreToldByTheirToken) {
-    constexpr const char* marked =
+/// The cue of its calls is a special token, as Mistral's is; their ids are the model's own.
+TEST(GatewayCuedTools, AreToldByTheirToken) {
+    constexpr const char* cued =
         R"({% if tools %}{{ tools | tojson }}{% endif %}{% set ns = namespace(ids=[]) %}{% for m in messages %})"
         R"({% for c in m.tool_calls or [] %}{% set ns.ids = ns.ids + [c.id] %}{% endfor %})"
         R"({% if m.role == 'tool' and m.tool_call_id not in ns.ids %}{{ raise_exception('whose call is this?') }})"
@@ -208,7 +209,7 @@ TEST(GatewayMarkedTools, AreToldByTheirToken) {
         R"({% if m.tool_calls %}{{ '<|system|>[' }}{% for c in m.tool_calls %}{{ (c.function | tojson)[:-1] }})"
         R"({{ ', "id": "' + c.id + '"}' + (', ' if not loop.last else ']') }}{% endfor %}{% endif %}{{ '<|end|>' }})"
         R"({% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %})";
-    ModelServer server("marked_tools", ModelServer::Words{}, {}, marked);
+    ModelServer server("cued_tools", ModelServer::Words{}, {}, cued);
     json body{{"messages", {{{"role", "user"}, {"content", "Rain?"}}}},
               {"tools", {weather}},
               {"tool_choice", "required"},
@@ -242,14 +243,14 @@ TEST(GatewayMarkedTools, AreToldByTheirToken) {
     EXPECT_THAT(server.error(chats, turn)["message"].get<std::string>(), HasSubstr("whose call is this?"));
     EXPECT_EQ(server.call("DELETE", "/v1/sessions/c").status / 100, 2);
     // Where it may call or not, its first token says which; where it must not call, that token does not come.
-    const json mark = server.answer("/tokenize", {{"text", "<|system|>"}, {"add_special", false}})["ids"];
-    ASSERT_EQ(mark.size(), 1U);
+    const json cue = server.answer("/tokenize", {{"text", "<|system|>"}, {"add_special", false}})["ids"];
+    ASSERT_EQ(cue.size(), 1U);
     body = {{"messages", {{{"role", "user"}, {"content", "Rain?"}}}},
             {"tools", {weather}},
             {"parallel_tool_calls", false},
             {"temperature", 0},
             {"max_tokens", 200},
-            {"logit_bias", {{std::to_string(mark[0].get<int>()), 100}}}};
+            {"logit_bias", {{std::to_string(cue[0].get<int>()), 100}}}};
     const json called = server.answer(chats, body)["choices"][0];
     EXPECT_EQ(called["finish_reason"], "tool_calls");
     EXPECT_EQ(called["message"]["tool_calls"].size(), 1U) << called;

@@ -22,8 +22,8 @@ std::string objection(size_t own, const std::string& target) {
 }
 
 /// The folders of model/ stand in an order of their own. Files directly in model/ may include all of them.
-constexpr std::array<std::string_view, 5> model_folders{"model/files/", "model/text/", "model/format/",
-                                                        "model/tools/", "model/attention/"};
+constexpr std::array<std::string_view, 5> model_folders{"model/files/", "model/text/", "model/format/", "model/tools/",
+                                                        "model/attention/"};
 
 size_t place_in_model(std::string_view name) {
     size_t place = 0;

@@ -19,7 +19,7 @@ TEST(CallStyle, IsWhatTheTemplateWritesAroundNamesAndArguments) {
         EXPECT_EQ(qwen.before_id, "");
         EXPECT_EQ(qwen.next, "}\n</tool_call>\n<tool_call>\n{\"name\": \"");
         EXPECT_EQ(qwen.behind, "}\n</tool_call>");
-        EXPECT_EQ(qwen.mark(), "<tool_call>");
+        EXPECT_EQ(qwen.cue(), "<tool_call>");
         EXPECT_FALSE(qwen.only_first());
         EXPECT_EQ(qwen.spelling, JsonSpelling::spaced);
     }
@@ -29,7 +29,7 @@ TEST(CallStyle, IsWhatTheTemplateWritesAroundNamesAndArguments) {
         EXPECT_EQ(llama.between, "\", \"parameters\": ");
         EXPECT_EQ(llama.next, "") << "its template allows one call";
         EXPECT_EQ(llama.behind, "}");
-        EXPECT_EQ(llama.mark(), "{\"name\": \"");
+        EXPECT_EQ(llama.cue(), "{\"name\": \"");
         EXPECT_TRUE(llama.only_first());
     }
     const CallStyle mistral = style_of_template("mistral-v3");
@@ -38,7 +38,7 @@ TEST(CallStyle, IsWhatTheTemplateWritesAroundNamesAndArguments) {
     EXPECT_EQ(mistral.before_id, ", \"id\": \"");
     EXPECT_EQ(mistral.next, "\"}, {\"name\": \"");
     EXPECT_EQ(mistral.behind, "\"}]");
-    EXPECT_EQ(mistral.mark(), "[TOOL_CALLS]");
+    EXPECT_EQ(mistral.cue(), "[TOOL_CALLS]");
     EXPECT_FALSE(mistral.only_first());
 }
 
@@ -49,8 +49,8 @@ TEST(CallStyle, TemplatesWithoutCallsHaveNone) {
 
 /// A message's text and its calls; tools are named.
 std::optional<CallStyle> style_of_call(const std::string& call, const std::string& before = "") {
-    return find_call_style(compiled("{% if tools %}{{ tools }}{% endif %}{% for m in messages %}<{{ m.role }}>" + before +
-                                    "{{ m.content }}{% for c in m.tool_calls or [] %}" + call +
+    return find_call_style(compiled("{% if tools %}{{ tools }}{% endif %}{% for m in messages %}<{{ m.role }}>" +
+                                    before + "{{ m.content }}{% for c in m.tool_calls or [] %}" + call +
                                     "{% endfor %}<end>{% endfor %}"));
 }
 
@@ -58,7 +58,7 @@ TEST(CallStyle, OthersAreReadAsTheyAre) {
     const auto tagged = style_of_call("<function={{ c.function.name }}>{{ c.function.arguments | tojson }}</function>");
     ASSERT_TRUE(tagged);
     EXPECT_EQ(tagged->begin, "<function=");
-    EXPECT_EQ(tagged->mark(), "<function=");
+    EXPECT_EQ(tagged->cue(), "<function=");
     EXPECT_EQ(tagged->between, ">");
     EXPECT_EQ(tagged->next, "</function><function=");
     EXPECT_EQ(tagged->behind, "</function>");
@@ -70,23 +70,28 @@ TEST(CallStyle, OthersAreReadAsTheyAre) {
     EXPECT_EQ(compact->behind, "");
     const auto text = style_of_call("call: {{ c.function.name + ' with ' + c.function.arguments }};");
     ASSERT_TRUE(text) << "arguments as a text";
-    EXPECT_EQ(text->mark(), "call: ");
+    EXPECT_EQ(text->cue(), "call: ");
     EXPECT_TRUE(text->only_first());
 }
 
 TEST(CallStyle, WhatCannotBeTakenApartHasNone) {
     for (const char* call :
-         {"{{ c.function.name }} {{ c.function.arguments | tojson }}",           // nothing tells it from a text
-          "<c>{{ c.function.name }}{{ c.function.arguments | tojson }}",         // nor the name from the arguments
+         {"{{ c.function.name }} {{ c.function.arguments | tojson }}",    // nothing tells it from a text
+          "<c>{{ c.function.name }}{{ c.function.arguments | tojson }}",  // nor the name from the arguments
           "<c>{{ c.function.name }}: {{ c.function.arguments | tojson(indent=2) }}",
           "<c>{{ c.function.name }}{% for k, v in c.function.arguments.items() %}<{{ k }}>{{ v }}{% endfor %}",
-          "<c>{{ c.function.arguments | tojson }} {{ c.function.name }}",        // arguments first
+          "<c>{{ c.function.arguments | tojson }} {{ c.function.name }}",  // arguments first
           "<c id={{ c.id }}>{{ c.function.name }}: {{ c.function.arguments | tojson }}",
           "<c>{{ c.function.name }}: {{ c.function.arguments | tojson }} {{ c.function.name }}", "<c>"})
         EXPECT_FALSE(style_of_call(call)) << call;
-    EXPECT_FALSE(find_call_style(compiled("{{ tools }}{% for m in messages %}{% if m.tool_calls %}"
-                                          "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}")));
+    EXPECT_FALSE(
+        find_call_style(compiled("{{ tools }}{% for m in messages %}{% if m.tool_calls %}"
+                                 "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}")));
     EXPECT_FALSE(find_call_style(compiled("{{ tools }}{{ messages[0].tool_calls }}")));
+    for (const std::string& call :
+         {"<" + std::string(64, 'c') + ">{{ c.function.name }}: {{ c.function.arguments | tojson }}",
+          "<c>{{ c.function.name }}: {{ c.function.arguments | tojson }}" + std::string(5000, '.')})
+        EXPECT_FALSE(style_of_call(call)) << "too long";
 }
 
 }  // namespace

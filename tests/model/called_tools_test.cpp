@@ -49,7 +49,8 @@ struct Case {
     std::string answer, wanted;
 };
 
-const std::string qwen_call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}\\\"{\", \"b\": [{}]}}\n</tool_call>";
+const std::string qwen_call =
+    "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}\\\"{\", \"b\": [{}]}}\n</tool_call>";
 const std::string qwen_arguments = R"({"a": "}\"{", "b": [{}]})";
 
 const std::vector<Case>& cases() {
@@ -68,7 +69,8 @@ const std::vector<Case>& cases() {
         {"qwen-3", "Well.\n<tool_call>", "Well.|"},
         {"qwen-3", "<tool_call>\n{\"name\": \"f\", \"argu", "|"},
         {"qwen-3", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a", "||id1 f {\"a"},
-        {"qwen-3", qwen_call + "\n<tool_call>\n{\"name\": \"g\", \"arguments\": {\"", "||id1 f " + qwen_arguments + "|id2 g {\""},
+        {"qwen-3", qwen_call + "\n<tool_call>\n{\"name\": \"g\", \"arguments\": {\"",
+         "||id1 f " + qwen_arguments + "|id2 g {\""},
         // What a style does not write, nothing is told of.
         {"qwen-3", "<tool_call>{\"name\": \"f\", \"arguments\": {}}", "|"},
         {"llama-3.2", "{\"name\": \"f\", \"parameters\": {\"a\": \"b\"}}", "|whole|id1 f {\"a\": \"b\"}"},
@@ -81,7 +83,8 @@ const std::vector<Case>& cases() {
          "So: [TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abcdefgh1\"}, {\"name\": \"g\", "
          "\"arguments\": {}, \"id\": \"abcdefgh2\"}]",
          "So:|whole|abcdefgh1 f {\"a\": 1}|abcdefgh2 g {}"},
-        {"mistral-v3", "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc", "||id1 f {\"a\": 1}"}};
+        {"mistral-v3", "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abc",
+         "||id1 f {\"a\": 1}"}};
     return all;
 }
 

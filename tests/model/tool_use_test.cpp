@@ -38,8 +38,8 @@ TEST(ToolUse, AnAnswerIsATextOrCalls) {
                                     weather.substr(0, weather.size() - 1), weather + "\n"})
         EXPECT_EQ(allowed(format, text), Allowed::as_beginning) << text;
     for (const std::string& text :
-         {std::string("<tool_call>x"), std::string("<tool_call>\n{\"name\": \"other"), weather + "x",
-          weather + "\nand", std::string("<tool_call>\n{\"name\": \"weather\", \"arguments\": {}"),
+         {std::string("<tool_call>x"), std::string("<tool_call>\n{\"name\": \"other"), weather + "x", weather + "\nand",
+          std::string("<tool_call>\n{\"name\": \"weather\", \"arguments\": {}"),
           std::string("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\":\"Oslo\""),
           std::string("<tool_call>\n{\"name\": \"clock\", \"arguments\": {\"a")})
         EXPECT_EQ(allowed(format, text), Allowed::no) << text;
@@ -101,7 +101,8 @@ TEST(ToolUse, ASchemaIsKeptWhereItCanBe) {
     const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": ";
     EXPECT_EQ(allowed(format, call + "{\"x\": [1, {}], \"y\": \"a\\nb\"}}\n</tool_call>"), Allowed::whole);
     EXPECT_EQ(allowed(format, call + "[]"), Allowed::no);
-    const auto untyped = tools_of(style, {}, one_tool(R"({"name":"f","parameters":{"properties":{"a":{}}}})"))->format();
+    const auto untyped =
+        tools_of(style, {}, one_tool(R"({"name":"f","parameters":{"properties":{"a":{}}}})"))->format();
     EXPECT_EQ(allowed(untyped, call + "{\"a\": 1}}"), Allowed::as_beginning);
     EXPECT_EQ(allowed(untyped, call + "1"), Allowed::no);
     // Too much to keep all of it: those who insist come first.

@@ -18,7 +18,8 @@ TEST(WrittenCalls, AnAnswerIsWrittenAsItWasSaid) {
         {"qwen-3",
          {"<tool_call>\n{\"name\": \"f\", \"arguments\": " + arguments + "}\n</tool_call>",
           "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", "
-          "\"arguments\": " + arguments + "}\n</tool_call>"}},
+          "\"arguments\": " +
+              arguments + "}\n</tool_call>"}},
         {"llama-3.2", {"{\"name\": \"f\", \"parameters\": " + arguments + "}"}},
         {"mistral-v3",
          {"[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": " + arguments + ", \"id\": \"abcdefgh1\"}]",
@@ -54,7 +55,8 @@ TEST(WrittenCalls, WhatIsNoWholeCallStaysAText) {
     for (const char* more : {"", "{}", R"({"tool_calls":null})", R"({"tool_calls":[]})", R"({"name":"tool_calls"})"})
         EXPECT_EQ(written_calls({"assistant", "x", more}, &style), "") << more;
     // Of another form than OpenAI's: a host may send anything.
-    for (const char* more : {R"({"tool_calls":[1]})", R"({"tool_calls":{"a":1}})", R"({"tool_calls":[{"function":1}]})"})
+    for (const char* more :
+         {R"({"tool_calls":[1]})", R"({"tool_calls":{"a":1}})", R"({"tool_calls":[{"function":1}]})"})
         EXPECT_NE(written_calls({"assistant", "x", more}, &style), "x") << more;
     EXPECT_EQ(written_calls({"assistant", "x", R"({"tool_calls":[{}]})"}, nullptr), "");
 }

@@ -57,16 +57,16 @@ void read_tool_fields(BodyFields& fields, std::string_view body, ToolFields& int
     }
 }
 
-ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const Model& model,
-                                                    std::shared_ptr<const AnswerFormat> text) {
+ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const ChatTemplate* chat_template,
+                                                    const CallStyle* style, std::shared_ptr<const AnswerFormat> text) {
     std::shared_ptr<const ToolUse> none;
     if (fields.list.empty()) return none;
     ToolChoice choice = fields.choice;
     choice.text = std::move(text);
-    const bool is_told = model.chat_template && model.chat_template->names("tools");
+    const bool is_told = chat_template != nullptr && chat_template->names("tools");
     const bool changes_nothing = choice.kind == ToolChoice::Kind::none && !is_told;
     auto made = changes_nothing ? ToolUse::make(fields.list, choice, nullptr, list_field)
-                                : model.tool_use(fields.list, choice, list_field);
+                                : ToolUse::make_for(chat_template, style, fields.list, choice, list_field);
     if (made) return changes_nothing ? none : *std::move(made);
     const bool is_unsupported = made.error().code == ErrorCode::unsupported;
     return bad_field(list_field, is_unsupported ? "unsupported_value" : "invalid_value", made.error().message);

@@ -1,11 +1,13 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "actors/gateway/bodies/body_fields.hpp"
-#include "model/model.hpp"
+#include "model/text/chat_template.hpp"
+#include "model/tools/call_style.hpp"
+#include "model/tools/tool_use.hpp"
 
 namespace rondo {
 
@@ -18,9 +20,9 @@ struct ToolFields {
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 void read_tool_fields(BodyFields& fields, std::string_view body, ToolFields& into);
 
-/// What they come to for a model, or what is wrong with them there; null where nothing changes by them. `text` is what
-/// an answer that is a text must be, or null.
-ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const Model& model,
-                                                    std::shared_ptr<const AnswerFormat> text);
+/// What they come to for a model with this template and this way to write calls (null: none), or what is wrong with
+/// them there; null where nothing changes by them. `text` is what an answer that is a text must be, or null.
+ApiResult<std::shared_ptr<const ToolUse>> fit_tools(const ToolFields& fields, const ChatTemplate* chat_template,
+                                                    const CallStyle* style, std::shared_ptr<const AnswerFormat> text);
 
 }  // namespace rondo
