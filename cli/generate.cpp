@@ -11,6 +11,7 @@
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
 #include "model/format/answer_format.hpp"
+#include "model/tools/written_calls.hpp"
 
 namespace rondo::cli {
 
@@ -25,6 +26,7 @@ struct GenerateCall {
     std::vector<std::string> stops;
     std::vector<int32_t> stop_ids;
     std::string schema_file;
+    std::string tools_file, tool_choice = "auto";
     bool ignore_eos = false;
     bool json = false;
 };
@@ -57,7 +59,22 @@ Result<std::vector<ChatMessage>> read_messages(const std::string& path, size_t b
     return messages;
 }
 
-Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model& model) {
+/// Null without --tools. Whoever calls a tool like one of the other choices cannot ask for it.
+Result<std::shared_ptr<const ToolUse>> tools_of(const GenerateCall& options, const Model& model,
+                                                std::shared_ptr<const AnswerFormat> text) {
+    if (options.tools_file.empty()) return std::shared_ptr<const ToolUse>();
+    RONDO_ASSIGN(const std::string list, read_file(options.tools_file, limits::tools_bytes_max));
+    ToolChoice choice{.text = std::move(text)};
+    if (options.tool_choice == "none") {
+        choice.kind = ToolChoice::Kind::none;
+    } else if (options.tool_choice != "auto") {
+        choice.kind = ToolChoice::Kind::required;
+        if (options.tool_choice != "required") choice.name = options.tool_choice;
+    }
+    return model.tool_use(list, choice, options.tools_file);
+}
+
+Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model& model, const ToolUse* tools) {
     const size_t bytes_max = text_bytes_max(model.spec.usable_context());
     switch (options.input) {
         case GenerateCall::Input::tokens:
@@ -66,7 +83,7 @@ Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model
             return model.encode_text(options.prompt);
         case GenerateCall::Input::messages: {
             RONDO_ASSIGN(const auto messages, read_messages(options.messages_file, bytes_max));
-            return model.encode_chat(messages);
+            return model.encode_chat(messages, {}, {{}, tools == nullptr ? std::string() : tools->json()});
         }
         case GenerateCall::Input::standard_input:
             break;
@@ -75,7 +92,17 @@ Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model
     return model.encode_text(text);
 }
 
-nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const GenerateCall& options) {
+nlohmann::json calls_json(const std::string& text, const CallStyle& style) {
+    const ChatMessage message = answer_message(text, &style);
+    if (message.more_json.empty()) return nlohmann::json::array();
+    nlohmann::json calls = nlohmann::json::parse(message.more_json).at("tool_calls");
+    for (nlohmann::json& call : calls) call = call.at("function");
+    return calls;
+}
+
+/// `style`: of the calls that the answer may have.
+nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt, const GenerateCall& options,
+                       const CallStyle* style) {
     const auto per_second = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
     const auto decoded = static_cast<double>(made.ids.size() - 1);
     nlohmann::json out = {
@@ -88,6 +115,7 @@ nlohmann::json as_json(const Generated& made, const std::vector<int32_t>& prompt
           {"prefill_tokens_per_s", per_second(static_cast<double>(prompt.size()), made.prefill_seconds)},
           {"decode_s", made.decode_seconds},
           {"decode_tokens_per_s", per_second(decoded, made.decode_seconds)}}}};
+    if (style != nullptr) out["tool_calls"] = calls_json(made.text, *style);
     if (options.sampling.logprobs < 0) return out;
     for (const auto& token : made.logprobs) {
         nlohmann::json top = nlohmann::json::array();
@@ -106,7 +134,9 @@ Status generate(const GenerateCall& options) {
         RONDO_ASSIGN(how.format, AnswerFormat::json_schema(schema, options.schema_file));
     }
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
-    RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model));
+    RONDO_ASSIGN(const auto tools, tools_of(options, runner->model, how.format));
+    if (tools != nullptr) how.format = tools->format();
+    RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model, tools.get()));
     how.tokens_max = options.tokens_max;
     how.sampling = options.sampling;
     how.stops = options.stops;
@@ -126,7 +156,8 @@ Status generate(const GenerateCall& options) {
     if (options.json) {
         std::printf(
             "%s\n",
-            as_json(made, prompt, options).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+            as_json(made, prompt, options, tools == nullptr ? nullptr : tools->style())
+                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     } else if (runner->model.tokenizer == nullptr) {
         for (size_t i = 0; i < made.ids.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", made.ids[i]);
         std::printf("\n");
@@ -169,6 +200,11 @@ void add_generate(CLI::App& app, Action& run) {
         ->allow_extra_args(false);
     command->add_option("--json-schema", options->schema_file, "JSON Schema that the text must keep to")
         ->type_name("FILE");
+    auto* const tools = command->add_option("--tools", options->tools_file,
+                                            "JSON file: functions that the answer may call, in OpenAI's form")
+                            ->type_name("FILE")
+                            ->needs(messages);
+    command->add_option("--tool-choice", options->tool_choice, "auto, none, required or a function's name")->needs(tools);
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {

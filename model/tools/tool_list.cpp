@@ -32,14 +32,14 @@ Result<Json> read_parameters(const Json& function, const std::string& where) {
     const std::string right = "a JSON Schema whose type is object";
     if (!schema.is_object()) return wrong(where, "no object", right);
     if (!schema.contains("type")) schema["type"] = "object";
-    if (schema.at("type") != "object") return wrong(where + ".type", "another", "object");
+    if (schema.at("type") != "object") return wrong(where + ".type", "another type", "object");
     return schema;
 }
 
 Result<Tool> read_tool(const Json& item, const std::string& where) {
     if (!item.is_object()) return wrong(where, "of another type", "an object");
     if (!item.contains("type") || item.at("type") != "function")
-        return wrong(where + ".type", item.contains("type") ? "another" : "missing", "function");
+        return wrong(where + ".type", item.contains("type") ? "unknown" : "missing", "function");
     const std::string at = where + ".function";
     if (!item.contains("function") || !item.at("function").is_object())
         return wrong(at, item.contains("function") ? "of another type" : "missing", "an object");
@@ -53,7 +53,7 @@ Result<Tool> read_tool(const Json& item, const std::string& where) {
     tool.where = at + ".parameters";
     const auto text = [&](const char* name) { return function.value(name, Json()); };
     if (!text("name").is_string() || !is_name(text("name").get_ref<const std::string&>()))
-        return wrong(at + ".name", text("name").is_null() ? "missing" : "another",
+        return wrong(at + ".name", text("name").is_null() ? "missing" : "not allowed",
                      "1 to " + std::to_string(name_characters_max) + " letters, digits, '_', '-' and '.'");
     tool.name = text("name").get<std::string>();
     if (!text("description").is_null() && !text("description").is_string())
@@ -68,8 +68,10 @@ Result<Tool> read_tool(const Json& item, const std::string& where) {
 }  // namespace
 
 Result<std::vector<Tool>> read_tools(const Json& list, const std::string& where) {
-    if (!list.is_array() || list.empty() || list.size() > limits::tools_max)
-        return wrong(where, "another", "a list of 1 to " + std::to_string(limits::tools_max) + " tools");
+    const std::string right = "a list of 1 to " + std::to_string(limits::tools_max) + " tools";
+    if (!list.is_array()) return wrong(where, "of another type", right);
+    if (list.empty() || list.size() > limits::tools_max)
+        return wrong(where, "a list of " + std::to_string(list.size()), right);
     std::vector<Tool> tools;
     std::set<std::string_view> names;
     for (size_t i = 0; i < list.size(); ++i) {

@@ -110,6 +110,37 @@ TEST(Generate, ASchemaMakesTheTextJson) {
     expect_failure(run_rondo(generate({"--json-schema", "/none.json"})), "/none.json");
 }
 
+TEST(Generate, ToolsAreCalledWithArgumentsOfTheirSchema) {
+    const TemporaryFolder folder;
+    const std::filesystem::path demo = demo_model_path(), model = folder.path() / "model";
+    std::filesystem::create_directory(model);
+    for (const auto& file : std::filesystem::directory_iterator(demo))
+        std::filesystem::create_symlink(file.path(), model / file.path().filename());
+    std::filesystem::copy_file(std::filesystem::path(RONDO_SOURCE_DIR) / "tests/fixtures/demo_tools.jinja",
+                               model / "chat_template.jinja");
+    folder.write("messages.json", R"([{"role":"user","content":"Rain?"}])");
+    folder.write("tools.json", R"([{"type":"function","function":{"name":"clock"}},{"type":"function","function":
+        {"name":"rain","parameters":{"properties":{"city":{"enum":["Oslo","Rome"]}},"required":["city"]}}}])");
+    const auto asking = [&](const std::string& choice) {
+        return generate({"--model", model, "--messages", folder.path() / "messages.json", "--tools",
+                         folder.path() / "tools.json", "--tool-choice", choice},
+                        200);
+    };
+    const auto called = run_json(asking("rain"));
+    EXPECT_EQ(called.at("finish_reason"), "stop");
+    ASSERT_EQ(called.at("tool_calls").size(), 1U) << called;
+    EXPECT_EQ(called.at("tool_calls")[0].at("name"), "rain");
+    EXPECT_TRUE(called.at("tool_calls")[0].at("arguments").at("city").is_string());
+    EXPECT_TRUE(called.at("text").get<std::string>().starts_with("<tool_call>\n{\"name\": \"rain\"")) << called;
+    EXPECT_EQ(run_json(asking("auto")).at("tool_calls"), nlohmann::json::array());
+    EXPECT_FALSE(run_json(asking("none")).contains("tool_calls"));
+    expect_failure(run_rondo(asking("date")), "none of");
+    expect_failure(run_rondo(generate({"--messages", folder.path() / "messages.json", "--tools",
+                                       folder.path() / "tools.json"})),
+                   "has no word for them");
+    EXPECT_EQ(run_rondo(generate({"--prompt", "a", "--tools", folder.path() / "tools.json"})).status, 2);
+}
+
 TEST(Generate, IgnoreEosGoesOn) {
     const std::string prompt = "<|user|>" + std::string(question) + "<|end|><|assistant|>";
     const auto stopped = run_json(generate({"--prompt", prompt}, 40)).at("ids").get<Ids>();

@@ -120,16 +120,16 @@ TEST(ToolUse, ASchemaIsKeptWhereItCanBe) {
 
 TEST(ToolUse, WrongListsAreRefusedByTheirPlace) {
     const std::vector<std::pair<std::string, std::string>> rows{
-        {"[]", "tools is another, must be a list of 1 to 128 tools"},
-        {"{}", "tools is another"},
+        {"[]", "tools is a list of 0, must be a list of 1 to 128 tools"},
+        {"{}", "tools is of another type"},
         {"[1]", "tools[0] is of another type"},
         {R"([{"function":{"name":"f"}}])", "tools[0].type is missing, must be function"},
-        {R"([{"type":"custom"}])", "tools[0].type is another"},
+        {R"([{"type":"custom"}])", "tools[0].type is unknown"},
         {R"([{"type":"function"}])", "tools[0].function is missing"},
         {one_tool("[]"), "tools[0].function is of another type"},
         {one_tool("{}"), "tools[0].function.name is missing"},
-        {one_tool(R"({"name":""})"), "tools[0].function.name is another"},
-        {one_tool(R"({"name":"a b"})"), "tools[0].function.name is another, must be 1 to 64 letters"},
+        {one_tool(R"({"name":""})"), "tools[0].function.name is not allowed"},
+        {one_tool(R"({"name":"a b"})"), "tools[0].function.name is not allowed, must be 1 to 64 letters"},
         {one_tool(R"({"name":")" + std::string(65, 'a') + "\"}"), "tools[0].function.name"},
         {one_tool(R"({"name":"f","description":1})"), "tools[0].function.description"},
         {one_tool(R"({"name":"f","strict":"yes"})"), "tools[0].function.strict"},
