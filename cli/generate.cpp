@@ -64,7 +64,8 @@ Result<std::shared_ptr<const ToolUse>> tools_of(const GenerateCall& options, con
                                                 std::shared_ptr<const AnswerFormat> text) {
     if (options.tools_file.empty()) return std::shared_ptr<const ToolUse>();
     RONDO_ASSIGN(const std::string list, read_file(options.tools_file, limits::tools_bytes_max));
-    ToolChoice choice{.text = std::move(text)};
+    ToolChoice choice;
+    choice.text = std::move(text);
     if (options.tool_choice == "none") {
         choice.kind = ToolChoice::Kind::none;
     } else if (options.tool_choice != "auto") {

@@ -75,10 +75,7 @@ void AnswerExchange::grew(size_t index, TurnDelta delta) {
     start_after(index);
     if (request_.stream) {
         begin_stream();
-        const auto i = static_cast<int>(index);
-        write(api_ == Api::chat ? chat_delta_event(head_, i, delta, bytes_of_)
-                                : completion_delta_event(head_, i, delta, choices_[index].logprobs, bytes_of_));
-        return;
+        return write(delta_event(index, delta));
     }
     TurnDelta& all = choices_[index].answer.delta;
     all.text += delta.text;
@@ -96,23 +93,26 @@ void AnswerExchange::ended(size_t index, TurnEnd end) {
     if (finished_) return;
     const TurnEnd& how = choice.answer.end;
     const bool whole = how.outcome == TurnOutcome::stop || how.outcome == TurnOutcome::length;
-    if (!whole) {  // one answer that cannot be had fails the request
-        finished_ = true;
-        const ApiError error = exchange_->failure(error_of(how));
-        exchange_->count(how.usage);
-        cancel_all();
-        if (streaming_) return exchange_->finish_stream(stream_error(error));
-        return exchange_->send_error(error);
-    }
+    if (!whole) return fail(how);
     std::string last;
     if (request_.stream) {
         begin_stream();
-        const auto i = static_cast<int>(index);
-        last = api_ == Api::chat ? chat_finish_event(head_, i, how) : completion_finish_event(head_, i, how);
+        last = finish_event(index, how);
     }
     start_after(index);
     if (std::ranges::all_of(choices_, &Choice::ended)) return finish(lock, std::move(last));
     write(std::move(last));
+}
+
+/// One answer that cannot be had fails the request.
+void AnswerExchange::fail(const TurnEnd& end) {
+    finished_ = true;
+    const ApiError error = exchange_->failure(error_of(end));
+    exchange_->count(end.usage);
+    cancel_all();
+    if (over_) over_(false);
+    if (!streaming_) return exchange_->send_error(error);
+    exchange_->finish_stream(response_ ? response_->fail(error) : stream_error(error));
 }
 
 /// What ends a stream leaves as one piece, so that nothing can come between. To write a long answer takes long, and
@@ -124,23 +124,47 @@ void AnswerExchange::finish(std::unique_lock<std::recursive_mutex>& lock, std::s
     lock.unlock();
     const TurnUsage usage = usage_of(answers, head_.each_prompt);
     exchange_->count(usage);
-    if (!request_.stream) {
-        return exchange_->send_json(200, api_ == Api::chat ? chat_response(head_, answers, bytes_of_)
-                                                           : completion_response(head_, answers, bytes_of_));
-    }
+    if (over_) over_(true);
+    if (!request_.stream) return exchange_->send_json(200, whole_body(answers));
+    if (response_) return exchange_->finish_stream(std::move(last));
     last += api_ == Api::chat ? chat_usage_event(head_, usage) : completion_usage_event(head_, usage);
     exchange_->finish_stream(std::move(last) + stream_done());
+}
+
+std::string AnswerExchange::begin_event(size_t index) {
+    if (response_) return response_->begin();
+    const auto i = static_cast<int>(index);
+    if (api_ == Api::chat) return chat_role_event(head_, i);
+    Choice& choice = choices_[index];  // which begins with its echo
+    return completion_delta_event(head_, i, choice.answer.delta, choice.logprobs, bytes_of_);
+}
+
+std::string AnswerExchange::delta_event(size_t index, const TurnDelta& delta) {
+    if (response_) return response_->add(delta);
+    const auto i = static_cast<int>(index);
+    if (api_ == Api::chat) return chat_delta_event(head_, i, delta, bytes_of_);
+    return completion_delta_event(head_, i, delta, choices_[index].logprobs, bytes_of_);
+}
+
+std::string AnswerExchange::finish_event(size_t index, const TurnEnd& end) {
+    if (response_) return response_->finish(end);
+    const auto i = static_cast<int>(index);
+    return api_ == Api::chat ? chat_finish_event(head_, i, end) : completion_finish_event(head_, i, end);
+}
+
+std::string AnswerExchange::whole_body(std::span<const FinishedAnswer> answers) {
+    if (response_) {
+        response_->add(answers.front().delta);
+        response_->finish(answers.front().end);
+        return response_->body();
+    }
+    return api_ == Api::chat ? chat_response(head_, answers, bytes_of_) : completion_response(head_, answers, bytes_of_);
 }
 
 void AnswerExchange::begin_stream() {
     if (std::exchange(streaming_, true)) return;
     exchange_->begin_stream();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-        const auto index = static_cast<int>(i);
-        write(api_ == Api::chat ? chat_role_event(head_, index)
-                                : completion_delta_event(head_, index, choices_[i].answer.delta, choices_[i].logprobs,
-                                                         bytes_of_));  // its echo
-    }
+    for (size_t i = 0; i < choices_.size(); ++i) write(begin_event(i));
 }
 
 void AnswerExchange::write(std::string piece) {

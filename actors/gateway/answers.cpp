@@ -76,20 +76,27 @@ AnswerHead Gateway::answer_head(const char* prefix, const AnswerRequest& request
     return {new_id(prefix), whole_seconds_since_1970(), model_names().front(), request.stream && request.include_usage};
 }
 
+/// The same of a chat, whose messages and tools it takes.
+ApiResult<Ask> Gateway::make_chat_ask(const std::string& tenant, ChatRequest& request) const {
+    ApiResult<Ask> ask = make_ask(tenant, request);
+    if (!ask) return ask;
+    ApiResult<std::string> variables = template_variables(request.for_template, request.messages);
+    if (!variables) return variables.error();
+    ask->template_variables = std::move(*variables);
+    ApiResult<std::shared_ptr<const ToolUse>> tools = fit_tools(request.tools, ask->options.format);
+    if (!tools) return tools.error();
+    ask->tools = *std::move(tools);
+    if (ask->tools) ask->options.format = nullptr;  // it is the text's among the tools
+    ask->messages = std::move(request.messages);
+    if (!request.tokens_max_given) ask->options.tokens_max = engine_.context_tokens();
+    return ask;
+}
+
 void Gateway::chat(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<ChatRequest> request = parse_chat_request(exchange->take_body(), inside(engine_).model().spec.vocabulary);
     if (!request) return exchange->send_error(request.error());
-    ApiResult<Ask> ask = make_ask(exchange->tenant, *request);
+    ApiResult<Ask> ask = make_chat_ask(exchange->tenant, *request);
     if (!ask) return exchange->send_error(ask.error());
-    ApiResult<std::string> variables = template_variables(request->for_template, request->messages);
-    if (!variables) return exchange->send_error(variables.error());
-    ask->template_variables = std::move(*variables);
-    ApiResult<std::shared_ptr<const ToolUse>> tools = fit_tools(request->tools, ask->options.format);
-    if (!tools) return exchange->send_error(tools.error());
-    ask->tools = *std::move(tools);
-    if (ask->tools) ask->options.format = nullptr;  // it is the text's among the tools
-    ask->messages = std::move(request->messages);
-    if (!request->tokens_max_given) ask->options.tokens_max = engine_.context_tokens();
     AnswerHead head = answer_head("chatcmpl-", *request);
     std::make_shared<AnswerExchange>(engine_, exchange, AnswerExchange::Api::chat, std::move(head), std::move(*request),
                                      std::move(*ask))

@@ -145,6 +145,9 @@ void Gateway::route(const std::shared_ptr<Exchange>& exchange) {
     if (constexpr std::string_view models = "/v1/models/"; path.starts_with(models))
         return only("GET", [&] { model(*exchange, decode_rest(path.substr(models.size()))); });
     if (path == "/v1/chat/completions") return only("POST", [&] { answer(exchange, &Gateway::chat); });
+    if (path == "/v1/responses") return only("POST", [&] { answer(exchange, &Gateway::responses); });
+    if (constexpr std::string_view kept = "/v1/responses/"; path.starts_with(kept))
+        return only("DELETE", [&] { response(exchange, decode_rest(path.substr(kept.size()))); });
     if (path == "/v1/completions") return only("POST", [&] { answer(exchange, &Gateway::completion); });
     if (path == "/tokenize") return only("POST", [&] { answer(exchange, &Gateway::tokenize); });
     if (path == "/detokenize") return only("POST", [&] { answer(exchange, &Gateway::detokenize); });

@@ -10,6 +10,7 @@
 #include "actors/gateway/bodies/answer_parts.hpp"
 #include "actors/gateway/bodies/answer_request.hpp"
 #include "actors/gateway/bodies/api_keys.hpp"
+#include "actors/gateway/bodies/chat_request.hpp"
 #include "actors/gateway/bodies/listings.hpp"
 #include "actors/gateway/bodies/template_fields.hpp"
 #include "actors/gateway/bodies/tools.hpp"
@@ -55,11 +56,14 @@ private:
     std::vector<ServedModel> served_models() const;
     void model(Exchange& exchange, const std::string& id) const;
     void chat(const std::shared_ptr<Exchange>& exchange);
+    void responses(const std::shared_ptr<Exchange>& exchange);
+    void response(const std::shared_ptr<Exchange>& exchange, const std::string& id);
     void completion(const std::shared_ptr<Exchange>& exchange);
     void tokenize(const std::shared_ptr<Exchange>& exchange);
     void detokenize(const std::shared_ptr<Exchange>& exchange);
     void sessions(const std::shared_ptr<Exchange>& exchange);
     void store(const std::shared_ptr<Exchange>& exchange);
+    ApiResult<Ask> make_chat_ask(const std::string& tenant, ChatRequest& request) const;
     ApiResult<Ask> make_ask(const std::string& tenant, const AnswerRequest& request) const;
     ApiResult<std::string> template_variables(const TemplateFields& fields,
                                               const std::vector<ChatMessage>& messages) const;

@@ -196,3 +196,42 @@ test('calls tools with arguments of a zod schema, goes on behind their results, 
     }
     await assert.rejects(ask({ tools }), (error) => error.status === 400 && error.param === 'tools');
 });
+
+test('responses: a text, a stream, chains, tools and zod, as chats do', async () => {
+    const { zodTextFormat } = require('openai/helpers/zod');
+    const model = callingModel();
+    const calling = await serve('--model', model.folder, '--set', 'server.served_model_names=[demo_model]');
+    try {
+        const asking = new OpenAI({ apiKey: key, baseURL: calling.base + 'v1', maxRetries: 0 });
+        const common = { model: 'demo_model', temperature: 0 };
+        const first = await asking.responses.create({ ...common, input: fact });
+        assert.equal(first.output_text, answer);
+        const stream = asking.responses.stream({
+            ...common, input: 'What is the code of the red box?', previous_response_id: first.id });
+        let text = '';
+        stream.on('response.output_text.delta', (event) => { text += event.delta; });
+        const second = await stream.finalResponse();
+        assert.equal(text, answer);
+        assert.equal(second.output_text, answer);
+        assert.ok(second.usage.input_tokens_details.cached_tokens > first.usage.input_tokens);
+        const parameters = { type: 'object', properties: { zone: { enum: ['CET', 'UTC'] } }, required: ['zone'],
+                             additionalProperties: false };
+        const tools = [{ type: 'function', name: 'clock', parameters, strict: true }];
+        const called = await asking.responses.parse({ ...common, input: 'Time?', tools, tool_choice: 'required' });
+        const call = called.output.find((item) => item.type === 'function_call');
+        assert.ok(['CET', 'UTC'].includes(JSON.parse(call.arguments).zone));
+        const output = { type: 'function_call_output', call_id: call.call_id, output: 'noon' };
+        for (const more of [{ previous_response_id: called.id, input: [output] },
+                            { store: false, input: [{ role: 'user', content: 'Time?' }, ...called.output, output] }])
+            assert.ok((await asking.responses.create({ ...common, tools, ...more })).output_text.length > 0);
+        const shape = z.object({ sure: z.boolean(), code: z.number().int().min(1000).max(9999) });
+        const parsed = await asking.responses.parse({ ...common, input: fact, text: { format: zodTextFormat(shape, 'c') } });
+        assert.equal(typeof parsed.output_parsed.sure, 'boolean');
+        await asking.responses.delete(first.id);
+        await assert.rejects(asking.responses.create({ ...common, input: 'x', previous_response_id: first.id }),
+                             (error) => error.status === 404 && error.code === 'previous_response_not_found');
+    } finally {
+        await calling.stop();
+        model.remove();
+    }
+});

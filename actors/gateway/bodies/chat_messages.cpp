@@ -67,21 +67,7 @@ void read_content(BodyFields& fields, ChatMessage& into) {
     }
 }
 
-/// A call's arguments, which come as the text of a JSON object: that text, as a template gets it.
-std::string read_arguments(BodyFields& fields) {
-    constexpr size_t around = 4;  // levels: the message, its calls, the call, its function
-    constexpr JsonBounds bounds{.bytes_max = limits::prompt_bytes_max,
-                                .depth_max = limits::json_depth_max - around,
-                                .values_max = limits::request_values_max};
-    std::string text;
-    fields.text("arguments", limits::prompt_bytes_max, text);
-    if (text.empty()) return "{}";
-    if (text.starts_with("\xEF\xBB\xBF") || !parse_json_object(text, "arguments", bounds))
-        fields.wrong("arguments", "not the text of a JSON object", "a string like \"{\\\"city\\\": \\\"Oslo\\\"}\"");
-    return text;
-}
-
-/// One call as JSON. Its arguments keep their order, which a prompt depends on.
+/// One call as JSON.
 std::string read_tool_call(BodyFields& fields) {
     std::string id, type = "function", name;
     int index = 0;  // what streams number calls by
@@ -98,12 +84,11 @@ std::string read_tool_call(BodyFields& fields) {
     if (!called) return {};
     called->text("name", limits::name_bytes_max, name);
     if (name.empty()) called->missing("name", "a function's name");
-    const std::string arguments = read_arguments(*called);
+    const std::string arguments = read_arguments(*called, 4);  // the message, its calls, the call, its function
     (void)called->find("parsed_arguments");  // OpenAI's client puts the arguments there once more
     called->refuse_others();
     fields.refuse_others();
-    return "{\"id\":" + json_text(id) + ",\"type\":\"function\",\"function\":{\"name\":" + json_text(name) +
-           ",\"arguments\":" + arguments + "}}";
+    return call_text(id, name, arguments);
 }
 
 void read_tool_calls(BodyFields& fields, std::string& more) {
@@ -140,12 +125,32 @@ void read_companions(BodyFields& fields, ChatMessage& into) {
     fields.refuse_unless("refusal", "");
     fields.refuse_unless("annotations", Json::array());
     for (const char* name : {"function_call", "audio"}) fields.refuse_unless(name, nullptr);
-    if (more.empty()) return;
-    more.back() = '}';
-    into.more_json = "{" + more;
+    into.more_json = further_members(std::move(more));
 }
 
 }  // namespace
+
+std::string read_arguments(BodyFields& fields, size_t levels) {
+    const JsonBounds bounds{.bytes_max = limits::prompt_bytes_max,
+                            .depth_max = limits::json_depth_max - levels,
+                            .values_max = limits::request_values_max};
+    std::string text;
+    fields.text("arguments", limits::prompt_bytes_max, text);
+    if (text.empty()) return "{}";
+    if (text.starts_with("\xEF\xBB\xBF") || !parse_json_object(text, "arguments", bounds))
+        fields.wrong("arguments", "not the text of a JSON object", "a string like \"{\\\"city\\\": \\\"Oslo\\\"}\"");
+    return text;
+}
+
+std::string call_text(const std::string& id, const std::string& name, const std::string& arguments) {
+    return "{\"id\":" + json_text(id) + ",\"type\":\"function\",\"function\":{\"name\":" + json_text(name) +
+           ",\"arguments\":" + arguments + "}}";
+}
+
+std::string further_members(std::string members) {
+    if (!members.empty()) members.back() = '}';
+    return members.empty() ? members : "{" + members;
+}
 
 bool has_tool_calls(const ChatMessage& message) {
     return message.more_json.find(tool_calls_member) != std::string::npos;

@@ -61,12 +61,10 @@ void refuse_unsupported(BodyFields& fields) {
     for (const char* name : {"audio", "prediction", "web_search_options"}) fields.refuse_unless(name, nullptr);
 }
 
-/// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching. Nothing is
-/// stored beyond what `conversation` says.
+}  // namespace
+
 void read_labels(BodyFields& fields) {
     std::string unused;
-    bool ignored = false;
-    fields.flag("store", ignored);
     fields.text("safety_identifier", limits::name_bytes_max, unused);
     fields.text("prompt_cache_key", limits::name_bytes_max, unused);
     fields.text("prompt_cache_retention", limits::name_bytes_max, unused);
@@ -75,8 +73,6 @@ void read_labels(BodyFields& fields) {
     if (tier != "auto" && tier != "default") fields.wrong("service_tier", "unknown", "auto or default");
     if (const Json* metadata = fields.find("metadata")) (void)fields.within("metadata", *metadata, "an object");
 }
-
-}  // namespace
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary) {
     return read_body<ChatRequest>(body, [body, vocabulary](BodyFields& fields, ChatRequest& request) {
@@ -92,6 +88,8 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabul
         read_tool_fields(fields, body, request.tools);
         refuse_unsupported(fields);
         read_labels(fields);
+        bool is_stored = false;  // nothing is, beyond what `conversation` says
+        fields.flag("store", is_stored);
     });
 }
 

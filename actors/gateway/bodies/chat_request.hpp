@@ -18,6 +18,9 @@ struct ChatRequest : AnswerRequest {
     ToolFields tools;
 };
 
+/// Fields that by OpenAI's own words change no answer: labels, and hints for billing, abuse and caching.
+void read_labels(BodyFields& fields);
+
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, int64_t vocabulary);
 
 }  // namespace rondo

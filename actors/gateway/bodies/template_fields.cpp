@@ -25,11 +25,15 @@ std::string variable(const std::string& name) {
 
 }  // namespace
 
-void read_template_fields(BodyFields& fields, TemplateFields& into) {
+void read_effort(BodyFields& fields, const char* name, TemplateFields& into) {
     constexpr std::array<std::string_view, 6> efforts{"none", "minimal", "low", "medium", "high", "xhigh"};
-    fields.text(effort, limits::name_bytes_max, into.reasoning_effort);
+    fields.text(name, limits::name_bytes_max, into.reasoning_effort);
     if (!into.reasoning_effort.empty() && std::ranges::find(efforts, into.reasoning_effort) == efforts.end())
-        fields.wrong(effort, "unknown", "none, minimal, low, medium, high or xhigh");
+        fields.wrong(name, "unknown", "none, minimal, low, medium, high or xhigh");
+}
+
+void read_template_fields(BodyFields& fields, TemplateFields& into) {
+    read_effort(fields, effort, into);
     const Json* variables = fields.find(variables_field);
     if (variables == nullptr || !fields.within(variables_field, *variables, "an object")) return;
     for (const auto& [name, value] : variables->items()) {

@@ -14,6 +14,8 @@ struct TemplateFields {
     std::string reasoning_effort;                         ///< "": not given
 };
 
+/// How much is to be thought, where `name` is that field.
+void read_effort(BodyFields& fields, const char* name, TemplateFields& into);
 void read_template_fields(BodyFields& fields, TemplateFields& into);
 
 /// The variables for this template, as Ask::template_variables has them; `messages` are what it will be given. What it
