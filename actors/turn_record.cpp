@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 #include <span>
-#include <string_view>
 #include <utility>
+
+#include "actors/random_id.hpp"
 
 namespace rondo {
 
@@ -33,16 +33,6 @@ double& spent_in(TurnTimings& timings, TurnStage stage) {
                                          : timings.decode;
 }
 
-/// Unlike any other, as far as chance goes.
-std::string new_call_id() {
-    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    constexpr size_t characters = 24;  // OpenAI's
-    static thread_local std::mt19937_64 random{std::random_device{}()};
-    std::string id = "call_";
-    for (size_t i = 0; i < characters; ++i) id += letters[random() % letters.size()];
-    return id;
-}
-
 }  // namespace
 
 TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double now)
@@ -56,7 +46,7 @@ TurnRecord::TurnRecord(const Ask& ask, const Turn& turn, double arrived, double 
     if (ask.tells_thoughts(model_)) begin_thoughts(turn);
     if (ask.tools == nullptr || ask.tools->style() == nullptr) return;
     tools_ = ask.tools;
-    calls_.emplace(*tools_->style(), new_call_id);
+    calls_.emplace(*tools_->style(), [] { return random_id("call_"); });
 }
 
 void TurnRecord::enter(TurnStage stage, double now) {

@@ -155,10 +155,9 @@ Status generate(const GenerateCall& options) {
     };
     RONDO_ASSIGN(const Generated made, runner->generator->generate(prompt, how, print));
     if (options.json) {
-        std::printf(
-            "%s\n",
-            as_json(made, prompt, options, tools == nullptr ? nullptr : tools->style())
-                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+        std::printf("%s\n", as_json(made, prompt, options, tools == nullptr ? nullptr : tools->style())
+                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                                .c_str());
     } else if (runner->model.tokenizer == nullptr) {
         for (size_t i = 0; i < made.ids.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", made.ids[i]);
         std::printf("\n");
@@ -201,11 +200,13 @@ void add_generate(CLI::App& app, Action& run) {
         ->allow_extra_args(false);
     command->add_option("--json-schema", options->schema_file, "JSON Schema that the text must keep to")
         ->type_name("FILE");
-    auto* const tools = command->add_option("--tools", options->tools_file,
-                                            "JSON file: functions that the answer may call, in OpenAI's form")
+    auto* const tools = command
+                            ->add_option("--tools", options->tools_file,
+                                         "JSON file: functions that the answer may call, in OpenAI's form")
                             ->type_name("FILE")
                             ->needs(messages);
-    command->add_option("--tool-choice", options->tool_choice, "auto, none, required or a function's name")->needs(tools);
+    command->add_option("--tool-choice", options->tool_choice, "auto, none, required or a function's name")
+        ->needs(tools);
     command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-answer token");
     logprobs->needs(command->add_flag("--json", options->json, "one JSON object instead of text"));
     command->callback([=, &run] {

@@ -68,6 +68,7 @@ inline constexpr size_t pattern_bytes_max = size_t{64} << 10;
 inline constexpr size_t request_values_max = size_t{1} << 18;
 inline constexpr size_t messages_max = size_t{1} << 14;      // of a request
 inline constexpr size_t tools_max = 128;                     // of a request
+inline constexpr size_t answer_calls_max = 32;               // of tools; a model that repeats itself ends
 inline constexpr size_t tools_bytes_max = size_t{1} << 20;   // of their list
 inline constexpr size_t tools_values_max = size_t{1} << 16;  // in it
 inline constexpr size_t tool_calls_max = 128;                // of a message

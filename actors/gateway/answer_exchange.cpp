@@ -158,7 +158,8 @@ std::string AnswerExchange::whole_body(std::span<const FinishedAnswer> answers) 
         response_->finish(answers.front().end);
         return response_->body();
     }
-    return api_ == Api::chat ? chat_response(head_, answers, bytes_of_) : completion_response(head_, answers, bytes_of_);
+    return api_ == Api::chat ? chat_response(head_, answers, bytes_of_)
+                             : completion_response(head_, answers, bytes_of_);
 }
 
 void AnswerExchange::begin_stream() {

@@ -1,8 +1,8 @@
 #include "actors/engine_inside.hpp"
 #include "actors/gateway/answer_exchange.hpp"
-#include "actors/gateway/bodies/conversation_id.hpp"
 #include "actors/gateway/bodies/responses_request.hpp"
 #include "actors/gateway/gateway.hpp"
+#include "actors/random_id.hpp"
 #include "actors/when_answered.hpp"
 
 namespace rondo {
@@ -41,6 +41,7 @@ void Gateway::responses(const std::shared_ptr<Exchange>& exchange) {
     ApiResult<Ask> ask = make_chat_ask(exchange->tenant, *request);
     if (!ask) return exchange->send_error(in_words_of_responses(ask.error()));
     AnswerHead head = answer_head("resp_", *request);
+    head.id = random_id("resp_");  // a conversation of an earlier start may be kept by another
     const ConversationName previous{exchange->tenant, request->previous}, own{exchange->tenant, head.id};
     const bool is_stored = request->is_stored, goes_on = !previous.id.empty();
     if (is_stored || goes_on) ask->conversation = own;

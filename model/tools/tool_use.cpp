@@ -30,20 +30,22 @@ public:
 
     /// One call or more, from the first name on.
     Result<Node> make(const std::vector<Tool>& tools) {
-        const Rule calls = grammar_.rule();
-        Node behind = grammar_.text(style_.behind, ByteGrammar::end);
-        if (several_ && !style_.next.empty())
-            behind = grammar_.either(behind, grammar_.text(style_.next, grammar_.call(calls, ByteGrammar::end)));
-        if (!style_.before_id.empty()) behind = grammar_.text(style_.before_id, id(behind));
-        const Rule rest = grammar_.rule(behind);
+        const Node rest =
+            style_.before_id.empty() ? ByteGrammar::end : grammar_.text(style_.before_id, id(ByteGrammar::end));
+        const Rule identified = grammar_.rule(rest);
         Node any = ByteGrammar::never;
         for (const Tool& tool : tools) {
             RONDO_ASSIGN(const Rule arguments, arguments_of(tool));
-            const Node given = grammar_.call(arguments, grammar_.call(rest, ByteGrammar::end));
+            const Node given = grammar_.call(arguments, grammar_.call(identified, ByteGrammar::end));
             any = grammar_.either(grammar_.text(tool.name + style_.between, given), any);
         }
-        grammar_.define(calls, any);
-        return grammar_.call(calls, ByteGrammar::end);
+        const Rule one = grammar_.rule(any);
+        const Node last = grammar_.text(style_.behind, ByteGrammar::end);
+        Node behind = last;
+        const size_t most = several_ && !style_.next.empty() ? limits::answer_calls_max : 1;
+        for (size_t i = 1; i < most; ++i)
+            behind = grammar_.either(last, grammar_.text(style_.next, grammar_.call(one, behind)));
+        return grammar_.call(one, behind);
     }
 
 private:

@@ -1,7 +1,6 @@
-#include "actors/gateway/bodies/responses_answer.hpp"
-
 #include <gtest/gtest.h>
 
+#include "actors/gateway/bodies/responses_answer.hpp"
 #include "tests/actors/api_answers.hpp"
 
 namespace rondo {

@@ -1,7 +1,6 @@
-#include "actors/gateway/bodies/responses_request.hpp"
-
 #include <gtest/gtest.h>
 
+#include "actors/gateway/bodies/responses_request.hpp"
 #include "config/limits.hpp"
 #include "tests/actors/api_request_rows.hpp"
 
@@ -29,7 +28,8 @@ ResponsesRequest accepted(ApiResult<ResponsesRequest> request) {
 std::string said(const std::string& input) {
     std::string all;
     for (const ChatMessage& message : accepted(asking("\"input\":" + input)).messages)
-        all += message.role + ": " + message.content + (message.more_json.empty() ? "" : " " + message.more_json) + "\n";
+        all +=
+            message.role + ": " + message.content + (message.more_json.empty() ? "" : " " + message.more_json) + "\n";
     return all;
 }
 
@@ -80,19 +80,18 @@ TEST(ResponsesRequest, ItemsBecomeMessages) {
                    R"({"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]}])"),
               "system: D\nuser: a\nb\n");
     // An answer's items are one message; what stands behind its calls begins another.
-    EXPECT_EQ(
-        said(R"([{"role":"user","content":"q"},)"
-             R"({"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},)"
-             R"({"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[)"
-             R"({"type":"output_text","text":"So.","annotations":[],"logprobs":[],"parsed":{"a":1}}]},)"
-             R"({"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"z\": 1,\"a\":2}",)"
-             R"("parsed_arguments":{"z":1},"status":"completed"},)"
-             R"({"type":"function_call","call_id":"c2","name":"g","arguments":""},)"
-             R"({"type":"function_call_output","call_id":"c1","output":"one"},)"
-             R"({"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"two"}]},)"
-             R"({"type":"function_call","call_id":"c3","name":"f","arguments":"{}"},)"
-             R"({"role":"assistant","content":"Behind it."},{"role":"assistant","content":"And again."}])"),
-        R"(user: q
+    EXPECT_EQ(said(R"([{"role":"user","content":"q"},)"
+                   R"({"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},)"
+                   R"({"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[)"
+                   R"({"type":"output_text","text":"So.","annotations":[],"logprobs":[],"parsed":{"a":1}}]},)"
+                   R"({"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"z\": 1,\"a\":2}",)"
+                   R"("parsed_arguments":{"z":1},"status":"completed"},)"
+                   R"({"type":"function_call","call_id":"c2","name":"g","arguments":""},)"
+                   R"({"type":"function_call_output","call_id":"c1","output":"one"},)"
+                   R"({"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"two"}]},)"
+                   R"({"type":"function_call","call_id":"c3","name":"f","arguments":"{}"},)"
+                   R"({"role":"assistant","content":"Behind it."},{"role":"assistant","content":"And again."}])"),
+              R"(user: q
 assistant: So. {"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"z": 1,"a":2}}},{"id":"c2","type":"function","function":{"name":"g","arguments":{}}}]}
 tool: one {"tool_call_id":"c1"}
 tool: two {"tool_call_id":"c2"}
@@ -106,24 +105,23 @@ assistant: And again.
 
 TEST(ResponsesRequest, RefusesByName) {
     const auto item = [](const std::string& text) { return "\"input\":[" + text + "]"; };
-    expect_refused(
-        {{R"("model":"demo")", "input", "missing"},
-         {R"("input":[])", "input", "at least one"},
-         {R"("input":1)", "input", "a list"},
-         {item("1"), "input[0]", "an item"},
-         {item(R"({"type":"item_reference","id":"x"})"), "input[0].type", "function_call_output"},
-         {item(R"({"role":"tool","content":"x"})"), "input[0].role", "assistant"},
-         {item(R"({"content":"x"})"), "input[0].role", "missing"},
-         {item(R"({"role":"user"})"), "input[0].content", "missing"},
-         {item(R"({"role":"user","content":[{"type":"input_image","image_url":"x"}]})"), "input[0].content[0].type",
-          "input_text"},
-         {item(R"({"role":"user","content":"x","name":"y"})"), "input[0].name", "not a field"},
-         {item(R"({"type":"function_call","name":"f","arguments":"{}"})"), "input[0].call_id", "missing"},
-         {item(R"({"type":"function_call","call_id":"c","arguments":"{}"})"), "input[0].name", "missing"},
-         {item(R"({"type":"function_call","call_id":"c","name":"f","arguments":"[]"})"), "input[0].arguments",
-          "a JSON object"},
-         {item(R"({"type":"function_call_output","output":"x"})"), "input[0].call_id", "missing"}},
-        asking);
+    expect_refused({{R"("model":"demo")", "input", "missing"},
+                    {R"("input":[])", "input", "at least one"},
+                    {R"("input":1)", "input", "a list"},
+                    {item("1"), "input[0]", "an item"},
+                    {item(R"({"type":"item_reference","id":"x"})"), "input[0].type", "function_call_output"},
+                    {item(R"({"role":"tool","content":"x"})"), "input[0].role", "assistant"},
+                    {item(R"({"content":"x"})"), "input[0].role", "missing"},
+                    {item(R"({"role":"user"})"), "input[0].content", "missing"},
+                    {item(R"({"role":"user","content":[{"type":"input_image","image_url":"x"}]})"),
+                     "input[0].content[0].type", "input_text"},
+                    {item(R"({"role":"user","content":"x","name":"y"})"), "input[0].name", "not a field"},
+                    {item(R"({"type":"function_call","name":"f","arguments":"{}"})"), "input[0].call_id", "missing"},
+                    {item(R"({"type":"function_call","call_id":"c","arguments":"{}"})"), "input[0].name", "missing"},
+                    {item(R"({"type":"function_call","call_id":"c","name":"f","arguments":"[]"})"),
+                     "input[0].arguments", "a JSON object"},
+                    {item(R"({"type":"function_call_output","output":"x"})"), "input[0].call_id", "missing"}},
+                   asking);
     expect_refused(
         {{R"("tools":[{"type":"web_search"}])", "tools[0].type", "function"},
          {R"("tools":["f"])", "tools[0]", "an object"},
@@ -149,7 +147,8 @@ TEST(ResponsesRequest, RefusesByName) {
         with);
     std::string calls;
     for (size_t i = 0; i <= limits::tool_calls_max; ++i)
-        calls += (i > 0 ? "," : "") + std::string(R"({"type":"function_call","call_id":"c","name":"f","arguments":""})");
+        calls +=
+            (i > 0 ? "," : "") + std::string(R"({"type":"function_call","call_id":"c","name":"f","arguments":""})");
     expect_refused({{item(calls), "input[128].type", "128"}}, asking);
 }
 

@@ -147,7 +147,8 @@ TEST_F(GatewayResponses, CallsToolsAndTakesTheirOutput) {
         if (event["type"] == "response.function_call_arguments.delta") arguments += event["delta"];
     EXPECT_EQ(arguments, call["arguments"]);
     body = asking("x", {{"tools", {{{"type", "function"}, {"name", "two words"}}}}});
-    EXPECT_THAT(server->error(responses, body)["message"].get<std::string>(), HasSubstr("tools[0].name is not allowed"));
+    EXPECT_THAT(server->error(responses, body)["message"].get<std::string>(),
+                HasSubstr("tools[0].name is not allowed"));
 }
 
 TEST_F(GatewayResponses, KeepsWhatIsStoredAndNothingElse) {
@@ -156,7 +157,8 @@ TEST_F(GatewayResponses, KeepsWhatIsStoredAndNothingElse) {
     std::set<std::string> wanted = before;
     wanted.insert(stored["id"]);
     EXPECT_EQ(kept(), wanted);
-    EXPECT_EQ(text_of(respond(asking(asked_again, {{"previous_response_id", stored["id"]}, {"store", false}}))), remembered);
+    EXPECT_EQ(text_of(respond(asking(asked_again, {{"previous_response_id", stored["id"]}, {"store", false}}))),
+              remembered);
     respond(asking("Hello", {{"store", false}}));
     const auto all_gone = [&] {
         for (int i = 0; i < 200 && kept() != wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -135,9 +135,9 @@ TEST(Generate, ToolsAreCalledWithArgumentsOfTheirSchema) {
     EXPECT_EQ(run_json(asking("auto")).at("tool_calls"), nlohmann::json::array());
     EXPECT_FALSE(run_json(asking("none")).contains("tool_calls"));
     expect_failure(run_rondo(asking("date")), "none of");
-    expect_failure(run_rondo(generate({"--messages", folder.path() / "messages.json", "--tools",
-                                       folder.path() / "tools.json"})),
-                   "has no word for them");
+    expect_failure(
+        run_rondo(generate({"--messages", folder.path() / "messages.json", "--tools", folder.path() / "tools.json"})),
+        "has no word for them");
     EXPECT_EQ(run_rondo(generate({"--prompt", "a", "--tools", folder.path() / "tools.json"})).status, 2);
 }
 

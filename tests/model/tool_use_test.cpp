@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "config/limits.hpp"
 #include "model/answer.hpp"
 #include "tests/model/called_tools.hpp"
 #include "tests/model/formats.hpp"
@@ -43,6 +44,17 @@ TEST(ToolUse, AnAnswerIsATextOrCalls) {
           std::string("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\":\"Oslo\""),
           std::string("<tool_call>\n{\"name\": \"clock\", \"arguments\": {\"a")})
         EXPECT_EQ(allowed(format, text), Allowed::no) << text;
+}
+
+TEST(ToolUse, AnAnswerHasABoundedNumberOfCalls) {
+    const auto format = tools_of(style_of_template("qwen-3"))->format();
+    std::string text = clock_call;
+    for (size_t i = 1; i < limits::answer_calls_max; ++i) {
+        EXPECT_EQ(allowed(format, text + "\n<tool_call>"), Allowed::as_beginning) << i;
+        text += "\n" + clock_call;
+    }
+    EXPECT_EQ(allowed(format, text), Allowed::whole);
+    EXPECT_EQ(allowed(format, text + "\n"), Allowed::no);
 }
 
 TEST(ToolUse, AChoiceLeavesWhatItSays) {

@@ -217,7 +217,7 @@ test('responses: a text, a stream, chains, tools and zod, as chats do', async ()
         const parameters = { type: 'object', properties: { zone: { enum: ['CET', 'UTC'] } }, required: ['zone'],
                              additionalProperties: false };
         const tools = [{ type: 'function', name: 'clock', parameters, strict: true }];
-        const called = await asking.responses.parse({ ...common, input: 'Time?', tools, tool_choice: 'required' });
+        const called = await asking.responses.parse({ ...common, input: 'Time?', tools, tool_choice: 'required', parallel_tool_calls: false });
         const call = called.output.find((item) => item.type === 'function_call');
         assert.ok(['CET', 'UTC'].includes(JSON.parse(call.arguments).zone));
         const output = { type: 'function_call_output', call_id: call.call_id, output: 'noon' };

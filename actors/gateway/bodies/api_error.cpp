@@ -89,7 +89,8 @@ ApiError foreign_origin() {
 
 ApiError unknown_path() {
     return {404, bad_request, "unknown_path", "",
-            "nothing is served under this path; it must be /v1/chat/completions, /v1/completions, /v1/models, "
+            "nothing is served under this path; it must be /v1/chat/completions, /v1/responses, /v1/completions, "
+            "/v1/models, "
             "/v1/sessions, /v1/store, /tokenize, /detokenize, /health, /ready, /metrics or / (the chat page)"};
 }
 

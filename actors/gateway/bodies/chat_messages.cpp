@@ -85,7 +85,7 @@ std::string read_tool_call(BodyFields& fields) {
     called->text("name", limits::name_bytes_max, name);
     if (name.empty()) called->missing("name", "a function's name");
     const std::string arguments = read_arguments(*called, 4);  // the message, its calls, the call, its function
-    (void)called->find("parsed_arguments");  // OpenAI's client puts the arguments there once more
+    (void)called->find("parsed_arguments");                    // OpenAI's client puts the arguments there once more
     called->refuse_others();
     fields.refuse_others();
     return call_text(id, name, arguments);

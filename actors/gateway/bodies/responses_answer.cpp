@@ -45,7 +45,8 @@ std::string ResponsesAnswer::finish(const TurnEnd& end) {
     if (items_.empty()) events += open(Kind::message);
     events += close(is_cut);
     const char* const status = is_cut ? "incomplete" : "completed";
-    return events += event(is_cut ? "response.incomplete" : "response.completed", {{"response", response_json(status)}});
+    return events +=
+           event(is_cut ? "response.incomplete" : "response.completed", {{"response", response_json(status)}});
 }
 
 std::string ResponsesAnswer::fail(const ApiError& error) {
@@ -100,8 +101,7 @@ OrderedJson ResponsesAnswer::response_json(const char* status) const {
     if (end_.outcome == TurnOutcome::length && is_over) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
     json["model"] = head_.model;
     json["output"] = OrderedJson::array();
-    for (const Item& item : items_)
-        json["output"].push_back(item_json(item, item.is_cut ? "incomplete" : "completed"));
+    for (const Item& item : items_) json["output"].push_back(item_json(item, item.is_cut ? "incomplete" : "completed"));
     json.update(told_back_);
     const bool is_answered = is_over && error_.is_null();
     json["usage"] = is_answered ? response_usage_json(end_.usage) : OrderedJson();
@@ -159,13 +159,13 @@ std::string ResponsesAnswer::close(bool is_cut) {
         OrderedJson members{{"text", item.text}};
         if (item.kind == Kind::message) members["logprobs"] = OrderedJson::array();
         const bool is_thought = item.kind == Kind::reasoning;
-        events += item_event(is_thought ? "response.reasoning_text.done" : "response.output_text.done",
-                             std::move(members));
+        events +=
+            item_event(is_thought ? "response.reasoning_text.done" : "response.output_text.done", std::move(members));
         events += item_event("response.content_part.done", {{"part", part_json(item)}});
     }
     const char* const status = is_cut ? "incomplete" : "completed";
-    return events += event("response.output_item.done",
-                           {{"output_index", items_.size() - 1}, {"item", item_json(item, status)}});
+    return events +=
+           event("response.output_item.done", {{"output_index", items_.size() - 1}, {"item", item_json(item, status)}});
 }
 
 std::string response_deleted_body(const std::string& id) {

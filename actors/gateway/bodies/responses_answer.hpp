@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/gateway/bodies/api_error.hpp"
 #include "actors/gateway/bodies/answer_parts.hpp"
+#include "actors/gateway/bodies/api_error.hpp"
 
 namespace rondo {
 

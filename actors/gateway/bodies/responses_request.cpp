@@ -68,7 +68,8 @@ void read_text_format(BodyFields& text, const OrderedJson& ordered, AnswerReques
         within->flag("strict", kept_anyway);
         if (within->find("schema") == nullptr) return within->missing("schema", "a JSON Schema");
         if (within->has_problem()) return;
-        auto made = AnswerFormat::json_schema(ordered.at("text").at("format").at("schema").dump(), "text.format.schema");
+        auto made =
+            AnswerFormat::json_schema(ordered.at("text").at("format").at("schema").dump(), "text.format.schema");
         if (!made) return within->refuse("schema", "invalid_value", made.error().message);
         into.options.format = *std::move(made);
     } else if (type != "text" && type != "json_object") {
