@@ -36,7 +36,8 @@ struct ConversationInfo {
     std::vector<ChatMessage> preamble;
     int64_t tokens = 0;
     std::vector<Round> rounds;
-    size_t bytes = 0;  ///< that remembering it takes
+    size_t bytes = 0;           ///< that remembering it takes
+    bool is_answering = false;  ///< a turn of it is under way, or waits
 };
 
 /// What a list tells of a conversation.

@@ -103,9 +103,9 @@ void Session::leave() {
 }
 
 ConversationInfoPtr Session::info() const {
-    return std::make_shared<ConversationInfo>(ConversationInfo{key_.name.id, conversation_.title(),
-                                                               conversation_.preamble, conversation_.tokens(),
-                                                               conversation_.rounds(), conversation_.bytes()});
+    return std::make_shared<ConversationInfo>(
+        ConversationInfo{key_.name.id, conversation_.title(), conversation_.preamble, conversation_.tokens(),
+                         conversation_.rounds(), conversation_.bytes(), !check_no_turn().is_ok()});
 }
 
 ConversationFigures Session::figures() const {

@@ -48,7 +48,8 @@ void AnswerExchange::start() {
         if (const auto self = weak.lock()) self->cancel_all();
     });
     const std::lock_guard lock(mutex_);
-    if (!gone_) start_choice(0);
+    if (!gone_) return start_choice(0);
+    if (over_) over_(false);
 }
 
 void AnswerExchange::start_choice(size_t index) {

@@ -16,6 +16,11 @@ ApiError unknown_response() {
     return error;
 }
 
+ApiError unfinished_response() {
+    return bad_field("previous_response_id", "invalid_value",
+                     "previous_response_id is a response that is still being made; it must be one that has ended");
+}
+
 /// What is wrong with it, by the names that this API has for the same.
 ApiError in_words_of_responses(ApiError error) {
     const auto replace = [&error](std::string_view what, std::string_view by) {
@@ -54,15 +59,21 @@ void Gateway::responses(const std::shared_ptr<Exchange>& exchange) {
     answer->on_over([front = engine_.front(), own, is_stored](bool whole) {
         if (!whole || !is_stored) caf::anon_send(front, remove_atom::value, own);
     });
+    const auto failed = [exchange](const caf::error& why) {
+        const Error error = from_caf(why, "the response before");
+        if (error.code == ErrorCode::not_found) return exchange->send_error(unknown_response());
+        exchange->send_error(error);
+    };
     const auto fork = [=](caf::event_based_actor* self, const front_actor& router) {
         when_answered(
-            self->request(router, front_answers_within, fork_atom::value, previous, own),
-            [=](const ConversationInfoPtr&) { answer->start(); },
-            [=](const caf::error& why) {
-                const Error error = from_caf(why, "the response before");
-                if (error.code == ErrorCode::not_found) return exchange->send_error(unknown_response());
-                exchange->send_error(error);
-            });
+            self->request(router, front_answers_within, list_atom::value, previous),
+            [=](const ConversationInfoPtr& info) {
+                if (info->is_answering) return exchange->send_error(unfinished_response());
+                when_answered(
+                    self->request(router, front_answers_within, fork_atom::value, previous, own),
+                    [=](const ConversationInfoPtr&) { answer->start(); }, failed);
+            },
+            failed);
     };
     engine_.system().spawn(fork, engine_.front());
 }

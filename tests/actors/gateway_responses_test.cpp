@@ -181,6 +181,23 @@ TEST_F(GatewayResponses, KeepsWhatIsStoredAndNothingElse) {
     EXPECT_EQ(kept(), before);
 }
 
+TEST_F(GatewayResponses, OnlyOneThatHasEndedIsGoneOnWith) {
+    json body = asking("qzx", {{"conversation", "busy"}, {"ignore_eos", true}, {"max_output_tokens", 1000}});
+    auto under_way = std::async(std::launch::async, [&] { return respond(body); });
+    json refused = json::object();
+    for (int i = 0; i < 500 && refused.value("code", "") != "invalid_value"; ++i) {
+        const HttpResponse response =
+            server->call("POST", responses, asking("y", {{"previous_response_id", "busy"}, {"max_output_tokens", 1}}));
+        if (response.status == 400) refused = json::parse(response.body)["error"];
+        if (response.status == 200) break;  // it was over before we came
+    }
+    EXPECT_EQ(refused["param"], "previous_response_id") << "a history that lacks its end";
+    EXPECT_EQ(under_way.get()["status"], "incomplete");
+    EXPECT_EQ(respond(asking("y", {{"previous_response_id", "busy"}, {"max_output_tokens", 1}}))["status"],
+              "incomplete");
+    EXPECT_EQ(server->call("DELETE", "/v1/sessions/busy").status / 100, 2);
+}
+
 TEST_F(GatewayResponses, AConversationOfItsOwnIsGoneOnWith) {
     respond(asking(told_fact, {{"conversation", "mine"}}));
     EXPECT_EQ(text_of(respond(asking(asked_again, {{"conversation", "mine"}}))), remembered);
