@@ -41,7 +41,7 @@ soak: build
 	@RONDO_STORE_FAULTS=1 build/bin/tests_memory --gtest_filter=$(store_faults) >&2
 	@bench/forgotten.py >&2
 	@(umask 077 && openssl rand -hex 32 >build/soak.key) && bench/forgotten.py --key-file build/soak.key >&2
-	@tools/abuse.py --only drip,drain,bodies,idle >&2
+	@tools/abuse.py --only drip,drain,bodies,idle,calls >&2
 	@python3 tools/soak --minutes $(minutes) --aborts $(aborts) $(if $(seed),--seed $(seed)) $(soak_flags)
 
 cluster := examples/chat_cluster/cluster.yaml

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a server of ours does under clients who behave badly; each part prints its figures, and fails when they are bad.
 
-  tools/abuse.py [--program build/bin/rondo] [--only aborts,slow,drip,overload,drain,bodies,idle] [--aborts 10000] [--json]
+  tools/abuse.py [--program build/bin/rondo] [--only aborts,slow,drip,overload,drain,bodies,idle,calls] [--aborts 10000] [--json]
 
 Runs `rondo serve` on the demo model by itself. Needs nothing but Python. Exit status 1 when something did not hold.
 """
@@ -18,6 +18,7 @@ import struct
 import sys
 import time
 
+from abuse_calls import calls
 from server_process import REPOSITORY, ServerProcess
 
 
@@ -363,7 +364,7 @@ async def idle(program):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=os.path.join(REPOSITORY, "build/bin/rondo"))
-    parser.add_argument("--only", default="aborts,slow,drip,overload,drain,bodies,idle")
+    parser.add_argument("--only", default="aborts,slow,drip,overload,drain,bodies,idle,calls")
     parser.add_argument("--aborts", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -371,7 +372,8 @@ def main():
     random.seed(1)
     parts = {"aborts": lambda: aborts(args.program, args.aborts), "slow": lambda: slow(args.program),
              "drip": lambda: drip(args.program), "overload": lambda: overload(args.program), "drain": lambda: drain(args.program),
-             "bodies": lambda: bodies(args.program), "idle": lambda: idle(args.program)}
+             "bodies": lambda: bodies(args.program), "idle": lambda: idle(args.program),
+             "calls": lambda: asyncio.to_thread(calls, args.program)}
     results, all_good = {}, True
     for name in args.only.split(","):
         figures, good = asyncio.run(parts[name]())
