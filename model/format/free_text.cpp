@@ -1,8 +1,9 @@
 #include "model/format/free_text.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace rondo {
@@ -28,17 +29,23 @@ Node by_byte(ByteGrammar& grammar, const std::function<size_t(uint8_t)>& place_o
     return all;
 }
 
-/// So many bytes of the cue stand at the end of a text that ended with `matched` of them, behind one more byte.
-size_t matched_with(std::string_view cue, size_t matched, uint8_t byte) {
-    std::string text(cue.substr(0, matched));
-    text += static_cast<char>(byte);
-    while (!cue.starts_with(text)) text.erase(0, 1);
-    return text.size();
+/// For a text that ended with so many bytes of the cue: with how many it ends behind each byte (Knuth, Morris, Pratt).
+std::vector<std::array<size_t, bytes_there_are>> steps_of(std::string_view cue) {
+    std::vector<std::array<size_t, bytes_there_are>> steps(cue.size());
+    size_t otherwise = 0;  // what a text that ended with one byte more is like where the cue does not go on
+    for (size_t i = 0; i < cue.size(); ++i) {
+        const auto wanted = static_cast<uint8_t>(cue[i]);
+        if (i > 0) steps[i] = steps[otherwise];
+        if (i > 0) otherwise = steps[otherwise][wanted];
+        steps[i][wanted] = i + 1;
+    }
+    return steps;
 }
 
 }  // namespace
 
 Node free_text(ByteGrammar& grammar, std::string_view cue, Node behind, bool may_end, Node next) {
+    const auto steps = steps_of(cue);
     std::vector<ByteGrammar::Rule> matched;  // so many bytes of the cue
     for (size_t i = 0; i < cue.size(); ++i) matched.push_back(grammar.rule());
     const auto node_at = [&](size_t i) {
@@ -46,7 +53,7 @@ Node free_text(ByteGrammar& grammar, std::string_view cue, Node behind, bool may
     };
     for (size_t i = 0; i < cue.size(); ++i) {
         const Node more = by_byte(
-            grammar, [&](uint8_t byte) { return matched_with(cue, i, byte); }, node_at);
+            grammar, [&](uint8_t byte) { return steps[i][byte]; }, node_at);
         grammar.define(matched[i], may_end ? grammar.either(ByteGrammar::end, more) : more);
     }
     return grammar.call(matched[0], next);

@@ -143,6 +143,7 @@ TEST(ResponsesRequest, RefusesByName) {
          {R"("n":2)", "n", "must be 1"},
          {R"("conversation":"c","previous_response_id":"r")", "previous_response_id", "one of the two"},
          {R"("messages":[])", "messages", "not a field"},
+         {R"("max_tokens":5)", "max_tokens", "max_output_tokens"},
          {R"("max_completion_tokens":5)", "max_completion_tokens", "not a field"}},
         with);
     std::string calls;

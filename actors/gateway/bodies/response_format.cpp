@@ -19,23 +19,27 @@ void read_schema(BodyFields& format, std::string_view body, AnswerRequest& into)
     if (named == nullptr) return format.missing("json_schema", right_schema);
     auto within = format.within("json_schema", *named, right_schema);
     if (!within) return;
-    std::string unused;
-    within->word("name", unused);
-    within->text("description", limits::schema_bytes_max, unused);
-    bool kept_anyway = true;
-    within->flag("strict", kept_anyway);
-    if (within->find("schema") == nullptr) return within->missing("schema", "a JSON Schema");
-    within->refuse_others();
-    if (within->has_problem()) return;
     // Members stand in the order of the text, which the tree of the body does not keep.
-    const auto ordered = nlohmann::ordered_json::parse(body).at(field).at("json_schema").at("schema");
-    const std::string where = std::string(field) + ".json_schema.schema";
-    auto made = AnswerFormat::json_schema(ordered.dump(), where);
-    if (!made) return within->refuse("schema", "invalid_value", made.error().message);
-    into.options.format = *std::move(made);
+    const auto ordered = nlohmann::ordered_json::parse(body).at(field).at("json_schema");
+    read_named_schema(*within, ordered, std::string(field) + ".json_schema", into);
 }
 
 }  // namespace
+
+void read_named_schema(BodyFields& named, const nlohmann::ordered_json& ordered, const std::string& where,
+                       AnswerRequest& into) {
+    std::string unused;
+    named.word("name", unused);
+    named.text("description", limits::schema_bytes_max, unused);
+    bool kept_anyway = true;
+    named.flag("strict", kept_anyway);
+    if (named.find("schema") == nullptr) return named.missing("schema", "a JSON Schema");
+    named.refuse_others();
+    if (named.has_problem()) return;
+    auto made = AnswerFormat::json_schema(ordered.at("schema").dump(), where + ".schema");
+    if (!made) return named.refuse("schema", "invalid_value", made.error().message);
+    into.options.format = *std::move(made);
+}
 
 void read_response_format(BodyFields& fields, std::string_view body, AnswerRequest& into) {
     const Json* format = fields.find(field);

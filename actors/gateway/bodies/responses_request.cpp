@@ -1,9 +1,8 @@
 #include "actors/gateway/bodies/responses_request.hpp"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
+#include "actors/gateway/bodies/response_format.hpp"
 #include "actors/gateway/bodies/responses_input.hpp"
 #include "config/limits.hpp"
 #include "model/format/answer_format.hpp"
@@ -32,49 +31,17 @@ void read_tools(BodyFields& fields, const OrderedJson& ordered, ToolFields& into
     if (!tools.empty()) into.list = tools.dump();
 }
 
-void read_tool_choice(BodyFields& fields, ToolFields& into) {
-    constexpr std::string_view right = "none, auto, required or {\"type\": \"function\", \"name\": …}";
-    fields.flag("parallel_tool_calls", into.choice.several);
-    const Json* choice = fields.find("tool_choice");
-    if (choice == nullptr || *choice == "auto") return;
-    into.choice.kind = *choice == "none" ? ToolChoice::Kind::none : ToolChoice::Kind::required;
-    if (*choice != "none" && *choice != "required") {
-        if (!choice->is_object())
-            return fields.wrong("tool_choice", choice->is_string() ? "unknown" : "of another type", right);
-        auto named = fields.within("tool_choice", *choice, right);
-        std::string type;
-        named->text("type", limits::name_bytes_max, type);
-        if (type != "function") return named->wrong("type", type.empty() ? "missing" : "not supported", "function");
-        named->text("name", limits::name_bytes_max, into.choice.name);
-        if (into.choice.name.empty()) return named->missing("name", "a function's name");
-        named->refuse_others();
-    }
-    if (into.choice.kind == ToolChoice::Kind::required && into.list.empty())
-        fields.wrong("tool_choice", "there without tools", "left out");
-}
-
 void read_text_format(BodyFields& text, const OrderedJson& ordered, AnswerRequest& into) {
     const Json* format = text.find("format");
     if (format == nullptr) return;
     auto within = text.within("format", *format, "{\"type\": …}");
     if (!within) return;
-    std::string type, unused;
+    std::string type;
     within->text("type", limits::name_bytes_max, type);
+    if (type == "json_schema") return read_named_schema(*within, ordered.at("text").at("format"), "text.format", into);
     if (type == "json_object") into.options.format = AnswerFormat::json_object();
-    if (type == "json_schema") {
-        within->word("name", unused);
-        within->text("description", limits::schema_bytes_max, unused);
-        bool kept_anyway = true;
-        within->flag("strict", kept_anyway);
-        if (within->find("schema") == nullptr) return within->missing("schema", "a JSON Schema");
-        if (within->has_problem()) return;
-        auto made =
-            AnswerFormat::json_schema(ordered.at("text").at("format").at("schema").dump(), "text.format.schema");
-        if (!made) return within->refuse("schema", "invalid_value", made.error().message);
-        into.options.format = *std::move(made);
-    } else if (type != "text" && type != "json_object") {
+    if (type != "text" && type != "json_object")
         within->wrong("type", type.empty() ? "missing" : "unknown", "text, json_object or json_schema");
-    }
     within->refuse_others();
 }
 
@@ -137,12 +104,17 @@ OrderedJson told_back(const OrderedJson& body, const ResponsesRequest& request) 
 
 ApiResult<ResponsesRequest> parse_responses_request(std::string_view body, int64_t vocabulary) {
     return read_body<ResponsesRequest>(body, [body, vocabulary](BodyFields& fields, ResponsesRequest& request) {
-        const auto ordered = OrderedJson::parse(body);
+        // What is told back, and what a prompt and a schema depend on the order of; the input may be long, and is not.
+        const auto ordered =
+            OrderedJson::parse(body, [](int depth, OrderedJson::parse_event_t event, OrderedJson& value) {
+                return depth != 1 || event != OrderedJson::parse_event_t::key || value != "input";
+            });
         std::string instructions;
         fields.text("instructions", limits::prompt_bytes_max, instructions);
         if (!instructions.empty()) request.messages.push_back({"system", std::move(instructions)});
         read_responses_input(fields, request.messages);
         read_answer_fields(fields, vocabulary, request);
+        if (request.tokens_max_given) fields.wrong("max_tokens", "no field of a response", "max_output_tokens");
         if (request.n > 1) fields.wrong("n", std::to_string(request.n), "1");
         request.options.tokens_max = limits::context_tokens_max;
         request.tokens_max_given = fields.find("max_output_tokens") != nullptr;
@@ -158,7 +130,7 @@ ApiResult<ResponsesRequest> parse_responses_request(std::string_view body, int64
         read_reasoning(fields, request.for_template);
         read_text(fields, ordered, request);
         read_tools(fields, ordered, request.tools);
-        read_tool_choice(fields, request.tools);
+        read_tool_choice(fields, true, request.tools);
         refuse_elsewhere(fields);
         read_labels(fields);
         request.told_back = told_back(ordered, request);

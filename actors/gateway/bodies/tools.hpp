@@ -17,7 +17,10 @@ struct ToolFields {
     ToolChoice choice;
 };
 
-/// `tools`, `tool_choice` and `parallel_tool_calls`.
+/// `tool_choice` and `parallel_tool_calls`, when the list is known. A function is named in a member of its own or, as
+/// the Responses API has it, beside its type (`is_flat`).
+void read_tool_choice(BodyFields& fields, bool is_flat, ToolFields& into);
+/// `tools`, and these.
 void read_tool_fields(BodyFields& fields, std::string_view body, ToolFields& into);
 
 /// What they come to for a model with this template and this way to write calls (null: none), or what is wrong with
