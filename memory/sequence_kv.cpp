@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
-#include <string>
 
 #include "config/checked.hpp"
 #include "config/limits.hpp"
+#include "memory/sequence_borders.hpp"
 
 namespace rondo {
 
@@ -16,22 +16,6 @@ namespace {
 template <class T>
 void make_room(std::vector<T>& table, size_t count) {
     if (count > table.capacity()) table.reserve(std::max(count, 2 * table.capacity()));
-}
-
-/// Index of the first of the borders that is not before `key`.
-size_t index_of(const std::vector<int32_t>& begins, int64_t key) {
-    return static_cast<size_t>(std::ranges::lower_bound(begins, key) - begins.begin());
-}
-
-void shift_from(std::vector<int32_t>& begins, size_t first, int64_t by) {
-    for (size_t i = first; i < begins.size(); ++i) begins[i] += static_cast<int32_t>(by);
-}
-
-Status check_count(const char* what, int64_t count, int64_t count_min, int64_t count_max) {
-    if (count >= count_min && count <= count_max) return {};
-    return make_error(ErrorCode::out_of_range, "sequence KV: " + std::to_string(count) + " more tokens " + what +
-                                                   ", must be " + std::to_string(count_min) + " to " +
-                                                   std::to_string(count_max));
 }
 
 }  // namespace
@@ -243,6 +227,7 @@ void SequenceKv::cut(int64_t tokens, bool keeps_blocks) {
     assert(tokens >= first_held() && tokens <= tokens_);
     if (tokens == tokens_) return;
     const auto rounds_left = static_cast<size_t>(std::ranges::lower_bound(round_begin_, tokens) - round_begin_.begin());
+    if (hides_from(static_cast<int64_t>(rounds_left) - 1)) show_rounds();
     // Cut at a round's first token, that round opens again.
     fresh_block_ = rounds_left < round_begin_.size() && round_begin_[rounds_left] == tokens;
     for (const LayerGroup group : layer_groups) {
@@ -278,53 +263,6 @@ void SequenceKv::release_before(int64_t token) {
         own.lease.drop(0, gone);
         own.block_begin.erase(own.block_begin.begin(), own.block_begin.begin() + static_cast<std::ptrdiff_t>(gone));
     }
-}
-
-Status SequenceKv::append_round(int64_t tokens) {
-    RONDO_TRY(check_count("in a round to append", tokens, 1, limits::context_tokens_max - tokens_));
-    round_begin_.push_back(tokens_);
-    for (Group& own : groups_.values) own.round_begin.push_back(own.block_begin.back());
-    tokens_ += tokens;
-    fresh_block_ = true;
-    top_up();
-    return {};
-}
-
-void SequenceKv::release_round(LayerGroup group, int64_t round) {
-    Group& own = groups_[group];
-    const int64_t begin = round_begin(group, round), end = round_end(group, round);
-    if (begin == end) return;
-    const size_t first = index_of(own.block_begin, begin), last = index_of(own.block_begin, end);
-    own.lease.drop(first, last - first);
-    own.block_begin.erase(own.block_begin.begin() + static_cast<std::ptrdiff_t>(first),
-                          own.block_begin.begin() + static_cast<std::ptrdiff_t>(last));
-    shift_from(own.block_begin, first, begin - end);
-    shift_from(own.round_begin, static_cast<size_t>(round) + 1, begin - end);
-    if (round + 1 == rounds()) begin_round();
-}
-
-Status SequenceKv::take_round(LayerGroup group, int64_t round) {
-    Group& own = groups_[group];
-    const int64_t begin = round_begin(group, round), count = round_tokens(static_cast<size_t>(round));
-    assert(pool_->shape().has(group) && !holds(group, round) && own.block_begin.front() <= begin);
-    std::vector<int32_t> begins;
-    const LayerGroup other = group == LayerGroup::lower ? LayerGroup::upper : LayerGroup::lower;
-    const std::vector<int32_t>& its = groups_[other].block_begin;
-    if (const int64_t first = round_begin(other, round); holds(other, round) && its.front() <= first) {
-        begins.assign(its.begin() + static_cast<std::ptrdiff_t>(index_of(its, first)),
-                      its.begin() + static_cast<std::ptrdiff_t>(index_of(its, first + count)));
-        shift_from(begins, 0, begin - first);
-    } else {
-        for (int64_t key = 0; key < count; key += kv_block_tokens) begins.push_back(static_cast<int32_t>(begin + key));
-    }
-    RONDO_ASSIGN(KvLease taken, pool_->acquire(group, begins.size()));
-    const size_t at = index_of(own.block_begin, begin);
-    own.lease.insert(at, std::move(taken));
-    shift_from(own.block_begin, at, count);
-    own.block_begin.insert(own.block_begin.begin() + static_cast<std::ptrdiff_t>(at), begins.begin(), begins.end());
-    shift_from(own.round_begin, static_cast<size_t>(round) + 1, count);
-    top_up();
-    return {};
 }
 
 void SequenceKv::reserve(int64_t tokens) {

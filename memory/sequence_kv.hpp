@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -109,6 +111,11 @@ public:
     /// and says out_of_memory. Where the other group holds the round, the blocks have that group's borders. Whoever
     /// asks writes the keys.
     Status take_round(LayerGroup group, int64_t round);
+    /// The group does without the round for a while: its blocks stay the sequence's, and nothing sees their keys. The
+    /// last round cannot be hidden, because it may go on.
+    void hide_round(LayerGroup group, int64_t round);
+    /// All that was hidden is seen again.
+    void show_rounds();
 
     /// Makes room in the tables for a sequence of this many tokens: within it, `extend` allocates nothing. That holds
     /// in later rounds too, because `begin_round` tops the tables up.
@@ -131,7 +138,17 @@ private:
         KvLease spare;                        // set aside
         std::vector<int32_t> block_begin{0};  // by key, with one more entry
         std::vector<int32_t> round_begin;     // by key
+        std::map<int64_t, KvLease> hidden;    // by round
     };
+    /// Where a group's blocks of a round begin and end, counted among its blocks.
+    std::pair<size_t, size_t> blocks_of_round(LayerGroup group, int64_t round) const;
+    /// Takes the blocks [first, last) of a round from a group's tables.
+    void leave_out(LayerGroup group, int64_t round, size_t first, size_t last);
+    /// Puts a lease of a round into a group that does not hold it, with the other group's borders.
+    void put_in(LayerGroup group, int64_t round, const std::vector<int32_t>& begins, KvLease&& lease);
+    std::vector<int32_t> borders_of_round(LayerGroup group, int64_t round) const;
+    /// This round or a later one is hidden.
+    bool hides_from(int64_t round) const;
     int64_t round_tokens(size_t round) const;
     /// Of `count` more tokens those before the next planned end of a round, and whether that comes then.
     int64_t before_end(int64_t first, int64_t count) const;

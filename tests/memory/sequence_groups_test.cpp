@@ -138,6 +138,64 @@ TEST_F(ThreeRounds, ABeginningIsGivenUpByTokenInEachGroup) {
     EXPECT_EQ(begins(kv_, upper), (Numbers{5, 6}));
 }
 
+TEST_F(ThreeRounds, AHiddenRoundKeepsItsBlocksAndIsSeenAgain) {
+    const Numbers before(kv_.blocks(upper).begin(), kv_.blocks(upper).end());
+    kv_.hide_round(upper, 0);
+    kv_.hide_round(upper, 1);
+    kv_.hide_round(upper, 1);
+    EXPECT_EQ(begins(kv_, upper), (Numbers{0, 16, 18}));
+    EXPECT_EQ(begins(kv_, lower), (Numbers{0, 16, 20, 25, 41, 43}));
+    EXPECT_FALSE(kv_.is_whole());
+    EXPECT_EQ(pool_->blocks_free(upper), 3U) << "none went back";
+    ASSERT_TRUE(kv_.extend(16));
+    EXPECT_EQ(begins(kv_, upper), (Numbers{0, 16, 32, 34}));
+    kv_.show_rounds();
+    EXPECT_EQ(begins(kv_, upper), begins(kv_, lower));
+    EXPECT_TRUE(kv_.is_whole());
+    EXPECT_EQ(Numbers(kv_.blocks(upper).begin(), kv_.blocks(upper).begin() + 5), before);
+    EXPECT_EQ(kv_.round_begin(upper, 2), 25);
+    kv_.show_rounds();
+    EXPECT_TRUE(kv_.is_whole());
+}
+
+TEST_F(ThreeRounds, WhatIsHiddenGoesWithTheSequence) {
+    kv_.hide_round(upper, 0);
+    kv_ = SequenceKv(*pool_);
+    EXPECT_EQ(pool_->blocks_free(upper), 8U);
+}
+
+TEST_F(ThreeRounds, AHiddenRoundThatIsReleasedIsNotSeenAgain) {
+    kv_.hide_round(upper, 0);
+    kv_.release_round(upper, 0);
+    EXPECT_EQ(pool_->blocks_free(upper), 5U);
+    kv_.show_rounds();
+    EXPECT_FALSE(kv_.holds(upper, 0));
+    ASSERT_TRUE(kv_.take_round(upper, 0));
+    EXPECT_TRUE(kv_.is_whole());
+}
+
+/// A cut within the last round leaves hidden what is; one that reaches a hidden round shows all first.
+TEST_F(ThreeRounds, HiddenRoundsAreCutAsOthers) {
+    kv_.hide_round(upper, 0);
+    kv_.hide_round(upper, 1);
+    kv_.set_back(30);
+    EXPECT_EQ(begins(kv_, upper), (Numbers{0, 5}));
+    ASSERT_TRUE(kv_.extend(3));
+    for (const int64_t tokens : {22, 20, 3}) {
+        kv_.truncate(tokens);
+        EXPECT_TRUE(kv_.is_whole()) << tokens;
+        EXPECT_EQ(begins(kv_, upper), begins(kv_, lower)) << tokens;
+    }
+    EXPECT_EQ(pool_->blocks_free(upper), 6U) << "one is set aside";
+}
+
+TEST_F(ThreeRounds, ACutAtTheEndOfAHiddenRoundShowsIt) {
+    kv_.hide_round(upper, 1);
+    kv_.truncate(25);
+    EXPECT_TRUE(kv_.is_whole());
+    EXPECT_EQ(kv_.tokens(upper), 25);
+}
+
 /// As a conversation that comes back: its rounds are known, and each group gets those that it needs.
 TEST(SequenceGroups, RoundsThatLieElsewhereComeBackGroupByGroup) {
     FakeDevice device;
