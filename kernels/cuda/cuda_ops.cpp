@@ -5,7 +5,11 @@
 namespace rondo::cuda {
 
 CudaOps::CudaOps(Queue queue, std::unique_ptr<Gemm> gemm)
-    : queue_(queue), gemm_(std::move(gemm)), converted_(queue.ordinal), product_(queue.ordinal) {}
+    : queue_(queue),
+      gemm_(std::move(gemm)),
+      converted_(queue.ordinal),
+      product_(queue.ordinal),
+      query_sums_(queue.ordinal) {}
 
 Result<std::unique_ptr<CudaOps>> CudaOps::create(int ordinal, cudaStream_t compute) {
     RONDO_ASSIGN(std::unique_ptr<Gemm> gemm, Gemm::create(ordinal));
@@ -27,10 +31,6 @@ Status CudaOps::attend_selected(const AttendArgs&, const AttendedKeys*, const st
 
 Status CudaOps::attend_lines(const AttendArgs&, const LineTables&) {
     return not_here("attention to chosen lines");
-}
-
-Status CudaOps::score_keys(const Tensor&, const ScoreArgs&) {
-    return not_here("scoring keys");
 }
 
 Status CudaOps::score_rows(const ScoreArgs&, const ConsumeRows&) {

@@ -74,8 +74,9 @@ private:
 
     Queue queue_;
     std::unique_ptr<Gemm> gemm_;
-    Scratch converted_;  // x in the weight's type, [M, K]
-    Scratch product_;    // f32 before bias and rounding, [M, N]
+    Scratch converted_;   // x in the weight's type, [M, K]
+    Scratch product_;     // f32 before bias and rounding, [M, N]
+    Scratch query_sums_;  // of score_keys, [rows, heads, 2] f32
 };
 
 }  // namespace rondo::cuda

@@ -274,8 +274,7 @@ TEST_F(CudaDevice, SparseOpsAreRefusedInOneLine) {
     const Ops::ConsumeRows nobody = [](int, const Tensor&) {};
     for (const Status& refused :
          {device_->ops().attend_selected({}, nullptr, nullptr), device_->ops().attend_lines({}, {}),
-          device_->ops().score_keys({}, {}), device_->ops().score_rows({}, nobody),
-          device_->ops().score_selected({}, {}, {}, nullptr),
+          device_->ops().score_rows({}, nobody), device_->ops().score_selected({}, {}, {}, nullptr),
           device_->ops().move_kv({}, nullptr, nullptr, nullptr, 0)}) {
         ASSERT_FALSE(refused.is_ok());
         EXPECT_EQ(refused.error().code, ErrorCode::unsupported);

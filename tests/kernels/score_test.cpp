@@ -23,6 +23,52 @@ protected:
     }
 };
 RONDO_ON_EVERY_CPU(Score);
+class ScoreKeys : public Score {
+protected:
+    /// Of each KV head's group: the weights of a row, in double.
+    static Matrix weights_of_row(const Case& c, const ScoreArgs& args, int head, int64_t row) {
+        const Shape& shape = c.shape;
+        const int64_t seen = std::min<int64_t>(c.first_key() + row + 1, args.keys);
+        Matrix scores(1, seen);
+        for (int64_t key = 0; key < seen; ++key) {
+            double dot = 0.0;
+            for (int64_t i = 0; i < shape.head_dim; ++i)
+                dot += c.q.at(row, int64_t{head} * shape.head_dim + i) *
+                       c.stored.k.at(key, int64_t{head / shape.group()} * shape.head_dim + i);
+            scores.at(0, key) = dot * static_cast<double>(args.scale);
+        }
+        return reference::softmax(scores);
+    }
+};
+RONDO_ON_EVERY_DEVICE(ScoreKeys);
+
+TEST_P(ScoreKeys, SumTheSoftmaxOfTheRowsOverAllKeysTheySee) {
+    uint64_t seed = 260;
+    for (DType kv : kv_types) {
+        for (const Shape& shape :
+             {Shape{.heads = 14, .kv_heads = 2, .kv = kv, .rounds = {90}, .rows = 4},
+              Shape{.heads = 3, .kv_heads = 3, .head_dim = 40, .kv = kv, .rounds = {13, 1, 70}, .rows = 37},
+              Shape{.heads = 4, .kv_heads = 1, .head_dim = 160, .kv = kv, .rounds = {16, 17}, .rows = 5},
+              Shape{.heads = 2, .kv_heads = 1, .kv = kv, .rounds = {1}, .rows = 1},
+              Shape{.heads = 4, .kv_heads = 2, .kv = kv, .rounds = {5, 30}, .rows = 0}}) {
+            const Case c = make_case(shape, ++seed);
+            for (const int64_t fewer : {0, shape.rows > 4 ? 5 : 0}) {
+                const ScoreArgs args = score_args(c, c.paged.keys() - fewer);
+                Matrix sums(shape.kv_heads, args.keys);
+                for (int head = 0; head < shape.heads; ++head)
+                    for (int64_t row = 0; row < shape.rows; ++row) {
+                        const Matrix weights = weights_of_row(c, args, head, row);
+                        for (int64_t key = 0; key < weights.columns; ++key)
+                            sums.at(head / shape.group(), key) += weights.at(0, key) / shape.group();
+                    }
+                SCOPED_TRACE(testing::Message() << traits(kv).name << ", " << shape.rows << " of " << args.keys);
+                const Tensor out = poisoned(DType::f32, shape.kv_heads, args.keys);
+                expect_ok(ops().score_keys(out, args));
+                expect_near(out, sums, kv == DType::f32 ? 5e-6 : 1.2e-2);
+            }
+        }
+    }
+}
 
 TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
     uint64_t seed = 200;
