@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "actors/restoring.hpp"
@@ -12,12 +13,16 @@ namespace rondo {
 
 namespace {
 
-/// Where what a method computes ceases to be exact: where only answers leave keys out, behind the prompt.
+/// Where what a method computes ceases to be exact: where only answers leave keys out, behind the prompt; where rounds
+/// are chosen, before the message.
 int64_t exact_end(const Turn& turn) {
     const AttentionMethod& method = turn.runtime->methods[turn.method];
     const bool exact =
         method.prefill.method == PrefillAttention::Method::dense && turn.kv.exact_tokens() == turn.kv.tokens();
-    return exact ? std::max(turn.prompt_tokens, turn.kv.tokens()) : turn.kv.tokens();
+    if (!exact) return turn.kv.tokens();
+    const bool answers_choose = method.decode.method != DecodeAttention::Method::dense;
+    if (turn.message_begin == 0 && !answers_choose) return std::numeric_limits<int64_t>::max();
+    return std::max(turn.message_begin > 0 ? turn.message_begin : turn.prompt_tokens, turn.kv.tokens());
 }
 
 int64_t blocks_of(const SequenceKv& kv) {

@@ -102,12 +102,18 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
                      StepAttention::create(runtime_->model.spec, *runtime_->pool, runtime_->answers_device(),
                                            StepAttention::options_of(answer)));
     }
-    turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
+    if (turn.rounds == nullptr && turn.message_begin > 0) {
+        RONDO_ASSIGN(turn.rounds, RoundAttention::create(runtime_->model.spec, *runtime_->pool, stepper_->device(),
+                                                         runtime_->methods[turn.method].rounds));
+        turn.rounds->begin_message(turn.message_begin, turn.prompt_tokens);
+    }
+    turn.chunk_rows = turn.next_chunk(stepper_->chunk_tokens());
     const auto ids = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
                                                                 static_cast<size_t>(turn.chunk_rows));
     const bool last = turn.chunk_rows == turn.missing();
-    return stepper_->begin_chunk(turn.kv, ids, last ? BatchPart::Logits::last : BatchPart::Logits::none,
-                                 {(*prompts_)[turn.method].get(), turn.step_attention.get()});
+    return stepper_->begin_chunk(
+        turn.kv, ids, last ? BatchPart::Logits::last : BatchPart::Logits::none,
+        {.prefill = (*prompts_)[turn.method].get(), .decode = turn.step_attention.get(), .rounds = turn.rounds.get()});
 }
 
 Status DeviceRunner::issue(ChoiceJob& job) {

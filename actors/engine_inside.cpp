@@ -16,6 +16,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/cpu/usable_cores.hpp"
 #include "memory/machine_memory.hpp"
+#include "model/attention/watershed.hpp"
 
 namespace rondo {
 
@@ -126,7 +127,11 @@ Status EngineInside::load_all(const Settings& settings, const Engine::Options& o
     if (choice.fingerprint && runtime_->model.tokenizer != nullptr)
         runtime_->tokenizer = fingerprint(*runtime_->model.tokenizer);
     if (!settings.server.served_model_names.empty()) runtime_->model.name = settings.server.served_model_names.front();
-    const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype));
+    int lower_layers = 0;
+    if (runtime_->chooses_rounds()) {
+        RONDO_ASSIGN(lower_layers, watershed_layer(runtime_->model.spec, settings.pipeline.rounds));
+    }
+    const KvShape shape = Transformer::kv_shape(runtime_->model.spec, kv_dtype(settings.memory.kv_dtype), lower_layers);
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
     RONDO_TRY(check_pool(settings, block_bytes));
     const size_t blocks = (static_cast<size_t>(settings.memory.device_kv_mib) << 20) / block_bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/places.hpp"
+#include "actors/preamble.hpp"
 #include "config/limits.hpp"
 #include "model/batch.hpp"
 #include "model/text/chat_template.hpp"
@@ -63,6 +64,16 @@ Status fits_tokens(int64_t tokens, const Runtime& runtime) {
                                                    " with the answer; it must be shorter (rewind, or drop rounds)");
 }
 
+/// Where the message begins by which a turn's rounds are chosen; 0: there are none to choose from.
+int64_t message_begin_of(const Ask& ask, const AttentionMethod& method, const Conversation::Prompt& prompt) {
+    const bool has_choice = method.chooses_rounds() && !ask.warms && prompt.round_ends.size() > 1;
+    return has_choice ? prompt.round_ends.back() : 0;
+}
+
+GivenToTemplate given_by(const Ask& ask) {
+    return {ask.template_variables, ask.tools ? ask.tools->json() : std::string()};
+}
+
 GenerateOptions options_of(const Ask& ask) {
     GenerateOptions options = ask.options;
     if (ask.tools) options.format = ask.tools->format();
@@ -100,9 +111,15 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
         if (!prompt.round_ends.empty()) prompt.ids.resize(static_cast<size_t>(prompt.round_ends.back()));
         ids = prompt.ids;
     } else if (ids.empty()) {
-        const GivenToTemplate given{ask.template_variables, ask.tools ? ask.tools->json() : std::string()};
-        RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, given, stop));
+        RONDO_ASSIGN(prompt, conversation.prompt(ask.messages, given_by(ask), stop));
         ids = prompt.ids;
+    }
+    std::vector<int64_t> round_ends = prompt.round_ends;
+    if (runtime->chooses_rounds()) {
+        const GivenToTemplate given = given_by(ask);
+        const int64_t preamble =
+            prompt.ids.empty() ? 0 : preamble_tokens(model, conversation, ask.messages, given, ids, stop);
+        round_ends = apart_from_preamble(std::move(round_ends), preamble);
     }
     const auto tokens = static_cast<int64_t>(ids.size());
     if (tokens == 0)
@@ -131,7 +148,8 @@ Result<NewTurn> make_turn(const Ask& ask, const Conversation& conversation, cons
                                             .answers = !ask.warms,
                                             .ids = std::move(ids),
                                             .prompt_tokens = tokens,
-                                            .round_ends = prompt.round_ends,
+                                            .round_ends = std::move(round_ends),
+                                            .message_begin = message_begin_of(ask, runtime->methods[method], prompt),
                                             .recomputed_min = StepAttention::prompt_rows(decode),
                                             .kv = SequenceKv(*runtime->pool),
                                             .chunk_rows = 0,

@@ -92,6 +92,10 @@ struct Metrics::All {
         counter("key_selections_waited_total", "Of those, not ready when they were due: their answers waited");
     prometheus::Histogram& lag =
         histogram("key_selection_lag_steps", "Decode steps before chosen keys served", {0, 1, 2, 4, 8, 16, 32, 64});
+    prometheus::Counter& rounds = counter("rounds_total", "Earlier rounds of turns that chose among them");
+    prometheus::Counter& rounds_chosen = counter("rounds_chosen_total", "Those that all layers attended to");
+    prometheus::Histogram& rounds_mass =
+        histogram("rounds_mass", "Share of the attention to earlier rounds that the chosen ones drew, by turn", shares);
     prometheus::Histogram& prompt_mass = histogram("prompt_attention_mass", mass_help, shares);
     prometheus::Histogram& answer_mass = histogram("answer_attention_mass", mass_help, shares);
     prometheus::Gauge& running = gauge("num_requests_running", "Turns under way");
@@ -221,6 +225,9 @@ void Metrics::attended(const TurnAttention& how) {
     m.given_up.Increment(static_cast<double>(how.given_up));
     m.waited.Increment(static_cast<double>(how.waited));
     if (how.selections > 0) m.lag.Observe(how.lag_steps);
+    m.rounds.Increment(static_cast<double>(how.rounds.earlier));
+    m.rounds_chosen.Increment(static_cast<double>(how.rounds.chosen));
+    if (how.rounds.earlier > 0) m.rounds_mass.Observe(how.rounds.mass);
     if (how.prompt.masses > 0) m.prompt_mass.Observe(how.prompt.mass_held());
     if (how.answer.masses > 0) m.answer_mass.Observe(how.answer.mass_held());
 }

@@ -43,10 +43,12 @@ std::string method_space(const AttentionMethod& method, const HeadPatterns& patt
     settings.pipeline = pipeline;
     settings.pipeline.prefill.attention = method.prefill;
     settings.pipeline.decode.attention = method.decode;
+    settings.pipeline.rounds = method.rounds;
     settings.pipeline.prefill.attention.patterns_file.clear();  // wherever it lies
-    const std::string values = std::to_string(patterns.checksum()) + '\n' +
-                               setting_values(settings, "pipeline.prefill.attention.") +
-                               setting_values(settings, "pipeline.decode.attention.");
+    std::string values = std::to_string(patterns.checksum()) + '\n' +
+                         setting_values(settings, "pipeline.prefill.attention.") +
+                         setting_values(settings, "pipeline.decode.attention.");
+    if (method.chooses_rounds()) values += setting_values(settings, "pipeline.rounds.");
     std::array<char, 20> digest{};
     std::snprintf(digest.data(), digest.size(), "%016llx",
                   static_cast<unsigned long long>(checksum_of(std::as_bytes(std::span(values)))));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ struct Runtime {
     Device& answers_device() const { return *devices[roles.answers]; }
     /// "": the first.
     Result<size_t> method(std::string_view name) const;
+    /// Some of the methods choose rounds, so that a prompt's rounds are kept apart.
+    bool chooses_rounds() const { return std::ranges::any_of(methods, &AttentionMethod::chooses_rounds); }
     /// Whether a turn may ask for this budget with one of `methods`; 0 is the method's own.
     Status check_budget(size_t method, int64_t budget_tokens) const;
 };

@@ -15,6 +15,7 @@
 #include "memory/prefix_space.hpp"
 #include "memory/sequence_kv.hpp"
 #include "model/answer.hpp"
+#include "model/attention/round_attention.hpp"
 #include "model/attention/sparse_prefill.hpp"
 #include "model/attention/step_attention.hpp"
 
@@ -36,6 +37,7 @@ struct Turn {
     std::vector<int32_t> ids;   ///< the prompt, then the answer; the last has no key yet while the turn goes on
     int64_t prompt_tokens = 0;  ///< ids before the answer
     std::vector<int64_t> round_ends = {};  ///< of the prompt's earlier rounds, as far as they were computed
+    int64_t message_begin = 0;   ///< of the prompt's last round, where earlier ones are chosen by it; 0: none are
     int64_t recomputed_min = 1;  ///< last tokens of the prompt that are computed though their keys may be known
     SequenceKv kv;
     std::shared_ptr<Arrival> arrival = {};          ///< of keys that are read back into `kv`; none: all of it is there
@@ -44,6 +46,7 @@ struct Turn {
     bool waited_in_vain = false;                    ///< for keys from a disk that hangs: all others are computed
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< which keys its answer attends to; null: all
+    std::unique_ptr<RoundAttention> rounds = {};    ///< which rounds its upper layers attend to; null: all
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
@@ -57,10 +60,15 @@ struct Turn {
 
     /// Keys still to be computed before the next token can be chosen.
     int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }
-    /// The ids whose keys may be known before it begins.
+    /// The ids whose keys may be known before it begins. A message by which rounds are chosen is computed anew.
     std::span<const int32_t> reusable() const {
-        return std::span(ids).first(
-            static_cast<size_t>(std::max<int64_t>(static_cast<int64_t>(ids.size()) - recomputed_min, 0)));
+        const int64_t known = message_begin > 0 ? message_begin : std::ssize(ids) - recomputed_min;
+        return std::span(ids).first(static_cast<size_t>(std::max<int64_t>(known, 0)));
+    }
+    /// Tokens of a chunk that comes next, of so many at most. A message by which rounds are chosen begins a chunk.
+    int64_t next_chunk(int64_t tokens_max) const {
+        const int64_t before = message_begin - kv.tokens();
+        return std::min({missing(), tokens_max, before > 0 ? before : missing()});
     }
     /// How its answer attends.
     DecodeAttention decode() const {
@@ -100,6 +108,7 @@ struct Turn {
     }
     /// The same after a step. The runner that has done the step calls this.
     void end_step() {
+        if (rounds != nullptr) rounds->after_step(kv);
         if (step_attention == nullptr) return;
         is_over() ? step_attention->after_last_step(kv) : step_attention->after_step(kv);
     }

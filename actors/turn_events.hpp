@@ -50,6 +50,11 @@ struct TurnAttention {
         }
         double mass_held() const { return masses == 0 ? 1.0 : mass / static_cast<double>(masses); }
     };
+    /// Earlier rounds of which some were chosen; of those: their number, and the share of the attention to all.
+    struct Rounds {
+        int64_t earlier = 0, chosen = 0;
+        double mass = 0.0;
+    };
     std::string method = "dense";
     Phase prompt, answer;
     int64_t selections = 0;     ///< of keys for the answer
@@ -57,6 +62,7 @@ struct TurnAttention {
     int lag_steps = 0;          ///< for which the selection before still served
     int64_t waited = 0;         ///< selections that were not ready when they were due: the answer waited
     int64_t budget_tokens = 0;  ///< of the answer; 0: it attends to everything
+    Rounds rounds = {};
 };
 
 /// What a conversation keeps of how a turn went.

@@ -16,14 +16,16 @@ TurnAttention attention_of(const Turn& turn) {
     const DecodeAttention decode = turn.decode();
     const SparsePrefillStats& prompt = turn.prompt_attention;
     const StepAttentionStats& answer = turn.answer_attention;
+    const RoundStats rounds = turn.rounds == nullptr ? RoundStats{} : turn.rounds->stats();
     return {.method = method.name,
             .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
-            .answer = {answer.attended, answer.causal, answer.mass, answer.masses},
+            .answer = {answer.attended + rounds.attended, answer.causal + rounds.causal, answer.mass, answer.masses},
             .selections = answer.selections,
             .given_up = answer.given_up,
             .lag_steps = StepAttention::options_of(decode).lag_steps,
             .waited = turn.choices_waited,
-            .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0};
+            .budget_tokens = has_budget(decode) ? decode.budget_tokens : 0,
+            .rounds = {rounds.rounds, rounds.chosen, rounds.mass}};
 }
 
 double& spent_in(TurnTimings& timings, TurnStage stage) {

@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/preamble.hpp"
 #include "cli/commands.hpp"
 #include "cli/model_options.hpp"
 #include "cli/terminal_text.hpp"
 #include "config/limits.hpp"
 #include "config/setting_keys.hpp"
+#include "model/attention/round_attention.hpp"
 #include "model/format/answer_format.hpp"
 #include "model/tools/written_calls.hpp"
 
@@ -75,17 +77,31 @@ Result<std::shared_ptr<const ToolUse>> tools_of(const GenerateCall& options, con
     return model.tool_use(list, choice, options.tools_file);
 }
 
-Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, const Model& model, const ToolUse* tools) {
+/// A chat's rounds end where a server's would.
+Result<std::vector<int32_t>> chat_ids(const GenerateCall& options, Runner& runner, const ToolUse* tools) {
+    const Model& model = runner.model;
+    RONDO_ASSIGN(const auto messages,
+                 read_messages(options.messages_file, text_bytes_max(model.spec.usable_context())));
+    const GivenToTemplate given{{}, tools == nullptr ? std::string() : tools->json()};
+    const Conversation conversation(model);
+    RONDO_ASSIGN(Conversation::Prompt prompt, conversation.prompt(messages, given));
+    if (runner.generator->round_attention() != nullptr) {
+        const int64_t preamble = preamble_tokens(model, conversation, messages, given, prompt.ids, {});
+        runner.generator->plan_rounds(apart_from_preamble(std::move(prompt.round_ends), preamble));
+    }
+    return std::move(prompt.ids);
+}
+
+Result<std::vector<int32_t>> prompt_ids(const GenerateCall& options, Runner& runner, const ToolUse* tools) {
+    const Model& model = runner.model;
     const size_t bytes_max = text_bytes_max(model.spec.usable_context());
     switch (options.input) {
         case GenerateCall::Input::tokens:
             return parse_numbers(options.tokens, "token ids");
         case GenerateCall::Input::prompt:
             return model.encode_text(options.prompt);
-        case GenerateCall::Input::messages: {
-            RONDO_ASSIGN(const auto messages, read_messages(options.messages_file, bytes_max));
-            return model.encode_chat(messages, {}, {{}, tools == nullptr ? std::string() : tools->json()});
-        }
+        case GenerateCall::Input::messages:
+            return chat_ids(options, runner, tools);
         case GenerateCall::Input::standard_input:
             break;
     }
@@ -137,7 +153,7 @@ Status generate(const GenerateCall& options) {
     RONDO_ASSIGN(const auto runner, Runner::open(options.model));
     RONDO_ASSIGN(const auto tools, tools_of(options, runner->model, how.format));
     if (tools != nullptr) how.format = tools->format();
-    RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, runner->model, tools.get()));
+    RONDO_ASSIGN(const std::vector<int32_t> prompt, prompt_ids(options, *runner, tools.get()));
     how.tokens_max = options.tokens_max;
     how.sampling = options.sampling;
     how.stops = options.stops;

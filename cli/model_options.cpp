@@ -173,8 +173,8 @@ Result<Settings> ModelOptions::settings() const {
         RONDO_ASSIGN(const std::vector<std::string> both, method_settings(method));
         for (const std::string& text : overrides)
             if (text.starts_with("preset=") || text.find(".attention.method=") != std::string::npos ||
-                says_in_map(text, "pipeline.prefill.attention.method") ||
-                says_in_map(text, "pipeline.decode.attention.method"))
+                text.starts_with("pipeline.rounds.method=") || says_in_map(text, "pipeline.prefill.attention.method") ||
+                says_in_map(text, "pipeline.decode.attention.method") || says_in_map(text, "pipeline.rounds.method"))
                 return make_error(ErrorCode::invalid_argument,
                                   "--method " + method + " and --set " + text + ": there must be only one of them");
         all.insert(all.end(), both.begin(), both.end());
@@ -194,7 +194,8 @@ Result<Settings> ModelOptions::settings() const {
 
 Status ModelOptions::check_method(MethodSlot phase, std::string_view command) const {
     const auto is_of = [this](MethodSlot slot) { return std::ranges::count(names_of_methods(slot), method) > 0; };
-    if (method.empty() || is_of(MethodSlot::preset) || is_of(phase) || !is_of(MethodSlot::any)) return Status::ok();
+    const bool is_of_both = is_of(MethodSlot::preset) || is_of(MethodSlot::rounds);
+    if (method.empty() || is_of_both || is_of(phase) || !is_of(MethodSlot::any)) return Status::ok();
     const bool prompts = phase == MethodSlot::prefill;
     return make_error(ErrorCode::invalid_argument,
                       "--method " + method + " says how " + (prompts ? "answers" : "prompts") + " attend, and " +
@@ -232,6 +233,7 @@ Result<std::unique_ptr<Runner>> Runner::open(const ModelOptions& options, int64_
     how.kv_bytes_max = static_cast<size_t>(settings.memory.device_kv_mib) << 20;
     how.prefill = settings.pipeline.prefill.attention;
     how.decode = settings.pipeline.decode.attention;
+    how.rounds = settings.pipeline.rounds;
     RONDO_ASSIGN(runner->generator, Generator::create(runner->model, *runner->device, how));
     return runner;
 }

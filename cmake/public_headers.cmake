@@ -10,6 +10,7 @@ set(RONDO_PUBLIC_HEADERS
   config/decode_methods.inc
   config/prefill_methods.inc
   config/result.hpp
+  config/round_methods.inc
   config/settings.hpp
   model/format/answer_format.hpp
   model/generate_options.hpp

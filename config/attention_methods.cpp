@@ -20,7 +20,7 @@ Method named(MethodSlot slot, std::string_view name) {
 }
 
 /// "loopserve" for what the preset fills in, "snapkv" where one phase is dense, else "a_shape+snapkv".
-std::string name_of(const AttentionMethod& method) {
+std::string name_of_phases(const AttentionMethod& method) {
     for (const Preset& preset : presets)
         if (method.prefill.method == preset.prefill && method.decode.method == preset.decode)
             return std::string(preset.name);
@@ -31,10 +31,22 @@ std::string name_of(const AttentionMethod& method) {
     return prompt + "+" + answer;
 }
 
-/// The method that `name` alone stands for: a preset sets both phases, one phase's method leaves the other dense.
+std::string name_of(const AttentionMethod& method) {
+    const std::string phases = name_of_phases(method), rounds(row_of(method.rounds.method).name);
+    if (!method.chooses_rounds()) return phases;
+    return phases == presets[0].name ? rounds : phases + "+" + rounds;
+}
+
+/// The method that `name` alone stands for: a preset sets both phases, one phase's method leaves the other dense. Where
+/// it is none of rounds, all of them are attended to.
 AttentionMethod with(AttentionMethod method, const std::string& name) {
     method.name = name;
-    if (has(MethodSlot::preset, name)) {
+    method.rounds.method = RoundSettings::Method::none;
+    if (has(MethodSlot::rounds, name)) {
+        method.prefill.method = PrefillAttention::Method::dense;
+        method.decode.method = DecodeAttention::Method::dense;
+        method.rounds.method = named<RoundSettings::Method>(MethodSlot::rounds, name);
+    } else if (has(MethodSlot::preset, name)) {
         Settings preset;
         preset.preset = name;
         apply_preset(preset);
@@ -56,6 +68,8 @@ Result<std::string> method_key(std::string_view method) {
     if (has(MethodSlot::preset, method)) return std::string("preset");
     if (has(MethodSlot::prefill, method)) return std::string("pipeline.prefill.attention.method");
     if (has(MethodSlot::decode, method)) return std::string("pipeline.decode.attention.method");
+    if (has(MethodSlot::rounds, method) && method != row_of(RoundSettings::Method::none).name)
+        return std::string("pipeline.rounds.method");
     return make_error(ErrorCode::unsupported,
                       "--method " + shown(method) + ": must be " + listed(names_of_methods(MethodSlot::any)));
 }
@@ -64,7 +78,8 @@ Result<std::vector<std::string>> method_settings(std::string_view method) {
     RONDO_TRY(method_key(method));
     const AttentionMethod made = with({}, std::string(method));
     return std::vector{"pipeline.prefill.attention.method=" + std::string(row_of(made.prefill.method).name),
-                       "pipeline.decode.attention.method=" + std::string(row_of(made.decode.method).name)};
+                       "pipeline.decode.attention.method=" + std::string(row_of(made.decode.method).name),
+                       "pipeline.rounds.method=" + std::string(row_of(made.rounds.method).name)};
 }
 
 bool has_budget(const DecodeAttention& decode) {
@@ -72,7 +87,7 @@ bool has_budget(const DecodeAttention& decode) {
 }
 
 std::vector<AttentionMethod> attention_methods(const PipelineSettings& pipeline) {
-    AttentionMethod configured{"", pipeline.prefill.attention, pipeline.decode.attention};
+    AttentionMethod configured{"", pipeline.prefill.attention, pipeline.decode.attention, pipeline.rounds};
     configured.name = name_of(configured);
     std::vector<AttentionMethod> all{configured};
     const auto add = [&](const std::string& name) {

@@ -9,21 +9,24 @@
 
 namespace rondo {
 
-/// How a turn attends: its prompt and its answer. Named, so that a turn can ask for it.
+/// How a turn attends: its prompt, its answer, and to which rounds. Named, so that a turn can ask for it.
 struct AttentionMethod {
     std::string name;
     PrefillAttention prefill;
     DecodeAttention decode;
+    RoundSettings rounds;
 
     bool is_dense() const {
-        return prefill.method == PrefillAttention::Method::dense && decode.method == DecodeAttention::Method::dense;
+        return prefill.method == PrefillAttention::Method::dense && decode.method == DecodeAttention::Method::dense &&
+               !chooses_rounds();
     }
+    bool chooses_rounds() const { return rounds.method != RoundSettings::Method::none; }
 };
 
 /// The setting that a method's name fills: a preset, or one phase's method. An error says which names there are.
 Result<std::string> method_key(std::string_view method);
 
-/// A method's name as settings (a.b=c) of both phases: what it does not name is dense.
+/// A method's name as settings (a.b=c) of all phases: what it does not name is dense.
 Result<std::vector<std::string>> method_settings(std::string_view method);
 
 /// Whether answers attend to a number of keys that can be chosen.

@@ -20,12 +20,13 @@ inline constexpr Preset presets[] = {
     {"dense", PrefillAttention::Method::dense, DecodeAttention::Method::dense},
     {"loopserve", PrefillAttention::Method::loopserve, DecodeAttention::Method::progressive}};
 
-/// Where a method may be named: as the preset, for prompts, for answers, or in any of these places.
-enum class MethodSlot { preset, prefill, decode, any };
+/// Where a method may be named: as the preset, for prompts, for answers, for rounds, or in any of these places.
+enum class MethodSlot { preset, prefill, decode, rounds, any };
 
 /// The names that a slot may have, each once, in the order of their rows.
 struct MethodNames {
-    std::array<std::string_view, std::size(presets) + std::size(prefill_method_rows) + std::size(decode_method_rows)>
+    std::array<std::string_view, std::size(presets) + std::size(prefill_method_rows) + std::size(decode_method_rows) +
+                                     std::size(round_method_rows)>
         names{};
     size_t count = 0;
 
@@ -35,6 +36,9 @@ struct MethodNames {
             for (const Preset& preset : presets) add(preset.name);
         if (is_of(MethodSlot::prefill)) add(prefill_method_rows);
         if (is_of(MethodSlot::decode)) add(decode_method_rows);
+        // What is none of a preset's methods is called dense where any may be named.
+        if (slot == MethodSlot::rounds) add(round_method_rows);
+        if (slot == MethodSlot::any) add(std::span(round_method_rows).subspan(1));
     }
     constexpr std::span<const std::string_view> all() const { return {names.data(), count}; }
 
@@ -48,7 +52,8 @@ private:
     }
 };
 inline constexpr std::array method_names = {MethodNames(MethodSlot::preset), MethodNames(MethodSlot::prefill),
-                                            MethodNames(MethodSlot::decode), MethodNames(MethodSlot::any)};
+                                            MethodNames(MethodSlot::decode), MethodNames(MethodSlot::rounds),
+                                            MethodNames(MethodSlot::any)};
 
 constexpr std::span<const std::string_view> names_of_methods(MethodSlot slot) {
     return method_names[static_cast<size_t>(slot)].all();
@@ -61,5 +66,6 @@ constexpr bool are_first(std::span<const std::string_view> names, std::span<cons
 static_assert(are_first(names_of_methods(MethodSlot::prefill), prefill_method_rows));
 static_assert(are_first(names_of_methods(MethodSlot::decode), decode_method_rows),
               "a method that pipelines cannot have must stand last");
+static_assert(are_first(names_of_methods(MethodSlot::rounds), round_method_rows));
 
 }  // namespace rondo

@@ -17,10 +17,11 @@ enum class ChoosesWhen { once, again, every_step };
 /// Keys that an answer's token attends to at the least, whatever the method.
 inline constexpr int least_budget_tokens = 8;
 
-/// A method: its name and what is true of it. Its row, in prefill_methods.inc or decode_methods.inc, is the one place
-/// that says so. The enum of settings, the names in errors and help, the keys and variants of `rondo eval` and the
-/// maker (make_NAME, in the method's file) follow from the row. Tests run over all rows: they hold the methods to their
-/// claims, and reference.yaml, the READMEs and docs/methods.md to the rows. Lists are words parted by spaces.
+/// A method: its name and what is true of it. Its row, in prefill_methods.inc, decode_methods.inc or round_methods.inc,
+/// is the one place that says so. The enum of settings, the names in errors and help, the keys and variants of
+/// `rondo eval` and the maker (make_NAME, in the method's file) follow from the row. Tests run over all rows: they hold
+/// the methods to their claims, and reference.yaml, the READMEs and docs/methods.md to the rows. Lists are words parted
+/// by spaces.
 struct MethodRow {
     std::string_view name;
     std::string_view keys = {};     ///< of its phase's attention that have an effect, beside budget_tokens
@@ -56,7 +57,15 @@ inline constexpr MethodRow decode_method_rows[] = {
 #include "config/decode_methods.inc"
 };
 
-inline constexpr std::array<std::span<const MethodRow>, 2> method_rows = {prefill_method_rows, decode_method_rows};
+/// In the order of RoundSettings::Method.
+inline constexpr MethodRow round_method_rows[] = {
+    {.name = "none"},
+#define RONDO_METHOD(method, ...) {.name = #method, __VA_ARGS__},
+#include "config/round_methods.inc"
+};
+
+inline constexpr std::array<std::span<const MethodRow>, 3> method_rows = {prefill_method_rows, decode_method_rows,
+                                                                          round_method_rows};
 
 constexpr const MethodRow& row_of(PrefillAttention::Method method) {
     return prefill_method_rows[static_cast<size_t>(method)];
@@ -64,8 +73,11 @@ constexpr const MethodRow& row_of(PrefillAttention::Method method) {
 constexpr const MethodRow& row_of(DecodeAttention::Method method) {
     return decode_method_rows[static_cast<size_t>(method)];
 }
+constexpr const MethodRow& row_of(RoundSettings::Method method) {
+    return round_method_rows[static_cast<size_t>(method)];
+}
 
-/// Of either phase; nullptr when there is none of that name.
+/// Of any phase; nullptr when there is none of that name.
 constexpr const MethodRow* find_row(std::string_view name) {
     for (const std::span<const MethodRow> rows : method_rows)
         for (const MethodRow& row : rows)

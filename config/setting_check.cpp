@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "config/limits.hpp"
+#include "config/method_names.hpp"
 #include "config/yaml_tree.hpp"
 
 namespace rondo {
@@ -109,19 +110,31 @@ std::optional<WrongSetting> wrong_attention(const PipelineSettings& pipeline) {
         return WrongSetting{"pipeline.decode.attention.lag_steps", "is " + std::to_string(chosen.lag_steps) +
                                                                        ", must be below reselect_every, which is " +
                                                                        std::to_string(chosen.reselect_every)};
+    const bool answers_choose = chosen.method != DecodeAttention::Method::dense;
+    if (answers_choose && pipeline.rounds.method != RoundSettings::Method::none)
+        return WrongSetting{"pipeline.rounds.method", "is " + std::string(row_of(pipeline.rounds.method).name) +
+                                                          ", must be none where answers choose keys, by " +
+                                                          std::string(row_of(chosen.method).name)};
     return std::nullopt;
+}
+
+/// Whether a GPU can compute what a name of `pipeline.methods` stands for.
+bool is_for_gpus(const std::string& method) {
+    const auto rounds = names_of_methods(MethodSlot::rounds);
+    return method == presets[0].name || std::ranges::count(rounds, method) > 0;
 }
 
 /// What GPUs cannot compute yet is refused here, and not by each request.
 std::optional<WrongSetting> wrong_methods(const PipelineSettings& pipeline) {
-    for (const auto& [path, dense] :
-         {std::pair("pipeline.prefill.attention.method",
-                    pipeline.prefill.attention.method == PrefillAttention::Method::dense),
-          std::pair("pipeline.decode.attention.method",
-                    pipeline.decode.attention.method == DecodeAttention::Method::dense),
-          std::pair("pipeline.methods",
-                    std::ranges::all_of(pipeline.methods, [](const std::string& name) { return name == "dense"; }))}) {
-        if (!dense) return WrongSetting{path, "must be dense on a GPU; CPUs have the others"};
+    constexpr const char* methods = "pipeline.methods";
+    for (const auto& [path, dense] : {std::pair("pipeline.prefill.attention.method",
+                                                pipeline.prefill.attention.method == PrefillAttention::Method::dense),
+                                      std::pair("pipeline.decode.attention.method",
+                                                pipeline.decode.attention.method == DecodeAttention::Method::dense),
+                                      std::pair(methods, std::ranges::all_of(pipeline.methods, is_for_gpus))}) {
+        if (dense) continue;
+        const char* const may_be = path == methods ? "dense or of rounds" : "dense";
+        return WrongSetting{path, std::string("must be ") + may_be + " on a GPU; CPUs have the others"};
     }
     return std::nullopt;
 }

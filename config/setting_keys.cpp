@@ -186,6 +186,22 @@ constexpr SettingKey keys[] = {
     {.path = "pipeline.decode.attention.shift",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.decode.attention.shift; },
      .names = yes_or_no},
+    {.path = "pipeline.rounds.method",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds.method; },
+     .names = names_of_methods(MethodSlot::rounds)},
+    {.path = "pipeline.rounds.share",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds.share; },
+     .shape = a_share},
+    {.path = "pipeline.rounds.mass_min",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds.mass_min; },
+     .shape = a_share},
+    {.path = "pipeline.rounds.deviations",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds.deviations; },
+     .low = 1,
+     .high = 16},
+    {.path = "pipeline.rounds.watershed_layer",
+     .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.rounds.watershed_layer; },
+     .high = 1024},
     {.path = "pipeline.methods",
      .slot = [](Settings& s, std::string_view) -> SettingSlot { return &s.pipeline.methods; },
      .names = names_of_methods(MethodSlot::any),
@@ -293,9 +309,7 @@ void apply_preset(Settings& settings) {
 }
 
 std::span<const GoneKey> gone_keys() {
-    static constexpr GoneKey keys[] = {{"pipeline.rounds.method", "none"},
-                                       {"pipeline.compression.method", "none"},
-                                       {"pipeline.restore.planner", "none"}};
+    static constexpr GoneKey keys[] = {{"pipeline.compression.method", "none"}, {"pipeline.restore.planner", "none"}};
     return keys;
 }
 

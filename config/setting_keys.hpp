@@ -16,7 +16,7 @@ namespace rondo {
 using SettingSlot = std::variant<int*, double*, bool*, std::string*, std::vector<std::string>*, DeviceSettings::Kind*,
                                  DeviceSettings::Bf16*, MemorySettings::KvType*, PrefillAttention::Method*,
                                  PrefillAttention::Overlap*, PrefillAttention::AlphaOf*, DecodeAttention::Method*,
-                                 DecodeAttention::PoolSide*, ServerSettings::Reasoning*>;
+                                 DecodeAttention::PoolSide*, RoundSettings::Method*, ServerSettings::Reasoning*>;
 
 /// One key of a pipeline file. Adding a key is one row of the table, its member in Settings (which has the default) and
 /// its lines in reference.yaml.

@@ -91,9 +91,27 @@ struct DecodeSettings {
     bool operator==(const DecodeSettings&) const = default;
 };
 
+/// Which of a conversation's earlier rounds the layers above the watershed attend to, for a turn's message and its
+/// answer. A method's row names the keys that it heeds.
+struct RoundSettings {
+    enum class Method {
+        none,
+#define RONDO_METHOD(method, ...) method,
+#include "config/round_methods.inc"
+    };
+
+    Method method = Method::none;
+    double share = 0.1;       ///< of the earlier rounds that stay
+    double mass_min = 0.1;    ///< of the attention to earlier rounds: what a round must draw to stay
+    int deviations = 3;       ///< above the mean, that it must draw
+    int watershed_layer = 0;  ///< the last layer that attends to all rounds, counted from 1; 0: the model's own
+    bool operator==(const RoundSettings&) const = default;
+};
+
 struct PipelineSettings {
     PrefillSettings prefill;
     DecodeSettings decode;
+    RoundSettings rounds;
     std::vector<std::string> methods;  ///< that a turn may ask for, besides what is configured and dense
     int budget_tokens_max = 0;         ///< that a turn may ask for; 0: the configured budget
     bool operator==(const PipelineSettings&) const = default;

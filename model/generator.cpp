@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "model/attention/watershed.hpp"
 #include "model/kv_need.hpp"
 #include "model/step_in_line.hpp"
 
@@ -26,7 +27,8 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
     made->context_tokens_max_ = spec.usable_context();
     if (options.context_tokens_max > 0)
         made->context_tokens_max_ = std::min(made->context_tokens_max_, options.context_tokens_max);
-    const KvShape shape = Transformer::kv_shape(spec, options.kv_type);
+    RONDO_ASSIGN(const int lower_layers, layers_below_watershed(spec, options.rounds));
+    const KvShape shape = Transformer::kv_shape(spec, options.kv_type, lower_layers);
     int64_t blocks = blocks_of_rounds(made->context_tokens_max_) +
                      blocks_of_copies(options.decode, options.decode_method.get(), made->context_tokens_max_);
     const size_t block_bytes = shape.block_bytes(LayerGroup::lower) + shape.block_bytes(LayerGroup::upper);
@@ -42,6 +44,8 @@ Result<std::unique_ptr<Generator>> Generator::create(const Model& model, Device&
                  KvPool::create(device, shape, {static_cast<size_t>(blocks), static_cast<size_t>(blocks)}));
     made->kv_ = std::make_unique<SequenceKv>(*made->pool_);
     made->kv_->reserve(made->context_tokens_max_);
+    // What stands before the first round, where nobody says that: its first block.
+    if (lower_layers > 0) made->plan_rounds(apart_from_preamble({}));
     made->history_.reserve(static_cast<size_t>(made->context_tokens_max_));
     const int64_t rows_max = std::min(options.chunk_tokens, made->context_tokens_max_);
     made->options_.chunk_tokens = rows_max;
@@ -61,6 +65,7 @@ Status Generator::create_attention() {
         RONDO_ASSIGN(prefill_, SparsePrefill::create(model_.spec, device_, options_.prefill));
         prefill_->measure(options_.measure ? 1 : 0);
     }
+    RONDO_ASSIGN(rounds_, RoundAttention::create(model_.spec, *pool_, device_, options_.rounds));
     return create_decode();
 }
 
@@ -72,7 +77,7 @@ Status Generator::create_decode() {
     if (options_.step_probe != nullptr && how.give_up_blocks && how.method != nullptr && how.method->evicts())
         return make_error(ErrorCode::invalid_argument, "a probe of keys that are given up; their blocks must be kept");
     RONDO_ASSIGN(decode_, StepAttention::create(model_.spec, *pool_, device_, how));
-    attention_ = {prefill_.get(), decode_.get(), options_.prompt_probe, nullptr};
+    attention_ = {prefill_.get(), decode_.get(), options_.prompt_probe, nullptr, rounds_.get()};
     return Status::ok();
 }
 
@@ -84,7 +89,9 @@ Status Generator::answer_by(const DecodeAttention& decode, std::shared_ptr<const
 
 void Generator::forget() {
     if (decode_) decode_->reset();  // its copies take room too
+    std::vector<int64_t> ends = kv_->planned_ends();
     *kv_ = SequenceKv(*pool_);
+    kv_->plan_rounds(std::move(ends));
     kv_->reserve(context_tokens_max_);
     history_.clear();
 }
@@ -118,6 +125,18 @@ int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
     return kept;
 }
 
+/// The last round of the tokens is a message by which rounds are chosen.
+int64_t Generator::see_rounds(int64_t count) {
+    kv_->show_rounds();
+    attention_.rounds = count > 0 ? rounds_.get() : nullptr;
+    if (attention_.rounds == nullptr) return 0;
+    int64_t begin = tokens();
+    for (const int64_t end : kv_->planned_ends())
+        if (end < tokens() + count) begin = std::max(begin, end);
+    rounds_->begin_message(begin, tokens() + count);
+    return begin - tokens();
+}
+
 void Generator::truncate(int64_t tokens) {
     kv_->truncate(tokens);
     history_.resize(static_cast<size_t>(tokens));
@@ -133,8 +152,10 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
         if (!computed) forget();  // a part of a conversation must not pass for the whole
         return computed;
     }
+    const auto before_message = static_cast<size_t>(see_rounds(answer_follows ? std::ssize(ids) : 0));
     for (size_t begin = 0; begin < ids.size();) {
-        const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
+        if (begin < before_message) count = std::min(count, before_message - begin);
         const bool last = begin + count == ids.size();
         RONDO_TRY(append(ids.subspan(begin, count), last ? BatchPart::Logits::last : BatchPart::Logits::none));
         begin += count;
@@ -155,6 +176,7 @@ Status Generator::step(int32_t id, bool is_last) {
         stepped = step_in_line(*stepper_, {&row, 1}, is_last);
     }
     RONDO_TRY(stepped);
+    if (rounds_) rounds_->after_step(*kv_);
     history_.push_back(id);
     logits_ = stepper_->decode_logits(0);
     return Status::ok();
@@ -170,6 +192,7 @@ Status Generator::score(std::span<const int32_t> ids, const std::function<void(s
             return computed;
         }
     }
+    see_rounds(0);
     for (size_t begin = 0; begin < ids.size();) {
         const size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
         RONDO_TRY(append(ids.subspan(begin, count), BatchPart::Logits::all));

@@ -35,6 +35,7 @@ public:
         size_t kv_bytes_max = 0;         ///< of the conversation's KV; 0: what the context needs
         PrefillAttention prefill = {};   ///< what prompts attend to
         DecodeAttention decode = {};     ///< what answers attend to
+        RoundSettings rounds = {};       ///< to which rounds
         /// In place of the method that `decode` names, for an evaluation that knows more.
         std::shared_ptr<const DecodeSelection> decode_method = {};
         bool give_up_blocks = true;  ///< false: an evicting method leaves the KV alone, so that it can be compared
@@ -53,7 +54,8 @@ public:
     /// memory, in order.
     Status score(std::span<const int32_t> ids, const std::function<void(std::span<const float>)>& consume);
     /// Appends tokens and keeps nothing but their KV; the logits of the last one wait for `step`. Where no answer
-    /// follows (history that comes round by round), nothing is chosen for one.
+    /// follows (history that comes round by round), nothing is chosen for one. Of rounds that were planned within the
+    /// tokens, the last one is the message that an answer follows.
     Status prefill(std::span<const int32_t> ids, bool answer_follows = true);
     /// From here on answers attend by this; what an earlier method has chosen is forgotten, the KV stays. The pool has
     /// room for the copies of `Options::decode.budget_tokens` keys, no more.
@@ -72,10 +74,13 @@ public:
     int64_t tokens() const { return kv_->tokens(); }
     int64_t context_tokens_max() const { return context_tokens_max_; }
     void begin_round() { kv_->begin_round(); }
+    /// Where rounds will end that are known ahead, by tokens of the whole sequence, ascending.
+    void plan_rounds(std::vector<int64_t> ends) { kv_->plan_rounds(std::move(ends)); }
     const Transformer& transformer() const { return stepper_->transformer(); }
     /// How it attends where that is not to everything; null where it is.
     SparsePrefill* sparse_prefill() { return prefill_.get(); }
     StepAttention* step_attention() { return decode_.get(); }
+    const RoundAttention* round_attention() const { return rounds_.get(); }
     const SequenceKv& kv() const { return *kv_; }
     const KvPool& pool() const { return *pool_; }
 
@@ -85,6 +90,9 @@ private:
     Status check(std::span<const int32_t> ids) const;
     Status create_attention();
     Status create_decode();
+    /// All rounds are seen again. Where an answer follows so many tokens, which come next, rounds will be chosen for
+    /// it. Returns how many of them stand before the message.
+    int64_t see_rounds(int64_t count);
     /// An evicting method has given up keys that further prompts must see.
     bool has_gaps() const { return kv_->first_held() > 0; }
     void forget();
@@ -101,6 +109,7 @@ private:
     std::unique_ptr<Stepper> stepper_;
     std::unique_ptr<SparsePrefill> prefill_;
     std::unique_ptr<StepAttention> decode_;
+    std::unique_ptr<RoundAttention> rounds_;
     SequenceAttention attention_;
     std::span<float> logits_;  // of the stepper
 };

@@ -119,6 +119,7 @@ Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchP
     chunk.begin = kv.tokens();
     chunk.layer = 0;
     chunk.logits = logits;
+    if (attention.rounds != nullptr) attention.rounds->begin_chunk(kv, chunk.begin);
     RONDO_TRY(kv.extend(std::ssize(ids)));
     chunk.kv = &kv;
     chunk.batch.clear();
@@ -131,11 +132,23 @@ Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchP
     return laid;
 }
 
+/// At the watershed rounds are chosen, and the chunk is laid out anew for the layers above it.
+Status Stepper::run_layers(OpenChunk& chunk, int end) {
+    RoundAttention* const rounds = chunk.attention.rounds;
+    const int watershed = rounds == nullptr ? 0 : rounds->layers_below();
+    if (chunk.layer >= watershed || end < watershed || !rounds->chooses(*chunk.kv, chunk.begin))
+        return transformer_->forward(chunk.batch, {chunk.layer, end});
+    RONDO_TRY(transformer_->forward(chunk.batch, {chunk.layer, watershed}));
+    rounds->choose(*chunk.kv);
+    RONDO_TRY(chunk.batch.prepare());
+    return transformer_->forward(chunk.batch, {watershed, end});
+}
+
 Status Stepper::run_chunk(const SequenceKv& kv, int layers) {
     assert(chunk_of(&kv) != nullptr);
     OpenChunk& chunk = *chunk_of(&kv);
     const int end = std::min(chunk.layer + layers, model_.spec.layers);
-    Status status = transformer_->forward(chunk.batch, {chunk.layer, end});
+    Status status = run_layers(chunk, end);
     chunk.layer = end;
     const bool complete = end == model_.spec.layers;
     if (status && complete && chunk.logits == BatchPart::Logits::last)

@@ -95,6 +95,7 @@ private:
     void give_up_work();
     Status lay_out(std::span<const Row> rows);
     Status run(std::span<const Row> rows);
+    Status run_layers(OpenChunk& chunk, int end);
     /// Logits [first, first + rows) of a batch, to row `at` of all.
     Status compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at);
     std::span<float> logits_row(int64_t row);

@@ -172,6 +172,7 @@ Status Transformer::narrow(Batch& batch) {
 }
 
 Status Transformer::attend(const Batch& batch, int layer) {
+    RONDO_TRY(look_at_rounds(batch, layer));
     RONDO_TRY(attend_prompts(batch, layer));
     return attend_answers(batch, layer);
 }
@@ -181,6 +182,19 @@ Status Transformer::keep_queries(const Batch& batch, int layer, int first_sequen
         const BatchPart& part = batch.part(s);
         if (part.attention == nullptr || part.attention->decode == nullptr) continue;
         RONDO_TRY(part.attention->decode->keep_queries(device_, layer, queries_of(batch, s), part.end_token()));
+    }
+    return Status::ok();
+}
+
+/// In the watershed's layer: what the rows of a message are looking at says which rounds the upper layers have.
+Status Transformer::look_at_rounds(const Batch& batch, int layer) {
+    for (int s = 0; s < batch.bulk_sequences(); ++s) {
+        const BatchPart& part = batch.part(s);
+        RoundAttention* const rounds = part.attention == nullptr ? nullptr : part.attention->rounds;
+        if (rounds == nullptr || !rounds->is_watershed(layer) || !rounds->chooses(*part.kv, part.first_token)) continue;
+        const AttendArgs args = attend_args(batch, layer, s, 1, Rows::bulk);
+        RONDO_TRY(rounds->look(*part.kv, part.first_token, queries_of(batch, s),
+                               {{}, args.heads, args.kv, args.sequences, nullptr, 0, args.scale}));
     }
     return Status::ok();
 }

@@ -50,6 +50,7 @@ private:
     AttendArgs attend_args(const Batch& batch, int layer, int first_sequence, int sequences, Rows rows) const;
     Status attend(const Batch& batch, int layer);
     Status attend_prompts(const Batch& batch, int layer);
+    Status look_at_rounds(const Batch& batch, int layer);
     Status attend_answers(const Batch& batch, int layer);
     Tensor queries(const Batch& batch) const;
     Tensor queries_of(const Batch& batch, int sequence) const;

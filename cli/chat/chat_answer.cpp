@@ -114,6 +114,9 @@ void ChatAnswer::take_attention(const json& how) {
     };
     end_.attention.prompt = phase("prompt");
     end_.attention.answer = phase("answer");
+    const json& rounds = member(how, "rounds");
+    if (rounds.is_object())
+        end_.attention.rounds = {count(rounds, "earlier"), count(rounds, "chosen"), number(rounds, "mass", 0.0)};
     end_.attention.selections = count(how, "selections");
     end_.attention.lag_steps = static_cast<int>(std::min<int64_t>(count(how, "lag_steps"), INT32_MAX));
 }

@@ -40,6 +40,9 @@ std::string ChatPartner::stats(const TurnEnd& turn) const {
     const TurnAttention& how = turn.attention;
     if (how.method == "dense") return text;
     text += how.method + ": prompt " + shares(how.prompt) + "; answer " + shares(how.answer);
+    if (how.rounds.earlier > 0)
+        print_to(text, "; rounds: %ld of %ld", static_cast<long>(how.rounds.chosen),
+                 static_cast<long>(how.rounds.earlier));
     print_to(text, "; choices of keys: %ld\n", static_cast<long>(how.selections));
     return text;
 }

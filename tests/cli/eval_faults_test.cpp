@@ -154,6 +154,32 @@ TEST_F(Trial, APromptThatManyShareAnswersAsOneOfItsOwnDoes) {
     }
 }
 
+/// What Round Attention stands on: the message finds its round at the watershed, and nowhere near it.
+TEST_F(Trial, TheRoundOfTheEvidenceIsChosenAtTheWatershed) {
+    std::map<std::string, int> right;
+    std::map<std::string, double> density;
+    const std::vector<std::string> methods = {"dense", "top_rounds", "top_rounds:watershed_layer=4", "recent_rounds"};
+    constexpr int dialogues = 12;
+    for (int i = 0; i < dialogues; ++i) {
+        const uint64_t seed = seeds_of(SeedUse::development).first + 80 + static_cast<uint64_t>(i);
+        const auto rounds = make_dialogue(seed, {.rounds = 12, .tasks = {Task::recall}}).value();
+        const auto question = make_question(model_, rounds, 11, {}, true).value();
+        EXPECT_EQ(question.round_ends.size(), 11U);
+        for (const std::string& method : methods) {
+            const Attempt attempt = force(machine_, contestant(method), 8, question).value();
+            right[method] += is_answered(model_, question, attempt.argmax) ? 1 : 0;
+            density[method] += attempt.density / dialogues;
+            EXPECT_EQ(attempt.round_mass.has_value(), method != "dense");
+        }
+    }
+    EXPECT_GE(right["dense"], dialogues - 1);
+    EXPECT_GE(right["top_rounds"], right["dense"] - 1);
+    EXPECT_LE(right["top_rounds:watershed_layer=4"], dialogues / 2);
+    EXPECT_LE(right["recent_rounds"], dialogues / 2);
+    EXPECT_EQ(density["dense"], 1.0);
+    EXPECT_LT(density["top_rounds"], 0.7);
+}
+
 /// A model of several tokens that end an answer writes one of them behind a turn, and not always the first.
 TEST_F(Trial, AnyTokenThatEndsAnAnswerMayStandLast) {
     Model model = load_model_text(demo_model_path()).value();

@@ -232,15 +232,15 @@ TEST(EvalMarkdown, IsOneRowAMethodAndBudget) {
                                 "| method | budget | begin (n=2) | less dense | end (n=2) | less dense | "
                                 "mass | chosen mass | mass p5 | KL | top-1 | density | prompt density | lines again | "
                                 "sampled rows' mass | others' | "
-                                "evidence's | KV KiB | read KiB |\n|--"));
+                                "evidence's | rounds' mass | KV KiB | read KiB |\n|--"));
     EXPECT_THAT(text, HasSubstr("|\n| dense | - | 1.000 [1.000, 1.000] | - | 0.500 [0.000, 1.000] n.r. | - | "
-                                "- | - | - | - | - | - | - | - | - | - | - | - | - |\n"));
+                                "- | - | - | - | - | - | - | - | - | - | - | - | - | - |\n"));
     EXPECT_THAT(text, HasSubstr("|\n| snapkv | 20% | 0.500 [0.000, 1.000] | -0.500 [-1.000, +0.000] | "
                                 "0.000 [0.000, 0.000] n.r. | -0.500 [-1.000, +0.000] | - | - | - | - | - | - | - | - | "
-                                "- | - | - | - | - |\n"));
+                                "- | - | - | - | - | - |\n"));
     EXPECT_THAT(text, HasSubstr("|\n| loopserve | 20% | 1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000] | "
                                 "1.000 [1.000, 1.000] n.r. | +0.500 [+0.000, +1.000] | "
-                                "0.900 | - | 0.650 | 0.0300 | 1.000 | 0.250 | - | - | - | - | - | 9.5 | - |\n"));
+                                "0.900 | - | 0.650 | 0.0300 | 1.000 | 0.250 | - | - | - | - | - | - | 9.5 | - |\n"));
     EXPECT_THAT(text, HasSubstr("\n- ranked at 20%, begin: loopserve 1.000 > snapkv 0.500\n"
                                 "- not ranked, end: dense is right in 0.500\n"));
     EXPECT_THAT(text, HasSubstr("### recall, by lag in rounds\n\n| method | budget | lag 1 (n=2) | less dense | "
@@ -333,7 +333,7 @@ TEST(EvalJson, HoldsEachAnswer) {
         R"({"method":"loopserve","budget":"20%","history":"teacher_forced","dialogue":7,"round":3,)"
         R"("asked":"list","task":"recall","place":"begin","lag":1,"exact":true,"mass_mean":0.9,"mass_chosen":null,"mass_p5":0.5,)"
         R"("kl_to_dense":0.02,"top1_agreement":1.0,"density":0.25,"prompt_density":null,"line_overlap":null,"prompt_mass":null,)"
-        R"("unsampled_mass":null,"evidence_mass":null,"bytes_resident":8192.0,"bytes_read":null})");
+        R"("unsampled_mass":null,"evidence_mass":null,"round_mass":null,"bytes_resident":8192.0,"bytes_read":null})");
 }
 
 TEST(EvalJson, CellsWithoutAnswersHaveNoRate) {

@@ -56,6 +56,29 @@ TEST(Generate, PromptTokensAndStandardInputAreTheSamePrompt) {
     EXPECT_EQ(run_json(generate({}), question).at("ids"), prompt.at("ids"));
 }
 
+TEST(Generate, RoundsOfAChatAreChosen) {
+    const TemporaryFolder folder;
+    nlohmann::json messages;
+    for (const std::string told : {"red box is 4817", "blue box is 2230", "green door is 9911", "black gate is 5555"}) {
+        messages.push_back({{"role", "user"}, {"content", "The code of the " + told + "."}});
+        messages.push_back({{"role", "assistant"}, {"content", "Noted."}});
+    }
+    messages.push_back({{"role", "user"}, {"content", "What is the code of the green door?"}});
+    folder.write("m.json", messages.dump());
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"--messages", (folder.path() / "m.json").string()});
+        return run_json(generate(more));
+    };
+    const auto dense = with({}), all = with({"--method", "top_rounds", "--set", "pipeline.rounds.share=1"});
+    EXPECT_EQ(all.at("ids"), dense.at("ids"));
+    const auto some = with({"--method", "top_rounds"}), recent = with({"--method", "recent_rounds", "--logprobs", "0"});
+    EXPECT_EQ(some.at("prompt_ids"), dense.at("prompt_ids"));
+    EXPECT_EQ(some.at("text"), "The code of the green door is 9911.") << "the right round is chosen";
+    EXPECT_NE(recent.at("logprobs"), with({"--logprobs", "0"}).at("logprobs")) << "some rounds are left out";
+    expect_failure(run_rondo(generate({"--method", "top_rounds", "--set", "pipeline.rounds.watershed_layer=10"}), "a"),
+                   "pipeline.rounds.watershed_layer: is 10; the model has 10 layers, and it must be below that");
+}
+
 TEST(Generate, MessagesGoThroughTheChatTemplate) {
     const TemporaryFolder folder;
     folder.write("messages.json", nlohmann::json::array({{{"role", "user"}, {"content", question}}}).dump());

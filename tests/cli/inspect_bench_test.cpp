@@ -215,6 +215,26 @@ TEST_F(Bench, MethodsThatChooseWithinAStepAreSplitToo) {
     }
 }
 
+/// Of ten rounds and a message behind them, with some of them above the watershed.
+TEST_F(Bench, RoundsAreChosenBesideDense) {
+    const std::vector<std::string> how = {
+        "--tokens", "12", "--depth", "330", "--repeat", "1", "--method", "recent_rounds", "--round-tokens", "30"};
+    const auto bench = [&](const std::string& phase) {
+        std::vector<std::string> words = {"bench", phase};
+        words.insert(words.end(), how.begin(), how.end());
+        return run_json(words);
+    };
+    const auto decode = bench("decode"), prefill = bench("prefill");
+    EXPECT_EQ(decode.at("method"), "recent_rounds");
+    expect_whole_split(decode);
+    // In half of the layers 16 keys of the beginning, one round of ten, and the message's; some answer's in all.
+    EXPECT_NEAR(decode.at("density").get<double>(), 0.5 + 0.5 * (16 + 30 + 30) / 330, 0.02);
+    EXPECT_LT(decode.at("kv_mib_per_step").get<double>(), decode.at("dense_kv_mib_per_step").get<double>());
+    EXPECT_EQ(prefill.at("method"), "recent_rounds");
+    EXPECT_EQ(prefill.at("rounds"), (nlohmann::json{{"earlier", 11}, {"chosen", 2}}));
+    EXPECT_FALSE(prefill.contains("density")) << "which is of lines";
+}
+
 TEST_F(Bench, LengthsAreMeasuredInTurn) {
     const auto json = run_json({"bench", "prefill", "--lengths", "24,160,200", "--repeat", "1", "--depth", "20",
                                 "--method", "a_shape", "--set", "pipeline.prefill.attention.min_tokens=100"});

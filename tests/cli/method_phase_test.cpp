@@ -45,7 +45,9 @@ TEST(ModelOptions, AFlagAndAMapThatSayTheSameKeyAreRefused) {
                                            {"--kv", "f32", "memory={device_kv_mib: 64, \"kv_dtype\": bf16}"},
                                            {"--model", "a", "model={path: b}"},
                                            {"--chunk", "8", "pipeline={prefill: {chunk_tokens: 16}}"},
-                                           {"--method", "snapkv", "pipeline.decode.attention={method: recent}"}}) {
+                                           {"--method", "snapkv", "pipeline.decode.attention={method: recent}"},
+                                           {"--method", "snapkv", "pipeline.rounds.method=top_rounds"},
+                                           {"--method", "dense", "pipeline={rounds: {method: top_rounds}}"}}) {
         expect_failure(run_rondo({"generate", "--prompt", "a", flag, value, "--set", set}),
                        "there must be only one of them");
     }

@@ -10,7 +10,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::string_view prompts = "pipeline.prefill.attention.", answers = "pipeline.decode.attention.";
+constexpr std::string_view prompts = "pipeline.prefill.attention.", answers = "pipeline.decode.attention.",
+                           of_rounds = "pipeline.rounds.";
 
 std::vector<std::string_view> keys_of(std::string_view phase) {
     std::vector<std::string_view> keys;
@@ -25,7 +26,7 @@ std::vector<std::string_view> keys_of(std::string_view phase) {
 TEST(MethodRows, HaveNamesOfTheirOwn) {
     std::set<std::string_view> names;
     for (const std::span<const MethodRow> rows : method_rows) {
-        EXPECT_EQ(rows[0].name, "dense");
+        EXPECT_EQ(rows[0].name, rows.data() == round_method_rows ? "none" : "dense");
         for (const MethodRow& row : rows.subspan(1)) {
             EXPECT_TRUE(names.insert(row.name).second) << row.name;
             EXPECT_EQ(find_row(row.name), &row);
@@ -36,7 +37,8 @@ TEST(MethodRows, HaveNamesOfTheirOwn) {
 
 TEST(MethodRows, KnowTheirPhasesKeysAndLeaveNoneToNobody) {
     for (const auto& [phase, rows] : {std::pair(prompts, std::span<const MethodRow>(prefill_method_rows)),
-                                      std::pair(answers, std::span<const MethodRow>(decode_method_rows))}) {
+                                      std::pair(answers, std::span<const MethodRow>(decode_method_rows)),
+                                      std::pair(of_rounds, std::span<const MethodRow>(round_method_rows))}) {
         std::set<std::string_view> heeded;
         for (const MethodRow& row : rows) {
             const auto words = words_in(row.keys);

@@ -67,10 +67,11 @@ TEST(Settings, EveryMethodIsReadByItsOwnName) {
 
 TEST(Settings, ARequestMayBeLetAskForEveryMethod) {
     std::set<std::string_view> of_slots;
-    for (const MethodSlot slot : {MethodSlot::preset, MethodSlot::prefill, MethodSlot::decode}) {
+    for (const MethodSlot slot : {MethodSlot::preset, MethodSlot::prefill, MethodSlot::decode, MethodSlot::rounds}) {
         const auto names = names_of_methods(slot);
         of_slots.insert(names.begin(), names.end());
     }
+    of_slots.erase("none");  // dense, where any may be named
     const auto any = names_of_methods(MethodSlot::any);
     EXPECT_EQ(std::set(any.begin(), any.end()), of_slots);
     EXPECT_EQ(any.size(), of_slots.size());
@@ -156,15 +157,36 @@ TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
                   listed(names_of_methods(MethodSlot::prefill)) + "; did you mean loopserve?");
 }
 
+TEST(Settings, RoundsAreChosenWhereAnswersAttendToAllKeysOfTheirs) {
+    EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds, share: 0.25}}").pipeline.rounds,
+              (RoundSettings{.method = RoundSettings::Method::top_rounds, .share = 0.25}));
+    EXPECT_EQ(
+        error_of("pipeline: {rounds: {method: top_k}}"),
+        "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be " + listed(names_of_methods(MethodSlot::rounds)));
+    EXPECT_EQ(error_of("pipeline: {rounds: {method: top_rounds}, decode: {attention: {method: snapkv}}}"),
+              "f.yaml:1: pipeline.rounds.method: is top_rounds, must be none where answers choose keys, by snapkv");
+    EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds}, prefill: {attention: {method: loopserve}}}")
+                  .pipeline.prefill.attention.method,
+              PrefillAttention::Method::loopserve);
+}
+
+TEST(Settings, GpusChooseRoundsAndNoKeys) {
+    const std::string gpu = "devices: {cpu: {kind: cuda}}\n";
+    EXPECT_EQ(
+        value_of(gpu + "pipeline: {rounds: {method: top_rounds}, methods: [fixed_rounds, dense]}").pipeline.methods,
+        (std::vector<std::string>{"fixed_rounds", "dense"}));
+    EXPECT_THAT(error_of(gpu + "pipeline: {methods: [top_rounds, snapkv]}"),
+                ::testing::HasSubstr("pipeline.methods: must be dense or of rounds on a GPU; CPUs have the others"));
+}
+
 TEST(Settings, KeysThatAreGoneAreAcceptedAndNoted) {
     const Settings settings =
         value_of("pipeline:\n  rounds: {method: none}\n  restore:\n    planner: none\n  compression:\n");
     EXPECT_THAT(settings.notes, ::testing::ElementsAre(
-                                    "f.yaml:2: pipeline.rounds.method: has no effect any more and can be left out",
                                     "f.yaml:4: pipeline.restore.planner: has no effect any more and can be left out"));
     EXPECT_EQ(settings.pipeline, value_of("{}").pipeline);
-    EXPECT_EQ(error_of("pipeline: {rounds: {method: top_k}}"),
-              "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be none or left out");
+    EXPECT_EQ(error_of("pipeline: {compression: {method: krul}}"),
+              "f.yaml:1: pipeline.compression.method: is \"krul\", must be none or left out");
     EXPECT_EQ(error_of("pipeline: {restore: {planner: [none]}}"),
               "f.yaml:1: pipeline.restore.planner: is a list of 1, must be none or left out");
     EXPECT_EQ(error_of("pipeline: {restore: none}"), "f.yaml:1: pipeline.restore: is \"none\", must be left out");
@@ -295,7 +317,7 @@ TEST(Settings, EveryNumberHasItsRange) {
                       "f.yaml:1: " + path + ": is \"" + std::to_string(value) + "\", must be a whole number " +
                           std::to_string(key.low) + " to " + std::to_string(key.high));
     }
-    EXPECT_EQ(numbers, 33);
+    EXPECT_EQ(numbers, 35);
 }
 
 /// They become bytes, of which several are summed up.
@@ -350,7 +372,7 @@ TEST(Settings, MethodsThatGpusDoNotHaveAreRefusedThere) {
     EXPECT_EQ(error_of(gpu + "pipeline: {decode: {attention: {method: quest}}}"),
               "f.yaml:2: pipeline.decode.attention.method: must be dense on a GPU; CPUs have the others");
     EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense, snapkv]}"),
-              "f.yaml:2: pipeline.methods: must be dense on a GPU; CPUs have the others");
+              "f.yaml:2: pipeline.methods: must be dense or of rounds on a GPU; CPUs have the others");
     EXPECT_EQ(error_of(gpu + "pipeline: {methods: [dense]}"), "no error");
 }
 

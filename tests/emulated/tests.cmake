@@ -12,7 +12,8 @@ string(CONCAT long "*Attend.InvariantRows*:*Attend.PrefillRows*:*Attend.ChunksOf
   "CudaDevice.ClosingReports*:GpuCheck.EveryStageEnds*:GpuCheck.*DoesNotListen*:GpuCheck.TheFileIsWhole*:"
   "GpuCheck.TwoRunsAtOnce*:GpuCheckPack.TheEmulatedPrograms*:GpuCheckPack.ABundleBrings*")
 string(CONCAT some_models "*Golden.TheGpuMatchesToo/*gqa7_head64_tied:*Golden.TheGpuMatchesToo/*q4_k:"
-  "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*:EngineOnGpu/Steps.RowsWithoutLogits*/bf16_*")
+  "EngineOnGpu/Steps.LayerRanges*:EngineOnGpu/Steps.PromptsAndAnswers*/bf16_*:EngineOnGpu/Steps.RowsWithoutLogits*/bf16_*:"
+  "EngineOnGpu/RoundsOfAMessage.TheChoice*:EngineOnGpu/RoundsOfAMessage.ThereIsNothing*")
 
 # emulated_test(NAME ORDER FILTER variables...)
 function(emulated_test name order filter)

@@ -76,6 +76,7 @@ TEST(MethodPages, TheTablesOfPoliciesHaveEachMethodOnce) {
     const std::string policies = "model/attention/policies/";
     EXPECT_EQ(methods_in(table_of_methods(policies + "README.md")), names_of(prefill_method_rows));
     EXPECT_EQ(methods_in(table_of_methods(policies + "decode_selection/README.md")), names_of(decode_method_rows));
+    EXPECT_EQ(methods_in(table_of_methods(policies + "round_selection/README.md")), names_of(round_method_rows));
 }
 
 TEST(MethodPages, TheTableOfDecodeMethodsSaysWhichGiveKeysUp) {
@@ -100,6 +101,7 @@ std::string method_of(const std::string& line) {
 TEST(MethodPages, TheReportHasALineOfEveryMethodAndOfNoOther) {
     std::set<std::string> known = names_of(prefill_method_rows), told;
     known.merge(names_of(decode_method_rows));
+    known.merge(names_of(round_method_rows));
     for (const std::string& line : lines_of("docs/methods.md")) {
         if (const std::string method = method_of(line); !method.empty()) told.insert(method);
     }

@@ -115,6 +115,11 @@ OrderedJson attention_json(const TurnAttention& attention) {
     };
     add("prompt", attention.prompt);
     add("answer", attention.answer);
+    if (attention.rounds.earlier > 0) {
+        json["rounds"] = {{"earlier", attention.rounds.earlier},
+                          {"chosen", attention.rounds.chosen},
+                          {"mass", attention.rounds.mass}};
+    }
     json["selections"] = attention.selections;
     if (attention.given_up > 0) json["given_up"] = attention.given_up;
     if (attention.waited > 0) json["waited"] = attention.waited;

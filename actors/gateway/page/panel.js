@@ -128,6 +128,11 @@ function attention_table(turn) {
         { kind: 'none', label: 'Choices of keys', value: how.selections },
         { kind: 'none', label: 'Steps until they serve', value: how.lag_steps },
     ];
+    if (how.rounds) {
+        counts.push({ kind: 'none', label: 'Earlier rounds', value: how.rounds.earlier });
+        counts.push({ kind: 'none', label: 'Of them chosen', value: how.rounds.chosen });
+        shares.push({ kind: 'none', label: 'Rounds: attention held', value: how.rounds.mass });
+    }
     if (how.waited) counts.push({ kind: 'none', label: 'Waited for', value: how.waited });
     if (how.given_up) counts.push({ kind: 'none', label: 'Given up for want of memory', value: how.given_up });
     return element(

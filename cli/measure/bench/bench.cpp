@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/measure/bench/bench_plot.hpp"
 #include "cli/measure/multi_turn/multi_turn.hpp"
+#include "model/attention/round_attention.hpp"
 
 namespace rondo::cli {
 
@@ -33,6 +34,13 @@ Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const st
                              : " behind " + std::to_string(lengths[i - 1]) + "; lengths must be ascending"));
     }
     return std::vector<int64_t>(lengths.begin(), lengths.end());
+}
+
+std::vector<int64_t> round_ends(int64_t tokens, int64_t round_tokens) {
+    std::vector<int64_t> ends;
+    for (int64_t end = round_tokens; end < tokens; end += round_tokens) ends.push_back(end);
+    if (tokens > 0) ends.push_back(tokens);
+    return apart_from_preamble(std::move(ends));
 }
 
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary) {
@@ -70,6 +78,11 @@ BenchReport begin_report(BenchReport::Kind kind, const BenchOptions& options, co
     const PipelineSettings& pipeline = runner.settings.pipeline;
     report.method = kind == BenchReport::Kind::prefill ? row_of(pipeline.prefill.attention.method).name
                                                        : row_of(pipeline.decode.attention.method).name;
+    if (pipeline.rounds.method != RoundSettings::Method::none) {
+        const std::string rounds(row_of(pipeline.rounds.method).name);
+        report.method =
+            report.method == row_of(PrefillAttention::Method::dense).name ? rounds : report.method + "+" + rounds;
+    }
     report.model = runner.model.name;
     report.device = runner.device->name();
     report.kv = name_of(runner.settings.memory.kv_dtype);
@@ -101,6 +114,9 @@ CLI::App* add_one(CLI::App& command, Action& run, const std::shared_ptr<BenchOpt
         one->add_option(list, options->lengths,
                         "512,2048: measures at each in turn, ascending, at most " + std::to_string(lengths_max))
             ->excludes(one->get_option(single));
+    one->add_option("--round-tokens", options->round_tokens,
+                    "tokens of a round of the context, where a method chooses rounds")
+        ->check(CLI::Range(1, 1 << 20));
     one->add_option("--repeat", options->repeat, "counted repeats; the median is quoted")->check(CLI::Range(1, 1000));
     one->add_option("--plot", options->plot_file, "SVG file: tokens/s over context length, and where the time goes")
         ->type_name("FILE");

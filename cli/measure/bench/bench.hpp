@@ -16,7 +16,8 @@ struct BenchOptions {
     int64_t depth = 0;
     int batch = 1;
     int repeat = 5;
-    std::string lengths;  ///< "1024,4096": prompts or depths to measure in turn, where is_sweep
+    int64_t round_tokens = 256;  ///< of each round of the history, where rounds are chosen
+    std::string lengths;         ///< "1024,4096": prompts or depths to measure in turn, where is_sweep
     bool is_sweep = false;
     std::string plot_file;
     bool json = false;
@@ -31,6 +32,8 @@ inline double seconds_now() {
 
 /// What to measure, in ascending order: the list that was given, or only the one.
 Result<std::vector<int64_t>> bench_lengths(const BenchOptions& options, const std::string& list_name, int64_t only);
+/// Where the rounds of a history of so many tokens end, the last of them at its end.
+std::vector<int64_t> round_ends(int64_t tokens, int64_t round_tokens);
 /// Ids spread over the vocabulary: what they are does not matter for speed, that they differ does for the embedding.
 std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary);
 /// An error where a logit is not finite: such a run has measured nothing real.

@@ -8,13 +8,18 @@ namespace rondo::cli {
 namespace {
 
 /// A generator that attends as settings say, or to everything.
-Result<std::unique_ptr<Generator>> open_generator(const Runner& runner, int64_t context_tokens, bool dense) {
+Result<std::unique_ptr<Generator>> open_generator(const Runner& runner, const BenchOptions& options, int64_t tokens_max,
+                                                  bool dense) {
     Generator::Options how;
     how.chunk_tokens = runner.settings.pipeline.prefill.chunk_tokens;
     how.kv_type = kv_dtype(runner.settings.memory.kv_dtype);
-    how.context_tokens_max = context_tokens + 1;
+    how.context_tokens_max = options.depth + tokens_max + 1;
     if (!dense) how.prefill = runner.settings.pipeline.prefill.attention;
-    return Generator::create(runner.model, *runner.device, how);
+    if (!dense) how.rounds = runner.settings.pipeline.rounds;
+    RONDO_ASSIGN(auto made, Generator::create(runner.model, *runner.device, how));
+    if (made->round_attention() != nullptr) made->plan_rounds(round_ends(options.depth, options.round_tokens));
+    RONDO_TRY(made->prefill(some_ids(options.depth, runner.model.spec.vocabulary), false));
+    return made;
 }
 
 /// Prompts behind `depth` tokens of history. `choosers` threads choose for a layer's heads at once.
@@ -44,9 +49,16 @@ Result<TimedRun> prefill_once(Generator& generator, const PromptBench& bench, st
     return run;
 }
 
+void tell_rounds(const Generator& generator, nlohmann::ordered_json& out) {
+    if (generator.round_attention() == nullptr) return;
+    const RoundStats& stats = generator.round_attention()->stats();
+    out["rounds"] = {{"earlier", stats.rounds}, {"chosen", stats.chosen}};
+}
+
 /// What the method's lines hold; measured in a run apart, since counting costs time.
 Status count_lines(Generator& generator, const PromptBench& bench, std::span<const int32_t> prompt,
                    nlohmann::ordered_json& out) {
+    if (generator.sparse_prefill() == nullptr) return Status::ok();
     SparsePrefill& method = *generator.sparse_prefill();
     method.measure(1);
     const auto run = prefill_once(generator, bench, prompt);
@@ -69,13 +81,13 @@ Status bench_prefill(const BenchOptions& options) {
     RONDO_TRY(check_context(options.depth, lengths.back(), runner->model));
     const PromptBench bench = {options.depth,
                                static_cast<double>(std::min(runner->device->host_threads(), spec.heads))};
-    const auto history = some_ids(options.depth, spec.vocabulary), prompts = some_ids(lengths.back(), spec.vocabulary);
+    const auto prompts = some_ids(lengths.back(), spec.vocabulary);
+    const PipelineSettings& pipeline = runner->settings.pipeline;
     std::unique_ptr<Generator> dense, sparse;
-    RONDO_ASSIGN(dense, open_generator(*runner, options.depth + lengths.back(), true));
-    RONDO_TRY(dense->prefill(history));
-    if (runner->settings.pipeline.prefill.attention.method != PrefillAttention::Method::dense) {
-        RONDO_ASSIGN(sparse, open_generator(*runner, options.depth + lengths.back(), false));
-        RONDO_TRY(sparse->prefill(history));
+    RONDO_ASSIGN(dense, open_generator(*runner, options, lengths.back(), true));
+    if (pipeline.prefill.attention.method != PrefillAttention::Method::dense ||
+        pipeline.rounds.method != RoundSettings::Method::none) {
+        RONDO_ASSIGN(sparse, open_generator(*runner, options, lengths.back(), false));
     }
     BenchReport report = begin_report(BenchReport::Kind::prefill, options, *runner);
     for (size_t i = 0; i < lengths.size(); ++i) {
@@ -94,6 +106,7 @@ Status bench_prefill(const BenchOptions& options) {
             progress.show(share(1.0));
         }
         point.finish();
+        if (sparse) tell_rounds(*sparse, point.more);
         if (sparse) RONDO_TRY(count_lines(*sparse, bench, prompt, point.more));
         report.points.push_back(std::move(point));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/checked.hpp"
+#include "model/attention/watershed.hpp"
 #include "model/kv_need.hpp"
 #include "model/step_in_line.hpp"
 
@@ -26,9 +27,15 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     const DType kv_type = kv_dtype(runner.settings.memory.kv_dtype);
     const DecodeAttention& attention = runner.settings.pipeline.decode.attention;
     std::unique_ptr<Sequences> made(new Sequences(chunk, looked_at(attention)));
-    const int64_t blocks = ceil_div<int64_t>(context, kv_block_tokens) + blocks_of_copies(attention, nullptr, context);
+    const RoundSettings& rounds = runner.settings.pipeline.rounds;
+    RONDO_ASSIGN(const int lower_layers, layers_below_watershed(spec, rounds));
+    const std::vector<int64_t> ends =
+        lower_layers == 0 ? std::vector<int64_t>() : round_ends(context, options.round_tokens);
+    const int64_t blocks =
+        ceil_div<int64_t>(context, kv_block_tokens) + std::ssize(ends) + blocks_of_copies(attention, nullptr, context);
     const auto all = static_cast<size_t>(blocks * options.batch);
-    RONDO_ASSIGN(made->pool_, KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type), {all, all}));
+    RONDO_ASSIGN(made->pool_,
+                 KvPool::create(*runner.device, Transformer::kv_shape(spec, kv_type, lower_layers), {all, all}));
     Stepper::Limits limits;
     limits.chunk_tokens = chunk;
     limits.decode_rows = options.batch;
@@ -37,6 +44,11 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
     for (int i = 0; i < options.batch; ++i) {
         made->sequences_.push_back(std::make_unique<SequenceKv>(*made->pool_));
         made->sequences_.back()->reserve(context);
+        made->sequences_.back()->plan_rounds(ends);
+        if (lower_layers > 0) {
+            RONDO_ASSIGN(auto own_rounds, RoundAttention::create(spec, *made->pool_, *runner.device, rounds));
+            made->rounds_.push_back(std::move(own_rounds));
+        }
         if (attention.method == DecodeAttention::Method::dense) continue;
         DecodeAttention own = attention;
         own.cold_tokens = attention.reselect_every * i / options.batch;
@@ -65,8 +77,9 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
     for (size_t s = 0; s < sequences_.size(); ++s) {
         for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
             const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
-            RONDO_TRY(stepper_->begin_chunk(*sequences_[s], chunk, BatchPart::Logits::none,
-                                            {nullptr, row_of(s, -1).attention}));
+            RONDO_TRY(stepper_->begin_chunk(
+                *sequences_[s], chunk, BatchPart::Logits::none,
+                {.decode = row_of(s, -1).attention, .rounds = dense_ || rounds_.empty() ? nullptr : rounds_[s].get()}));
             RONDO_TRY(stepper_->run_chunk(*sequences_[s], stepper_->layers()));
             done(static_cast<double>(s * ids.size() + begin + chunk.size()) / all);
         }
@@ -74,11 +87,25 @@ Status Sequences::append(std::span<const int32_t> ids, const std::function<void(
     return Status::ok();
 }
 
+/// The queries of the history's end are computed anew: those of the answer before it have taken their places. So is the
+/// last round, by which rounds are chosen.
+int64_t Sequences::kept_of(int64_t tokens) const {
+    if (!attention_.empty()) return std::max<int64_t>(0, tokens - looked_at_);
+    int64_t kept = rounds_.empty() ? tokens : 0;
+    if (!rounds_.empty())
+        for (const int64_t end : sequences_.front()->planned_ends())
+            if (end < tokens) kept = std::max(kept, end);
+    return kept;
+}
+
 Status Sequences::begin(int64_t tokens, bool dense) {
     dense_ = dense;
-    // The queries of the history's end are computed anew: those of the answer before it have taken their places.
-    const int64_t kept = dense || attention_.empty() ? tokens : std::max<int64_t>(0, tokens - looked_at_);
-    for (const auto& sequence : sequences_) sequence->truncate(kept);
+    const int64_t kept = dense ? tokens : kept_of(tokens);
+    for (const auto& sequence : sequences_) {
+        sequence->show_rounds();
+        sequence->truncate(kept);
+    }
+    for (const auto& rounds : rounds_) rounds->begin_message(kept, tokens);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < attention_.size(); ++s) {
@@ -91,12 +118,19 @@ Status Sequences::begin(int64_t tokens, bool dense) {
 Status Sequences::step(int32_t id) {
     rows_.clear();
     for (size_t s = 0; s < sequences_.size(); ++s) rows_.push_back(row_of(s, id));
-    return step_in_line(*stepper_, rows_);
+    RONDO_TRY(step_in_line(*stepper_, rows_));
+    if (!dense_)
+        for (size_t s = 0; s < rounds_.size(); ++s) rounds_[s]->after_step(*sequences_[s]);
+    return Status::ok();
 }
 
 StepAttentionStats Sequences::stats() const {
     StepAttentionStats sum;
     for (const auto& attention : attention_) sum += attention->stats();
+    for (const auto& rounds : rounds_) {
+        sum.attended += rounds->stats().attended;
+        sum.causal += rounds->stats().causal;
+    }
     return sum;
 }
 

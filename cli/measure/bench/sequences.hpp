@@ -28,7 +28,7 @@ public:
     /// Of all sequences, since they were made.
     StepAttentionStats stats() const;
     const StepSeconds& seconds() const { return stepper_->transformer().seconds(); }
-    bool chooses() const { return !attention_.empty(); }
+    bool chooses() const { return !attention_.empty() || !rounds_.empty(); }
     /// Bytes of one token's key and value, in one layer and KV head.
     double token_bytes() const { return static_cast<double>(pool_->shape().atom.bytes()) / kv_block_tokens; }
 
@@ -36,6 +36,8 @@ private:
     Sequences(int64_t chunk_tokens, int64_t looked_at) : chunk_tokens_(chunk_tokens), looked_at_(looked_at) {}
     Status append(std::span<const int32_t> ids, const std::function<void(double)>& done);
     Stepper::Row row_of(size_t sequence, int32_t id) const;
+    /// Of a history of so many tokens those that are not computed anew for an answer.
+    int64_t kept_of(int64_t tokens) const;
 
     int64_t chunk_tokens_;
     int64_t looked_at_;          // last tokens of the history whose queries a first choice looks at
@@ -44,6 +46,7 @@ private:
     std::unique_ptr<Stepper> stepper_;
     std::vector<std::unique_ptr<SequenceKv>> sequences_;
     std::vector<std::unique_ptr<StepAttention>> attention_;  // by sequence; none: dense
+    std::vector<std::unique_ptr<RoundAttention>> rounds_;    // likewise
     std::vector<Stepper::Row> rows_;                         // of a step
     bool dense_ = true;
 };

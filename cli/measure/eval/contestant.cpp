@@ -26,7 +26,7 @@ std::vector<std::string> split(const std::string& text, char by) {
 
 /// Opens a generator with this budget. Methods themselves cut windows that a small budget cannot hold.
 Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const Contestant& contestant, int budget,
-                                                  const GoldKeys& gold, int64_t tokens, bool give_up_blocks,
+                                                  const PromptedQuestion& question, int64_t tokens, bool give_up_blocks,
                                                   PromptProbe* prompt_probe = nullptr,
                                                   MassProbe* step_probe = nullptr) {
     Generator::Options how;
@@ -36,12 +36,15 @@ Result<std::unique_ptr<Generator>> open_generator(const Machine& machine, const 
     how.prefill = contestant.prefill;
     how.decode = contestant.decode;
     how.decode.budget_tokens = budget;
-    if (contestant.selection) how.decode_method = contestant.selection(how.decode, gold);
+    how.rounds = contestant.rounds;
+    if (contestant.selection) how.decode_method = contestant.selection(how.decode, question.gold);
     how.measure = prompt_probe != nullptr;
     how.prompt_probe = prompt_probe;
     how.step_probe = step_probe;
     how.give_up_blocks = give_up_blocks;
-    return Generator::create(machine.model, machine.device, how);
+    RONDO_ASSIGN(auto made, Generator::create(machine.model, machine.device, how));
+    if (contestant.chooses_rounds()) made->plan_rounds(apart_from_preamble(question.round_ends));
+    return made;
 }
 
 double bytes_in_use(const KvPool& pool) {
@@ -63,12 +66,13 @@ double share(int64_t part, int64_t whole) {
 }
 
 /// Prefills the prompt's rounds one by one, from the one that begins at token `begin` to the one that ends at `end`.
+/// Where rounds are chosen they end as in a conversation, behind answers.
 Status see(Generator& generator, const PromptedQuestion& question, size_t begin, size_t end,
            LineOverlap* overlap = nullptr) {
     for (const size_t round : question.rounds) {
         if (round <= begin) continue;
         if (round > end) break;
-        generator.begin_round();
+        if (generator.round_attention() == nullptr) generator.begin_round();
         if (overlap != nullptr) overlap->begin_round();
         const std::span<const int32_t> ids(question.prompt);
         RONDO_TRY(generator.prefill(ids.subspan(begin, round - begin), round == question.prompt.size()));
@@ -101,8 +105,16 @@ public:
     PromptAudit audit;
 };
 
+bool is_key(std::string_view begin, const std::string& key) {
+    return std::ranges::count(setting_keys(), std::string(begin) + key, &SettingKey::path) > 0;
+}
+
 bool is_of_prompts(const std::string& key) {
-    return std::ranges::count(setting_keys(), std::string(prompt_keys) + key, &SettingKey::path) > 0;
+    return is_key(prompt_keys, key);
+}
+
+bool is_of_rounds(const std::string& key) {
+    return is_key(round_keys, key) && !is_of_prompts(key);
 }
 
 /// Why the key does nothing, unless the method heeds it.
@@ -123,8 +135,14 @@ Status check_key(const Contestant& made, std::string_view slot, const std::strin
         return wrong("has no effect here; that must be said by --budgets, in percent of the prompt");
     if (key == "budget_tokens" && made.has_budget()) return Status::ok();
     if (key == "method") {
-        if (slot.empty() || slot.starts_with(answer_keys)) return Status::ok();
-        return wrong("and the name both say how prompts attend; the name must be one for answers");
+        if (slot.empty() || slot.starts_with(answer_keys) || slot.starts_with(round_keys)) return Status::ok();
+        return wrong("and the name both say how prompts attend; the name must be one for answers or rounds");
+    }
+    if (is_of_rounds(key)) {
+        if (!made.chooses_rounds())
+            return wrong("has no effect where all rounds are attended to; there must be a method for rounds");
+        const std::string why = unheeded(row_of(made.rounds.method), key);
+        return why.empty() ? Status::ok() : wrong(why);
     }
     if (is_of_prompts(key)) {
         if (made.prefill.method == PrefillAttention::Method::dense)
@@ -145,6 +163,9 @@ double bytes_read(Generator& generator, int64_t keys_seen) {
     const KvShape& shape = generator.pool().shape();
     const double entry = static_cast<double>(shape.atom.bytes()) / kv_block_tokens;  // a key and its value of one head
     const StepAttention* const decode = generator.step_attention();
+    if (const RoundAttention* const rounds = generator.round_attention();
+        rounds != nullptr && rounds->stats().causal > 0)
+        return entry * static_cast<double>(rounds->stats().attended);
     if (decode == nullptr) return entry * static_cast<double>(keys_seen * shape.layers * shape.kv_heads);
     const StepAttentionStats& stats = decode->stats();
     return entry * (static_cast<double>(stats.attended) + static_cast<double>(stats.keys_scored) / 2.0) +
@@ -171,6 +192,11 @@ Result<Attempt> answer_given(Generator& generator, std::span<const int32_t> answ
         attempt.bytes_read = bytes_read(generator, keys_seen) / static_cast<double>(answer.size() - 1);
     if (const StepAttention* const decode = generator.step_attention(); decode != nullptr)
         attempt.density = share(decode->stats().attended, decode->stats().causal);
+    if (const RoundAttention* const rounds = generator.round_attention(); rounds != nullptr) {
+        const RoundStats& stats = rounds->stats();
+        attempt.density = share(stats.attended, stats.causal);
+        if (stats.rounds > 0) attempt.round_mass = stats.mass;
+    }
     return attempt;
 }
 
@@ -199,7 +225,10 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
     }
     const auto add = [&](const std::string& setting) {
         const std::string key = setting.substr(0, setting.find('='));
-        base.push_back(std::string(is_of_prompts(key) ? prompt_keys : answer_keys) + setting);
+        base.push_back(std::string(is_of_prompts(key)  ? prompt_keys
+                                   : is_of_rounds(key) ? round_keys
+                                                       : answer_keys) +
+                       setting);
         return key;
     };
     if (name_and_variant.size() > 1) {
@@ -224,6 +253,7 @@ Result<Contestant> parse_contestant(const std::string& text, std::vector<std::st
     RONDO_ASSIGN(const Settings settings, settings_from_yaml("", "--methods", base));
     made.prefill = settings.pipeline.prefill.attention;
     made.decode = settings.pipeline.decode.attention;
+    made.rounds = settings.pipeline.rounds;
     // No setting can name the oracle. Its lag is the one that settings give to methods which choose again and again.
     if (is_oracle) {
         made.decode.method = DecodeAttention::Method::oracle;
@@ -262,7 +292,7 @@ Result<DensePrompt> DensePrompt::create(const Machine& machine, const PromptedQu
     const int64_t tokens = tokens_of(question);
     Contestant any;
     any.decode.method = DecodeAttention::Method::progressive;  // so that there is room for copies of all keys
-    RONDO_ASSIGN(auto generator, open_generator(machine, any, static_cast<int>(tokens), question.gold, tokens, false));
+    RONDO_ASSIGN(auto generator, open_generator(machine, any, static_cast<int>(tokens), question, tokens, false));
     RONDO_TRY(generator->answer_by({}));
     RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
     return DensePrompt(question, std::move(generator));
@@ -292,7 +322,7 @@ int keys_for(const Machine& machine, double bytes_read) {
 Result<Attempt> force(const Machine& machine, const Contestant& contestant, int budget,
                       const PromptedQuestion& question) {
     RONDO_ASSIGN(const auto generator,
-                 open_generator(machine, contestant, budget, question.gold, tokens_of(question), true));
+                 open_generator(machine, contestant, budget, question, tokens_of(question), true));
     RONDO_TRY(see(*generator, question, 0, question.prompt.size()));
     return answer_given(*generator, question.answer);
 }
@@ -301,7 +331,7 @@ Status measure_choices(const Machine& machine, const Contestant& contestant, int
                        const PromptedQuestion& question, Attempt& attempt) {
     const int64_t tokens = tokens_of(question);
     // An evicting method's keys can only be measured against all keys while those are there: two runs.
-    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question.gold, tokens, true));
+    RONDO_ASSIGN(const auto plain, open_generator(machine, contestant, budget, question, tokens, true));
     RONDO_TRY(see(*plain, question, 0, question.prompt.size()));
     RONDO_ASSIGN(const Attempt again, answer_given(*plain, question.answer));
     if (again.argmax != attempt.argmax)
@@ -313,7 +343,7 @@ Status measure_choices(const Machine& machine, const Contestant& contestant, int
     LinesProbe lines_probe(question);
     MassProbe probe;
     RONDO_ASSIGN(const auto measured,
-                 open_generator(machine, contestant, budget, question.gold, tokens, false, &lines_probe, &probe));
+                 open_generator(machine, contestant, budget, question, tokens, false, &lines_probe, &probe));
     RONDO_TRY(see(*measured, question, 0, question.prompt.size(), &lines_probe.overlap));
     for (size_t i = 0; i + 1 < question.answer.size(); ++i) {
         RONDO_TRY(measured->step(question.answer[i]));
@@ -333,14 +363,14 @@ Status measure_choices(const Machine& machine, const Contestant& contestant, int
 
 Result<std::vector<int32_t>> answer_freely(const Machine& machine, const Contestant& contestant, int budget,
                                            const PromptedQuestion& question, int64_t tokens_max) {
-    RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question.gold,
+    RONDO_ASSIGN(const auto generator, open_generator(machine, contestant, budget, question,
                                                       std::ssize(question.prompt) + tokens_max + 1, true));
     const std::span<const int32_t> prompt = question.prompt;
     const size_t last = question_begin(question);
     RONDO_TRY(see(*generator, question, 0, last));
     GenerateOptions options;
     options.tokens_max = tokens_max;
-    generator->begin_round();
+    if (!contestant.chooses_rounds()) generator->begin_round();
     RONDO_ASSIGN(const Generated made, generator->generate(prompt.subspan(last), options));
     return made.ids;
 }

@@ -15,12 +15,14 @@
 
 namespace rondo::cli::eval {
 
-/// What stands before a key of a method for prompts, and of one for answers.
+/// What stands before a key of a method for prompts, of one for answers, and of one for rounds.
 inline constexpr std::string_view prompt_keys = "pipeline.prefill.attention.";
 inline constexpr std::string_view answer_keys = "pipeline.decode.attention.";
+inline constexpr std::string_view round_keys = "pipeline.rounds.";
 
 /// A method as a list of methods names it: NAME or NAME@VARIANT (variants.hpp), then :KEY=VALUE any number of times.
-/// Keys are those of pipeline.*.attention, and three more. `method` is the prompts' method beside a name for answers.
+/// Keys are those of pipeline.*.attention or pipeline.rounds, and three more. `method` is the prompts' method beside a
+/// name for answers or for rounds.
 /// `budget` is a percent in place of --budgets. `match=bytes` takes as many keys as cost the rival's bytes. Beside the
 /// names that settings know there are `oracle` (the keys that hold the evidence) and `no_history` (the last message
 /// alone).
@@ -28,6 +30,7 @@ struct Contestant {
     std::string label;  ///< as it was written
     PrefillAttention prefill;
     DecodeAttention decode;
+    RoundSettings rounds = {};
     bool no_history = false;
     bool scaled = true;              ///< false: its budget is in keys, as settings say it
     std::optional<int> budget = {};  ///< percent
@@ -36,6 +39,7 @@ struct Contestant {
     bool matches_bytes = false;  ///< in place of a share of the prompt: a step reads the bytes that the rival's does
 
     bool has_budget() const { return decode.method != DecodeAttention::Method::dense; }
+    bool chooses_rounds() const { return rounds.method != RoundSettings::Method::none; }
 };
 
 /// `base` are settings (a.b=c) as the evaluation scales them to the model; the text's own win, and must have an effect.
@@ -60,14 +64,16 @@ struct Attempt {
     std::optional<double> line_overlap;      ///< see LineOverlap
     std::optional<double> prompt_mass, unsampled_mass, evidence_mass;  ///< see PromptAudit
     std::optional<double> bytes_resident;                              ///< likewise
-    double bytes_read = 0.0;                                           ///< of KV, by a step of the answer
+    std::optional<double> round_mass;  ///< of the attention to earlier rounds, what the chosen ones drew
+    double bytes_read = 0.0;           ///< of KV, by a step of the answer
 };
 
 /// A question as the model is asked it, and the answer that is right.
 struct PromptedQuestion {
     std::vector<int32_t> prompt;
-    std::vector<size_t> rounds;   ///< where in the prompt each message of the user's ends, with what opens the answer
-    std::vector<int32_t> answer;  ///< with the token that ends it
+    std::vector<size_t> rounds;  ///< where in the prompt each message of the user's ends, with what opens the answer
+    std::vector<int64_t> round_ends;  ///< where in it each answer ends
+    std::vector<int32_t> answer;      ///< with the token that ends it
     GoldKeys gold;
 };
 

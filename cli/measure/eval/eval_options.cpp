@@ -45,7 +45,8 @@ Status check_file(const std::string& name) {
 /// The option that must be used in place of this key; empty for most keys.
 std::string_view said_by(const std::string& path) {
     if (path == "pipeline.decode.attention.budget_tokens") return "--budgets, in percent of the prompt";
-    if (path == "preset" || path == "pipeline.prefill.attention.method" || path == "pipeline.decode.attention.method")
+    if (path == "preset" || path == "pipeline.prefill.attention.method" || path == "pipeline.decode.attention.method" ||
+        path == "pipeline.rounds.method")
         return "--methods";
     return {};
 }
@@ -66,15 +67,15 @@ Status sort_overrides(const std::vector<std::string>& overrides, EvalPlan& plan)
         };
         if (const std::string_view option = said_by(path); !option.empty())
             return wrong("that must be said by " + std::string(option));
-        if (path.starts_with(prompt_keys) || path.starts_with(answer_keys)) {
+        if (path.starts_with(prompt_keys) || path.starts_with(answer_keys) || path.starts_with(round_keys)) {
             plan.base.push_back(text);
         } else if (is_of_place(path)) {
             plan.model.overrides.push_back(text);
         } else {
             RONDO_TRY(settings_from_yaml("", "settings", {&text, 1}));  // which says more of a misspelt key
             return wrong(
-                "the key must be pipeline.*.attention.KEY, pipeline.prefill.chunk_tokens, memory.kv_dtype, model or "
-                "devices");
+                "the key must be pipeline.*.attention.KEY, pipeline.rounds.KEY, pipeline.prefill.chunk_tokens, "
+                "memory.kv_dtype, model or devices");
         }
     }
     return Status::ok();

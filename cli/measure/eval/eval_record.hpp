@@ -36,6 +36,7 @@ struct EvalRecord {
     std::optional<double> prompt_mass;         ///< share of the sampled rows' attention that the lines hold
     std::optional<double> unsampled_mass;      ///< the same of the other rows
     std::optional<double> evidence_mass;       ///< the same of the question's rows to the evidence
+    std::optional<double> round_mass;          ///< share of the attention to earlier rounds that chosen ones drew
     std::optional<double> bytes_resident;      ///< of the conversation's KV, on the device, at the answer's end
     std::optional<double> bytes_read;          ///< of KV, by a step of the answer: attended to, or looked at to choose
 };
@@ -48,7 +49,7 @@ struct Metric {
     double scale;
     int decimals;
 };
-inline constexpr std::array<Metric, 13> metrics = {{
+inline constexpr std::array<Metric, 14> metrics = {{
     {"mass_mean", "mass", &EvalRecord::mass_mean, 1.0, 3},
     {"mass_chosen", "chosen mass", &EvalRecord::mass_chosen, 1.0, 3},
     {"mass_p5", "mass p5", &EvalRecord::mass_p5, 1.0, 3},
@@ -60,6 +61,7 @@ inline constexpr std::array<Metric, 13> metrics = {{
     {"prompt_mass", "sampled rows' mass", &EvalRecord::prompt_mass, 1.0, 3},
     {"unsampled_mass", "others'", &EvalRecord::unsampled_mass, 1.0, 3},
     {"evidence_mass", "evidence's", &EvalRecord::evidence_mass, 1.0, 3},
+    {"round_mass", "rounds' mass", &EvalRecord::round_mass, 1.0, 3},
     {"bytes_resident", "KV KiB", &EvalRecord::bytes_resident, 1.0 / 1024.0, 1},
     {"bytes_read", "read KiB", &EvalRecord::bytes_read, 1.0 / 1024.0, 1},
 }};

@@ -63,6 +63,7 @@ void note(const Attempt& attempt, EvalRecord& record) {
     record.evidence_mass = attempt.evidence_mass;
     record.bytes_resident = attempt.bytes_resident;
     record.bytes_read = attempt.bytes_read;
+    record.round_mass = attempt.round_mass;
 }
 
 struct Dialogue {
@@ -163,8 +164,8 @@ private:
             int budget = budget_of(contestant, full, share);
             if (contestant.matches_bytes)
                 budget = std::max(least_keys(contestant), keys_for(machine_, rival_bytes_.at(share)));
-            const bool shares_prompt =
-                contestant.prefill.method == PrefillAttention::Method::dense && !contestant.no_history;
+            const bool shares_prompt = contestant.prefill.method == PrefillAttention::Method::dense &&
+                                       !contestant.no_history && !contestant.chooses_rounds();
             const auto run = [&] {
                 return shares_prompt ? prompt.answer(contestant, budget)
                                      : force(machine_, contestant, budget, question);

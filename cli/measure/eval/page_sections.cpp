@@ -46,6 +46,16 @@ std::vector<PageSection> sections_with_questions() {
          "loopserve@preset:blocks=2,loopserve@preset:sample_rows=16,"
          "a_shape:density=0.4,tri_shape:density=0.4,minference:density=0.4,flexprefill",
          "20", "loopserve@preset"},
+        {"Rounds: which of them the layers above the watershed attend to",
+         "The first block of all keys and the round of the question always stay; of the other earlier rounds those "
+         "that a method chooses. Layers up to the watershed, the model's fifth of ten, attend to all. "
+         "`rounds' mass` is the attention to earlier rounds that the chosen ones draw there. "
+         "With `method=loopserve` prompts attend to lines too, by the preset's settings. "
+         "With `watershed_layer` another layer says which rounds stay: what the watershed is worth.",
+         "dense,top_rounds,top_rounds:share=0.2,top_rounds:share=0.4,fixed_rounds,adaptive_rounds,"
+         "top_rounds@preset:method=loopserve,top_rounds:watershed_layer=3,top_rounds:watershed_layer=4,"
+         "top_rounds:watershed_layer=6,top_rounds:watershed_layer=7,recent_rounds,recent_rounds:share=0.4",
+         "20", "top_rounds"},
     };
 }
 
@@ -70,7 +80,10 @@ std::vector<PageSection> sections_of_others(std::span<const PageSection> section
                                  "Methods that are scaled to a density have 0.4.",
                                  "dense,loopserve@preset", "20", "loopserve@preset"};
     std::vector<PageSection> all(sections.begin(), sections.end());
-    all.insert(all.end(), {answers, prompts});
+    const PageSection rounds = {"Rounds: methods that no section above names",
+                                "Layers up to the watershed attend to all rounds.", "dense,top_rounds", "20",
+                                "top_rounds"};
+    all.insert(all.end(), {answers, prompts, rounds});
     const std::vector<std::string_view> others = methods_beside(all);
     std::vector<PageSection> made;
     const auto add = [&](PageSection section, MethodSlot phase, auto&& contestants_for) {
@@ -84,6 +97,7 @@ std::vector<PageSection> sections_of_others(std::span<const PageSection> section
     };
     add(answers, MethodSlot::decode, contestants_for_answers);
     add(prompts, MethodSlot::prefill, contestants_for_prompts);
+    add(rounds, MethodSlot::rounds, [](const MethodRow& row) { return std::string(row.name); });
     return made;
 }
 

@@ -66,6 +66,11 @@ Result<PromptedQuestion> make_question(const Model& model, std::span<const Dialo
     question.answer.push_back(model.spec.eos_ids.front());
     if (!history) return question;
     RONDO_ASSIGN(const auto begins, find_messages(rendered, messages));
+    for (size_t message = 0; message < messages.size(); ++message) {
+        if (messages[message].role != "assistant") continue;
+        const size_t end = begins[message] + trimmed(messages[message].content).size();
+        question.round_ends.push_back(tokens_of(*model.tokenizer, question.prompt, begins[message], end).second);
+    }
     for (const GoldSpan& span : dialogue[current].gold) {
         const size_t message = 2 * span.round + (span.in_answer ? 1 : 0);
         if (message >= begins.size()) continue;
