@@ -103,11 +103,12 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
                                            StepAttention::options_of(answer)));
     }
     if (turn.rounds == nullptr && turn.message_begin > 0) {
-        RONDO_ASSIGN(turn.rounds, RoundAttention::create(runtime_->model.spec, *runtime_->pool, stepper_->device(),
+        RONDO_ASSIGN(turn.rounds, RoundAttention::create(runtime_->model.spec, *runtime_->pool,
                                                          runtime_->methods[turn.method].rounds));
         turn.rounds->begin_message(turn.message_begin, turn.prompt_tokens);
     }
-    turn.chunk_rows = turn.next_chunk(stepper_->chunk_tokens());
+    turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
+    if (turn.rounds != nullptr) turn.chunk_rows = turn.rounds->within_chunk(turn.kv.tokens(), turn.chunk_rows);
     const auto ids = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.kv.tokens()),
                                                                 static_cast<size_t>(turn.chunk_rows));
     const bool last = turn.chunk_rows == turn.missing();
@@ -118,7 +119,7 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
 
 Status DeviceRunner::issue(ChoiceJob& job) {
     Choice& choice = *job.choice;
-    return choice.on_device(pace_.begin_choice(choice.keys(), choice.layers_to_score(), job.due_step));
+    return choice.on_device(pace_.begin_choice(choice.tokens(), choice.layers_to_score(), job.due_step));
 }
 
 void DeviceRunner::answer(const Status& status) {

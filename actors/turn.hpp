@@ -65,11 +65,6 @@ struct Turn {
         const int64_t known = message_begin > 0 ? message_begin : std::ssize(ids) - recomputed_min;
         return std::span(ids).first(static_cast<size_t>(std::max<int64_t>(known, 0)));
     }
-    /// Tokens of a chunk that comes next, of so many at most. A message by which rounds are chosen begins a chunk.
-    int64_t next_chunk(int64_t tokens_max) const {
-        const int64_t before = message_begin - kv.tokens();
-        return std::min({missing(), tokens_max, before > 0 ? before : missing()});
-    }
     /// How its answer attends.
     DecodeAttention decode() const {
         DecodeAttention decode = runtime->methods[method].decode;

@@ -17,9 +17,11 @@ TurnAttention attention_of(const Turn& turn) {
     const SparsePrefillStats& prompt = turn.prompt_attention;
     const StepAttentionStats& answer = turn.answer_attention;
     const RoundStats rounds = turn.rounds == nullptr ? RoundStats{} : turn.rounds->stats();
+    const bool steps_choose = answer.causal > 0;  // of the rounds that stay
     return {.method = method.name,
             .prompt = {prompt.covered, prompt.causal, prompt.mass, prompt.masses},
-            .answer = {answer.attended + rounds.attended, answer.causal + rounds.causal, answer.mass, answer.masses},
+            .answer = {steps_choose ? answer.attended : rounds.attended, steps_choose ? answer.causal : rounds.causal,
+                       answer.mass, answer.masses},
             .selections = answer.selections,
             .given_up = answer.given_up,
             .lag_steps = StepAttention::options_of(decode).lag_steps,

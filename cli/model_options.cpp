@@ -87,7 +87,8 @@ void ModelOptions::add_all(CLI::App& app) {
     std::string names;
     for (const std::string_view name : names_of_methods(MethodSlot::any))
         names += (names.empty() ? "{" : ",") + std::string(name);
-    app.add_option("--method", method, "how to attend: dense, loopserve, or one phase's method (config/reference.yaml)")
+    app.add_option("--method", method,
+                   "how to attend: dense, loopserve, rondo, or one phase's method (config/reference.yaml)")
         ->type_name(names + "}")
         ->check(taken_by(method_settings));
 }

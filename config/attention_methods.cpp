@@ -19,11 +19,17 @@ Method named(MethodSlot slot, std::string_view name) {
     return static_cast<Method>(std::ranges::find(names, name) - names.begin());
 }
 
+/// The preset that fills in both phases' methods, and this one of rounds; "": there is none.
+std::string preset_of(const AttentionMethod& method, RoundSettings::Method rounds) {
+    for (const Preset& preset : presets)
+        if (method.prefill.method == preset.prefill && method.decode.method == preset.decode && preset.rounds == rounds)
+            return std::string(preset.name);
+    return {};
+}
+
 /// "loopserve" for what the preset fills in, "snapkv" where one phase is dense, else "a_shape+snapkv".
 std::string name_of_phases(const AttentionMethod& method) {
-    for (const Preset& preset : presets)
-        if (method.prefill.method == preset.prefill && method.decode.method == preset.decode)
-            return std::string(preset.name);
+    if (std::string preset = preset_of(method, RoundSettings::Method::none); !preset.empty()) return preset;
     const std::string prompt(row_of(method.prefill.method).name), answer(row_of(method.decode.method).name);
     if (method.prefill.method == PrefillAttention::Method::dense) return answer;
     // A preset's name alone says both phases.
@@ -32,6 +38,7 @@ std::string name_of_phases(const AttentionMethod& method) {
 }
 
 std::string name_of(const AttentionMethod& method) {
+    if (std::string preset = preset_of(method, method.rounds.method); !preset.empty()) return preset;
     const std::string phases = name_of_phases(method), rounds(row_of(method.rounds.method).name);
     if (!method.chooses_rounds()) return phases;
     return phases == presets[0].name ? rounds : phases + "+" + rounds;
@@ -52,6 +59,7 @@ AttentionMethod with(AttentionMethod method, const std::string& name) {
         apply_preset(preset);
         method.prefill.method = preset.pipeline.prefill.attention.method;
         method.decode.method = preset.pipeline.decode.attention.method;
+        method.rounds.method = preset.pipeline.rounds.method;
     } else if (has(MethodSlot::prefill, name)) {
         method.prefill.method = named<PrefillAttention::Method>(MethodSlot::prefill, name);
         method.decode.method = DecodeAttention::Method::dense;

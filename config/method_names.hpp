@@ -15,10 +15,13 @@ struct Preset {
     std::string_view name;
     PrefillAttention::Method prefill;
     DecodeAttention::Method decode;
+    RoundSettings::Method rounds = RoundSettings::Method::none;
 };
 inline constexpr Preset presets[] = {
     {"dense", PrefillAttention::Method::dense, DecodeAttention::Method::dense},
-    {"loopserve", PrefillAttention::Method::loopserve, DecodeAttention::Method::progressive}};
+    {"loopserve", PrefillAttention::Method::loopserve, DecodeAttention::Method::progressive},
+    {"rondo", PrefillAttention::Method::loopserve, DecodeAttention::Method::progressive,
+     RoundSettings::Method::top_rounds}};
 
 /// Where a method may be named: as the preset, for prompts, for answers, for rounds, or in any of these places.
 enum class MethodSlot { preset, prefill, decode, rounds, any };

@@ -110,11 +110,13 @@ std::optional<WrongSetting> wrong_attention(const PipelineSettings& pipeline) {
         return WrongSetting{"pipeline.decode.attention.lag_steps", "is " + std::to_string(chosen.lag_steps) +
                                                                        ", must be below reselect_every, which is " +
                                                                        std::to_string(chosen.reselect_every)};
-    const bool answers_choose = chosen.method != DecodeAttention::Method::dense;
-    if (answers_choose && pipeline.rounds.method != RoundSettings::Method::none)
-        return WrongSetting{"pipeline.rounds.method", "is " + std::string(row_of(pipeline.rounds.method).name) +
-                                                          ", must be none where answers choose keys, by " +
-                                                          std::string(row_of(chosen.method).name)};
+    const MethodRow& answers = row_of(chosen.method);
+    const bool answers_go = chosen.method == DecodeAttention::Method::dense || answers.when == ChoosesWhen::again;
+    if (!answers_go && pipeline.rounds.method != RoundSettings::Method::none)
+        return WrongSetting{"pipeline.rounds.method",
+                            "is " + std::string(row_of(pipeline.rounds.method).name) +
+                                ", must be none where answers do not choose keys again and again (" +
+                                std::string(answers.name) + ")"};
     return std::nullopt;
 }
 

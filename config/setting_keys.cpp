@@ -306,6 +306,7 @@ void apply_preset(Settings& settings) {
     if (preset == std::end(presets)) return;
     settings.pipeline.prefill.attention.method = preset->prefill;
     settings.pipeline.decode.attention.method = preset->decode;
+    settings.pipeline.rounds.method = preset->rounds;
 }
 
 std::span<const GoneKey> gone_keys() {

@@ -65,7 +65,7 @@ Status Generator::create_attention() {
         RONDO_ASSIGN(prefill_, SparsePrefill::create(model_.spec, device_, options_.prefill));
         prefill_->measure(options_.measure ? 1 : 0);
     }
-    RONDO_ASSIGN(rounds_, RoundAttention::create(model_.spec, *pool_, device_, options_.rounds));
+    RONDO_ASSIGN(rounds_, RoundAttention::create(model_.spec, *pool_, options_.rounds));
     return create_decode();
 }
 
@@ -126,15 +126,14 @@ int64_t Generator::keep_prefix(std::span<const int32_t> ids) {
 }
 
 /// The last round of the tokens is a message by which rounds are chosen.
-int64_t Generator::see_rounds(int64_t count) {
+void Generator::see_rounds(int64_t count) {
     kv_->show_rounds();
     attention_.rounds = count > 0 ? rounds_.get() : nullptr;
-    if (attention_.rounds == nullptr) return 0;
+    if (attention_.rounds == nullptr) return;
     int64_t begin = tokens();
     for (const int64_t end : kv_->planned_ends())
         if (end < tokens() + count) begin = std::max(begin, end);
     rounds_->begin_message(begin, tokens() + count);
-    return begin - tokens();
 }
 
 void Generator::truncate(int64_t tokens) {
@@ -152,13 +151,14 @@ Status Generator::prefill(std::span<const int32_t> ids, bool answer_follows) {
         if (!computed) forget();  // a part of a conversation must not pass for the whole
         return computed;
     }
-    const auto before_message = static_cast<size_t>(see_rounds(answer_follows ? std::ssize(ids) : 0));
+    see_rounds(answer_follows ? std::ssize(ids) : 0);
     for (size_t begin = 0; begin < ids.size();) {
-        size_t count = std::min(ids.size() - begin, static_cast<size_t>(options_.chunk_tokens));
-        if (begin < before_message) count = std::min(count, before_message - begin);
-        const bool last = begin + count == ids.size();
-        RONDO_TRY(append(ids.subspan(begin, count), last ? BatchPart::Logits::last : BatchPart::Logits::none));
-        begin += count;
+        auto count = std::min(std::ssize(ids.subspan(begin)), options_.chunk_tokens);
+        if (attention_.rounds != nullptr) count = attention_.rounds->within_chunk(tokens(), count);
+        const auto chunk = ids.subspan(begin, static_cast<size_t>(count));
+        const bool last = begin + chunk.size() == ids.size();
+        RONDO_TRY(append(chunk, last ? BatchPart::Logits::last : BatchPart::Logits::none));
+        begin += chunk.size();
     }
     if (ids.empty()) return Status::ok();
     RONDO_TRY(stepper_->reach_logits());

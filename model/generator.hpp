@@ -91,8 +91,8 @@ private:
     Status create_attention();
     Status create_decode();
     /// All rounds are seen again. Where an answer follows so many tokens, which come next, rounds will be chosen for
-    /// it. Returns how many of them stand before the message.
-    int64_t see_rounds(int64_t count);
+    /// it.
+    void see_rounds(int64_t count);
     /// An evicting method has given up keys that further prompts must see.
     bool has_gaps() const { return kv_->first_held() > 0; }
     void forget();

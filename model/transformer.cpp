@@ -193,7 +193,7 @@ Status Transformer::look_at_rounds(const Batch& batch, int layer) {
         RoundAttention* const rounds = part.attention == nullptr ? nullptr : part.attention->rounds;
         if (rounds == nullptr || !rounds->is_watershed(layer) || !rounds->chooses(*part.kv, part.first_token)) continue;
         const AttendArgs args = attend_args(batch, layer, s, 1, Rows::bulk);
-        RONDO_TRY(rounds->look(*part.kv, part.first_token, queries_of(batch, s),
+        RONDO_TRY(rounds->look(device_, *part.kv, part.first_token, queries_of(batch, s),
                                {{}, args.heads, args.kv, args.sequences, nullptr, 0, args.scale}));
     }
     return Status::ok();
@@ -231,8 +231,8 @@ Status Transformer::attend_answers(const Batch& batch, int layer) {
         selected_.emplace_back();
         if (part.attention != nullptr && part.attention->decode != nullptr) {
             const AttendArgs own = attend_args(batch, layer, s, 1, Rows::invariant);
-            const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr,
-                                 part.end_token(),     own.scale};
+            const int64_t keys = part.kv->key_of(pool_.shape().group_of(layer), part.end_token());
+            const ScoreArgs step{queries_of(batch, s), own.heads, own.kv, own.sequences, nullptr, keys, own.scale};
             StepAttention& decode = *part.attention->decode;
             RONDO_ASSIGN(selected_.back(), decode.keys_of_step(layer, step, *part.kv));
             if (MassProbe* const probe = part.attention->step_probe; probe != nullptr)

@@ -35,7 +35,8 @@ void Choice::clear() {
     begun_ = Status::ok();
     scored_ = chosen_layers_ = gathered_ = 0;
     if (lists_ == nullptr) lists_ = std::make_shared<KeyLists>(*spec_);
-    lists_->keys = 0;
+    lists_->tokens = 0;
+    lists_->keys = {};
     sums_.reset();
     stats_ = {};
     masses_.clear();
@@ -45,7 +46,8 @@ void Choice::begin(How how, Device& device, const SequenceKv& kv, const QueryRin
     clear();
     how_ = std::move(how);
     kv_ = kv.share();
-    lists_->keys = kv.tokens();
+    lists_->tokens = kv.tokens();
+    for (const LayerGroup group : layer_groups) lists_->keys[group] = kv.tokens(group);
     if (how_.method->accumulates()) sums_ = std::make_unique<HeavySums>(*spec_);
     const Stopwatch watch(stats_.score_seconds);
     begun_ = copy_queries(device, ring);
@@ -63,11 +65,12 @@ Status Choice::copy_queries(Device& device, const QueryRing& ring) {
         int64_t& count = query_counts_[static_cast<size_t>(layer)];
         count = 0;
         for (int q = queries - 1; q >= 0; --q) {
-            const int64_t key = keys() - 1 - int64_t{q} * how_.observe_every;
-            if (key < ring.kept_from(layer)) continue;
+            const int64_t token = tokens() - 1 - int64_t{q} * how_.observe_every;
+            if (token < ring.kept_from(layer)) continue;
             const int64_t at = int64_t{layer} * queries + count++;
-            query_keys_.host()[static_cast<size_t>(at)] = static_cast<int32_t>(key);
-            RONDO_TRY(ring.copy(device, layer, key, queries_.as<float>() + at * columns));
+            query_keys_.host()[static_cast<size_t>(at)] =
+                static_cast<int32_t>(kv_.key_of(pool_->shape().group_of(layer), token));
+            RONDO_TRY(ring.copy(device, layer, token, queries_.as<float>() + at * columns));
         }
     }
     return Status::ok();
@@ -111,15 +114,15 @@ Status Choice::score(int layers) {
         return Status::ok();
     }
     if (scored_ == 0) RONDO_TRY(send_tables());
-    const int64_t floats = spec_->kv_heads * keys();
-    RONDO_TRY(grow(*device_, scores_, static_cast<size_t>(layers * floats) * sizeof(float)));
-    for (int i = 0; i < layers; ++i) {
-        float* const to = scores_.as<float>() + i * floats;
+    const int64_t floats = floats_of(scored_, scored_ + layers);
+    RONDO_TRY(grow(*device_, scores_, static_cast<size_t>(floats) * sizeof(float)));
+    for (int layer = scored_; layer < scored_ + layers; ++layer) {
+        float* const to = scores_.as<float>() + floats_of(scored_, layer);
         RONDO_TRY(
-            device_->ops().score_keys(Tensor::of(to, DType::f32, spec_->kv_heads, keys()), score_args(scored_ + i)));
+            device_->ops().score_keys(Tensor::of(to, DType::f32, spec_->kv_heads, keys(layer)), score_args(layer)));
     }
-    stats_.keys_scored += layers * floats;
-    weights_ = {scores_.as<float>(), static_cast<size_t>(layers * floats)};
+    stats_.keys_scored += floats;
+    weights_ = {scores_.as<float>(), static_cast<size_t>(floats)};
     if (!device_->computes_in_host_memory()) {
         host_scores_.resize(weights_.size());
         RONDO_TRY(device_->copy(host_scores_.data(), scores_.data(), weights_.size_bytes(), StreamId::compute));
@@ -127,6 +130,12 @@ Status Choice::score(int layers) {
     }
     scored_ += layers;
     return Status::ok();
+}
+
+int64_t Choice::floats_of(int first, int end) const {
+    int64_t floats = 0;
+    for (int layer = first; layer < end; ++layer) floats += spec_->kv_heads * keys(layer);
+    return floats;
 }
 
 Status Choice::send_tables() {
@@ -158,7 +167,7 @@ ScoreArgs Choice::score_args(int layer) const {
     args.sequence.blocks = args.sequence.block_begin + blocks + 1;
     args.sequence.blocks_stride = blocks + 1;
     args.row_keys = query_keys_.data() + first;
-    args.keys = keys();
+    args.keys = keys(layer);
     args.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_->head_dim)));
     return args;
 }
@@ -171,8 +180,8 @@ BlockCounts Choice::blocks_short() const {
 
 std::span<const float> Choice::weights_of(int layer) const {
     if (how_.method->queries() == 0) return {};
-    const auto floats = static_cast<size_t>(spec_->kv_heads * keys());
-    return weights_.subspan(static_cast<size_t>(layer - chosen_layers_) * floats, floats);
+    return weights_.subspan(static_cast<size_t>(floats_of(chosen_layers_, layer)),
+                            static_cast<size_t>(floats_of(layer, layer + 1)));
 }
 
 void Choice::on_host(const RunTasks& run_tasks) {
@@ -181,11 +190,12 @@ void Choice::on_host(const RunTasks& run_tasks) {
     const Stopwatch watch(stats_.select_seconds);
     run_tasks(layers, [&](int64_t i) {
         const auto layer = chosen_layers_ + static_cast<int>(i);
-        const uint64_t seed = mixed(mixed(how_.seed, static_cast<uint64_t>(keys())), static_cast<uint64_t>(layer));
-        const KeyScores scores{spec_->kv_heads, keys(), weights_of(layer)};
+        const uint64_t seed = mixed(mixed(how_.seed, static_cast<uint64_t>(tokens())), static_cast<uint64_t>(layer));
+        const int64_t keys = this->keys(layer);
+        const KeyScores scores{spec_->kv_heads, keys, weights_of(layer)};
         const std::span<std::vector<int32_t>> chosen = lists_->of(layer);
         how_.method->select(scores, seed, chosen);
-        if (sums_) sums_->begin(layer, scores, chosen, how_.method->tail_begin(keys(), keys()));
+        if (sums_) sums_->begin(layer, scores, chosen, how_.method->tail_begin(keys, keys));
     });
     if (how_.method->queries() > 0) {
         for (int i = 0; i < layers; ++i) masses_.push_back(mass_of(chosen_layers_ + i));
@@ -195,11 +205,12 @@ void Choice::on_host(const RunTasks& run_tasks) {
 
 double Choice::mass_of(int layer) const {
     const KeyLists& holds = how_.before == nullptr ? *lists_ : *how_.before;
-    const int64_t tail_begin = how_.method->tail_begin(holds.keys, keys());
+    const int64_t keys = this->keys(layer);
+    const int64_t tail_begin = how_.method->tail_begin(holds.keys[pool_->shape().group_of(layer)], keys);
     const std::span<const float> weights = weights_of(layer);
     double held = 0.0;
     for (int head = 0; head < spec_->kv_heads; ++head) {
-        const auto of_head = weights.subspan(static_cast<size_t>(head * keys()), static_cast<size_t>(keys()));
+        const auto of_head = weights.subspan(static_cast<size_t>(head * keys), static_cast<size_t>(keys));
         for (const int32_t key : holds.of(layer)[static_cast<size_t>(head)])
             held += static_cast<double>(of_head[static_cast<size_t>(key)]);
         const auto tail = of_head.subspan(static_cast<size_t>(tail_begin));

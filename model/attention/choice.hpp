@@ -54,7 +54,9 @@ public:
     void clear();
 
     uint64_t number() const { return how_.number; }
-    int64_t keys() const { return lists_->keys; }
+    /// Among whose keys it chooses, and how many those are in a layer.
+    int64_t tokens() const { return lists_->tokens; }
+    int64_t keys(int layer) const { return lists_->keys[pool_->shape().group_of(layer)]; }
     int layers_to_score() const { return spec_->layers - scored_; }
     bool complete() const { return gathered_ == spec_->layers; }
     /// Puts together what has been chosen, then scores as many more layers. Without room for copies of keys that will
@@ -79,6 +81,8 @@ private:
     Status score(int layers);
     Status send_tables();
     ScoreArgs score_args(int layer) const;
+    /// Scores of layers [first, end).
+    int64_t floats_of(int first, int end) const;
     std::span<const float> weights_of(int layer) const;
     double mass_of(int layer) const;
 
@@ -94,7 +98,7 @@ private:
     DeviceTable<int32_t> blocks_;        // of each group: their number, their borders, the blocks
     PerGroup<int64_t> located_;          // a group's in blocks_
     int scored_ = 0, chosen_layers_ = 0, gathered_ = 0;  // layers
-    Buffer scores_;                                      // [layers scored and not chosen in, kv_heads, keys] f32
+    Buffer scores_;  // of the layers scored and not chosen in, each [kv_heads, keys] f32
     std::vector<float> host_scores_;
     std::span<const float> weights_;  // the same where the host can read them
     ChosenKv::Place place_ = ChosenKv::Place::copied;

@@ -32,7 +32,7 @@ void ChosenKeys::begin(Device& device, const SequenceKv& kv) {
     if (!options_.method->wanted(kv.tokens())) return;
     choosing_ = true;
     due_ = steps_ + options_.lag_steps;
-    choice_keys_ = kv.tokens();
+    choice_tokens_ = kv.tokens();
     choice_ = spare_ ? std::move(spare_) : std::make_unique<Choice>(spec_, pool_, device_);
     choice_->begin({options_.method, options_.observe_every, options_.seed, ++number_, lists_}, device, kv, ring_);
     ++stats_.selections;
@@ -85,8 +85,8 @@ void ChosenKeys::before_step(SequenceKv& kv) {
 
 /// Of keys that have been cut off no choice serves.
 void ChosenKeys::forget_from(int64_t tokens) {
-    if (choosing_ && choice_keys_ > tokens) stop_choosing();
-    if (!serving_ || lists_->keys <= tokens) return;
+    if (choosing_ && choice_tokens_ > tokens) stop_choosing();
+    if (!serving_ || lists_->tokens <= tokens) return;
     serving_ = false;
     lists_.reset();
     copies_.clear();
@@ -101,26 +101,31 @@ void ChosenKeys::serve(Choice& choice) {
 
 /// Where all keys begin to be attended to, for the step that comes; what lies before is given up where that is meant.
 void ChosenKeys::slide(SequenceKv& kv) {
-    tail_begin_ = options_.method->tail_begin(lists_->keys, kv.tokens() + 1);
+    for (const LayerGroup group : layer_groups)
+        tail_begin_[group] = options_.method->tail_begin(lists_->keys[group], kv.tokens(group) + 1);
     if (options_.method->evicts() && options_.give_up_blocks) kv.release_before(first_needed());
 }
 
 void ChosenKeys::after_step(const SequenceKv& kv) {
-    count_step(kv.tokens());
+    count_step(kv);
     ++steps_;
     const bool again =
         triggers_.every > 0 && steps_ >= triggers_.first && (steps_ - triggers_.first) % triggers_.every == 0;
     if (again && !choosing_ && steps_ >= not_before_ && !(triggers_.once && serving_)) begin(device_, kv);
 }
 
-int64_t ChosenKeys::attended(int64_t keys) const {
-    const int64_t lists = int64_t{spec_.layers} * spec_.kv_heads;
-    return serving_ ? stats_.keys_chosen + lists * (keys - tail_begin_) : lists * keys;
+int64_t ChosenKeys::attended(const SequenceKv& kv) const {
+    int64_t keys = serving_ ? stats_.keys_chosen : 0;
+    for (const LayerGroup group : layer_groups) {
+        const int64_t lists = int64_t{pool_.shape().layers_in(group)} * spec_.kv_heads;
+        keys += lists * (kv.tokens(group) - (serving_ ? tail_begin_[group] : 0));
+    }
+    return keys;
 }
 
-void ChosenKeys::count_step(int64_t keys) {
-    stats_.causal += int64_t{spec_.layers} * spec_.kv_heads * keys;
-    stats_.attended += attended(keys);
+void ChosenKeys::count_step(const SequenceKv& kv) {
+    stats_.causal += int64_t{spec_.layers} * spec_.kv_heads * kv.tokens();
+    stats_.attended += attended(kv);
 }
 
 Status ChosenKeys::advance(int layers) {
@@ -151,13 +156,13 @@ Status ChosenKeys::work_now() {
 
 Result<AttendedKeys> ChosenKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
     static_cast<void>(step), static_cast<void>(kv);
-    return serving_ ? copies_.keys(layer, tail_begin_) : AttendedKeys{};
+    return serving_ ? copies_.keys(layer, tail_begin(layer)) : AttendedKeys{};
 }
 
 bool ChosenKeys::ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const {
     if (!serving_) return false;
     for (const int32_t key : chosen(layer)[static_cast<size_t>(kv_head)]) on_range(key, key + 1);
-    on_range(tail_begin_, kv.tokens());
+    on_range(tail_begin(layer), kv.tokens(pool_.shape().group_of(layer)));
     return true;
 }
 

@@ -24,7 +24,7 @@ public:
     void after_prefill(Device& device, const SequenceKv& kv) final;
     void before_step(SequenceKv& kv) final;
     void after_step(const SequenceKv& kv) final;
-    void after_last_step(const SequenceKv& kv) final { count_step(kv.tokens()); }
+    void after_last_step(const SequenceKv& kv) final { count_step(kv); }
     void reset() final;
 
     std::unique_ptr<Choice> take_begun() final;
@@ -38,15 +38,15 @@ public:
     bool ranges_of_step(int layer, int kv_head, const SequenceKv& kv, const OnRange& on_range) const final;
     /// Once a choice serves: the keys chosen in a layer, by KV head, and from where on all are attended to.
     virtual std::span<const std::vector<int32_t>> chosen(int layer) const { return std::as_const(*lists_).of(layer); }
-    int64_t tail_begin() const { return serving_ ? tail_begin_ : 0; }
+    int64_t tail_begin(int layer) const { return serving_ ? tail_begin_[pool_.shape().group_of(layer)] : 0; }
 
 protected:
     /// A choice that is complete begins to serve.
     virtual void serve(Choice& choice);
     /// The sequence's own keys from here on are still to be read.
-    virtual int64_t first_needed() const { return tail_begin_; }
-    virtual void count_step(int64_t keys);
-    int64_t attended(int64_t keys) const;
+    virtual int64_t first_needed() const { return tail_begin_[pool_.shape().group_of(0)]; }
+    virtual void count_step(const SequenceKv& kv);
+    int64_t attended(const SequenceKv& kv) const;
     ChosenKv& copies() { return copies_; }
 
     const ModelSpec& spec_;
@@ -68,12 +68,12 @@ private:
     bool serving_ = false;
     std::shared_ptr<KeyLists> lists_;  // of the choice that serves; the next one reads them too
     ChosenKv copies_;                  // of those keys
-    int64_t tail_begin_ = 0;
+    PerGroup<int64_t> tail_begin_;
     bool choosing_ = false;
     std::unique_ptr<Choice> choice_;  // begun and not taken, or made and not due
     std::unique_ptr<Choice> spare_;   // whose memory the next one uses
     uint64_t number_ = 0;             // of the last choice
-    int64_t choice_keys_ = 0;         // that it is made among
+    int64_t choice_tokens_ = 0;       // whose keys it is made among
     int steps_ = 0;
     int due_ = 0;
     int not_before_ = 0;  // the step from which on a choice that was given up may be tried again

@@ -17,9 +17,9 @@ void HeavyKeys::serve(Choice& choice) {
     ChosenKeys::serve(choice);
 }
 
-void HeavyKeys::count_step(int64_t keys) {
-    ChosenKeys::count_step(keys);
-    if (serving()) stats_.keys_scored += attended(keys);
+void HeavyKeys::count_step(const SequenceKv& kv) {
+    ChosenKeys::count_step(kv);
+    if (serving()) stats_.keys_scored += attended(kv);
 }
 
 Result<AttendedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, const SequenceKv& kv) {
@@ -28,7 +28,7 @@ Result<AttendedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, c
         const Stopwatch watch(stats_.gather_seconds);
         RONDO_TRY(leave_window(layer, kv));
     }
-    const AttendedKeys keys = copies().keys(layer, tail_begin());
+    const AttendedKeys keys = copies().keys(layer, tail_begin(layer));
     const Stopwatch watch(stats_.score_seconds);
     RONDO_TRY(add(layer, step, keys, kv));
     return keys;
@@ -36,7 +36,7 @@ Result<AttendedKeys> HeavyKeys::keys_of_step(int layer, const ScoreArgs& step, c
 
 /// Keys before the tail compete, in order of age, for places among the copies.
 Status HeavyKeys::leave_window(int layer, const SequenceKv& kv) {
-    while (sums_->window_begin(layer) < tail_begin()) {
+    while (sums_->window_begin(layer) < tail_begin(layer)) {
         const auto key = static_cast<int32_t>(sums_->window_begin(layer));
         const std::span<const int32_t> places = sums_->leave_window(layer);
         if (!places.empty()) RONDO_TRY(copies().replace(layer, kv, key, places));

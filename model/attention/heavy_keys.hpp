@@ -20,7 +20,7 @@ public:
 private:
     void serve(Choice& choice) override;
     int64_t first_needed() const override { return sums_->first_needed(); }
-    void count_step(int64_t keys) override;
+    void count_step(const SequenceKv& kv) override;
     Status leave_window(int layer, const SequenceKv& kv);
     Status add(int layer, const ScoreArgs& step, const AttendedKeys& attended, const SequenceKv& kv);
 

@@ -26,15 +26,12 @@ std::vector<int64_t> apart_from_preamble(std::vector<int64_t> round_ends, int64_
 }
 
 Result<std::unique_ptr<RoundAttention>> RoundAttention::create(const ModelSpec& spec, const KvPool& pool,
-                                                               Device& device, const RoundSettings& settings) {
+                                                               const RoundSettings& settings) {
     if (settings.method == RoundSettings::Method::none) return std::unique_ptr<RoundAttention>();
     const int below = pool.shape().lower_layers;
     if (!pool.shape().has(LayerGroup::lower) || !pool.shape().has(LayerGroup::upper))
         return make_error(ErrorCode::internal, "choosing rounds needs a pool with layers on both sides of a watershed");
-    std::unique_ptr<RoundAttention> made(new RoundAttention(spec, device, settings, below));
-    for (DeviceTable<int32_t>* const table : {&made->take_, &made->row_keys_})
-        RONDO_TRY(table->reserve(device, static_cast<size_t>(rows_all)));
-    return made;
+    return std::unique_ptr<RoundAttention>(new RoundAttention(spec, settings, below));
 }
 
 void RoundAttention::begin_message(int64_t begin, int64_t end) {
@@ -59,22 +56,22 @@ bool RoundAttention::chooses(const SequenceKv& kv, int64_t token) const {
     return token >= begin_ && past_end(kv) - first_past > 1;
 }
 
-Status RoundAttention::look(const SequenceKv& kv, int64_t token, const Tensor& q, ScoreArgs args) {
+Status RoundAttention::look(Device& device, const SequenceKv& kv, int64_t token, const Tensor& q, ScoreArgs args) {
     const int64_t rows = std::min(end_ - token, q.rows);
     if (rows <= 0) return Status::ok();  // of the answer
     take_.host() =
         sample_rows(rows, rows <= rows_all ? static_cast<int>(rows_all) : rows_sampled, static_cast<uint64_t>(token));
     row_keys_.host().assign(take_.host().begin(), take_.host().end());
     for (int32_t& key : row_keys_.host()) key += static_cast<int32_t>(token);
-    RONDO_TRY(take_.send(device_));
-    RONDO_TRY(row_keys_.send(device_));
+    RONDO_TRY(take_.send(device));
+    RONDO_TRY(row_keys_.send(device));
     const auto taken = std::ssize(take_.host());
-    RONDO_TRY(grow(device_, queries_, static_cast<size_t>(taken * q.columns) * sizeof(float)));
+    RONDO_TRY(grow(device, queries_, static_cast<size_t>(taken * q.columns) * sizeof(float)));
     args.q = Tensor::of(queries_.data(), DType::f32, taken, q.columns);
-    RONDO_TRY(device_.ops().take_rows(args.q, q, take_.data()));
+    RONDO_TRY(device.ops().take_rows(args.q, q, take_.data()));
     args.row_keys = row_keys_.data();
     args.keys = token + rows;
-    RONDO_TRY(score(args));
+    RONDO_TRY(score(device, args));
 
     Looked& here = looked_.emplace_back(Looked{token, {}});
     for (int64_t round = first_past; round < past_end(kv); ++round) {
@@ -90,18 +87,18 @@ Status RoundAttention::look(const SequenceKv& kv, int64_t token, const Tensor& q
 }
 
 /// Each key's attention, summed over the rows, to where the host can read it.
-Status RoundAttention::score(const ScoreArgs& args) {
+Status RoundAttention::score(Device& device, const ScoreArgs& args) {
     const auto count = static_cast<size_t>(spec_.kv_heads * args.keys);
-    RONDO_TRY(grow(device_, scores_, count * sizeof(float)));
-    RONDO_TRY(device_.ops().score_keys(Tensor::of(scores_.data(), DType::f32, spec_.kv_heads, args.keys), args));
+    RONDO_TRY(grow(device, scores_, count * sizeof(float)));
+    RONDO_TRY(device.ops().score_keys(Tensor::of(scores_.data(), DType::f32, spec_.kv_heads, args.keys), args));
     sums_ = {scores_.as<float>(), count};
-    if (!device_.computes_in_host_memory()) {
+    if (!device.computes_in_host_memory()) {
         host_scores_.resize(count);
-        RONDO_TRY(device_.copy(host_scores_.data(), scores_.data(), sums_.size_bytes(), StreamId::compute));
+        RONDO_TRY(device.copy(host_scores_.data(), scores_.data(), sums_.size_bytes(), StreamId::compute));
         sums_ = host_scores_;
     }
-    RONDO_ASSIGN(const Mark scored, device_.record(StreamId::compute));
-    return device_.reach(scored);
+    RONDO_ASSIGN(const Mark scored, device.record(StreamId::compute));
+    return device.reach(scored);
 }
 
 /// Of the attention to past rounds, by round. Nothing or no number: all the same.

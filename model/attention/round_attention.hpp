@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,16 +41,20 @@ std::vector<int64_t> apart_from_preamble(std::vector<int64_t> round_ends, int64_
 ///
 ///     begin_message → (begin_chunk → look → choose)… → answer
 ///
-/// Used by one thread at a time, the one that issues to the device.
+/// Used by one thread at a time, the one that issues to the device which computes a chunk. Another device may compute
+/// the next one.
 class RoundAttention {
 public:
     /// Null where all rounds are attended to.
-    static Result<std::unique_ptr<RoundAttention>> create(const ModelSpec& spec, const KvPool& pool, Device& device,
+    static Result<std::unique_ptr<RoundAttention>> create(const ModelSpec& spec, const KvPool& pool,
                                                           const RoundSettings& settings);
 
     /// The message has the tokens [begin, end). What follows them is its answer, which chooses nothing.
     void begin_message(int64_t begin, int64_t end);
-    int64_t message_begin() const { return begin_; }
+    /// Of so many tokens from this one on those that a chunk takes: the message begins a chunk of its own.
+    int64_t within_chunk(int64_t token, int64_t tokens) const {
+        return token < begin_ ? std::min(tokens, begin_ - token) : tokens;
+    }
     /// A chunk begins at this token. All rounds are seen again; what later chunks have looked at is forgotten.
     void begin_chunk(SequenceKv& kv, int64_t token);
     /// Whether a chunk that begins there chooses: it is the message's, and there are rounds to choose from.
@@ -58,7 +63,8 @@ public:
     bool is_watershed(int layer) const { return layer + 1 == layers_below_; }
     int layers_below() const { return layers_below_; }
     /// What a chunk's tokens attend to in the watershed's layer; the rows of `q` are theirs, the first one of `token`.
-    Status look(const SequenceKv& kv, int64_t token, const Tensor& q, ScoreArgs args);
+    /// `device` computes the chunk.
+    Status look(Device& device, const SequenceKv& kv, int64_t token, const Tensor& q, ScoreArgs args);
     /// By all that was looked at: hides the rounds that do not stay.
     void choose(SequenceKv& kv);
 
@@ -68,10 +74,10 @@ public:
     const RoundStats& stats() const { return stats_; }
 
 private:
-    RoundAttention(const ModelSpec& spec, Device& device, const RoundSettings& settings, int layers_below)
-        : spec_(spec), device_(device), method_(make_round_selection(settings)), layers_below_(layers_below) {}
+    RoundAttention(const ModelSpec& spec, const RoundSettings& settings, int layers_below)
+        : spec_(spec), method_(make_round_selection(settings)), layers_below_(layers_below) {}
     int64_t past_end(const SequenceKv& kv) const;
-    Status score(const ScoreArgs& args);
+    Status score(Device& device, const ScoreArgs& args);
     std::vector<double> shares() const;
     void count(const SequenceKv& kv, std::span<const double> masses, std::span<const int32_t> chosen);
 
@@ -82,7 +88,6 @@ private:
     };
 
     const ModelSpec& spec_;
-    Device& device_;
     std::unique_ptr<RoundSelection> method_;
     int layers_below_;
     int64_t begin_ = 0, end_ = 0;  // of the message

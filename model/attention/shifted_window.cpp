@@ -32,7 +32,7 @@ Result<AttendedKeys> ShiftedWindow::keys_of_step(int layer, const ScoreArgs& ste
     if (serving()) {
         const Stopwatch watch(stats_.gather_seconds);
         const auto count = static_cast<int32_t>(chosen(layer).front().size());
-        RONDO_TRY(move(layer, tail_begin() - count, count));
+        RONDO_TRY(move(layer, tail_begin(layer) - count, count));
     }
     return ChosenKeys::keys_of_step(layer, step, kv);
 }

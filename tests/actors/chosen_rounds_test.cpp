@@ -34,7 +34,11 @@ const std::string asks_for_red = "What is the code of the red box?",
 class ChosenRounds : public ::testing::Test {
 protected:
     static std::vector<std::string> settings(size_t blocks, std::vector<std::string> more = {}) {
-        more.insert(more.end(), {"devices.cpu.threads=1", "pipeline.methods=[top_rounds, recent_rounds, loopserve]"});
+        more.insert(more.end(),
+                    {"devices.cpu.threads=1", "pipeline.methods=[top_rounds, recent_rounds, loopserve, rondo]",
+                     "pipeline.prefill.attention.min_tokens=0", "pipeline.decode.attention.budget_tokens=40",
+                     "pipeline.decode.attention.cold_tokens=2", "pipeline.decode.attention.reselect_every=4",
+                     "pipeline.decode.attention.observe=2"});
         return testing::demo_in_f32(blocks, std::move(more));
     }
 
@@ -66,12 +70,18 @@ protected:
                   static_cast<int64_t>(pool.blocks_total()));
         EXPECT_EQ(pool.blocks_free(LayerGroup::lower), pool.blocks_free(LayerGroup::upper));
     }
-    /// The answer of one device without actors, to these very ids.
-    std::vector<int32_t> plain_answer(const Conversation::Prompt& prompt, const RoundSettings& rounds) {
+    /// The answer of one device without actors, to these very ids; earlier rounds are dense.
+    std::vector<int32_t> plain_answer(const Conversation::Prompt& prompt, const std::string& name) {
         const Model& model = stage_.inside().model();
+        const auto& methods = stage_.engine().methods();
+        const AttentionMethod& method = *std::ranges::find(methods, name, &AttentionMethod::name);
         const auto device = must(open_device({DeviceKind::cpu, 0, 1}));
-        const auto generator = must(
-            Generator::create(model, *device, {.kv_type = DType::f32, .context_tokens_max = 1024, .rounds = rounds}));
+        const auto generator = must(Generator::create(model, *device,
+                                                      {.kv_type = DType::f32,
+                                                       .context_tokens_max = 1024,
+                                                       .prefill = method.prefill,
+                                                       .decode = method.decode,
+                                                       .rounds = method.rounds}));
         generator->plan_rounds(apart_from_preamble(prompt.round_ends));
         GenerateOptions how;
         how.tokens_max = 64;
@@ -79,24 +89,22 @@ protected:
     }
 
     Stage stage_{settings_of(settings(400))};
-    RoundSettings top_{.method = RoundSettings::Method::top_rounds};
 };
 
 TEST_F(ChosenRounds, AnswerAsThePlainEngineDoes) {
     const Conversation remembered = told("c");
     for (const std::string& text : {asks_for_red, asks_for_green}) {
-        for (const auto& [method, row] : {std::pair("top_rounds", RoundSettings::Method::top_rounds),
-                                          std::pair("recent_rounds", RoundSettings::Method::recent_rounds)}) {
+        for (const std::string method : {"top_rounds", "recent_rounds"}) {
             const Conversation::Prompt prompt = must(remembered.prompt({{"user", text}}));
             const Heard heard = hear(chat("c", text), method);
-            EXPECT_EQ(heard.ids, plain_answer(prompt, {.method = row})) << method;
+            EXPECT_EQ(heard.ids, plain_answer(prompt, method)) << method;
             const TurnEnd& end = heard.ends[0];
             EXPECT_EQ(end.attention.method, method);
             EXPECT_EQ(end.attention.rounds.earlier, 8);
             EXPECT_EQ(end.attention.rounds.chosen, 1);
             EXPECT_LT(end.attention.answer.density(), 0.75);
             EXPECT_EQ(end.usage.cached_tokens, prompt.round_ends.back()) << "all but the message";
-            if (row == RoundSettings::Method::top_rounds) {
+            if (method == "top_rounds") {
                 EXPECT_EQ(heard.text, text == asks_for_red ? "The code of the red box is 4817."
                                                            : "The code of the green door is 9911.");
                 EXPECT_GT(end.attention.rounds.mass, 2.0 / 8);
@@ -105,6 +113,29 @@ TEST_F(ChosenRounds, AnswerAsThePlainEngineDoes) {
             caf::anon_send(stage_.inside().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{8});
             stage_.run();
         }
+    }
+}
+
+/// Lines of the message and keys of the answer are chosen from the rounds that stay.
+TEST_F(ChosenRounds, AreWhatLinesAndKeysAreChosenFrom) {
+    const Conversation remembered = told("c");
+    for (const std::string& text : {asks_for_red, asks_for_green}) {
+        std::vector<double> densities;
+        for (const std::string method : {"loopserve", "rondo"}) {
+            const Conversation::Prompt prompt = must(remembered.prompt({{"user", text}}));
+            const Heard heard = hear(chat("c", text), method);
+            densities.push_back(heard.ends[0].attention.answer.density());
+            EXPECT_GT(heard.ends[0].attention.selections, 0);
+            if (method == "rondo") {
+                EXPECT_EQ(heard.ids, plain_answer(prompt, method));
+                EXPECT_EQ(heard.ends[0].attention.rounds.earlier, 8);
+                EXPECT_EQ(heard.ends[0].attention.rounds.chosen, 1);
+            }
+            expect_all_blocks_back();
+            caf::anon_send(stage_.inside().router(), rewind_atom::value, ConversationName{"t", "c"}, int64_t{8});
+            stage_.run();
+        }
+        EXPECT_LT(densities[1], densities[0]) << "the steps before the first choice see fewer keys, too";
     }
 }
 
@@ -144,7 +175,7 @@ TEST_F(ChosenRounds, DenseIsOneRequestAwayExactly) {
     EXPECT_EQ(again.ends[0].attention.rounds.earlier, 9);
     const auto [dense, prompt] = ask_both(asks_for_red, "dense");
     EXPECT_EQ(dense.ends[0].usage.cached_tokens, exact) << "nothing behind the last dense turn";
-    EXPECT_EQ(dense.ids, plain_answer(prompt, {}));
+    EXPECT_EQ(dense.ids, plain_answer(prompt, "dense"));
     EXPECT_EQ(dense.ends[0].attention.rounds.earlier, 0);
     const auto [other, _] = ask_both(asks_for_green, "recent_rounds");
     EXPECT_GE(other.ends[0].usage.cached_tokens, dense.ends[0].usage.prompt_tokens) << "dense KV serves every method";

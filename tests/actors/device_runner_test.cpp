@@ -99,7 +99,7 @@ TEST_F(DeviceRunnerTest, AChoiceBehindAPromptHasBegunWithTheAnswer) {
     compute_prompt(chooses);
     const std::unique_ptr<Choice> choice = chooses->step_attention->take_begun();
     ASSERT_TRUE(choice);
-    EXPECT_EQ(choice->keys(), prompt);
+    EXPECT_EQ(choice->tokens(), prompt);
     EXPECT_EQ(chooses->step_attention->steps_left(), 4);
 }
 
@@ -129,7 +129,7 @@ TEST_F(DeviceRunnerTest, AChoiceBehindAStepHasBegunWithTheAnswerButNotBehindTheL
     ASSERT_TRUE(step(chooses)->status);
     std::unique_ptr<Choice> choice = chooses->step_attention->take_begun();
     ASSERT_TRUE(choice);
-    EXPECT_EQ(choice->keys(), prompt + 1);
+    EXPECT_EQ(choice->tokens(), prompt + 1);
     testing::complete(*choice);
     chooses->step_attention->drop(std::move(choice));
     const int64_t counted = chooses->step_attention->stats().causal;

@@ -11,11 +11,11 @@ using testing::run_rondo;
 /// A method that the command would not run is not a label for what it did run.
 TEST(MethodPhase, TheOtherPhasesMethodIsRefused) {
     expect_failure(run_rondo({"bench", "prefill", "--tokens", "16", "--method", "snapkv"}),
-                   "--method snapkv says how answers attend, and bench prefill runs prompts: it must be dense or "
-                   "loopserve, or one");
+                   "--method snapkv says how answers attend, and bench prefill runs prompts: it must be dense, "
+                   "loopserve or rondo, or one");
     expect_failure(run_rondo({"bench", "decode", "--tokens", "4", "--method", "a_shape"}),
-                   "--method a_shape says how prompts attend, and bench decode runs answers: it must be dense or "
-                   "loopserve, or one");
+                   "--method a_shape says how prompts attend, and bench decode runs answers: it must be dense, "
+                   "loopserve or rondo, or one");
     expect_failure(run_rondo({"score", "--text", "Hello", "--method", "progressive"}),
                    "--method progressive says how answers attend, and score runs prompts");
     expect_error(run_rondo({"score", "--text", "Hello", "--method", "sparse"}), 2, "--method \"sparse\": must be ");

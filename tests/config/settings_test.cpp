@@ -157,14 +157,16 @@ TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
                   listed(names_of_methods(MethodSlot::prefill)) + "; did you mean loopserve?");
 }
 
-TEST(Settings, RoundsAreChosenWhereAnswersAttendToAllKeysOfTheirs) {
+TEST(Settings, RoundsAreChosenWhereAnswersAreDenseOrChooseAgainAndAgain) {
     EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds, share: 0.25}}").pipeline.rounds,
               (RoundSettings{.method = RoundSettings::Method::top_rounds, .share = 0.25}));
     EXPECT_EQ(
         error_of("pipeline: {rounds: {method: top_k}}"),
         "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be " + listed(names_of_methods(MethodSlot::rounds)));
-    EXPECT_EQ(error_of("pipeline: {rounds: {method: top_rounds}, decode: {attention: {method: snapkv}}}"),
-              "f.yaml:1: pipeline.rounds.method: is top_rounds, must be none where answers choose keys, by snapkv");
+    EXPECT_EQ(
+        error_of("pipeline: {rounds: {method: top_rounds}, decode: {attention: {method: snapkv}}}"),
+        "f.yaml:1: pipeline.rounds.method: is top_rounds, must be none where answers do not choose keys again and "
+        "again (snapkv)");
     EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds}, prefill: {attention: {method: loopserve}}}")
                   .pipeline.prefill.attention.method,
               PrefillAttention::Method::loopserve);
@@ -216,7 +218,9 @@ TEST(Settings, APresetFillsTheMethodSlotsAndSingleKeysWin) {
     EXPECT_EQ(value_of(mixed).pipeline.prefill.attention.method, PrefillAttention::Method::loopserve);
     EXPECT_EQ(value_of(mixed).pipeline.decode.attention.method, DecodeAttention::Method::snapkv);
     EXPECT_EQ(value_of(mixed, {"preset=dense"}).pipeline.prefill.attention.method, PrefillAttention::Method::dense);
-    EXPECT_EQ(error_of("preset: krull"), "f.yaml:1: preset: is \"krull\", must be dense or loopserve");
+    EXPECT_EQ(error_of("preset: krull"), "f.yaml:1: preset: is \"krull\", must be dense, loopserve or rondo");
+    EXPECT_EQ(value_of("preset: rondo").pipeline.rounds.method, RoundSettings::Method::top_rounds);
+    EXPECT_EQ(loopserve.pipeline.rounds.method, RoundSettings::Method::none);
 }
 
 TEST(Settings, SharesAreAboveZeroAndUpToOne) {

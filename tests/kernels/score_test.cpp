@@ -21,11 +21,7 @@ protected:
         args.scale = static_cast<float>(c.shape.scale());
         return args;
     }
-};
-RONDO_ON_EVERY_CPU(Score);
-class ScoreKeys : public Score {
-protected:
-    /// Of each KV head's group: the weights of a row, in double.
+    /// A row's weights in a query head, in double.
     static Matrix weights_of_row(const Case& c, const ScoreArgs& args, int head, int64_t row) {
         const Shape& shape = c.shape;
         const int64_t seen = std::min<int64_t>(c.first_key() + row + 1, args.keys);
@@ -40,6 +36,8 @@ protected:
         return reference::softmax(scores);
     }
 };
+RONDO_ON_EVERY_CPU(Score);
+class ScoreKeys : public Score {};
 RONDO_ON_EVERY_DEVICE(ScoreKeys);
 
 TEST_P(ScoreKeys, SumTheSoftmaxOfTheRowsOverAllKeysTheySee) {
@@ -86,17 +84,8 @@ TEST_P(Score, ScoresAreTheSoftmaxOfTheRowsOverAllKeysTheySee) {
             Matrix sums(shape.kv_heads, keys);
             for (int h = 0; h < shape.heads; ++h) {
                 for (int64_t r = 0; r < shape.rows; ++r) {
-                    const int64_t seen = std::min<int64_t>(c.first_key() + r + 1, keys);
-                    Matrix scores(1, seen);
-                    for (int64_t key = 0; key < seen; ++key) {
-                        double dot = 0.0;
-                        for (int64_t i = 0; i < shape.head_dim; ++i)
-                            dot += c.q.at(r, int64_t{h} * shape.head_dim + i) *
-                                   c.stored.k.at(key, int64_t{h / shape.group()} * shape.head_dim + i);
-                        scores.at(0, key) = dot * static_cast<double>(args.scale);
-                    }
-                    const Matrix row = reference::softmax(scores);
-                    for (int64_t key = 0; key < seen; ++key) {
+                    const Matrix row = weights_of_row(c, args, h, r);
+                    for (int64_t key = 0; key < row.columns; ++key) {
                         weights[static_cast<size_t>(h)].at(r, key) = row.at(0, key);
                         sums.at(h / shape.group(), key) += row.at(0, key) / shape.group();
                     }

@@ -196,6 +196,26 @@ TEST_F(ThreeRounds, ACutAtTheEndOfAHiddenRoundShowsIt) {
     EXPECT_EQ(kv_.tokens(upper), 25);
 }
 
+/// A long context of the shortest rounds there are.
+TEST(SequenceGroups, ThousandsOfRoundsAreHiddenAndSeenAgain) {
+    constexpr int64_t rounds = 8000;
+    FakeDevice device;
+    const auto pool = two_group_pool(device, rounds, rounds);
+    SequenceKv kv(*pool);
+    for (int64_t round = 0; round < rounds; ++round) {
+        kv.begin_round();
+        ASSERT_TRUE(kv.extend(1 + round % 16));
+    }
+    const Numbers before = begins(kv, upper), blocks(kv.blocks(upper).begin(), kv.blocks(upper).end());
+    for (int64_t round = 1; round + 1 < rounds; ++round)
+        if (round % 10 != 0) kv.hide_round(upper, round);
+    EXPECT_EQ(kv.blocks(upper).size(), 801U);
+    kv.show_rounds();
+    EXPECT_EQ(begins(kv, upper), before);
+    EXPECT_EQ(Numbers(kv.blocks(upper).begin(), kv.blocks(upper).end()), blocks);
+    EXPECT_TRUE(kv.is_whole());
+}
+
 /// As a conversation that comes back: its rounds are known, and each group gets those that it needs.
 TEST(SequenceGroups, RoundsThatLieElsewhereComeBackGroupByGroup) {
     FakeDevice device;

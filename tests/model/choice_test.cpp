@@ -324,7 +324,7 @@ TEST_F(ChoiceTest, FromBeforeAResetIsNotTakenForTheOneThatFollows) {
     sequence.attention->hand_back(std::move(next));
     sequence.step(id(prompt + lag));
     EXPECT_TRUE(sequence.attention->serving());
-    EXPECT_EQ(dynamic_cast<const ChosenKeys&>(*sequence.attention).tail_begin(), prompt);
+    EXPECT_EQ(dynamic_cast<const ChosenKeys&>(*sequence.attention).tail_begin(0), prompt);
 }
 
 /// Keys that will be given up must be copied, and there is no room.

@@ -167,8 +167,8 @@ TEST_P(Identity, AllKeysChosenAreDense) {
             for (const double mass : probe.masses()) ASSERT_NEAR(mass, 1.0, 1e-4);
             for (int layer = 0; layer < model_.spec.layers; ++layer) {
                 for (const std::vector<int32_t>& keys : choice.chosen(layer)) {
-                    ASSERT_EQ(std::ssize(keys), choice.tail_begin()) << "layer " << layer;
-                    ASSERT_EQ(keys.back() + 1, choice.tail_begin());
+                    ASSERT_EQ(std::ssize(keys), choice.tail_begin(layer)) << "layer " << layer;
+                    ASSERT_EQ(keys.back() + 1, choice.tail_begin(layer));
                 }
             }
         }

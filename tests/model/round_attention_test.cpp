@@ -119,6 +119,59 @@ TEST_P(RoundsOfAMessage, SomeLeaveTheOthersOutAboveTheWatershedAlone) {
     EXPECT_EQ(stats.attended, causal - left_out);
 }
 
+/// A method for answers that chooses all keys there are before the tail, again and again.
+class AllKeysThatStay final : public DecodeSelection {
+public:
+    ChoiceTriggers triggers() const override { return {.every = 3, .first = 1}; }
+    int queries() const override { return 2; }
+    bool wanted(int64_t) const override { return true; }
+    void select(const KeyScores& scores, uint64_t, std::span<std::vector<int32_t>> chosen) const override {
+        for (std::vector<int32_t>& keys : chosen) {
+            keys.resize(static_cast<size_t>(scores.keys));
+            std::iota(keys.begin(), keys.end(), 0);
+        }
+    }
+};
+
+constexpr DecodeAttention again_and_again{.method = DecodeAttention::Method::progressive,
+                                          .budget_tokens = 24,
+                                          .reselect_every = 3,
+                                          .cold_tokens = 1,
+                                          .observe = 2,
+                                          .lag_steps = 0};
+
+/// Keys of the answer are chosen from the rounds that stay, in each layer group by its own numbers.
+TEST_P(RoundsOfAMessage, AnswersMayChooseAmongTheirKeys) {
+    if (device_->space().kind != DeviceKind::cpu) GTEST_SKIP() << "GPUs choose no keys";
+    const auto rounds_alone = generator(some_rounds), all = generator(some_rounds), some = generator(some_rounds);
+    DecodeAttention every = again_and_again;
+    every.budget_tokens = 256;  // room for the copies
+    need(all->answer_by(every, std::make_shared<AllKeysThatStay>()));
+    need(some->answer_by(again_and_again));
+    const std::vector<float> expected = answer_to_prompt(*rounds_alone), got = answer_to_prompt(*all);
+    EXPECT_LE(golden::relative_error(got, expected), 1e-4) << "nothing more is left out";
+    EXPECT_GT(all->step_attention()->stats().selections, 2);
+    EXPECT_TRUE(all->step_attention()->serving());
+    EXPECT_EQ(all->step_attention()->stats().attended, rounds_alone->round_attention()->stats().attended);
+    EXPECT_EQ(all->step_attention()->stats().causal, rounds_alone->round_attention()->stats().causal);
+
+    EXPECT_GT(golden::relative_error(answer_to_prompt(*some), expected), 1e-4);
+    const StepAttention& chosen = *some->step_attention();
+    ASSERT_TRUE(chosen.serving());
+    EXPECT_LT(chosen.stats().attended, rounds_alone->round_attention()->stats().attended);
+    for (int layer = 0; layer < all_layers; ++layer) {
+        const LayerGroup group = layer < layers_below ? LayerGroup::lower : LayerGroup::upper;
+        int64_t keys = 0, last = -1;
+        chosen.ranges_of_step(layer, 0, some->kv(), [&](int64_t begin, int64_t end) {
+            EXPECT_GT(begin, last);
+            last = end - 1;
+            keys += end - begin;
+        });
+        EXPECT_EQ(last, some->kv().tokens(group) - 1) << layer;
+        EXPECT_LE(keys, 24 + 3) << layer;
+    }
+}
+
 /// Bytes of keys that are left out may be anything.
 TEST_P(RoundsOfAMessage, WhatIsLeftOutIsNotRead) {
     const auto plain = generator(some_rounds), poisoned = generator(some_rounds);
@@ -211,7 +264,7 @@ TEST_P(RoundsOfAMessage, AChunkThatIsDroppedChoosesAgain) {
     need(once->prefill(prompt()));
     const auto pool = need(KvPool::create(*device_, once->pool().shape(), {64, 64}));
     const auto stepper = need(Stepper::create(model_, *pool, *device_, {.decode_rows = 1, .context_tokens = 256}));
-    const auto rounds = need(RoundAttention::create(model_.spec, *pool, *device_, some_rounds));
+    const auto rounds = need(RoundAttention::create(model_.spec, *pool, some_rounds));
     SequenceKv kv(*pool);
     kv.plan_rounds(told_.ends);
     need(stepper->begin_chunk(kv, prompt().first(160), BatchPart::Logits::none));
@@ -257,12 +310,12 @@ TEST_P(RoundsOfAMessage, TheChoiceIsThatOfExactSums) {
         const KvLayer layer = pool->layer(layers_below - 1);
         const Tensor keys = Tensor::of(device_k.data(), DType::f32, tokens, kv_heads * d);
         need(device_->ops().append_kv(layer, keys, keys, batch.slots(LayerGroup::lower)));
-        const auto rounds = need(RoundAttention::create(model_.spec, *pool, *device_, some_rounds));
+        const auto rounds = need(RoundAttention::create(model_.spec, *pool, some_rounds));
         rounds->begin_message(told_.history(), tokens);
         rounds->begin_chunk(kv, told_.history());
         const float scale = 0.3F;
         need(rounds->look(
-            kv, told_.history(), Tensor::of(device_q.data(), DType::f32, rows, heads * d),
+            *device_, kv, told_.history(), Tensor::of(device_q.data(), DType::f32, rows, heads * d),
             {{}, static_cast<int>(heads), layer, batch.sequences(LayerGroup::lower, 0, 1), nullptr, 0, scale}));
         rounds->choose(kv);
 

@@ -147,7 +147,7 @@ TEST_P(SparseAttention, AChoiceServesFromExactlyLagStepsLaterOn) {
             int begun = -1;
             for (int after = 2; after + lag < step; after += 4) begun = after;
             EXPECT_EQ(choice.serving(), begun > 0) << "lag " << lag << ", step " << step;
-            EXPECT_EQ(choice.tail_begin(), begun > 0 ? 150 + begun : 0) << "lag " << lag << ", step " << step;
+            EXPECT_EQ(choice.tail_begin(0), begun > 0 ? 150 + begun : 0) << "lag " << lag << ", step " << step;
             const int newest = begun > 0 ? choice.chosen(0)[0].back() : 0;
             EXPECT_EQ(newest, begun > 0 ? 150 + begun - 1 : 0) << "lag " << lag << ", step " << step;
         }
@@ -189,7 +189,7 @@ TEST_P(SparseAttention, AnUnlaggedChoiceAndALaggedOneDifferOnlyInWhenTheyServe) 
     const auto lagged = open(options);
     answer(*lagged, 150, 2 + 4);  // chosen after 2 steps, served after 5
     EXPECT_TRUE(lagged->step_attention()->serving());
-    EXPECT_EQ(chosen_by(*lagged).tail_begin(), 152);
+    EXPECT_EQ(chosen_by(*lagged).tail_begin(0), 152);
     options.decode.lag_steps = 0;
     const auto prompt = open(options);
     answer(*prompt, 150, 3);

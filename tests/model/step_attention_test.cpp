@@ -110,7 +110,7 @@ TEST(StepAttentionTest, H2oKeepsWhatANaiveSimulationKeeps) {
     for (int64_t i = 0; i < steps; ++i) {
         need(generator->step(ids[static_cast<size_t>(prompt + i)]));
         const auto& heavy = dynamic_cast<const HeavyKeys&>(*generator->step_attention());
-        ASSERT_EQ(heavy.tail_begin(), prompt + i + 1 - (budget - budget / 2));
+        ASSERT_EQ(heavy.tail_begin(0), prompt + i + 1 - (budget - budget / 2));
         for (int head = 0; head < model.spec.kv_heads; ++head) {
             naive[static_cast<size_t>(head)].step(weights(prompt + i, head));
             std::vector<int32_t> kept = heavy.chosen(0)[static_cast<size_t>(head)];

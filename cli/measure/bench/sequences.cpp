@@ -46,7 +46,7 @@ Result<std::unique_ptr<Sequences>> Sequences::create(const Runner& runner, const
         made->sequences_.back()->reserve(context);
         made->sequences_.back()->plan_rounds(ends);
         if (lower_layers > 0) {
-            RONDO_ASSIGN(auto own_rounds, RoundAttention::create(spec, *made->pool_, *runner.device, rounds));
+            RONDO_ASSIGN(auto own_rounds, RoundAttention::create(spec, *made->pool_, rounds));
             made->rounds_.push_back(std::move(own_rounds));
         }
         if (attention.method == DecodeAttention::Method::dense) continue;
@@ -75,27 +75,34 @@ Status Sequences::prefill(std::span<const int32_t> ids, const std::function<void
 Status Sequences::append(std::span<const int32_t> ids, const std::function<void(double)>& done) {
     const auto all = static_cast<double>(ids.size() * sequences_.size());
     for (size_t s = 0; s < sequences_.size(); ++s) {
-        for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk_tokens_)) {
-            const auto chunk = ids.subspan(begin, std::min(ids.size() - begin, static_cast<size_t>(chunk_tokens_)));
-            RONDO_TRY(stepper_->begin_chunk(
-                *sequences_[s], chunk, BatchPart::Logits::none,
-                {.decode = row_of(s, -1).attention, .rounds = dense_ || rounds_.empty() ? nullptr : rounds_[s].get()}));
+        RoundAttention* const rounds = dense_ || rounds_.empty() ? nullptr : rounds_[s].get();
+        for (size_t begin = 0; begin < ids.size();) {
+            auto count = std::min(std::ssize(ids.subspan(begin)), chunk_tokens_);
+            if (rounds != nullptr) count = rounds->within_chunk(sequences_[s]->tokens(), count);
+            const auto chunk = ids.subspan(begin, static_cast<size_t>(count));
+            RONDO_TRY(stepper_->begin_chunk(*sequences_[s], chunk, BatchPart::Logits::none,
+                                            {.decode = row_of(s, -1).attention, .rounds = rounds}));
             RONDO_TRY(stepper_->run_chunk(*sequences_[s], stepper_->layers()));
-            done(static_cast<double>(s * ids.size() + begin + chunk.size()) / all);
+            begin += chunk.size();
+            done(static_cast<double>(s * ids.size() + begin) / all);
         }
     }
     return Status::ok();
 }
 
+/// Where the last round of a history of so many tokens begins, by which rounds are chosen.
+int64_t Sequences::message_begin(int64_t tokens) const {
+    int64_t begin = 0;
+    for (const int64_t end : sequences_.front()->planned_ends())
+        if (end < tokens) begin = std::max(begin, end);
+    return begin;
+}
+
 /// The queries of the history's end are computed anew: those of the answer before it have taken their places. So is the
 /// last round, by which rounds are chosen.
 int64_t Sequences::kept_of(int64_t tokens) const {
-    if (!attention_.empty()) return std::max<int64_t>(0, tokens - looked_at_);
-    int64_t kept = rounds_.empty() ? tokens : 0;
-    if (!rounds_.empty())
-        for (const int64_t end : sequences_.front()->planned_ends())
-            if (end < tokens) kept = std::max(kept, end);
-    return kept;
+    const int64_t kept = rounds_.empty() ? tokens : message_begin(tokens);
+    return attention_.empty() ? kept : std::min(kept, std::max<int64_t>(0, tokens - looked_at_));
 }
 
 Status Sequences::begin(int64_t tokens, bool dense) {
@@ -105,7 +112,7 @@ Status Sequences::begin(int64_t tokens, bool dense) {
         sequence->show_rounds();
         sequence->truncate(kept);
     }
-    for (const auto& rounds : rounds_) rounds->begin_message(kept, tokens);
+    for (const auto& rounds : rounds_) rounds->begin_message(message_begin(tokens), tokens);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < attention_.size(); ++s) {
@@ -127,6 +134,7 @@ Status Sequences::step(int32_t id) {
 StepAttentionStats Sequences::stats() const {
     StepAttentionStats sum;
     for (const auto& attention : attention_) sum += attention->stats();
+    if (!attention_.empty()) return sum;  // of the rounds that stay
     for (const auto& rounds : rounds_) {
         sum.attended += rounds->stats().attended;
         sum.causal += rounds->stats().causal;

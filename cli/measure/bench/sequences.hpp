@@ -38,6 +38,7 @@ private:
     Stepper::Row row_of(size_t sequence, int32_t id) const;
     /// Of a history of so many tokens those that are not computed anew for an answer.
     int64_t kept_of(int64_t tokens) const;
+    int64_t message_begin(int64_t tokens) const;
 
     int64_t chunk_tokens_;
     int64_t looked_at_;          // last tokens of the history whose queries a first choice looks at

@@ -163,8 +163,8 @@ double bytes_read(Generator& generator, int64_t keys_seen) {
     const KvShape& shape = generator.pool().shape();
     const double entry = static_cast<double>(shape.atom.bytes()) / kv_block_tokens;  // a key and its value of one head
     const StepAttention* const decode = generator.step_attention();
-    if (const RoundAttention* const rounds = generator.round_attention();
-        rounds != nullptr && rounds->stats().causal > 0)
+    const RoundAttention* const rounds = generator.round_attention();
+    if (decode == nullptr && rounds != nullptr && rounds->stats().causal > 0)
         return entry * static_cast<double>(rounds->stats().attended);
     if (decode == nullptr) return entry * static_cast<double>(keys_seen * shape.layers * shape.kv_heads);
     const StepAttentionStats& stats = decode->stats();
@@ -194,7 +194,7 @@ Result<Attempt> answer_given(Generator& generator, std::span<const int32_t> answ
         attempt.density = share(decode->stats().attended, decode->stats().causal);
     if (const RoundAttention* const rounds = generator.round_attention(); rounds != nullptr) {
         const RoundStats& stats = rounds->stats();
-        attempt.density = share(stats.attended, stats.causal);
+        if (generator.step_attention() == nullptr) attempt.density = share(stats.attended, stats.causal);
         if (stats.rounds > 0) attempt.round_mass = stats.mass;
     }
     return attempt;
@@ -343,7 +343,8 @@ Status measure_choices(const Machine& machine, const Contestant& contestant, int
     LinesProbe lines_probe(question);
     MassProbe probe;
     RONDO_ASSIGN(const auto measured,
-                 open_generator(machine, contestant, budget, question, tokens, false, &lines_probe, &probe));
+                 open_generator(machine, contestant, budget, question, tokens, false, &lines_probe,
+                                contestant.chooses_rounds() ? nullptr : &probe));  // all keys there are
     RONDO_TRY(see(*measured, question, 0, question.prompt.size(), &lines_probe.overlap));
     for (size_t i = 0; i + 1 < question.answer.size(); ++i) {
         RONDO_TRY(measured->step(question.answer[i]));

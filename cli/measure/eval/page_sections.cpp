@@ -51,9 +51,12 @@ std::vector<PageSection> sections_with_questions() {
          "that a method chooses. Layers up to the watershed, the model's fifth of ten, attend to all. "
          "`rounds' mass` is the attention to earlier rounds that the chosen ones draw there. "
          "With `method=loopserve` prompts attend to lines too, by the preset's settings. "
-         "With `watershed_layer` another layer says which rounds stay: what the watershed is worth.",
+         "With `watershed_layer` another layer says which rounds stay: what the watershed is worth. "
+         "`rondo` chooses rounds, lines of the prompt, and keys of the answer, B of the prompt's, all among what "
+         "stays.",
          "dense,top_rounds,top_rounds:share=0.2,top_rounds:share=0.4,fixed_rounds,adaptive_rounds,"
-         "top_rounds@preset:method=loopserve,top_rounds:watershed_layer=3,top_rounds:watershed_layer=4,"
+         "top_rounds@preset:method=loopserve,rondo,progressive@pooled,top_rounds:watershed_layer=3,top_rounds:"
+         "watershed_layer=4,"
          "top_rounds:watershed_layer=6,top_rounds:watershed_layer=7,recent_rounds,recent_rounds:share=0.4",
          "20", "top_rounds"},
     };
