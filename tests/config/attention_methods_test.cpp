@@ -37,6 +37,30 @@ TEST(AttentionMethods, OfTwoPhasesAreNamedByBoth) {
     EXPECT_EQ(methods_of({"pipeline.prefill.attention.method=a_shape"}).front().name, "a_shape");
 }
 
+TEST(AttentionMethods, OfRoundsAreNamedBehindThePhases) {
+    const auto name_of = [](std::vector<std::string> settings) { return methods_of(settings).front().name; };
+    EXPECT_EQ(name_of({"pipeline.rounds.method=fixed_rounds"}), "fixed_rounds");
+    EXPECT_EQ(name_of({"preset=rondo"}), "rondo");
+    EXPECT_EQ(name_of({"preset=loopserve", "pipeline.rounds.method=top_rounds"}), "rondo");
+    EXPECT_EQ(name_of({"preset=loopserve", "pipeline.rounds.method=fixed_rounds"}), "loopserve+fixed_rounds");
+    EXPECT_EQ(name_of({"preset=rondo", "pipeline.decode.attention.method=dense"}), "loopserve+dense+top_rounds");
+    EXPECT_EQ(name_of({"preset=rondo", "pipeline.rounds.method=none"}), "loopserve");
+}
+
+TEST(AttentionMethods, OfRoundsLeaveThePhasesDenseAndOthersTheRounds) {
+    const auto all =
+        methods_of({"preset=rondo", "pipeline.methods=[fixed_rounds, loopserve]", "pipeline.rounds.share=0.5"});
+    ASSERT_EQ(all.size(), 4U);
+    EXPECT_EQ(all[0].rounds.method, RoundSettings::Method::top_rounds);
+    EXPECT_TRUE(all[1].is_dense());
+    EXPECT_EQ(all[2].name, "fixed_rounds");
+    EXPECT_EQ(all[2].prefill.method, Prefill::dense);
+    EXPECT_EQ(all[2].decode.method, Decode::dense);
+    EXPECT_EQ(all[2].rounds.share, 0.5) << "with the configured keys";
+    EXPECT_FALSE(all[2].is_dense());
+    EXPECT_FALSE(all[3].chooses_rounds());
+}
+
 TEST(AttentionMethods, AsSettingsSayBothPhasesWhateverIsConfigured) {
     const auto with = [](std::vector<std::string> configured, const std::string& method) {
         const auto settings = method_settings(method);
