@@ -55,7 +55,9 @@ Cache::behavior_type Cache::make_behavior() {
         [this](withdraw_atom, TurnId id) { prefixes_->forget_claim(id); },
         [this](keep_atom, const ComputedPtr& computed) { keep(*computed); },
         [this](share_atom, const TurnPtr& turn) {
-            prefixes_->insert_full(turn->space, turn->ids, turn->kv, turn->conversation.number);
+            SequenceKv whole = turn->kv.share();  // with the rounds that it does without
+            whole.show_rounds();
+            prefixes_->insert_full(turn->space, turn->ids, whole, turn->conversation.number);
             count();
             return true;
         },

@@ -105,7 +105,7 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
     if (turn.rounds == nullptr && turn.message_begin > 0) {
         RONDO_ASSIGN(turn.rounds, RoundAttention::create(runtime_->model.spec, *runtime_->pool,
                                                          runtime_->methods[turn.method].rounds));
-        turn.rounds->begin_message(turn.message_begin, turn.prompt_tokens);
+        turn.rounds->begin_message(turn.round_ends.front(), turn.message_begin, turn.prompt_tokens);
     }
     turn.chunk_rows = std::min(turn.missing(), stepper_->chunk_tokens());
     if (turn.rounds != nullptr) turn.chunk_rows = turn.rounds->within_chunk(turn.kv.tokens(), turn.chunk_rows);

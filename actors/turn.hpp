@@ -62,7 +62,8 @@ struct Turn {
     int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }
     /// The ids whose keys may be known before it begins. A message by which rounds are chosen is computed anew.
     std::span<const int32_t> reusable() const {
-        const int64_t known = message_begin > 0 ? message_begin : std::ssize(ids) - recomputed_min;
+        int64_t known = std::ssize(ids) - recomputed_min;
+        if (message_begin > 0) known = std::min(known, message_begin);
         return std::span(ids).first(static_cast<size_t>(std::max<int64_t>(known, 0)));
     }
     /// How its answer attends.

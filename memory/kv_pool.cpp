@@ -128,6 +128,46 @@ void KvLease::drop(size_t first, size_t count) {
     blocks_.erase(begin, begin + static_cast<ptrdiff_t>(count));
 }
 
+KvLease KvLease::take_out(std::span<const Range> ranges) {
+    std::vector<int32_t> out, kept;
+    size_t at = 0;
+    const auto keep_up_to = [&](size_t end) {
+        kept.insert(kept.end(), blocks_.begin() + static_cast<ptrdiff_t>(at),
+                    blocks_.begin() + static_cast<ptrdiff_t>(end));
+        at = end;
+    };
+    for (const auto& [first, end] : ranges) {
+        assert(at <= first && first <= end && end <= blocks_.size());
+        keep_up_to(first);
+        out.insert(out.end(), blocks_.begin() + static_cast<ptrdiff_t>(first),
+                   blocks_.begin() + static_cast<ptrdiff_t>(end));
+        at = end;
+    }
+    keep_up_to(blocks_.size());
+    std::ranges::copy(kept, blocks_.begin());  // the table keeps the room that was reserved
+    blocks_.resize(kept.size());
+    return KvLease(pool_, group_, std::move(out));
+}
+
+void KvLease::put_in(std::span<const Range> ranges, KvLease&& other) {
+    assert(&other != this && pool_ == other.pool_ && group_ == other.group_);
+    const std::vector<int32_t> own = blocks_;
+    blocks_.clear();
+    size_t from = 0, from_other = 0;
+    const auto take = [this](const std::vector<int32_t>& blocks, size_t& at, size_t count) {
+        const auto first = blocks.begin() + static_cast<ptrdiff_t>(at);
+        blocks_.insert(blocks_.end(), first, first + static_cast<ptrdiff_t>(count));
+        at += count;
+    };
+    for (const auto& [first, end] : ranges) {
+        take(own, from, first - blocks_.size());
+        take(other.blocks_, from_other, end - first);
+    }
+    take(own, from, own.size() - from);
+    assert(from_other == other.blocks_.size());
+    other.blocks_.clear();
+}
+
 Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const KvShape& shape, const PerGroup<size_t>& blocks) {
     RONDO_TRY(check(shape, blocks));
     std::unique_ptr<KvPool> pool(new KvPool(device, shape));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -65,6 +66,12 @@ public:
     void truncate(size_t count);
     /// Gives back blocks [first, first + count); those behind move up.
     void drop(size_t first, size_t count);
+    /// Blocks [first, second), counted in one lease.
+    using Range = std::pair<size_t, size_t>;
+    /// Takes the blocks of these ranges out, into a lease of their own, in order. Ranges are ascending and apart.
+    KvLease take_out(std::span<const Range> ranges);
+    /// Takes over the blocks of another lease of the same pool and group, so that they lie in these ranges of this one.
+    void put_in(std::span<const Range> ranges, KvLease&& other);
     /// Makes room in the table (takes no blocks), so that `KvPool::extend` up to `count` blocks allocates nothing.
     void reserve(size_t count) { blocks_.reserve(count); }
 

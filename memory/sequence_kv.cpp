@@ -112,6 +112,8 @@ SequenceKv SequenceKv::share() const {
         made.groups_[group].lease = groups_[group].lease.share();
         made.groups_[group].block_begin = groups_[group].block_begin;
         made.groups_[group].round_begin = groups_[group].round_begin;
+        const Hidden& hidden = groups_[group].hidden;
+        made.groups_[group].hidden = {hidden.rounds, hidden.begins, hidden.lease.share()};
     }
     made.tokens_ = made.attached_ = tokens_;  // what comes behind them would open a round
     made.inexact_from_ = inexact_from_;

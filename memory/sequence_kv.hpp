@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -111,9 +109,9 @@ public:
     /// and says out_of_memory. Where the other group holds the round, the blocks have that group's borders. Whoever
     /// asks writes the keys.
     Status take_round(LayerGroup group, int64_t round);
-    /// The group does without the round for a while: its blocks stay the sequence's, and nothing sees their keys. The
-    /// last round cannot be hidden, because it may go on.
-    void hide_round(LayerGroup group, int64_t round);
+    /// The group does without these rounds, ascending, for a while: their blocks stay the sequence's, and nothing sees
+    /// their keys. What was hidden before is seen again. The last round cannot be hidden, because it may go on.
+    void hide_rounds(LayerGroup group, std::span<const int64_t> rounds);
     /// All that was hidden is seen again.
     void show_rounds();
 
@@ -130,6 +128,11 @@ public:
     int32_t slot(LayerGroup group, int64_t token) const;
 
 private:
+    struct Hidden {
+        std::vector<int64_t> rounds;
+        std::vector<int32_t> begins;  // of their blocks, counted in each round
+        KvLease lease;                // of their blocks, one round's behind the other's
+    };
     struct Group {
         int64_t tokens() const { return block_begin.back(); }
         size_t blocks() const { return block_begin.size() - 1; }
@@ -138,15 +141,12 @@ private:
         KvLease spare;                        // set aside
         std::vector<int32_t> block_begin{0};  // by key, with one more entry
         std::vector<int32_t> round_begin;     // by key
-        std::map<int64_t, KvLease> hidden;    // by round
+        Hidden hidden;
     };
     /// Where a group's blocks of a round begin and end, counted among its blocks.
-    std::pair<size_t, size_t> blocks_of_round(LayerGroup group, int64_t round) const;
-    /// Takes the blocks [first, last) of a round from a group's tables.
-    void leave_out(LayerGroup group, int64_t round, size_t first, size_t last);
-    /// Puts a lease of a round into a group that does not hold it, with the other group's borders.
-    void put_in(LayerGroup group, int64_t round, const std::vector<int32_t>& begins, KvLease&& lease);
+    KvLease::Range blocks_of_round(LayerGroup group, int64_t round) const;
     std::vector<int32_t> borders_of_round(LayerGroup group, int64_t round) const;
+    void show_rounds(Group& own);
     /// This round or a later one is hidden.
     bool hides_from(int64_t round) const;
     int64_t round_tokens(size_t round) const;

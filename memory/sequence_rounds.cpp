@@ -20,26 +20,22 @@ Status SequenceKv::append_round(int64_t tokens) {
     return {};
 }
 
-std::pair<size_t, size_t> SequenceKv::blocks_of_round(LayerGroup group, int64_t round) const {
+KvLease::Range SequenceKv::blocks_of_round(LayerGroup group, int64_t round) const {
     const std::vector<int32_t>& begins = groups_[group].block_begin;
     return {index_of(begins, round_begin(group, round)), index_of(begins, round_end(group, round))};
 }
 
-void SequenceKv::leave_out(LayerGroup group, int64_t round, size_t first, size_t last) {
+void SequenceKv::release_round(LayerGroup group, int64_t round) {
     Group& own = groups_[group];
+    if (std::ranges::binary_search(own.hidden.rounds, round)) show_rounds(own);
+    if (!holds(group, round)) return;
     const int64_t count = round_end(group, round) - round_begin(group, round);
+    const auto [first, last] = blocks_of_round(group, round);
+    own.lease.drop(first, last - first);
     own.block_begin.erase(own.block_begin.begin() + static_cast<std::ptrdiff_t>(first),
                           own.block_begin.begin() + static_cast<std::ptrdiff_t>(last));
     shift_from(own.block_begin, first, -count);
     shift_from(own.round_begin, static_cast<size_t>(round) + 1, -count);
-}
-
-void SequenceKv::release_round(LayerGroup group, int64_t round) {
-    groups_[group].hidden.erase(round);
-    if (!holds(group, round)) return;
-    const auto [first, last] = blocks_of_round(group, round);
-    groups_[group].lease.drop(first, last - first);
-    leave_out(group, round, first, last);
     if (round + 1 == rounds()) begin_round();
 }
 
@@ -59,47 +55,96 @@ std::vector<int32_t> SequenceKv::borders_of_round(LayerGroup group, int64_t roun
     return begins;
 }
 
-void SequenceKv::put_in(LayerGroup group, int64_t round, const std::vector<int32_t>& begins, KvLease&& lease) {
+Status SequenceKv::take_round(LayerGroup group, int64_t round) {
     Group& own = groups_[group];
+    assert(pool_->shape().has(group) && !holds(group, round));
+    assert(!std::ranges::binary_search(own.hidden.rounds, round));
+    assert(own.block_begin.front() <= round_begin(group, round));
     const int64_t count = round_tokens(static_cast<size_t>(round));
+    const std::vector<int32_t> begins = borders_of_round(group, round);
+    RONDO_ASSIGN(KvLease taken, pool_->acquire(group, begins.size()));
     const size_t at = index_of(own.block_begin, round_begin(group, round));
-    own.lease.insert(at, std::move(lease));
+    own.lease.insert(at, std::move(taken));
     shift_from(own.block_begin, at, count);
     own.block_begin.insert(own.block_begin.begin() + static_cast<std::ptrdiff_t>(at), begins.begin(), begins.end());
     shift_from(own.round_begin, static_cast<size_t>(round) + 1, count);
-}
-
-Status SequenceKv::take_round(LayerGroup group, int64_t round) {
-    assert(pool_->shape().has(group) && !holds(group, round) && !groups_[group].hidden.contains(round));
-    assert(groups_[group].block_begin.front() <= round_begin(group, round));
-    const std::vector<int32_t> begins = borders_of_round(group, round);
-    RONDO_ASSIGN(KvLease taken, pool_->acquire(group, begins.size()));
-    put_in(group, round, begins, std::move(taken));
     top_up();
     return {};
 }
 
-void SequenceKv::hide_round(LayerGroup group, int64_t round) {
-    assert(round + 1 < rounds() && groups_[group].block_begin.front() == 0);
-    if (!holds(group, round)) return;
+/// In one pass over the tables, however many rounds there are.
+void SequenceKv::hide_rounds(LayerGroup group, std::span<const int64_t> rounds) {
     Group& own = groups_[group];
-    const auto [first, last] = blocks_of_round(group, round);
-    own.hidden.emplace(round, own.lease.share(first, last - first));
-    own.lease.drop(first, last - first);
-    leave_out(group, round, first, last);
+    assert(own.block_begin.front() == 0 && (rounds.empty() || rounds.back() + 1 < this->rounds()));
+    show_rounds(own);
+    std::vector<KvLease::Range> ranges;
+    std::vector<int32_t> begins;
+    size_t block = 0;
+    int32_t gone = 0;  // keys
+    const auto keep_up_to = [&](size_t end) {
+        for (; block < end; ++block) begins.push_back(own.block_begin[block] - gone);
+    };
+    for (const int64_t round : rounds) {
+        if (!holds(group, round)) continue;
+        const auto [first, end] = ranges.emplace_back(blocks_of_round(group, round));
+        keep_up_to(first);
+        const int32_t begin = own.block_begin[first];
+        for (; block < end; ++block) own.hidden.begins.push_back(own.block_begin[block] - begin);
+        gone += own.block_begin[end] - begin;
+        own.hidden.rounds.push_back(round);
+    }
+    keep_up_to(own.block_begin.size());
+    auto next = own.hidden.rounds.begin();
+    gone = 0;
+    for (size_t round = 0; round < own.round_begin.size(); ++round) {
+        own.round_begin[round] -= gone;
+        if (next == own.hidden.rounds.end() || static_cast<size_t>(*next) != round) continue;
+        gone += static_cast<int32_t>(round_tokens(round));
+        ++next;
+    }
+    own.block_begin = std::move(begins);
+    own.hidden.lease = own.lease.take_out(ranges);
 }
 
 bool SequenceKv::hides_from(int64_t round) const {
-    return std::ranges::any_of(groups_.values,
-                               [&](const Group& own) { return own.hidden.lower_bound(round) != own.hidden.end(); });
+    return std::ranges::any_of(groups_.values, [&](const Group& own) {
+        return !own.hidden.rounds.empty() && own.hidden.rounds.back() >= round;
+    });
 }
 
 void SequenceKv::show_rounds() {
-    for (const LayerGroup group : layer_groups) {
-        Group& own = groups_[group];
-        for (auto& [round, lease] : own.hidden) put_in(group, round, borders_of_round(group, round), std::move(lease));
-        own.hidden.clear();
+    for (Group& own : groups_.values) show_rounds(own);
+}
+
+void SequenceKv::show_rounds(Group& own) {
+    if (own.hidden.rounds.empty()) return;
+    std::vector<KvLease::Range> ranges;
+    std::vector<int32_t> begins;
+    size_t block = 0;
+    int32_t back = 0;  // keys
+    auto hidden = own.hidden.begins.begin();
+    for (const int64_t round : own.hidden.rounds) {
+        const int32_t begin = own.round_begin[static_cast<size_t>(round)];
+        for (; own.block_begin[block] < begin; ++block) begins.push_back(own.block_begin[block] + back);
+        const size_t first = begins.size();
+        do begins.push_back(begin + back + *hidden);
+        while (++hidden != own.hidden.begins.end() && *hidden > 0);
+        ranges.emplace_back(first, begins.size());
+        back += static_cast<int32_t>(round_tokens(static_cast<size_t>(round)));
     }
+    for (; block < own.block_begin.size(); ++block) begins.push_back(own.block_begin[block] + back);
+    auto next = own.hidden.rounds.begin();
+    back = 0;
+    for (size_t round = 0; round < own.round_begin.size(); ++round) {
+        own.round_begin[round] += back;
+        if (next == own.hidden.rounds.end() || static_cast<size_t>(*next) != round) continue;
+        back += static_cast<int32_t>(round_tokens(round));
+        ++next;
+    }
+    own.block_begin = std::move(begins);
+    own.lease.put_in(ranges, std::move(own.hidden.lease));
+    own.hidden = {};
+    top_up();
 }
 
 }  // namespace rondo

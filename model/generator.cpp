@@ -133,7 +133,8 @@ void Generator::see_rounds(int64_t count) {
     int64_t begin = tokens();
     for (const int64_t end : kv_->planned_ends())
         if (end < tokens() + count) begin = std::max(begin, end);
-    rounds_->begin_message(begin, tokens() + count);
+    const int64_t first = kv_->planned_ends().empty() ? 0 : kv_->planned_ends().front();
+    rounds_->begin_message(first, begin, tokens() + count);
 }
 
 void Generator::truncate(int64_t tokens) {

@@ -19,8 +19,9 @@ namespace rondo {
 /// steps can run in between. A chunk's rows and its bounds are the prompt's own, whoever else is being served, and
 /// decode rows are invariant: what a conversation computes does not depend on its neighbours.
 ///
-/// Calls only enqueue on the device's compute stream; logits are valid once the stream has passed (`Device::notify`, or
-/// `reach_logits` for a caller that has nothing else to do).
+/// Calls only enqueue on the device's compute stream, but where a chunk passes the watershed: rounds are chosen there
+/// by the host. Logits are valid once the stream has passed (`Device::notify`, or `reach_logits` for a caller that has
+/// nothing else to do).
 class Stepper {
 public:
     struct Limits {

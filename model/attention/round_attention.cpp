@@ -14,8 +14,6 @@ namespace {
 constexpr int64_t rows_all = 256;
 constexpr int rows_sampled = 64;
 
-constexpr int64_t first_past = 1;  // before it stands what always stays
-
 }  // namespace
 
 std::vector<int64_t> apart_from_preamble(std::vector<int64_t> round_ends, int64_t preamble_tokens) {
@@ -34,10 +32,12 @@ Result<std::unique_ptr<RoundAttention>> RoundAttention::create(const ModelSpec& 
     return std::unique_ptr<RoundAttention>(new RoundAttention(spec, settings, below));
 }
 
-void RoundAttention::begin_message(int64_t begin, int64_t end) {
+void RoundAttention::begin_message(int64_t first, int64_t begin, int64_t end) {
+    first_ = first;
     begin_ = begin;
     end_ = end;
     looked_.clear();
+    stats_ = {.attended = stats_.attended, .causal = stats_.causal};
 }
 
 void RoundAttention::begin_chunk(SequenceKv& kv, int64_t token) {
@@ -45,15 +45,19 @@ void RoundAttention::begin_chunk(SequenceKv& kv, int64_t token) {
     std::erase_if(looked_, [token](const Looked& one) { return one.token >= token; });
 }
 
-/// The first round that is not past: one that ends behind the message's beginning.
-int64_t RoundAttention::past_end(const SequenceKv& kv) const {
-    int64_t round = first_past;
-    while (round + 1 < kv.rounds() && kv.round_begin(round + 1) <= begin_) ++round;
-    return round;
+/// They begin behind what always stays, and end before the message.
+std::pair<int64_t, int64_t> RoundAttention::past(const SequenceKv& kv) const {
+    int64_t begin = 1;
+    while (begin < kv.rounds() && kv.round_begin(begin) < first_) ++begin;
+    int64_t end = begin;
+    while (end + 1 < kv.rounds() && kv.round_begin(end + 1) <= begin_) ++end;
+    return {begin, end};
 }
 
 bool RoundAttention::chooses(const SequenceKv& kv, int64_t token) const {
-    return token >= begin_ && past_end(kv) - first_past > 1;
+    if (token < begin_) return false;
+    const auto [begin, end] = past(kv);
+    return end - begin > 1;
 }
 
 Status RoundAttention::look(Device& device, const SequenceKv& kv, int64_t token, const Tensor& q, ScoreArgs args) {
@@ -74,7 +78,8 @@ Status RoundAttention::look(Device& device, const SequenceKv& kv, int64_t token,
     RONDO_TRY(score(device, args));
 
     Looked& here = looked_.emplace_back(Looked{token, {}});
-    for (int64_t round = first_past; round < past_end(kv); ++round) {
+    const auto [past_begin, past_end] = past(kv);
+    for (int64_t round = past_begin; round < past_end; ++round) {
         const int64_t first = kv.round_begin(round), end = kv.round_begin(round + 1);
         double mass = 0.0;
         for (int64_t head = 0; head < spec_.kv_heads; ++head) {
@@ -115,11 +120,16 @@ void RoundAttention::choose(SequenceKv& kv) {
     if (looked_.empty()) return;
     const std::vector<double> masses = shares();
     const std::vector<int32_t> chosen = method_->choose(masses);
-    for (size_t round = 0; round < masses.size(); ++round) {
+    const int64_t first = past(kv).first;
+    std::vector<int64_t> left_out;
+    for (size_t round = 0; round < masses.size(); ++round)
         if (!std::ranges::binary_search(chosen, static_cast<int32_t>(round)))
-            kv.hide_round(LayerGroup::upper, static_cast<int64_t>(round) + first_past);
-    }
-    if (kv.tokens() >= end_) count(kv, masses, chosen);  // by the whole message
+            left_out.push_back(static_cast<int64_t>(round) + first);
+    kv.hide_rounds(LayerGroup::upper, left_out);
+    if (kv.tokens() < end_) return;
+    count(kv, masses, chosen);  // by the whole message
+    queries_ = Buffer();        // a turn has many steps to come
+    scores_ = Buffer();
 }
 
 void RoundAttention::count(const SequenceKv& kv, std::span<const double> masses, std::span<const int32_t> chosen) {

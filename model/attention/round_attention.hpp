@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -36,7 +37,7 @@ std::vector<int64_t> apart_from_preamble(std::vector<int64_t> round_ends, int64_
 /// behind it. What stands before the first round always stays, and so does the round of the message.
 ///
 /// A message may come in several chunks. Each chooses by its own tokens and those before them, so that the answer goes
-/// by all of them. Rounds that are left out are hidden in the sequence's upper group (SequenceKv::hide_round): nothing
+/// by all of them. Rounds that are left out are hidden in the sequence's upper group (SequenceKv::hide_rounds): nothing
 /// of them is lost, and whoever wants the sequence whole shows them again.
 ///
 ///     begin_message → (begin_chunk → look → choose)… → answer
@@ -49,8 +50,9 @@ public:
     static Result<std::unique_ptr<RoundAttention>> create(const ModelSpec& spec, const KvPool& pool,
                                                           const RoundSettings& settings);
 
-    /// The message has the tokens [begin, end). What follows them is its answer, which chooses nothing.
-    void begin_message(int64_t begin, int64_t end);
+    /// The message has the tokens [begin, end). What follows them is its answer, which chooses nothing. Rounds that
+    /// begin before token `first` belong to what stands before the first one, however it was cut.
+    void begin_message(int64_t first, int64_t begin, int64_t end);
     /// Of so many tokens from this one on those that a chunk takes: the message begins a chunk of its own.
     int64_t within_chunk(int64_t token, int64_t tokens) const {
         return token < begin_ ? std::min(tokens, begin_ - token) : tokens;
@@ -76,7 +78,8 @@ public:
 private:
     RoundAttention(const ModelSpec& spec, const RoundSettings& settings, int layers_below)
         : spec_(spec), method_(make_round_selection(settings)), layers_below_(layers_below) {}
-    int64_t past_end(const SequenceKv& kv) const;
+    /// The rounds [begin, end) of the sequence that are past.
+    std::pair<int64_t, int64_t> past(const SequenceKv& kv) const;
     Status score(Device& device, const ScoreArgs& args);
     std::vector<double> shares() const;
     void count(const SequenceKv& kv, std::span<const double> masses, std::span<const int32_t> chosen);
@@ -90,6 +93,7 @@ private:
     const ModelSpec& spec_;
     std::unique_ptr<RoundSelection> method_;
     int layers_below_;
+    int64_t first_ = 0;
     int64_t begin_ = 0, end_ = 0;  // of the message
     std::vector<Looked> looked_;   // by chunk
     Buffer queries_, scores_;      // [rows, H·d] f32; [KV heads, keys] f32

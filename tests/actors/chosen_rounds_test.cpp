@@ -139,7 +139,7 @@ TEST_F(ChosenRounds, AreWhatLinesAndKeysAreChosenFrom) {
     }
 }
 
-/// Who sends the whole history has its rounds, and system prompts are no part of the first one.
+/// Who sends the whole history has its rounds.
 TEST_F(ChosenRounds, AreThoseOfAHistoryThatIsSentWhole) {
     const Conversation remembered = told("c");
     Ask whole = chat("", asks_for_red);
@@ -155,6 +155,71 @@ TEST_F(ChosenRounds, AreThoseOfAHistoryThatIsSentWhole) {
     EXPECT_EQ(here.ends[0].attention.rounds.earlier, 8);
     EXPECT_EQ(here.ends[0].attention.rounds.chosen, 1);
     EXPECT_EQ(here.ends[0].usage.cached_tokens, 0);
+}
+
+/// A choice of keys may look at more queries than the message has, whatever is known of its history.
+TEST(ChosenRoundsOfShortMessages, DoNotDependOnWhatIsCached) {
+    Stage stage(settings_of(testing::demo_in_f32(
+        400, {"devices.cpu.threads=1", "pipeline.methods=[rondo]", "pipeline.prefill.attention.min_tokens=1000",
+              "pipeline.decode.attention.budget_tokens=40", "pipeline.decode.attention.cold_tokens=0",
+              "pipeline.decode.attention.reselect_every=64", "pipeline.decode.attention.observe=16"})));
+    std::vector<ChatMessage> history{{"system", "You are kind, and you answer in as few words as you can."}};
+    std::vector<Heard> heard(2);
+    std::vector<int64_t> cached;
+    const auto ask = [&](Heard& one, const std::string& tenant, const std::string& method) {
+        one = {};
+        Ask whole = chat("", "");
+        whole.conversation.tenant = tenant;
+        whole.messages = history;
+        whole.method = method;
+        stage.engine().ask(std::move(whole), one.callbacks());
+        stage.run();
+        ASSERT_EQ(one.ends.size(), 1U);
+    };
+    for (const std::string& text : things_told) {
+        history.push_back({"user", text});
+        ask(heard[0], "warm", "dense");
+        history.push_back({"assistant", heard[0].text});
+    }
+    history.push_back({"user", asks_for_green});
+    ask(heard[0], "warm", "rondo");
+    ask(heard[1], "cold", "rondo");
+    EXPECT_EQ(heard[0].ids, heard[1].ids);
+    EXPECT_GT(heard[0].ends[0].usage.cached_tokens, 0);
+    EXPECT_EQ(heard[1].ends[0].usage.cached_tokens, 0);
+    for (const Heard& one : heard) {
+        EXPECT_EQ(one.ends[0].attention.rounds.earlier, 8) << "system prompts are no part of the first";
+        EXPECT_GT(one.ends[0].attention.selections, 0);
+    }
+    EXPECT_EQ(heard[0].ends[0].attention.answer.attended, heard[1].ends[0].attention.answer.attended);
+}
+
+/// Others who begin alike need not wait for the answer, though its turn does without some rounds.
+TEST_F(ChosenRounds, ShareThePromptWhenItIsComplete) {
+    const Conversation remembered = told("c");
+    Ask whole = chat("", "");
+    whole.conversation.tenant = "another";
+    whole.messages.clear();
+    for (const Round& round : remembered.rounds()) {
+        whole.messages.push_back(round.asked.front());
+        whole.messages.push_back({"assistant", round.answer});
+    }
+    whole.messages.push_back({"user", asks_for_red});
+    whole.method = "top_rounds";
+    Heard first, second;
+    stage_.engine().ask(whole, first.callbacks());
+    while (first.ids.empty() && stage_.run_one()) {
+    }
+    ASSERT_TRUE(first.ends.empty());
+    stage_.engine().ask(whole, second.callbacks());
+    stage_.run();
+    ASSERT_EQ(second.ends.size(), 1U);
+    EXPECT_EQ(first.ends.at(0).usage.cached_tokens, 0);
+    EXPECT_EQ(second.ends[0].usage.recomputed_tokens,
+              first.ends[0].usage.prompt_tokens - second.ends[0].usage.cached_tokens);
+    EXPECT_GT(second.ends[0].usage.cached_tokens, first.ends[0].usage.prompt_tokens / 2);
+    EXPECT_EQ(second.ids, first.ids);
+    expect_all_blocks_back();
 }
 
 /// What was computed without some rounds is never taken for what was computed with all.
@@ -214,7 +279,7 @@ TEST_F(ChosenRounds, AreCountedAndTold) {
     EXPECT_THAT(metrics, ::testing::ContainsRegex("rondo:rounds_mass_count\\{[^}]*\\} 1\n"));
 }
 
-/// Rounds come back from a disk, and some of them are chosen while the upper layers are still being read.
+/// Rounds come back from a disk, and are chosen among as others are.
 TEST_F(ChosenRounds, ComeBackFromADisk) {
     const testing::TemporaryFolder folder;
     for (const bool again : {false, true}) {
@@ -262,7 +327,7 @@ TEST_F(ChosenRounds, SurviveMemoryThatIsShort) {
             for (const Heard& one : heard) {
                 EXPECT_EQ(one.ends.size(), 1U);
                 EXPECT_NE(one.ends.at(0).outcome, TurnOutcome::failed) << one.ends.at(0).error.message;
-                preemptions += one.ends.at(0).timings.preemptions;
+                if (last) preemptions += one.ends.at(0).timings.preemptions;
                 // The first round may be no longer than a block, which always stays.
                 if (last) EXPECT_GE(one.ends.at(0).attention.rounds.earlier, 7);
             }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "memory/sequence_kv.hpp"
 #include "tests/counting_allocator.hpp"
 #include "tests/memory/sequence_pool.hpp"
@@ -18,6 +20,8 @@ std::unique_ptr<KvPool> two_group_pool(Device& device, size_t lower_blocks, size
     const KvShape shape{.layers = 3, .lower_layers = 1, .kv_heads = 1, .atom = {DType::f32, 4}};
     return std::move(KvPool::create(device, shape, {lower_blocks, upper_blocks})).value();
 }
+
+const std::vector<int64_t> both{0, 1};
 
 /// Rounds of 20, 5 and 18 tokens.
 class ThreeRounds : public ::testing::Test {
@@ -140,9 +144,7 @@ TEST_F(ThreeRounds, ABeginningIsGivenUpByTokenInEachGroup) {
 
 TEST_F(ThreeRounds, AHiddenRoundKeepsItsBlocksAndIsSeenAgain) {
     const Numbers before(kv_.blocks(upper).begin(), kv_.blocks(upper).end());
-    kv_.hide_round(upper, 0);
-    kv_.hide_round(upper, 1);
-    kv_.hide_round(upper, 1);
+    kv_.hide_rounds(upper, both);
     EXPECT_EQ(begins(kv_, upper), (Numbers{0, 16, 18}));
     EXPECT_EQ(begins(kv_, lower), (Numbers{0, 16, 20, 25, 41, 43}));
     EXPECT_FALSE(kv_.is_whole());
@@ -158,14 +160,30 @@ TEST_F(ThreeRounds, AHiddenRoundKeepsItsBlocksAndIsSeenAgain) {
     EXPECT_TRUE(kv_.is_whole());
 }
 
+TEST_F(ThreeRounds, OthersMayBeHiddenInTheirPlace) {
+    kv_.hide_rounds(upper, std::span(both).first(1));
+    EXPECT_EQ(begins(kv_, upper), (Numbers{0, 5, 21, 23}));
+    kv_.hide_rounds(upper, std::span(both).last(1));
+    EXPECT_EQ(begins(kv_, upper), (Numbers{0, 16, 20, 36, 38}));
+    EXPECT_EQ(kv_.round_begin(upper, 2), 20);
+    SequenceKv shared = kv_.share();
+    EXPECT_EQ(begins(shared, upper), begins(kv_, upper));
+    kv_.hide_rounds(upper, {});
+    EXPECT_TRUE(kv_.is_whole());
+    shared.show_rounds();
+    EXPECT_TRUE(shared.is_whole()) << "for reading, whatever becomes of the other";
+    EXPECT_EQ(Numbers(shared.blocks(upper).begin(), shared.blocks(upper).end()),
+              Numbers(kv_.blocks(upper).begin(), kv_.blocks(upper).end()));
+}
+
 TEST_F(ThreeRounds, WhatIsHiddenGoesWithTheSequence) {
-    kv_.hide_round(upper, 0);
+    kv_.hide_rounds(upper, std::span(both).first(1));
     kv_ = SequenceKv(*pool_);
     EXPECT_EQ(pool_->blocks_free(upper), 8U);
 }
 
 TEST_F(ThreeRounds, AHiddenRoundThatIsReleasedIsNotSeenAgain) {
-    kv_.hide_round(upper, 0);
+    kv_.hide_rounds(upper, std::span(both).first(1));
     kv_.release_round(upper, 0);
     EXPECT_EQ(pool_->blocks_free(upper), 5U);
     kv_.show_rounds();
@@ -176,8 +194,7 @@ TEST_F(ThreeRounds, AHiddenRoundThatIsReleasedIsNotSeenAgain) {
 
 /// A cut within the last round leaves hidden what is; one that reaches a hidden round shows all first.
 TEST_F(ThreeRounds, HiddenRoundsAreCutAsOthers) {
-    kv_.hide_round(upper, 0);
-    kv_.hide_round(upper, 1);
+    kv_.hide_rounds(upper, both);
     kv_.set_back(30);
     EXPECT_EQ(begins(kv_, upper), (Numbers{0, 5}));
     ASSERT_TRUE(kv_.extend(3));
@@ -190,7 +207,7 @@ TEST_F(ThreeRounds, HiddenRoundsAreCutAsOthers) {
 }
 
 TEST_F(ThreeRounds, ACutAtTheEndOfAHiddenRoundShowsIt) {
-    kv_.hide_round(upper, 1);
+    kv_.hide_rounds(upper, std::span(both).last(1));
     kv_.truncate(25);
     EXPECT_TRUE(kv_.is_whole());
     EXPECT_EQ(kv_.tokens(upper), 25);
@@ -198,19 +215,26 @@ TEST_F(ThreeRounds, ACutAtTheEndOfAHiddenRoundShowsIt) {
 
 /// A long context of the shortest rounds there are.
 TEST(SequenceGroups, ThousandsOfRoundsAreHiddenAndSeenAgain) {
-    constexpr int64_t rounds = 8000;
+    constexpr int64_t rounds = 10'000;
     FakeDevice device;
-    const auto pool = two_group_pool(device, rounds, rounds);
+    const auto pool = two_group_pool(device, 2 * rounds, 2 * rounds);
     SequenceKv kv(*pool);
     for (int64_t round = 0; round < rounds; ++round) {
         kv.begin_round();
-        ASSERT_TRUE(kv.extend(1 + round % 16));
+        ASSERT_TRUE(kv.extend(1 + round % 40));
     }
     const Numbers before = begins(kv, upper), blocks(kv.blocks(upper).begin(), kv.blocks(upper).end());
+    std::vector<int64_t> some;
     for (int64_t round = 1; round + 1 < rounds; ++round)
-        if (round % 10 != 0) kv.hide_round(upper, round);
-    EXPECT_EQ(kv.blocks(upper).size(), 801U);
+        if (round % 10 != 0) some.push_back(round);
+    kv.hide_rounds(upper, some);
+    EXPECT_EQ(kv.tokens(upper),
+              kv.tokens() - std::accumulate(some.begin(), some.end(), int64_t{0},
+                                            [](int64_t sum, int64_t round) { return sum + 1 + round % 40; }));
+    SequenceKv shared = kv.share();
     kv.show_rounds();
+    shared.show_rounds();
+    EXPECT_EQ(begins(shared, upper), before);
     EXPECT_EQ(begins(kv, upper), before);
     EXPECT_EQ(Numbers(kv.blocks(upper).begin(), kv.blocks(upper).end()), blocks);
     EXPECT_TRUE(kv.is_whole());

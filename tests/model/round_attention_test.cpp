@@ -213,7 +213,7 @@ TEST_P(RoundsOfAMessage, AMessageInAChunkIsItsTokensOneByOne) {
     kv.plan_rounds(told_.ends);
     need(stepper->begin_chunk(kv, prompt().first(160), BatchPart::Logits::none));
     need(stepper->run_chunk(kv, all_layers));
-    for (const int64_t round : {1, 2, 3, 4}) kv.hide_round(LayerGroup::upper, round);
+    kv.hide_rounds(LayerGroup::upper, std::vector<int64_t>{1, 2, 3, 4});
     ASSERT_EQ(hidden(kv), hidden(chooses->kv()));
     for (size_t i = 160; i < prompt().size(); ++i) {
         const Stepper::Row row{&kv, ids_[i]};
@@ -258,6 +258,26 @@ TEST_P(RoundsOfAMessage, ThereIsNothingToChooseFromOneRound) {
     EXPECT_EQ(chooses->round_attention()->stats().rounds, 0);
 }
 
+/// Another turn may have cut what stands before the first round elsewhere.
+TEST_P(RoundsOfAMessage, WhatBeginsBeforeTheFirstRoundStays) {
+    const auto pool = need(KvPool::create(*device_, generator(some_rounds)->pool().shape(), {64, 64}));
+    const auto stepper = need(Stepper::create(model_, *pool, *device_, {.decode_rows = 1, .context_tokens = 256}));
+    for (const int64_t first : {16, 45, 46, 64, 83}) {
+        const auto rounds = need(RoundAttention::create(model_.spec, *pool, some_rounds));
+        SequenceKv kv(*pool);
+        kv.plan_rounds(told_.ends);
+        need(stepper->begin_chunk(kv, prompt().first(160), BatchPart::Logits::none));
+        need(stepper->run_chunk(kv, all_layers));
+        rounds->begin_message(first, 160, told_.tokens());
+        need(stepper->begin_chunk(kv, prompt().subspan(160), BatchPart::Logits::last, {.rounds = rounds.get()}));
+        need(stepper->run_chunk(kv, all_layers));
+        const int64_t before = std::ranges::count_if(told_.ends, [&](int64_t end) { return end < first; });
+        for (int64_t round = 0; round <= before; ++round) EXPECT_TRUE(kv.holds(LayerGroup::upper, round)) << first;
+        EXPECT_EQ(rounds->stats().rounds, 6 - before) << first;
+        EXPECT_FALSE(kv.is_whole());
+    }
+}
+
 /// A chunk that was given up above the watershed begins again from all rounds.
 TEST_P(RoundsOfAMessage, AChunkThatIsDroppedChoosesAgain) {
     const auto once = generator(some_rounds);
@@ -269,7 +289,7 @@ TEST_P(RoundsOfAMessage, AChunkThatIsDroppedChoosesAgain) {
     kv.plan_rounds(told_.ends);
     need(stepper->begin_chunk(kv, prompt().first(160), BatchPart::Logits::none));
     need(stepper->run_chunk(kv, all_layers));
-    rounds->begin_message(160, told_.tokens());
+    rounds->begin_message(16, 160, told_.tokens());
     for (const int stops_at : {1, 2, 3, 4}) {
         need(stepper->begin_chunk(kv, prompt().subspan(160), BatchPart::Logits::last, {.rounds = rounds.get()}));
         need(stepper->run_chunk(kv, stops_at));
@@ -311,7 +331,7 @@ TEST_P(RoundsOfAMessage, TheChoiceIsThatOfExactSums) {
         const Tensor keys = Tensor::of(device_k.data(), DType::f32, tokens, kv_heads * d);
         need(device_->ops().append_kv(layer, keys, keys, batch.slots(LayerGroup::lower)));
         const auto rounds = need(RoundAttention::create(model_.spec, *pool, some_rounds));
-        rounds->begin_message(told_.history(), tokens);
+        rounds->begin_message(16, told_.history(), tokens);
         rounds->begin_chunk(kv, told_.history());
         const float scale = 0.3F;
         need(rounds->look(

@@ -93,10 +93,21 @@ TurnAttention attention_of(std::span<const FinishedAnswer> answers, size_t each_
         to.mass += phase.mass;
         to.masses += phase.masses;
     };
+    // The mass is that of all prompts by their rounds.
+    const auto add_rounds = [](TurnAttention::Rounds& to, const TurnAttention::Rounds& more) {
+        const auto all = static_cast<double>(to.earlier + more.earlier);
+        if (all == 0.0) return;
+        to.mass = (to.mass * static_cast<double>(to.earlier) + more.mass * static_cast<double>(more.earlier)) / all;
+        to.earlier += more.earlier;
+        to.chosen += more.chosen;
+    };
     sum = answers.front().end.attention;
     for (size_t i = 1; i < answers.size(); ++i) {
         const TurnAttention& one = answers[i].end.attention;
-        if (begins_prompt(i, each_prompt)) add(sum.prompt, one.prompt);
+        if (begins_prompt(i, each_prompt)) {
+            add(sum.prompt, one.prompt);
+            add_rounds(sum.rounds, one.rounds);
+        }
         add(sum.answer, one.answer);
         sum.selections += one.selections;
         sum.given_up += one.given_up;

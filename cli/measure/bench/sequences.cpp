@@ -112,7 +112,7 @@ Status Sequences::begin(int64_t tokens, bool dense) {
         sequence->show_rounds();
         sequence->truncate(kept);
     }
-    for (const auto& rounds : rounds_) rounds->begin_message(message_begin(tokens), tokens);
+    for (const auto& rounds : rounds_) rounds->begin_message(kv_block_tokens, message_begin(tokens), tokens);
     const auto history = std::span<const int32_t>(seen_).first(static_cast<size_t>(tokens));
     if (kept < tokens) RONDO_TRY(append(history.subspan(static_cast<size_t>(kept)), [](double) {}));
     for (size_t s = 0; s < attention_.size(); ++s) {
