@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "actors/gateway/bodies/json_text.hpp"
@@ -48,6 +49,7 @@ Status run_report(const EvalOptions& options) {
         own.methods = section.methods;
         own.budgets = section.budgets;
         own.against = section.against;
+        if (section.dialogues_max > 0) own.dialogues = std::min(own.dialogues, section.dialogues_max);
         RONDO_ASSIGN(EvalPlan plan, plan_of(own));
         plans.push_back(std::move(plan));
         each.push_back(std::move(own));

@@ -13,6 +13,7 @@ namespace rondo::cli::eval {
 struct PageSection {
     std::string title, text;
     std::string methods, budgets, against;
+    int dialogues_max = 0;  ///< of those that the page asks for, where each method computes its own prompts; 0: all
 };
 /// What `rondo eval --report` runs, in order: every method that pipelines can have is in one of them.
 const std::vector<PageSection>& page_sections();

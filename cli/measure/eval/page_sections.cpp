@@ -47,7 +47,8 @@ std::vector<PageSection> sections_with_questions() {
          "a_shape:density=0.4,tri_shape:density=0.4,minference:density=0.4,flexprefill",
          "20", "loopserve@preset"},
         {"Rounds: which of them the layers above the watershed attend to",
-         "The first block of all keys and the round of the question always stay; of the other earlier rounds those "
+         "100 dialogues a place, for every method computes its own prompts. The first block of all keys and the round "
+         "of the question always stay; of the other earlier rounds those "
          "that a method chooses. Layers up to the watershed, the model's fifth of ten, attend to all. "
          "`rounds' mass` is the attention to earlier rounds that the chosen ones draw there. "
          "With `method=loopserve` prompts attend to lines too, by the preset's settings. "
@@ -58,7 +59,7 @@ std::vector<PageSection> sections_with_questions() {
          "top_rounds@preset:method=loopserve,rondo,progressive@pooled,top_rounds:watershed_layer=3,top_rounds:"
          "watershed_layer=4,"
          "top_rounds:watershed_layer=6,top_rounds:watershed_layer=7,recent_rounds,recent_rounds:share=0.4",
-         "20", "top_rounds"},
+         "20", "top_rounds", 100},
     };
 }
 
