@@ -9,26 +9,14 @@
 #include "config/method_rows.hpp"
 #include "config/setting_keys.hpp"
 #include "config/yaml_tree.hpp"
+#include "tests/config/read_settings.hpp"
 
 namespace rondo {
 namespace {
 
-Result<Settings> read(std::string_view text, std::vector<std::string> overrides = {}) {
-    return settings_from_yaml(text, "f.yaml", overrides);
-}
-
-std::string error_of(std::string_view text, std::vector<std::string> overrides = {}) {
-    const auto settings = read(text, std::move(overrides));
-    if (settings) return "no error";
-    EXPECT_EQ(settings.error().message.find('\n'), std::string::npos);
-    return settings.error().message;
-}
-
-Settings value_of(std::string_view text, std::vector<std::string> overrides = {}) {
-    const auto settings = read(text, std::move(overrides));
-    EXPECT_TRUE(settings) << settings.error().message;
-    return settings ? *settings : Settings();
-}
+using testing::error_of;
+using testing::read;
+using testing::value_of;
 
 TEST(Settings, NothingWrittenIsTheDefault) {
     for (const char* text : {"", "{}", "# only a comment\n", "---\n", "pipeline:\nmodel: {}\ndevices: {}\n",
@@ -155,30 +143,6 @@ TEST(Settings, MethodsThatAreNotThereAreRefusedWithThoseThatAre) {
     EXPECT_EQ(error_of("pipeline: {prefill: {attention: {method: loopsrve}}}"),
               "f.yaml:1: pipeline.prefill.attention.method: is \"loopsrve\", must be " +
                   listed(names_of_methods(MethodSlot::prefill)) + "; did you mean loopserve?");
-}
-
-TEST(Settings, RoundsAreChosenWhereAnswersAreDenseOrChooseAgainAndAgain) {
-    EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds, share: 0.25}}").pipeline.rounds,
-              (RoundSettings{.method = RoundSettings::Method::top_rounds, .share = 0.25}));
-    EXPECT_EQ(
-        error_of("pipeline: {rounds: {method: top_k}}"),
-        "f.yaml:1: pipeline.rounds.method: is \"top_k\", must be " + listed(names_of_methods(MethodSlot::rounds)));
-    EXPECT_EQ(
-        error_of("pipeline: {rounds: {method: top_rounds}, decode: {attention: {method: snapkv}}}"),
-        "f.yaml:1: pipeline.rounds.method: is top_rounds, must be none where answers do not choose keys again and "
-        "again (snapkv)");
-    EXPECT_EQ(value_of("pipeline: {rounds: {method: top_rounds}, prefill: {attention: {method: loopserve}}}")
-                  .pipeline.prefill.attention.method,
-              PrefillAttention::Method::loopserve);
-}
-
-TEST(Settings, GpusChooseRoundsAndNoKeys) {
-    const std::string gpu = "devices: {cpu: {kind: cuda}}\n";
-    EXPECT_EQ(
-        value_of(gpu + "pipeline: {rounds: {method: top_rounds}, methods: [fixed_rounds, dense]}").pipeline.methods,
-        (std::vector<std::string>{"fixed_rounds", "dense"}));
-    EXPECT_THAT(error_of(gpu + "pipeline: {methods: [top_rounds, snapkv]}"),
-                ::testing::HasSubstr("pipeline.methods: must be dense or of rounds on a GPU; CPUs have the others"));
 }
 
 TEST(Settings, KeysThatAreGoneAreAcceptedAndNoted) {

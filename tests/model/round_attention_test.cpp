@@ -1,13 +1,11 @@
 #include "model/attention/round_attention.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
 #include "kernels/device_buffer.hpp"
-#include "model/attention/watershed.hpp"
 #include "model/generator.hpp"
 #include "model/stepper.hpp"
 #include "tests/model/tiny_engine.hpp"
@@ -133,6 +131,9 @@ public:
     }
 };
 
+/// CPUs alone choose keys.
+class KeysOfRounds : public RoundsOfAMessage {};
+
 constexpr DecodeAttention again_and_again{.method = DecodeAttention::Method::progressive,
                                           .budget_tokens = 24,
                                           .reselect_every = 3,
@@ -141,8 +142,7 @@ constexpr DecodeAttention again_and_again{.method = DecodeAttention::Method::pro
                                           .lag_steps = 0};
 
 /// Keys of the answer are chosen from the rounds that stay, in each layer group by its own numbers.
-TEST_P(RoundsOfAMessage, AnswersMayChooseAmongTheirKeys) {
-    if (device_->space().kind != DeviceKind::cpu) GTEST_SKIP() << "GPUs choose no keys";
+TEST_P(KeysOfRounds, AreChosenFromThoseThatStay) {
     const auto rounds_alone = generator(some_rounds), all = generator(some_rounds), some = generator(some_rounds);
     DecodeAttention every = again_and_again;
     every.budget_tokens = 256;  // room for the copies
@@ -377,37 +377,8 @@ std::string device_of_rounds(const ::testing::TestParamInfo<const char*>& info) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, RoundsOfAMessage, ::testing::Values("cpu:2"), device_of_rounds);
+INSTANTIATE_TEST_SUITE_P(Engine, KeysOfRounds, ::testing::Values("cpu:2"), device_of_rounds);
 INSTANTIATE_TEST_SUITE_P(EngineOnGpu, RoundsOfAMessage, ::testing::Values("cuda:0"), device_of_rounds);
-
-TEST(Watershed, IsKnownOfSomeModelsAndSaidForOthers) {
-    ModelSpec spec;
-    spec.layers = 24;
-    spec.width = 896;
-    spec.vocabulary = 151'936;
-    EXPECT_EQ(need(watershed_layer(spec, {})), 11);
-    EXPECT_EQ(need(watershed_layer(spec, {.watershed_layer = 7})), 7);
-    EXPECT_EQ(need(layers_below_watershed(spec, {})), 0);
-    EXPECT_EQ(need(layers_below_watershed(spec, {.method = RoundSettings::Method::top_rounds})), 11);
-    const auto too_high = watershed_layer(spec, {.watershed_layer = 24});
-    EXPECT_EQ(too_high.error().message,
-              "pipeline.rounds.watershed_layer: is 24; the model has 24 layers, and it must be below that");
-    spec.width = 897;
-    const auto unknown = watershed_layer(spec, {});
-    EXPECT_EQ(
-        unknown.error().message,
-        "pipeline.rounds.watershed_layer: is 0, and nothing is known of this model; it must be set: `rondo inspect "
-        "attention` measures it");
-}
-
-TEST(RoundsOfAPrompt, BeginBehindWhatStandsBeforeThem) {
-    using ::testing::ElementsAre;
-    EXPECT_THAT(apart_from_preamble({}), ElementsAre(16));
-    EXPECT_THAT(apart_from_preamble({40, 90}), ElementsAre(16, 40, 90));
-    EXPECT_THAT(apart_from_preamble({40, 90}, 25), ElementsAre(25, 40, 90));
-    EXPECT_THAT(apart_from_preamble({40, 90}, 3), ElementsAre(16, 40, 90)) << "next to nothing";
-    EXPECT_THAT(apart_from_preamble({12, 90}), ElementsAre(12, 90)) << "the first round is no longer than a block";
-    EXPECT_THAT(apart_from_preamble({40, 90}, 40), ElementsAre(40, 90));
-}
 
 }  // namespace
 }  // namespace rondo
